@@ -1,0 +1,141 @@
+//! Rows that the server itself maintains: the locks, the databases it serves, its own counters.
+
+use super::queue::{Commit, Done, Entry};
+use super::{Head, Hosted};
+use paceline_tables::schema::TableId;
+use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Error, Row, tag};
+use paceline_types::Uuid;
+use std::sync::Arc;
+
+/// A row of the server's own: the value of its key column, and the values of all its columns by
+/// name, or none if it goes.
+pub(crate) struct OwnRow {
+    pub(crate) key: String,
+    pub(crate) values: Option<Vec<(&'static str, Datum)>>,
+}
+
+impl Hosted {
+    /// Brings the table of locks up to date, if this database has it and they changed.
+    pub(crate) fn show_locks(self: &Arc<Self>) {
+        let Some(table) = self.lock_table else { return };
+        let mut head = self.head();
+        let rows = self.locking.take_changed_rows(|| head.own_keys(table, "name"));
+        if !rows.is_empty() {
+            self.put_own(&mut head, table, "name", rows, false, None);
+        }
+    }
+
+    /// Changes rows of the server's own, found by their key column. `done` hears how it ended.
+    pub(crate) fn maintain(
+        self: &Arc<Self>,
+        table: &str,
+        key: &'static str,
+        rows: Vec<OwnRow>,
+        durable: bool,
+        done: Option<Done>,
+    ) {
+        let mut head = self.head();
+        let Some(table) = head.database.schema().table_id(table) else { return };
+        self.put_own(&mut head, table, key, rows, durable, done);
+    }
+
+    fn put_own(
+        self: &Arc<Self>,
+        head: &mut Head,
+        table: TableId,
+        key: &str,
+        rows: Vec<OwnRow>,
+        durable: bool,
+        done: Option<Done>,
+    ) {
+        let schema = head.database.schema().clone();
+        let columns = &schema.table(table).columns;
+        let mut puts: Vec<(Uuid, Option<Vec<Datum>>)> = Vec::with_capacity(rows.len());
+        for row in rows {
+            let uuid = head.find_own(table, key, &row.key);
+            let values = row.values.map(|values| {
+                let value = |name: &str, default: &Datum| {
+                    let named = values.iter().find(|(column, _)| *column == name);
+                    named.map_or_else(|| default.clone(), |(_, value)| value.clone())
+                };
+                columns.iter().skip(2).map(|c| value(&c.name, &c.default)).collect()
+            });
+            match (uuid, values) {
+                (None, None) => {}
+                (uuid, values) => puts.push((uuid.unwrap_or_else(|| head.fresh_uuid()), values)),
+            }
+        }
+        match head.database.maintain(table, puts) {
+            Ok(changes) if changes.is_empty() => {
+                if let Some(done) = done {
+                    done(Ok(()));
+                }
+            }
+            Ok(changes) => {
+                let changes = Arc::new(changes);
+                let again = head.waits.touched_by(&changes);
+                head.queue.push_back(Entry::Commit(Commit {
+                    changes,
+                    schema,
+                    comment: String::new(),
+                    durable,
+                    answer: None,
+                    done,
+                }));
+                for number in again {
+                    if let Some(request) = head.waits.take(number) {
+                        self.run(head, request, Some(number));
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::error!(database = %self.name, %error, "cannot maintain the server's own rows");
+                if let Some(done) = done {
+                    done(Err(error));
+                }
+            }
+        }
+    }
+
+    /// The integer in `column` of the only row of `table`, if there is one.
+    pub(crate) fn own_integer(&self, table: &str, column: &str) -> Result<Option<u64>, Error> {
+        let head = self.head();
+        let missing = || Error::new(tag::SYNTAX, format!("no column {column} in table {table}"));
+        let schema = head.database.schema().clone();
+        let table = schema.table_id(table).ok_or_else(missing)?;
+        let column = schema.table(table).column_id(column).ok_or_else(missing)?;
+        let row = head.database.store().rows(table).next();
+        let value = row.and_then(|row| row[column.index()].single()).and_then(Atom::as_integer);
+        Ok(value.and_then(|value| u64::try_from(value).ok()))
+    }
+}
+
+impl Head {
+    /// The row of the server's own whose key column has this value.
+    fn find_own(&self, table: TableId, key: &str, value: &str) -> Option<Uuid> {
+        let schema = self.database.schema();
+        let column = schema.table(table).column_id(key)?;
+        let wanted = Datum::One(Atom::string(value));
+        let store = self.database.store();
+        let indexed = schema.table(table).indexes.iter().position(|index| index == &[column]);
+        let row = match indexed {
+            Some(index) => store.indexed(table, index, &[&wanted]).next().cloned(),
+            None => store.rows(table).find(|row| row[column.index()] == wanted).cloned(),
+        };
+        row.map(|row| paceline_tables::row_uuid(&row))
+    }
+
+    /// The values of the key column in all rows.
+    fn own_keys(&self, table: TableId, key: &str) -> Vec<Arc<str>> {
+        let Some(column) = self.database.schema().table(table).column_id(key) else {
+            return Vec::new();
+        };
+        let key = |row: &Row| row[column.index()].single()?.as_str().map(Arc::from);
+        self.database.store().rows(table).filter_map(key).collect()
+    }
+
+    fn fresh_uuid(&mut self) -> Uuid {
+        self.database.fresh_uuid()
+    }
+}

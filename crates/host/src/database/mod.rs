@@ -1,0 +1,290 @@
+//! One database in service: its head, its queue to the disk, and who watches it.
+//!
+//! A transaction is run against the head under its lock and left in the queue; the committer writes
+//! and publishes it (`commit.rs`). Reads that find nothing in the queue are answered at once. The
+//! locks are taken in this order, never the other way: writer, head, then watchers, locks, outboxes.
+//! No lock but the writer's is held while the disk is waited for, and nobody waits for the writer's.
+
+mod commit;
+mod compact;
+mod convert;
+mod maintain;
+mod open;
+mod queue;
+mod waits;
+mod watch;
+mod watchers;
+
+pub use convert::Converted;
+pub(crate) use maintain::OwnRow;
+pub(crate) use open::Storage;
+pub use open::{OpenDatabaseError, create_file, load_file};
+pub use watch::WatchRequest;
+
+use crate::clock::Clock;
+use crate::locking::Locking;
+use crate::outbox::{Outgoing, Reply, Ticket};
+use crate::session::Session;
+use compact::Compacting;
+use paceline_journal::Log;
+use paceline_tables::json::Json;
+use paceline_tables::schema::{Schema, TableId};
+use paceline_tables::{Context, Database, Error, OpResult, Outcome, tag};
+use queue::{Answer, Commit, Entry};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use waits::{Request, Waits};
+use watchers::Watchers;
+
+/// A database that clients can use.
+pub struct Hosted {
+    /// Its name.
+    pub name: String,
+    head: Mutex<Head>,
+    writer: Mutex<Option<Box<dyn Log>>>,
+    watchers: Mutex<Watchers>,
+    locking: Arc<Locking>,
+    clock: Clock,
+    runtime: Handle,
+    /// Woken when an earlier deadline came.
+    rearm: Notify,
+    is_journaled: bool,
+    compacting: Compacting,
+    read_only: bool,
+    /// Tables that only the server changes.
+    maintained: Vec<TableId>,
+    /// Tables whose rows live in memory only.
+    unjournaled: Vec<TableId>,
+    /// The table that shows the locks, if this database has it.
+    lock_table: Option<TableId>,
+}
+
+/// What a transaction sees and changes.
+struct Head {
+    database: Database,
+    queue: VecDeque<Entry>,
+    /// Whether somebody has the committer's role.
+    committing: bool,
+    waits: Waits,
+    /// Why the journal's file can no longer be written.
+    broken: Option<Error>,
+    /// Requests that wait for a conversion to end.
+    converting: Option<Vec<convert::Held>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hosted {
+    fn head(&self) -> MutexGuard<'_, Head> {
+        lock(&self.head)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Option<Box<dyn Log>>> {
+        lock(&self.writer)
+    }
+
+    fn watchers(&self) -> MutexGuard<'_, Watchers> {
+        lock(&self.watchers)
+    }
+
+    /// The schema.
+    #[must_use]
+    pub fn schema(&self) -> Arc<Schema> {
+        self.head().database.schema().clone()
+    }
+
+    /// Runs a transaction for a client. Its reply is left in the client's outbox, at once or when
+    /// it is written; call [`Hosted::flush`] after one or several of these.
+    pub fn transact(self: &Arc<Self>, session: &Arc<Session>, ticket: Ticket, operations: Vec<Json>) {
+        self.show_locks();
+        let mut head = self.head();
+        let created = self.clock.now();
+        let request = Request { session: session.clone(), ticket, operations, created };
+        if let Some(held) = &mut head.converting {
+            held.push(convert::Held::Transact(request));
+            return;
+        }
+        if head.waits.find(session.id, &request.ticket).is_some() {
+            let params = Json::Array(
+                std::iter::once(Json::string(self.name.clone())).chain(request.operations).collect(),
+            );
+            let error = Error::syntax(&params, "transact: duplicate request ID");
+            session.outbox.push(Outgoing::Reply(request.ticket, Reply::Failed(error)));
+            return;
+        }
+        self.run(&mut head, request, None);
+    }
+
+    /// Runs `request` and whatever parked transactions its changes let through.
+    fn run(self: &Arc<Self>, head: &mut Head, request: Request, number: Option<u64>) {
+        let mut again: VecDeque<u64> = self.attempt(head, request, number).into();
+        while let Some(number) = again.pop_front() {
+            if let Some(request) = head.waits.take(number) {
+                let woken = self.attempt(head, request, Some(number));
+                again.extend(woken);
+            }
+        }
+    }
+
+    /// Tries `request` against the head. Answers the parked transactions to be tried again.
+    fn attempt(
+        self: &Arc<Self>,
+        head: &mut Head,
+        request: Request,
+        number: Option<u64>,
+    ) -> Vec<u64> {
+        let owner = request.session.id;
+        let context = Context {
+            elapsed_ms: self.clock.now().ms_since(request.created),
+            owns_lock: &|name| self.locking.owns(owner, name),
+            read_only: self.read_only || request.session.read_only,
+            maintained: &self.maintained,
+        };
+        let done = match head.database.execute(&request.operations, &context) {
+            Outcome::Done(done) => done,
+            Outcome::Waiting { timeout_ms, tables } => {
+                self.park(head, request, number, timeout_ms, tables);
+                return Vec::new();
+            }
+        };
+        let mut answer = Answer {
+            session: request.session,
+            ticket: request.ticket,
+            reply: Reply::Results(done.results),
+        };
+        let Some(changes) = done.changes else {
+            head.answer(answer, done.durable);
+            return Vec::new();
+        };
+        if let Some(error) = head.broken.clone() {
+            head.database.undo(&changes);
+            if let Reply::Results(results) = &mut answer.reply {
+                results.push(OpResult::Error(error));
+            }
+            head.answer(answer, false);
+            self.repair_later();
+            return Vec::new();
+        }
+        let woken = head.waits.touched_by(&changes);
+        head.queue.push_back(Entry::Commit(Commit {
+            changes,
+            schema: head.database.schema().clone(),
+            comment: done.comment,
+            durable: done.durable,
+            answer: Some(answer),
+            done: None,
+        }));
+        woken
+    }
+
+    fn park(
+        &self,
+        head: &mut Head,
+        request: Request,
+        number: Option<u64>,
+        timeout_ms: Option<u64>,
+        tables: Vec<TableId>,
+    ) {
+        if self.lock_table.is_some_and(|table| tables.contains(&table)) {
+            self.locking.note_watched();
+        }
+        let earliest = head.waits.next_deadline();
+        if let Err(request) = head.waits.park(number, request, timeout_ms, tables) {
+            let error = Error::new(tag::RESOURCES, "this connection holds too many waiting transactions");
+            let reply = Reply::Results(vec![OpResult::Error(error)]);
+            request.session.outbox.push(Outgoing::Reply(request.ticket, reply));
+        }
+        if head.waits.next_deadline() != earliest {
+            self.rearm.notify_one();
+        }
+    }
+
+    /// A refused change is a reason to try again to replace a broken file.
+    fn repair_later(self: &Arc<Self>) {
+        let this = self.clone();
+        self.runtime.spawn_blocking(move || this.compact());
+    }
+
+    /// Cancels a parked transaction; false if there is none under this ticket.
+    pub fn cancel(&self, session: &Session, ticket: &Ticket) -> bool {
+        let mut head = self.head();
+        let Some(number) = head.waits.find(session.id, ticket) else { return false };
+        head.waits.take(number);
+        session.outbox.push(Outgoing::Reply(ticket.clone(), Reply::Word("canceled")));
+        true
+    }
+
+    /// Writes what waits and syncs the journal, at the end of service.
+    pub(crate) fn close(self: &Arc<Self>) {
+        self.flush_blocking();
+        if let Some(log) = &mut *self.writer()
+            && !self.read_only
+            && let Err(error) = log.sync()
+        {
+            tracing::error!(database = %self.name, %error, "cannot sync the journal");
+        }
+    }
+
+    /// Forgets what a client that left was waiting for.
+    pub(crate) fn end_session(&self, session: &Session) {
+        let mut head = self.head();
+        for number in head.waits.of_session(session.id) {
+            head.waits.take(number);
+        }
+    }
+
+    /// Tries every parked transaction again.
+    fn retry_all(self: &Arc<Self>) {
+        let mut head = self.head();
+        for number in head.waits.all() {
+            if let Some(request) = head.waits.take(number) {
+                self.run(&mut head, request, Some(number));
+            }
+        }
+    }
+
+    /// Ends parked transactions whose time is up, for as long as the host lives.
+    pub(crate) async fn run_timer(self: Arc<Self>) {
+        loop {
+            let deadline = self.head().waits.next_deadline();
+            let rearmed = self.rearm.notified();
+            match deadline {
+                None => rearmed.await,
+                Some(deadline) => {
+                    let until = self.clock.instant(deadline);
+                    let up = tokio::time::timeout_at(until.into(), rearmed).await.is_err();
+                    if up {
+                        self.expire();
+                    }
+                }
+            }
+        }
+    }
+
+    fn expire(self: &Arc<Self>) {
+        {
+            let mut head = self.head();
+            for number in head.waits.due(self.clock.now()) {
+                if let Some(request) = head.waits.take(number) {
+                    self.run(&mut head, request, Some(number));
+                }
+            }
+        }
+        self.flush();
+    }
+}
+
+impl Head {
+    /// Lets an answer leave: at once if nothing is in front of it.
+    fn answer(&mut self, answer: Answer, sync: bool) {
+        if self.queue.is_empty() && !self.committing && !sync {
+            answer.session.outbox.push(Outgoing::Reply(answer.ticket, answer.reply));
+        } else {
+            self.queue.push_back(Entry::Answer { answer, sync });
+        }
+    }
+}

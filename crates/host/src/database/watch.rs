@@ -1,0 +1,92 @@
+//! Monitors at the request of clients.
+
+use super::Hosted;
+use super::convert::Held;
+use super::queue::{Entry, Rewatch, Watch};
+use crate::outbox::Ticket;
+use crate::session::{MonitorRecord, Session};
+use paceline_tables::json::Json;
+use paceline_tables::monitor::{Requests, Version};
+use paceline_tables::{Error, tag};
+use paceline_types::Uuid;
+use std::sync::Arc;
+
+/// What a client asks to watch.
+pub struct WatchRequest {
+    /// The id of the request.
+    pub ticket: Ticket,
+    /// The id it gives to the monitor.
+    pub id: Ticket,
+    /// The tables and columns.
+    pub requests: Json,
+    /// The format.
+    pub version: Version,
+    /// The last transaction the client knows.
+    pub since: Option<Uuid>,
+}
+
+impl Hosted {
+    /// Begins a monitor; its initial content is left in the client's outbox. An error is to be
+    /// answered by the caller.
+    pub fn watch(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        request: WatchRequest,
+    ) -> Result<(), Error> {
+        self.show_locks();
+        let mut head = self.head();
+        if let Some(held) = &mut head.converting {
+            held.push(Held::Watch(session.clone(), request));
+            return Ok(());
+        }
+        let WatchRequest { ticket, id, requests, version, since } = request;
+        let schema = head.database.schema().clone();
+        let monitor = Arc::new(Requests::new(&requests)?.parse(&schema, version)?);
+        let bytes = monitor.memory() + id.len() + 256;
+        if !session.hold(bytes) {
+            let details = "this connection holds too many monitors";
+            return Err(Error::new(tag::RESOURCES, details));
+        }
+        if self.lock_table.is_some_and(|table| monitor.table(table).is_some()) {
+            self.locking.note_watched();
+        }
+        let record = MonitorRecord { database: self.clone(), monitor: monitor.clone(), bytes };
+        session.remember_monitor(id.clone(), record);
+        let session = session.clone();
+        let rows = head.database.snapshot();
+        head.queue.push_back(Entry::Watch(Watch { session, ticket, id, monitor, rows, since }));
+        Ok(())
+    }
+
+    /// Changes the conditions of a monitor that the client calls `old_id` now and `new_id` from
+    /// then on.
+    pub fn rewatch(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        ticket: Ticket,
+        (old_id, new_id): (Ticket, Ticket),
+        conditions: &Json,
+    ) -> Result<(), Error> {
+        let mut head = self.head();
+        let unknown = || Error::new(tag::SYNTAX, "unknown monitor session");
+        let from = session.monitor(&old_id).ok_or_else(unknown)?.monitor;
+        let mut to = from.with_conditions(conditions, head.database.schema())?;
+        if from.version == Version::V1 {
+            // A monitor of the first format has no conditions to change.
+            to = (*from).clone();
+        }
+        let to = Arc::new(to);
+        session.rename_monitor(&old_id, &new_id, &to);
+        let session = session.clone();
+        let rows = head.database.snapshot();
+        let rewatch = Rewatch { session, ticket, old_id, new_id, from, to, rows };
+        head.queue.push_back(Entry::Rewatch(rewatch));
+        Ok(())
+    }
+
+    /// Ends a monitor: no update of it is left in the client's outbox after this.
+    pub fn unwatch(&self, session: &Session, id: &Ticket) {
+        session.forget_monitor(id);
+        self.watchers().remove(session.id, id);
+    }
+}

@@ -1,0 +1,190 @@
+//! Who watches a database, and what it has published lately.
+//!
+//! Monitors that want the same are one group: its update is encoded once for all its members.
+//! Touched only by whoever publishes, in the order of the queue, and by clients that leave.
+
+use crate::outbox::{Content, Outgoing, Reply, Ticket, Update};
+use crate::session::Session;
+use paceline_locks::SessionId;
+use paceline_tables::Changes;
+use paceline_tables::monitor::{Dump, Monitor, Version, merge};
+use paceline_tables::schema::Schema;
+use paceline_types::Uuid;
+use paceline_types::limits::{HISTORY_ROWS_MAX, HISTORY_TRANSACTIONS_MAX};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::queue::{Rewatch, Watch};
+
+/// Monitors and history of one database.
+pub(super) struct Watchers {
+    groups: BTreeMap<u64, Group>,
+    next_group: u64,
+    members: BTreeMap<(SessionId, Ticket), u64>,
+    /// Tells this run of this database from others, in transaction ids.
+    epoch: u64,
+    /// How many transactions were published.
+    published: u64,
+    history: VecDeque<Arc<Changes>>,
+    history_rows: usize,
+}
+
+struct Group {
+    monitor: Arc<Monitor>,
+    members: BTreeMap<(SessionId, Ticket), Arc<Session>>,
+}
+
+impl Watchers {
+    pub(super) fn new(epoch: u64) -> Self {
+        Self {
+            groups: BTreeMap::new(),
+            next_group: 0,
+            members: BTreeMap::new(),
+            epoch,
+            published: 0,
+            history: VecDeque::new(),
+            history_rows: 0,
+        }
+    }
+
+    /// The id of the last published transaction.
+    fn last_transaction(&self) -> Uuid {
+        Uuid::from_halves(self.epoch, self.published)
+    }
+
+    /// Tells everyone who watches about `changes`.
+    pub(super) fn publish(
+        &mut self,
+        changes: &Arc<Changes>,
+        schema: &Schema,
+        wakers: &mut Vec<Waker>,
+    ) {
+        self.published += 1;
+        self.remember(changes);
+        let transaction = self.last_transaction();
+        let mut body = Vec::new();
+        for group in self.groups.values() {
+            body.clear();
+            if !group.monitor.update(changes, schema, &mut body) {
+                continue;
+            }
+            let shared: Arc<[u8]> = body.as_slice().into();
+            for ((_, id), session) in &group.members {
+                let update = Update {
+                    monitor: id.clone(),
+                    version: group.monitor.version,
+                    transaction,
+                    body: shared.clone(),
+                };
+                wakers.extend(session.outbox.leave(Outgoing::Update(update)));
+            }
+        }
+    }
+
+    fn remember(&mut self, changes: &Arc<Changes>) {
+        self.history_rows += changes.rows.len();
+        self.history.push_back(changes.clone());
+        while self.history.len() > HISTORY_TRANSACTIONS_MAX
+            || self.history_rows > HISTORY_ROWS_MAX
+        {
+            let Some(oldest) = self.history.pop_front() else { break };
+            self.history_rows -= oldest.rows.len();
+        }
+    }
+
+    /// The changes after transaction `since`, if all of them are remembered.
+    fn changes_since(&self, since: Uuid) -> Option<Changes> {
+        let (epoch, position) = since.halves();
+        if epoch != self.epoch || position > self.published {
+            return None;
+        }
+        let missed = usize::try_from(self.published - position).ok()?;
+        let skip = self.history.len().checked_sub(missed)?;
+        Some(merge(self.history.iter().skip(skip).map(|changes| &**changes)))
+    }
+
+    /// Adds a monitor and answers its request.
+    pub(super) fn watch(&mut self, watch: Watch, wakers: &mut Vec<Waker>) {
+        let Watch { session, ticket, id, monitor, rows, since } = watch;
+        let known = since.and_then(|since| self.changes_since(since));
+        let reply = match (monitor.version, known) {
+            (Version::V3, Some(changes)) => {
+                let mut text = Vec::new();
+                if !monitor.update(&changes, rows.schema(), &mut text) {
+                    text.extend_from_slice(b"{}");
+                }
+                let transaction = self.last_transaction();
+                Reply::Since { found: true, transaction, content: Content::Text(text) }
+            }
+            (Version::V3, None) => Reply::Since {
+                found: false,
+                transaction: self.last_transaction(),
+                content: Content::Dump(Box::new(Dump::new(monitor.clone(), rows))),
+            },
+            _ => Reply::Dump(Box::new(Dump::new(monitor.clone(), rows))),
+        };
+        wakers.extend(session.outbox.leave(Outgoing::Reply(ticket, reply)));
+        if session.outbox.closed().is_none() {
+            self.add(session, id, monitor);
+        }
+    }
+
+    /// Changes a monitor's conditions: tells what comes into view and goes out of it, then answers.
+    pub(super) fn rewatch(&mut self, rewatch: Rewatch, wakers: &mut Vec<Waker>) {
+        let Rewatch { session, ticket, old_id, new_id, from, to, rows } = rewatch;
+        if self.remove(session.id, &old_id) {
+            self.add(session.clone(), new_id.clone(), to.clone());
+        }
+        let transaction = self.last_transaction();
+        let moved = Outgoing::ConditionUpdate { monitor: new_id, transaction, from, to, rows };
+        wakers.extend(session.outbox.leave(moved));
+        wakers.extend(session.outbox.leave(Outgoing::Reply(ticket, Reply::Text(b"{}".to_vec()))));
+    }
+
+    fn add(&mut self, session: Arc<Session>, id: Ticket, monitor: Arc<Monitor>) {
+        let same = self.groups.iter().find(|(_, group)| group.monitor == monitor);
+        let number = match same {
+            Some((number, _)) => *number,
+            None => {
+                self.next_group += 1;
+                let group = Group { monitor, members: BTreeMap::new() };
+                self.groups.insert(self.next_group, group);
+                self.next_group
+            }
+        };
+        let key = (session.id, id);
+        if let Some(group) = self.groups.get_mut(&number) {
+            group.members.insert(key.clone(), session);
+        }
+        self.members.insert(key, number);
+    }
+
+    /// Takes a monitor away; false if there is none.
+    pub(super) fn remove(&mut self, session: SessionId, id: &Ticket) -> bool {
+        let key = (session, id.clone());
+        let Some(number) = self.members.remove(&key) else { return false };
+        if let Some(group) = self.groups.get_mut(&number) {
+            group.members.remove(&key);
+            if group.members.is_empty() {
+                self.groups.remove(&number);
+            }
+        }
+        true
+    }
+
+    /// Ends every monitor, because the database changes shape, and forgets the history.
+    pub(super) fn cancel_all(&mut self, epoch: u64, wakers: &mut Vec<Waker>) {
+        for group in std::mem::take(&mut self.groups).into_values() {
+            for ((_, id), session) in group.members {
+                session.forget_monitor(&id);
+                if session.is_change_aware() {
+                    wakers.extend(session.outbox.leave(Outgoing::MonitorCanceled(id)));
+                }
+            }
+        }
+        self.members.clear();
+        self.history.clear();
+        (self.history_rows, self.epoch, self.published) = (0, epoch, 0);
+    }
+}

@@ -1,0 +1,221 @@
+//! The host: the one owner of databases, locks and sessions, between the pure rooms and the doors.
+//!
+//! Doors call it with what clients asked and take from each client's outbox what is to be sent. It
+//! reads the clocks, owns the mutexes, writes the journals and wakes tasks; the decisions are made
+//! in `tables` and `locks`. It knows nothing of wires and formats.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod clock;
+mod database;
+mod locking;
+mod outbox;
+pub mod own;
+mod session;
+
+pub use clock::{Clock, uuid_source, wall_ms};
+pub use database::{Hosted, OpenDatabaseError, WatchRequest, create_file, load_file};
+pub use locking::{LockOperation, Locking};
+pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
+pub use paceline_journal::{Mode, OpenError};
+pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
+pub use session::{MonitorRecord, Session};
+
+use database::{OwnRow, Storage};
+use paceline_tables::Database;
+use paceline_tables::schema::Schema;
+use paceline_tables::value::{Atom, Datum};
+use paceline_types::Uuid;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use tokio::runtime::Handle;
+
+/// Everything the daemon serves.
+pub struct Host {
+    databases: RwLock<BTreeMap<String, Arc<Hosted>>>,
+    sessions: Mutex<BTreeMap<SessionId, Arc<Session>>>,
+    locking: Arc<Locking>,
+    clock: Clock,
+    runtime: Handle,
+    next_session: AtomicU64,
+    read_only: bool,
+    /// Tells this run of the server from others.
+    pub server_id: Uuid,
+}
+
+impl Host {
+    /// A host that serves nothing yet but tells so: the database `_Server` is there.
+    pub fn new(runtime: Handle, read_only: bool) -> Result<Arc<Self>, OpenDatabaseError> {
+        let host = Arc::new(Self {
+            databases: RwLock::default(),
+            sessions: Mutex::default(),
+            locking: Arc::new(Locking::new()),
+            clock: Clock::new(),
+            runtime,
+            next_session: AtomicU64::new(1),
+            read_only,
+            server_id: uuid_source().next_uuid(),
+        });
+        let schema = own::server_schema().map_err(OpenDatabaseError::Schema)?;
+        let database = Database::new(Arc::new(schema), uuid_source());
+        host.add(database, Storage::Memory)?;
+        Ok(host)
+    }
+
+    /// Serves the database in file `path`, reading it first.
+    pub fn open(&self, path: &Path) -> Result<Arc<Hosted>, OpenDatabaseError> {
+        let mode = if self.read_only { Mode::ReadOnly } else { Mode::ReadWrite };
+        let loaded = load_file(path, mode)?;
+        if let Some(torn) = &loaded.recovery.torn {
+            let synced = if loaded.recovery.lost_synced() {
+                "; it had been on disk before, so the disk or someone else damaged it"
+            } else {
+                ""
+            };
+            tracing::warn!(
+                file = %path.display(),
+                offset = torn.offset.0,
+                bytes = torn.bytes,
+                kept = ?torn.kept,
+                "the end of the journal is damaged and was cut off: {}{synced}",
+                torn.reason
+            );
+        }
+        let hosted = self.add(loaded.database, Storage::Log(Box::new(loaded.log)))?;
+        Ok(hosted)
+    }
+
+    /// Serves Paceline's own database in file `path`, creating it if need be, and takes up the
+    /// fencing numbers of the locks. Must not be called from a task of the runtime.
+    pub fn open_own(&self, path: &Path) -> Result<(), OpenDatabaseError> {
+        let schema = own::schema().map_err(OpenDatabaseError::Schema)?;
+        if self.read_only {
+            // Nothing can be locked on a server that only reads, so nothing is kept either.
+            let database = Database::new(Arc::new(schema), uuid_source());
+            self.add(database, Storage::Memory)?;
+            return Ok(());
+        }
+        if !path.exists() {
+            drop(create_file(path, &schema)?);
+        }
+        let hosted = self.open(path)?;
+        check_own(&hosted, &schema, path)?;
+        self.locking.begin(&hosted).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
+    }
+
+    fn add(&self, database: Database, storage: Storage) -> Result<Arc<Hosted>, OpenDatabaseError> {
+        let (locking, runtime) = (self.locking.clone(), self.runtime.clone());
+        let hosted =
+            Arc::new(Hosted::new(database, storage, locking, self.clock, runtime, self.read_only));
+        let mut databases = self.databases.write().unwrap_or_else(PoisonError::into_inner);
+        if databases.contains_key(&hosted.name) {
+            return Err(OpenDatabaseError::Duplicate(hosted.name.clone()));
+        }
+        databases.insert(hosted.name.clone(), hosted.clone());
+        drop(databases);
+        self.runtime.spawn(hosted.clone().run_timer());
+        self.announce(&hosted);
+        Ok(hosted)
+    }
+
+    /// Tells in `_Server` that a database is served, and with which schema.
+    fn announce(&self, hosted: &Arc<Hosted>) {
+        let Some(server) = self.database(own::SERVER_DATABASE) else { return };
+        let one = |atom: Atom| Datum::One(atom);
+        let values = vec![
+            ("name", one(Atom::string(&hosted.name))),
+            ("model", one(Atom::string("standalone"))),
+            ("connected", one(Atom::Boolean(true))),
+            ("leader", one(Atom::Boolean(true))),
+            ("schema", one(Atom::string(&hosted.schema().to_json().to_text()))),
+        ];
+        let row = OwnRow { key: hosted.name.clone(), values: Some(values) };
+        server.maintain("Database", "name", vec![row], false, None);
+        server.flush();
+    }
+
+    /// The database of this name.
+    #[must_use]
+    pub fn database(&self, name: &str) -> Option<Arc<Hosted>> {
+        self.databases.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// All databases, by name.
+    #[must_use]
+    pub fn databases(&self) -> Vec<Arc<Hosted>> {
+        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        databases.values().cloned().collect()
+    }
+
+    /// The locks.
+    #[must_use]
+    pub fn locking(&self) -> &Arc<Locking> {
+        &self.locking
+    }
+
+    /// A client has connected; `name` is who it is.
+    pub fn begin_session(&self, name: impl FnOnce(SessionId) -> String) -> Arc<Session> {
+        let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
+        let session = Arc::new(Session::new(id, name(id), self.read_only));
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(id, session.clone());
+        self.locking.add_session(&session);
+        session
+    }
+
+    /// A client is gone: everything it held is given back.
+    pub fn end_session(&self, session: &Session) {
+        session.outbox.close("it is gone");
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id);
+        self.locking.end_session(session.id);
+        for (id, record) in session.take_monitors() {
+            record.database.unwatch(session, &id);
+        }
+        for database in self.databases() {
+            database.end_session(session);
+        }
+    }
+
+    /// What happens when a database was converted: clients are told, those that do not notice by
+    /// themselves are disconnected so that they look again.
+    #[must_use]
+    pub fn on_converted(self: &Arc<Self>, session: &Session) -> database::Converted {
+        let (host, caller) = (self.clone(), session.id);
+        Box::new(move |hosted| {
+            host.announce(hosted);
+            let sessions = host.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let unaware: Vec<_> = sessions.values().filter(|s| !s.is_change_aware()).cloned().collect();
+            drop(sessions);
+            for session in unaware {
+                session.outbox.finish(if session.id == caller {
+                    "it converted a database and does not follow such changes"
+                } else {
+                    "a database was converted and it does not follow such changes"
+                });
+            }
+        })
+    }
+
+    /// Writes everything that waits and syncs it; from a thread that may block.
+    pub fn shut_down(&self) {
+        for database in self.databases() {
+            database.close();
+        }
+    }
+}
+
+/// Whether the file holds Paceline's own database in the form this version knows.
+fn check_own(hosted: &Hosted, schema: &Schema, path: &Path) -> Result<(), OpenDatabaseError> {
+    if hosted.name != own::DATABASE || *hosted.schema() != *schema {
+        let reason = format!(
+            "{}: holds the database {} {}, but this version of paceline needs {} {}",
+            path.display(),
+            hosted.name,
+            hosted.schema().version,
+            own::DATABASE,
+            schema.version
+        );
+        return Err(OpenDatabaseError::Schema(reason));
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! The locks of all clients, server-wide, behind one mutex.
+//!
+//! Effects and replies go to the clients' outboxes while the mutex is held, so their order is the
+//! order of what happened: a `stolen` before the stealer's reply (L4), a `locked` after the reply
+//! that said it would come. Fencing numbers come from a range that is reserved on disk ahead (L2);
+//! the next range is reserved when half of this one is used.
+
+use crate::database::{Hosted, OwnRow};
+use crate::outbox::{Outgoing, Reply, Ticket};
+use crate::own;
+use crate::session::Session;
+use paceline_locks::{Changed, Effect, LockError, LockView, Locks, SessionId};
+use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Error, tag};
+use paceline_types::limits::SESSION_BYTES_MAX;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+
+/// How many fencing numbers are reserved at a time.
+const RESERVE: u64 = 1 << 20;
+
+/// What a client asks of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockOperation {
+    /// Get in line.
+    Lock,
+    /// Take it from whoever has it.
+    Steal,
+    /// Give it back, or leave the line.
+    Unlock,
+}
+
+/// All locks.
+pub struct Locking {
+    state: Mutex<State>,
+    /// The database that shows the locks and keeps the reserved numbers.
+    own: OnceLock<Arc<Hosted>>,
+    /// Whether someone watches the table of locks, so that changes must be shown at once.
+    watched: AtomicBool,
+    reserving: AtomicBool,
+}
+
+struct State {
+    locks: Locks,
+    sessions: BTreeMap<SessionId, Arc<Session>>,
+    shown: u64,
+}
+
+impl Locking {
+    pub(crate) fn new() -> Self {
+        // Without a reserved range nothing is granted; `reserve` brings the first one.
+        let locks = Locks::new(0, 0, SESSION_BYTES_MAX);
+        Self {
+            state: Mutex::new(State { locks, sessions: BTreeMap::new(), shown: 0 }),
+            own: OnceLock::new(),
+            watched: AtomicBool::new(false),
+            reserving: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
+    /// of this run before it returns.
+    pub(crate) fn begin(self: &Arc<Self>, own: &Arc<Hosted>) -> Result<(), Error> {
+        let used = own.own_integer(own::DAEMON_TABLE, "fencing_reserved")?.unwrap_or(1);
+        self.state().locks = Locks::new(used, used, SESSION_BYTES_MAX);
+        let _ = self.own.set(own.clone());
+        self.reserve(used + RESERVE);
+        own.flush_blocking();
+        match self.state().locks.fencing_left() {
+            0 => Err(Error::new(tag::IO, "cannot write the range of fencing numbers to disk")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reserves numbers up to `until`; they are used once that is on disk.
+    fn reserve(self: &Arc<Self>, until: u64) {
+        let Some(own) = self.own.get() else { return };
+        if self.reserving.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = self.clone();
+        let values = vec![
+            ("name", Datum::One(Atom::string("paceline"))),
+            ("fencing_reserved", Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)))),
+        ];
+        let row = OwnRow { key: "paceline".to_owned(), values: Some(values) };
+        let done = Box::new(move |outcome: Result<(), Error>| {
+            this.reserving.store(false, Ordering::Release);
+            match outcome {
+                Ok(()) => {
+                    let mut state = this.state();
+                    state.locks.extend(until);
+                    let wakers = state.drain_effects();
+                    drop(state);
+                    wakers.into_iter().for_each(Waker::wake);
+                }
+                Err(error) => tracing::error!(%error, "cannot reserve fencing numbers"),
+            }
+        });
+        own.maintain(own::DAEMON_TABLE, "name", vec![row], true, Some(done));
+    }
+
+    pub(crate) fn add_session(&self, session: &Arc<Session>) {
+        self.state().sessions.insert(session.id, session.clone());
+    }
+
+    /// Releases everything a client held, because it left.
+    pub(crate) fn end_session(&self, session: SessionId) {
+        let mut state = self.state();
+        state.sessions.remove(&session);
+        state.locks.release_all(session);
+        let wakers = state.drain_effects();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        self.show();
+    }
+
+    /// Does a lock operation and leaves its reply in the client's outbox. An error is to be
+    /// answered by the caller.
+    pub fn operate(
+        self: &Arc<Self>,
+        session: &Session,
+        ticket: Ticket,
+        operation: LockOperation,
+        name: &str,
+    ) -> Result<(), LockError> {
+        let mut state = self.state();
+        let text = match operation {
+            LockOperation::Lock if !state.locks.lock(session.id, name)? => "{\"locked\":false}",
+            LockOperation::Lock => "{\"locked\":true}",
+            LockOperation::Steal => {
+                state.locks.steal(session.id, name)?;
+                "{\"locked\":true}"
+            }
+            LockOperation::Unlock => {
+                state.locks.unlock(session.id, name)?;
+                "{}"
+            }
+        };
+        let mut wakers = state.drain_effects();
+        let reply = Outgoing::Reply(ticket, Reply::Text(text.into()));
+        wakers.extend(session.outbox.leave(reply));
+        let (left, next) = (state.locks.fencing_left(), state.locks.next_fencing());
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        if left < RESERVE / 2 {
+            self.reserve(next + RESERVE);
+            if let Some(own) = self.own.get() {
+                own.flush();
+            }
+        }
+        self.show();
+        Ok(())
+    }
+
+    /// Whether `session` owns the lock of this name.
+    pub(crate) fn owns(&self, session: SessionId, name: &str) -> bool {
+        self.state().locks.is_owner(session, name)
+    }
+
+    /// From now on someone watches the table of locks.
+    pub(crate) fn note_watched(&self) {
+        self.watched.store(true, Ordering::Release);
+    }
+
+    /// Brings the table of locks up to date if someone watches it.
+    fn show(&self) {
+        if self.watched.load(Ordering::Acquire)
+            && let Some(own) = self.own.get()
+        {
+            own.show_locks();
+            own.flush();
+        }
+    }
+
+    /// The rows of the table of locks that changed since this was last asked. `shown` lists the
+    /// locks that have a row.
+    pub(crate) fn take_changed_rows(&self, shown: impl Fn() -> Vec<Arc<str>>) -> Vec<OwnRow> {
+        let mut state = self.state();
+        if state.shown == state.locks.generation() {
+            return Vec::new();
+        }
+        state.shown = state.locks.generation();
+        let names: Vec<Arc<str>> = match state.locks.take_changed() {
+            Changed::Names(names) => names.into_iter().collect(),
+            Changed::All => {
+                let names = state.locks.iter().map(|lock| lock.name().clone());
+                names.chain(shown()).collect::<BTreeSet<_>>().into_iter().collect()
+            }
+        };
+        let row = |name: &Arc<str>| {
+            let values = state.locks.view(name).map(|view| state.row(&view));
+            OwnRow { key: name.to_string(), values }
+        };
+        names.iter().map(row).collect()
+    }
+}
+
+impl State {
+    /// Leaves what happened in the outboxes of those it happened to.
+    fn drain_effects(&mut self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        while let Some(effect) = self.locks.poll_effect() {
+            let (session, item) = match effect {
+                Effect::Locked { session, name, .. } => (session, Outgoing::Locked(name)),
+                Effect::Stolen { session, name } => (session, Outgoing::Stolen(name)),
+            };
+            if let Some(session) = self.sessions.get(&session) {
+                wakers.extend(session.outbox.leave(item));
+            }
+        }
+        wakers
+    }
+
+    fn row(&self, lock: &LockView<'_>) -> Vec<(&'static str, Datum)> {
+        let name = |id: SessionId| match self.sessions.get(&id) {
+            Some(session) => Atom::string(&session.name),
+            None => Atom::string("unknown"),
+        };
+        let owner = lock.owner();
+        let waiters = lock.waiters().zip(1i64..);
+        let waiters = waiters.map(|(id, place)| (Atom::Integer(place), name(id))).collect();
+        let fencing = owner.map_or(0, |(_, fencing)| i64::try_from(fencing).unwrap_or(i64::MAX));
+        vec![
+            ("name", Datum::One(Atom::string(lock.name()))),
+            ("owner", owner.map_or(Datum::Empty, |(id, _)| Datum::One(name(id)))),
+            ("waiters", Datum::from_sorted_pairs(waiters)),
+            ("fencing", Datum::One(Atom::Integer(fencing))),
+        ]
+    }
+}

@@ -1,0 +1,268 @@
+//! What is on its way to one client.
+//!
+//! Anyone may push; only the client's own connection takes. Order is the order of pushing. Bytes
+//! of notifications are counted, and a client that lets them pile up past the limit is cut off
+//! (promise D1); bytes of replies are counted apart, so that its connection can stop reading
+//! further requests. Pushing never blocks and never runs the connection's code: it only leaves the
+//! item and wakes the task.
+
+use paceline_tables::monitor::{Dump, Monitor, Version};
+use paceline_tables::{Error, OpResult, Snapshot};
+use paceline_types::Uuid;
+use paceline_types::limits::BACKLOG_BYTES_MAX;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// What the door gave with a request, to be given back with its reply: the request's id.
+pub type Ticket = Arc<[u8]>;
+
+/// Something to be sent to a client.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// The answer to a request.
+    Reply(Ticket, Reply),
+    /// Changes that a monitor tells.
+    Update(Update),
+    /// Rows that come into view or go out of it because a monitor's conditions changed.
+    ConditionUpdate {
+        /// The id the client gave to its monitor.
+        monitor: Ticket,
+        /// The last transaction.
+        transaction: Uuid,
+        /// The conditions before.
+        from: Arc<Monitor>,
+        /// The conditions from now on.
+        to: Arc<Monitor>,
+        /// The content they are applied to.
+        rows: Snapshot,
+    },
+    /// The client now owns this lock.
+    Locked(Arc<str>),
+    /// The client has lost this lock to another.
+    Stolen(Arc<str>),
+    /// The monitor of this id is no more, because its database changed shape.
+    MonitorCanceled(Ticket),
+}
+
+/// Changes that a monitor tells, encoded once for all clients that watch the same.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The id the client gave to its monitor.
+    pub monitor: Ticket,
+    /// The format, which decides the method's name.
+    pub version: Version,
+    /// The transaction, for clients that ask for changes since one.
+    pub transaction: Uuid,
+    /// The `<table-updates>` object.
+    pub body: Arc<[u8]>,
+}
+
+/// The content of an answer.
+#[derive(Debug)]
+pub enum Reply {
+    /// A result for each operation of a transaction.
+    Results(Vec<OpResult>),
+    /// The initial content of a monitor.
+    Dump(Box<Dump>),
+    /// The same, with whether the client's last transaction was known and the last one now.
+    Since {
+        /// Whether only what changed since is told.
+        found: bool,
+        /// The last transaction.
+        transaction: Uuid,
+        /// The content, or the changes.
+        content: Content,
+    },
+    /// A JSON text that is ready.
+    Text(Vec<u8>),
+    /// The request failed.
+    Failed(Error),
+    /// The request failed with a plain word.
+    Word(&'static str),
+}
+
+/// What a client that comes back gets.
+#[derive(Debug)]
+pub enum Content {
+    /// Everything.
+    Dump(Box<Dump>),
+    /// What changed, as a `<table-updates>` object.
+    Text(Vec<u8>),
+}
+
+impl Reply {
+    /// Bytes this holds or will take to send, roughly.
+    fn cost(&self) -> usize {
+        const ROW: usize = 200;
+        match self {
+            Self::Results(results) => results
+                .iter()
+                .map(|result| match result {
+                    OpResult::Rows(selected) => 32 + ROW * selected.rows().len(),
+                    OpResult::Error(error) => error.details.len() + 64,
+                    _ => 64,
+                })
+                .sum(),
+            // A dump is written piece by piece from rows that are there anyway.
+            Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => 4096,
+            Self::Text(text) | Self::Since { content: Content::Text(text), .. } => text.len() + 32,
+            Self::Failed(error) => error.details.len() + 64,
+            Self::Word(_) => 64,
+        }
+    }
+}
+
+/// The queue to one client.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    state: Mutex<State>,
+}
+
+/// What a connection wants to be woken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interest {
+    /// Something to take, or the end.
+    #[default]
+    Items,
+    /// The end only: it cannot send more just now.
+    End,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    items: VecDeque<(Outgoing, usize)>,
+    reply_bytes: usize,
+    notice_bytes: usize,
+    closed: Option<&'static str>,
+    finishing: Option<&'static str>,
+    waker: Option<Waker>,
+    interest: Interest,
+}
+
+impl Outbox {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves `item` for the client. Answers the task to wake, which the caller does once it holds
+    /// no lock of its own.
+    pub(crate) fn leave(&self, item: Outgoing) -> Option<Waker> {
+        let cost = match &item {
+            Outgoing::Reply(ticket, reply) => ticket.len() + reply.cost(),
+            Outgoing::Update(update) => update.monitor.len() + update.body.len() + 128,
+            Outgoing::ConditionUpdate { monitor, .. } => monitor.len() + 4096,
+            Outgoing::Locked(name) | Outgoing::Stolen(name) => name.len() + 64,
+            Outgoing::MonitorCanceled(monitor) => monitor.len() + 64,
+        };
+        let mut state = self.state();
+        if state.closed.is_some() {
+            return None;
+        }
+        match &item {
+            Outgoing::Reply(..) => state.reply_bytes += cost,
+            _ => state.notice_bytes += cost,
+        }
+        state.items.push_back((item, cost));
+        if state.notice_bytes > BACKLOG_BYTES_MAX {
+            state.close("it does not read the notifications it asked for");
+        }
+        let wanted = state.interest == Interest::Items || state.closed.is_some();
+        if wanted { state.waker.take() } else { None }
+    }
+
+    /// Leaves `item` and wakes the connection.
+    pub fn push(&self, item: Outgoing) {
+        if let Some(waker) = self.leave(item) {
+            waker.wake();
+        }
+    }
+
+    /// Takes the next item.
+    pub fn take(&self) -> Option<Outgoing> {
+        let mut state = self.state();
+        let (item, cost) = state.items.pop_front()?;
+        match &item {
+            Outgoing::Reply(..) => state.reply_bytes -= cost,
+            _ => state.notice_bytes -= cost,
+        }
+        if state.items.is_empty() {
+            // An idle client holds no buffer.
+            state.items = VecDeque::new();
+        }
+        Some(item)
+    }
+
+    /// Asks for `waker` to be woken when what `interest` says happens. Answers whether it has
+    /// already.
+    pub fn register(&self, waker: &Waker, interest: Interest) -> bool {
+        let mut state = self.state();
+        let items = interest == Interest::Items && !state.items.is_empty();
+        let finishing = interest == Interest::Items && state.finishing.is_some();
+        if items || finishing || state.closed.is_some() {
+            return true;
+        }
+        state.interest = interest;
+        match &mut state.waker {
+            Some(known) if known.will_wake(waker) => {}
+            known => *known = Some(waker.clone()),
+        }
+        false
+    }
+
+    /// Takes back what [`Outbox::register`] asked for: the connection is awake and will look by
+    /// itself.
+    pub fn awake(&self) {
+        self.state().waker = None;
+    }
+
+    /// Bytes of replies that wait to be sent.
+    #[must_use]
+    pub fn reply_bytes(&self) -> usize {
+        self.state().reply_bytes
+    }
+
+    /// Cuts the client off: what waits is dropped and its connection ends.
+    pub fn close(&self, reason: &'static str) {
+        let waker = {
+            let mut state = self.state();
+            state.close(reason);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Ends the connection once what waits is sent.
+    pub fn finish(&self, reason: &'static str) {
+        let waker = {
+            let mut state = self.state();
+            state.finishing.get_or_insert(reason);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Why the connection is to end once what waits is sent, if it is.
+    #[must_use]
+    pub fn finishing(&self) -> Option<&'static str> {
+        self.state().finishing
+    }
+
+    /// Why the client is cut off, if it is.
+    #[must_use]
+    pub fn closed(&self) -> Option<&'static str> {
+        self.state().closed
+    }
+}
+
+impl State {
+    fn close(&mut self, reason: &'static str) {
+        self.closed.get_or_insert(reason);
+        self.items = VecDeque::new();
+        (self.reply_bytes, self.notice_bytes) = (0, 0);
+    }
+}

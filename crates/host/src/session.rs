@@ -1,0 +1,116 @@
+//! One client connection: who it is, what it holds, what is on its way to it.
+
+use crate::database::Hosted;
+use crate::outbox::{Outbox, Ticket};
+use paceline_locks::SessionId;
+use paceline_types::limits::SESSION_BYTES_MAX;
+use paceline_tables::monitor::Monitor;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A client connection.
+#[derive(Debug)]
+pub struct Session {
+    /// Its number, never used again.
+    pub id: SessionId,
+    /// Who it is, as logs and the table Lock show it.
+    pub name: String,
+    /// What is on its way to it.
+    pub outbox: Outbox,
+    /// Whether it may only read.
+    pub read_only: bool,
+    change_aware: AtomicBool,
+    held_bytes: AtomicUsize,
+    /// Its monitors by the ids it gave them, as of its last request about each.
+    monitors: Mutex<BTreeMap<Ticket, MonitorRecord>>,
+}
+
+/// A monitor that a client has.
+#[derive(Clone)]
+pub struct MonitorRecord {
+    /// What it watches.
+    pub database: Arc<Hosted>,
+    /// What it wants to hear.
+    pub monitor: Arc<Monitor>,
+    /// What it counts for in the memory the client may hold.
+    pub(crate) bytes: usize,
+}
+
+impl std::fmt::Debug for MonitorRecord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MonitorRecord").field("monitor", &self.monitor).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(id: SessionId, name: String, read_only: bool) -> Self {
+        Self {
+            id,
+            name,
+            outbox: Outbox::default(),
+            read_only,
+            change_aware: AtomicBool::new(false),
+            held_bytes: AtomicUsize::new(0),
+            monitors: Mutex::default(),
+        }
+    }
+
+    /// Whether the client notices by itself when a database changes shape, and so need not be
+    /// disconnected then.
+    #[must_use]
+    pub fn is_change_aware(&self) -> bool {
+        self.change_aware.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of what the client said about that.
+    pub fn set_change_aware(&self, aware: bool) {
+        self.change_aware.store(aware, Ordering::Relaxed);
+    }
+
+    /// Takes `bytes` of the memory this connection may hold in monitors and waiting transactions;
+    /// false if there is not that much left.
+    pub(crate) fn hold(&self, bytes: usize) -> bool {
+        let take = |held: usize| held.checked_add(bytes).filter(|all| *all <= SESSION_BYTES_MAX);
+        self.held_bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Gives back what [`Session::hold`] took.
+    pub(crate) fn let_go(&self, bytes: usize) {
+        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn monitors(&self) -> MutexGuard<'_, BTreeMap<Ticket, MonitorRecord>> {
+        self.monitors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The monitor that the client calls `id`.
+    #[must_use]
+    pub fn monitor(&self, id: &Ticket) -> Option<MonitorRecord> {
+        self.monitors().get(id).cloned()
+    }
+
+    pub(crate) fn remember_monitor(&self, id: Ticket, record: MonitorRecord) {
+        self.monitors().insert(id, record);
+    }
+
+    pub(crate) fn rename_monitor(&self, old: &Ticket, new: &Ticket, monitor: &Arc<Monitor>) {
+        let mut monitors = self.monitors();
+        if let Some(mut record) = monitors.remove(old) {
+            record.monitor = monitor.clone();
+            monitors.insert(new.clone(), record);
+        }
+    }
+
+    pub(crate) fn forget_monitor(&self, id: &Ticket) {
+        let record = self.monitors().remove(id);
+        if let Some(record) = record {
+            self.let_go(record.bytes);
+        }
+    }
+
+    /// Takes all monitors away, because the client left.
+    pub(crate) fn take_monitors(&self) -> BTreeMap<Ticket, MonitorRecord> {
+        std::mem::take(&mut *self.monitors())
+    }
+}

@@ -1,0 +1,122 @@
+//! The seam to the disk: the few file operations the journal is made of.
+//!
+//! Owns the traits `Disk` and `DiskFile`. `RealDisk` is the machine's own file system, and what
+//! everyone gets who does not ask for another. `MemoryDisk` keeps files in memory and can lose
+//! power; `FaultyDisk` stands before another disk and injects faults. One indirect call for a
+//! system call costs nothing worth naming.
+
+mod faulty;
+mod memory;
+mod real;
+
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use faulty::{Death, Faults, FaultyDisk, ParseFaultsError};
+pub use memory::MemoryDisk;
+pub use real::RealDisk;
+
+use crate::error::LockError;
+
+/// A lock that is held until this is dropped.
+pub type Lock = Box<dyn Debug + Send + Sync>;
+
+/// A file system.
+pub trait Disk: Debug + Send + Sync {
+    /// The path with symbolic links followed, the last component included, whether or not the
+    /// file exists. Its directory must exist.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// Takes the lock file `path` for this process, creating it if need be, without waiting.
+    fn lock(&self, path: &Path) -> Result<Lock, LockError>;
+
+    /// Opens a file, or creates it.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Gives a file another name in the same directory, in place of any file of that name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory survive a loss of power.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// An open file. Closed when the last reference is dropped.
+pub trait DiskFile: Debug + Send + Sync {
+    /// Reads at an offset; 0 means the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes at an offset and says how many bytes it took.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Cuts the file to a length.
+    fn truncate(&self, len: u64) -> io::Result<()>;
+
+    /// Makes contents and length survive a loss of power.
+    fn sync(&self) -> io::Result<()>;
+
+    /// What the file system knows of the file.
+    fn facts(&self) -> io::Result<Facts>;
+}
+
+/// How to open a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// An existing file, to read.
+    Read,
+    /// An existing file, to read and write.
+    Write,
+    /// A new file, to read and write, with these permission bits. Fails if there is one.
+    Create(u32),
+}
+
+/// What the file system knows of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// The length in bytes.
+    pub len: u64,
+    /// The number that tells the file from others that exist at the same time.
+    pub inode: u64,
+    /// When the file was made, in nanoseconds, or 0 if unknown: numbers are used again.
+    pub born: u64,
+    /// The permission bits.
+    pub mode: u32,
+    /// True for a regular file.
+    pub regular: bool,
+}
+
+/// Writes all of `bytes`, however many calls it takes, and on failure says how many went.
+pub(crate) fn write_all(
+    file: &dyn DiskFile,
+    bytes: &[u8],
+    offset: u64,
+) -> Result<(), (usize, io::Error)> {
+    let mut done = 0;
+    while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+        match file.write_at(rest, offset + done as u64) {
+            Ok(0) => return Err((done, io::ErrorKind::WriteZero.into())),
+            Ok(taken) => done += taken,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err((done, error)),
+        }
+    }
+    Ok(())
+}
+
+/// Reads until `buffer` is full or the file ends, and says how many bytes came.
+pub(crate) fn read_full(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + done as u64) {
+            Ok(0) => break,
+            Ok(got) => done += got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

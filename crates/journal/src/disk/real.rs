@@ -1,0 +1,107 @@
+//! The machine's own file system.
+//!
+//! Owns nothing but the calls. Descriptors are closed on exec, files are addressed by offset so
+//! that a descriptor can be shared between the writer and a reader on another thread.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use super::{Access, Disk, DiskFile, Facts, Lock};
+use crate::error::LockError;
+use crate::lock;
+
+/// The machine's own file system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealDisk;
+
+/// As many links as Linux itself follows.
+const LINKS_MAX: usize = 40;
+
+impl Disk for RealDisk {
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        let mut path = path.to_path_buf();
+        for _ in 0..LINKS_MAX {
+            let parent = match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent.canonicalize()?,
+                _ => Path::new(".").canonicalize()?,
+            };
+            let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+            let place = parent.join(name);
+            match fs::read_link(&place) {
+                Ok(target) => path = parent.join(target),
+                // Not a link, or not there yet: either way this is the place itself.
+                Err(_) => return Ok(place),
+            }
+        }
+        Err(io::Error::other("too many levels of symbolic links"))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Lock, LockError> {
+        lock::take(path).map(|held| Box::new(held) as Lock)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        let file = match access {
+            Access::Read => options.open(path)?,
+            Access::Write => options.write(true).open(path)?,
+            Access::Create(mode) => {
+                let file = options.write(true).create_new(true).mode(mode).open(path)?;
+                // The umask may have taken bits away that the file to be replaced has.
+                file.set_permissions(fs::Permissions::from_mode(mode))?;
+                file
+            }
+        };
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn facts(&self) -> io::Result<Facts> {
+        let metadata = self.0.metadata()?;
+        let age = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        Ok(Facts {
+            len: metadata.len(),
+            inode: metadata.ino(),
+            born: age.and_then(|age| u64::try_from(age.as_nanos()).ok()).unwrap_or(0),
+            mode: metadata.mode() & 0o777,
+            regular: metadata.is_file(),
+        })
+    }
+}

@@ -1,0 +1,331 @@
+//! The log in a file.
+//!
+//! Owns the descriptor, the positions and the lock of one journal. States:
+//!
+//! ```text
+//! in service --append fails for room or a read-only disk, file cut back--> in service
+//! in service --any other failed append, cut or sync--> broken
+//! broken ------install of a new file--> in service
+//! ```
+//!
+//! While broken every append and sync gives the error that broke it (J4). A batch is in the file
+//! whole or not at all once `append` has returned; killed within it, it is a torn tail (J2).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use crate::disk::{Access, Disk, DiskFile, Facts, Lock, RealDisk, write_all};
+use crate::error::{AppendError, Failure, OpenError, RewriteError, SyncError};
+use crate::follow::{Follow, Mode, lock_path};
+use crate::frame::{LEAD, frame};
+use crate::log::{Log, Position, SyncDone, SyncJob};
+use crate::reader::Reader;
+use crate::rewrite::Rewrite;
+use crate::side::{Known, SideFile, beside, directory};
+
+/// A log in a file, in the format of OVSDB's standalone log.
+#[derive(Debug)]
+pub struct FileLog {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    facts: Facts,
+    side: SideFile,
+    /// None if opened read-only. Shared with a rewrite, which must not outlive it.
+    lock: Option<Arc<Lock>>,
+    position: Position,
+    synced: Position,
+    base: u64,
+    broken: Option<Failure>,
+    /// Alive while a rewrite is under way.
+    rewriting: Weak<()>,
+}
+
+impl FileLog {
+    /// Opens an existing file; its records come from the `Follow`, which ends in the log.
+    pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Follow, OpenError> {
+        Self::open_on(Arc::new(RealDisk), path, mode)
+    }
+
+    /// Opens an existing file on a given disk.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        path: impl AsRef<Path>,
+        mode: Mode,
+    ) -> Result<Follow, OpenError> {
+        Follow::open(disk, path.as_ref(), mode)
+    }
+
+    /// Creates a file whose first record has the body `schema`. Refuses if there is one.
+    pub fn create(path: impl AsRef<Path>, schema: &[u8]) -> Result<FileLog, OpenError> {
+        Self::create_on(Arc::new(RealDisk), path, schema)
+    }
+
+    /// Creates a file on a given disk.
+    pub fn create_on(
+        disk: Arc<dyn Disk>,
+        path: impl AsRef<Path>,
+        schema: &[u8],
+    ) -> Result<FileLog, OpenError> {
+        let path = path.as_ref();
+        let io = |error| OpenError::Io(Failure::new("create", path, error));
+        let place = disk.resolve(path).map_err(io)?;
+        let exists = |disk: &dyn Disk| match disk.open(&place, Access::Read) {
+            Ok(_) => Err(OpenError::Exists(place.clone())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(io(error)),
+        };
+        exists(&*disk)?;
+        let lock = Arc::new(disk.lock(&lock_path(&place)).map_err(OpenError::Locked)?);
+        // Again under the lock: someone may just have created it.
+        exists(&*disk)?;
+
+        let tmp = tmp_path(&place);
+        remove_if_there(&*disk, &tmp).map_err(OpenError::Io)?;
+        let mut record = Vec::new();
+        frame(schema, &mut record);
+        // The file gets its name when it is whole, so that no half of one is ever seen.
+        let made = (|| {
+            let file = disk.open(&tmp, Access::Create(0o600))?;
+            write_all(&*file, &record, 0).map_err(|(_, error)| error)?;
+            file.sync()?;
+            disk.rename(&tmp, &place)?;
+            disk.sync_dir(directory(&place))?;
+            let facts = file.facts()?;
+            Ok((file, facts))
+        })();
+        let (file, facts) = made.map_err(|error| {
+            let _ = disk.remove(&tmp);
+            io(error)
+        })?;
+        let side = SideFile::new(&place);
+        let mut log = FileLog::new(disk, place, file, side, Some(lock));
+        let len = record.len() as u64;
+        log.begin(facts, Position(len), len);
+        Ok(log)
+    }
+
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        path: PathBuf,
+        file: Arc<dyn DiskFile>,
+        side: SideFile,
+        lock: Option<Arc<Lock>>,
+    ) -> Self {
+        FileLog {
+            disk,
+            path,
+            file,
+            facts: Facts { len: 0, inode: 0, born: 0, mode: 0o600, regular: true },
+            side,
+            lock,
+            position: Position(0),
+            synced: Position(0),
+            base: 0,
+            broken: None,
+            rewriting: Weak::new(),
+        }
+    }
+
+    /// Puts the log in service at `position`, up to which the file is synced.
+    pub(crate) fn begin(&mut self, facts: Facts, position: Position, base: u64) {
+        self.facts = facts;
+        self.position = position;
+        self.synced = position;
+        self.base = base;
+        self.broken = None;
+        if !self.is_read_only() {
+            self.side.settle(&*self.disk, &facts, Known { synced: position.0, base });
+        }
+    }
+
+    /// The file's name, with symbolic links followed.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True if the log was opened read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.lock.is_none()
+    }
+
+    /// What broke the file, if it is broken (J4): only `install` helps.
+    pub fn broken(&self) -> Option<&Failure> {
+        self.broken.as_ref()
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    pub(crate) fn file(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+
+    pub(crate) fn sync_dir(&self) -> Result<(), Failure> {
+        let dir = directory(&self.path);
+        self.disk.sync_dir(dir).map_err(|error| Failure::new("sync", dir, error))
+    }
+
+    /// Removes what a rewrite left behind that was killed.
+    pub(crate) fn remove_stale(&self) -> Result<(), Failure> {
+        remove_if_there(&*self.disk, &tmp_path(&self.path))
+    }
+
+    fn failure(&self, action: &'static str, error: io::Error) -> Failure {
+        Failure::new(action, &self.path, error)
+    }
+
+    fn read_only(&self, action: &'static str) -> Failure {
+        let kind = io::ErrorKind::ReadOnlyFilesystem;
+        self.failure(action, io::Error::new(kind, "the file is opened read-only"))
+    }
+
+    /// Takes back a batch that failed after `written` bytes, and says what that means.
+    fn take_back(&mut self, written: usize, error: io::Error) -> AppendError {
+        let failure = self.failure("append", error);
+        let mut restored = self.file.truncate(self.position.0);
+        if written > 0 && restored.is_ok() {
+            // Refused must stay refused, also if power is lost before the next sync.
+            restored = self.file.sync();
+        }
+        if failure.is_read_only() && written == 0 {
+            return AppendError::ReadOnly(failure);
+        }
+        match restored {
+            Ok(()) if failure.is_full() => AppendError::Full(failure),
+            Ok(()) if failure.is_read_only() => AppendError::ReadOnly(failure),
+            Err(error) if failure.is_full() => self.break_with(self.failure("cut back", error)),
+            _ => self.break_with(failure),
+        }
+    }
+
+    fn break_with(&mut self, failure: Failure) -> AppendError {
+        self.broken = Some(failure.clone());
+        AppendError::Io(failure)
+    }
+}
+
+impl Log for FileLog {
+    fn append(&mut self, expected: Position, records: &[u8]) -> Result<Position, AppendError> {
+        debug_assert!(records.is_empty() || records.starts_with(LEAD), "records must be framed");
+        if let Some(failure) = &self.broken {
+            return Err(AppendError::Io(failure.clone()));
+        }
+        if self.is_read_only() {
+            return Err(AppendError::ReadOnly(self.read_only("append")));
+        }
+        if expected != self.position {
+            return Err(AppendError::Moved { expected, actual: self.position });
+        }
+        match write_all(&*self.file, records, expected.0) {
+            Ok(()) => {
+                self.position.0 += records.len() as u64;
+                Ok(self.position)
+            }
+            Err((written, error)) => Err(self.take_back(written, error)),
+        }
+    }
+
+    fn begin_sync(&self) -> Result<SyncJob, SyncError> {
+        match &self.broken {
+            Some(failure) => Err(SyncError(failure.clone())),
+            None => Ok(SyncJob { file: Arc::clone(&self.file), upto: self.position }),
+        }
+    }
+
+    fn end_sync(&mut self, done: SyncDone) -> Result<Position, SyncError> {
+        // The outcome for a file that has been replaced since no longer matters: the new one was
+        // synced before it took the place.
+        if Arc::ptr_eq(&done.file, &self.file) {
+            let upto = done.upto;
+            if let Some(failure) = done.failure(&self.path) {
+                self.broken.get_or_insert(failure);
+            }
+            if let Some(failure) = &self.broken {
+                return Err(SyncError(failure.clone()));
+            }
+            if upto > self.synced {
+                self.synced = upto;
+                let known = Known { synced: upto.0, base: self.base };
+                self.side.write(&*self.disk, &self.facts, known);
+            }
+        }
+        Ok(self.synced)
+    }
+
+    fn position(&self) -> Position {
+        self.position
+    }
+
+    fn synced(&self) -> Position {
+        self.synced
+    }
+
+    fn base(&self) -> u64 {
+        self.base
+    }
+
+    fn follow(&self, from: Position) -> Reader {
+        Reader::new(Arc::clone(&self.file), from, self.position)
+    }
+
+    fn rewrite(&mut self) -> Result<Rewrite, RewriteError> {
+        let Some(lock) = &self.lock else {
+            return Err(RewriteError::ReadOnly(self.read_only("rewrite")));
+        };
+        if self.rewriting.strong_count() > 0 {
+            return Err(RewriteError::Busy(self.path.clone()));
+        }
+        let alive = Arc::new(());
+        self.rewriting = Arc::downgrade(&alive);
+        remove_if_there(&*self.disk, &tmp_path(&self.path)).map_err(RewriteError::from_failure)?;
+        Rewrite::begin(
+            Arc::clone(&self.disk),
+            &self.path,
+            Arc::clone(&self.file),
+            self.facts.mode,
+            (Arc::clone(lock), alive),
+        )
+    }
+
+    fn install(
+        &mut self,
+        mut rewrite: Rewrite,
+        copy_from: Position,
+    ) -> Result<Position, RewriteError> {
+        if !rewrite.replaces(&self.file) {
+            return Err(RewriteError::Stale(self.path.clone()));
+        }
+        let base = rewrite.base();
+        rewrite.copy_tail(copy_from, self.position)?;
+        rewrite.sync()?;
+        let (file, facts) = rewrite.rename_over(&self.path)?;
+        // From here on the name means the new file, whatever happens next.
+        self.file = file;
+        let named = self.sync_dir();
+        self.begin(facts, Position(facts.len), base);
+        if let Err(failure) = named {
+            // A loss of power could still bring the old file back, so nothing more may go into
+            // the new one until its name is safe.
+            self.broken = Some(failure.clone());
+            return Err(RewriteError::Io(failure));
+        }
+        Ok(self.position)
+    }
+}
+
+/// The name of the file that is to replace the journal.
+pub(crate) fn tmp_path(journal: &Path) -> PathBuf {
+    beside(journal, "", ".tmp")
+}
+
+fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), Failure> {
+    match disk.remove(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::new("remove", path, error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,216 @@
+//! Opening a file: its records are read and checked before the log can be written.
+//!
+//! Owns the way from a path to a `FileLog`. Each record is handed to the caller as it is read; at
+//! damage J2 or J3 decides; `finish` cuts a torn tail and gives the log. Until `finish` the only
+//! thing changed on disk is the lock file, and in read-only mode nothing ever is.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Access, Disk, DiskFile, Facts};
+use crate::error::{Failure, OpenError};
+use crate::file::FileLog;
+use crate::frame::parse_header;
+use crate::log::Position;
+use crate::reader::{Damage, ReadError, Reader, Record};
+use crate::salvage::{Verdict, judge, keep_aside};
+use crate::side::{Known, SideFile, beside};
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// To be read and then appended to. Takes the lock file.
+    ReadWrite,
+    /// To be read only. Takes no lock and changes nothing on disk.
+    ReadOnly,
+}
+
+/// How an opening went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// How many records there are.
+    pub records: u64,
+    /// Where the last one ends.
+    pub position: Position,
+    /// The torn tail behind it, if there was one: the host should say so in its log.
+    pub torn: Option<Torn>,
+    /// Up to where the file was known to be synced when it was opened.
+    pub synced: Option<Position>,
+}
+
+impl Recovery {
+    /// True if records are gone that had once been synced: more than a crash can explain.
+    pub fn lost_synced(&self) -> bool {
+        self.synced.is_some_and(|synced| self.position < synced)
+    }
+}
+
+/// A torn tail (J2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torn {
+    /// Where it begins.
+    pub offset: Position,
+    /// How long it is.
+    pub bytes: u64,
+    /// What is wrong with the record there.
+    pub reason: String,
+    /// The file where it is kept; none if the journal was opened read-only and is uncut.
+    pub kept: Option<PathBuf>,
+}
+
+/// A journal that is being opened.
+///
+/// Call `next` until there is none, then `finish`.
+#[derive(Debug)]
+pub struct Follow {
+    log: FileLog,
+    facts: Facts,
+    known: Option<Known>,
+    reader: Reader,
+    records: u64,
+    /// Where the second record ends, which is the snapshot in a compacted file.
+    second: u64,
+    torn: Option<Torn>,
+}
+
+impl Follow {
+    pub(crate) fn open(disk: Arc<dyn Disk>, path: &Path, mode: Mode) -> Result<Follow, OpenError> {
+        let io = |action, error| OpenError::Io(Failure::new(action, path, error));
+        let place = disk.resolve(path).map_err(|error| io("open", error))?;
+        let (access, lock) = match mode {
+            Mode::ReadOnly => (Access::Read, None),
+            Mode::ReadWrite => {
+                // Without the file there is nothing to lock, and no lock file to leave behind.
+                disk.open(&place, Access::Read).map_err(|error| io("open", error))?;
+                let lock = disk.lock(&lock_path(&place)).map_err(OpenError::Locked)?;
+                (Access::Write, Some(Arc::new(lock)))
+            }
+        };
+        let file = disk.open(&place, access).map_err(|error| io("open", error))?;
+        let facts = file.facts().map_err(|error| io("examine", error))?;
+        check_kind(&place, &*file, &facts)?;
+
+        let side = SideFile::new(&place);
+        let known = side.read(&*disk, &facts);
+        let reader = Reader::new(Arc::clone(&file), Position(0), Position(facts.len));
+        let log = FileLog::new(disk, place, file, side, lock);
+        Ok(Follow { log, facts, known, reader, records: 0, second: 0, torn: None })
+    }
+
+    /// The next record, or `None` at the end of the file or where its torn tail begins.
+    #[expect(clippy::should_implement_trait, reason = "a record borrows the reader's buffer")]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, OpenError> {
+        Ok(if self.advance()? { Some(self.reader.record()) } else { None })
+    }
+
+    /// The error for a record that is whole but makes no sense to its reader.
+    pub fn reject(&self, offset: Position, reason: impl Into<String>) -> OpenError {
+        let path = self.log.path().to_path_buf();
+        OpenError::Invalid { path, offset, reason: reason.into() }
+    }
+
+    /// How long the file was when it was opened.
+    pub fn file_len(&self) -> u64 {
+        self.facts.len
+    }
+
+    /// Reads what has not been read, cuts a torn tail, syncs, and gives the log.
+    pub fn finish(mut self) -> Result<(FileLog, Recovery), OpenError> {
+        while self.advance()? {}
+        let position = self.reader.position();
+        if !self.log.is_read_only() {
+            self.settle(position).map_err(OpenError::Io)?;
+        }
+        let base = self.known.map_or(self.second, |known| known.base);
+        self.log.begin(self.facts, position, base);
+        let synced = self.known.map(|known| Position(known.synced));
+        let recovery = Recovery { records: self.records, position, torn: self.torn, synced };
+        Ok((self.log, recovery))
+    }
+
+    fn advance(&mut self) -> Result<bool, OpenError> {
+        if self.torn.is_some() {
+            return Ok(false);
+        }
+        match self.reader.advance() {
+            Ok(true) => {
+                self.records += 1;
+                if self.records <= 2 {
+                    self.second = self.reader.position().0;
+                }
+                Ok(true)
+            }
+            Ok(false) => Ok(false),
+            Err(ReadError::Io(error)) => Err(self.io("read", error)),
+            Err(ReadError::Damage(damage)) => self.judge(damage).map(|()| false),
+        }
+    }
+
+    fn judge(&mut self, Damage { offset, reason }: Damage) -> Result<(), OpenError> {
+        let corrupt =
+            |reason| OpenError::Corrupt { path: self.log.path().to_path_buf(), offset, reason };
+        if offset == Position(0) {
+            // Without its schema the file is no database, whatever else it holds.
+            return Err(corrupt(format!("the first record is damaged: {reason}")));
+        }
+        let synced = self.known.map(|known| Position(known.synced));
+        let verdict = judge(self.log.file(), offset, self.facts.len, synced);
+        match verdict.map_err(|error| self.io("read", error))? {
+            Verdict::Torn => {
+                let bytes = self.facts.len - offset.0;
+                self.torn = Some(Torn { offset, bytes, reason, kept: None });
+                Ok(())
+            }
+            Verdict::Corrupt { next } => {
+                Err(corrupt(format!("{reason}, and a valid record follows at offset {next}")))
+            }
+        }
+    }
+
+    /// Brings the disk to where the log begins its work: tail cut, names and contents synced.
+    fn settle(&mut self, position: Position) -> Result<(), Failure> {
+        let log = &self.log;
+        log.remove_stale()?;
+        if let Some(torn) = &mut self.torn {
+            torn.kept = Some(keep_aside(log.disk(), log.path(), log.file(), position)?);
+        }
+        // The tail's new name must be safe before it is cut. And without a tail: the last rename
+        // may not have reached the disk before the last process was killed.
+        log.sync_dir()?;
+        if self.torn.is_some() {
+            let cut = log.file().truncate(position.0);
+            cut.map_err(|error| Failure::new("cut", log.path(), error))?;
+        }
+        log.file().sync().map_err(|error| Failure::new("sync", log.path(), error))
+    }
+
+    fn io(&self, action: &'static str, error: std::io::Error) -> OpenError {
+        OpenError::Io(Failure::new(action, self.log.path(), error))
+    }
+}
+
+/// OVS's name for the lock file of a database.
+pub(crate) fn lock_path(journal: &Path) -> PathBuf {
+    beside(journal, ".", ".~lock~")
+}
+
+/// Refuses at once what is no standalone database.
+fn check_kind(path: &Path, file: &dyn DiskFile, facts: &Facts) -> Result<(), OpenError> {
+    if !facts.regular {
+        return Err(OpenError::NotAFile(path.to_path_buf()));
+    }
+    if facts.len == 0 {
+        return Err(OpenError::Empty(path.to_path_buf()));
+    }
+    let mut start = [0; crate::frame::HEADER_LEN_MAX];
+    let got = crate::disk::read_full(file, &mut start, 0)
+        .map_err(|error| OpenError::Io(Failure::new("read", path, error)))?;
+    let start = start.get(..got).unwrap_or_default();
+    if start.starts_with(b"OVSDB CLUSTER ") {
+        return Err(OpenError::Clustered(path.to_path_buf()));
+    }
+    match parse_header(start) {
+        Some(_) => Ok(()),
+        None => Err(OpenError::Format(path.to_path_buf())),
+    }
+}

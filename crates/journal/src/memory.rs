@@ -1,0 +1,62 @@
+//! A log that is kept in memory: the same log, on a disk that is made of memory.
+//!
+//! Owns that disk. For databases nobody wants to find again after a restart, and for tests.
+
+use std::sync::Arc;
+
+use crate::disk::MemoryDisk;
+use crate::error::{AppendError, OpenError, RewriteError, SyncError};
+use crate::file::FileLog;
+use crate::log::{Log, Position, SyncDone, SyncJob};
+use crate::reader::Reader;
+use crate::rewrite::Rewrite;
+
+/// A log in memory. It is gone when it is dropped.
+#[derive(Debug)]
+pub struct MemoryLog(FileLog);
+
+impl MemoryLog {
+    /// A log whose first record has the body `schema`.
+    pub fn new(schema: &[u8]) -> Result<MemoryLog, OpenError> {
+        let disk = Arc::new(MemoryDisk::new());
+        FileLog::create_on(disk, "memory", schema).map(MemoryLog)
+    }
+}
+
+impl Log for MemoryLog {
+    fn append(&mut self, expected: Position, records: &[u8]) -> Result<Position, AppendError> {
+        self.0.append(expected, records)
+    }
+
+    fn begin_sync(&self) -> Result<SyncJob, SyncError> {
+        self.0.begin_sync()
+    }
+
+    fn end_sync(&mut self, done: SyncDone) -> Result<Position, SyncError> {
+        self.0.end_sync(done)
+    }
+
+    fn position(&self) -> Position {
+        self.0.position()
+    }
+
+    fn synced(&self) -> Position {
+        self.0.synced()
+    }
+
+    fn base(&self) -> u64 {
+        self.0.base()
+    }
+
+    fn follow(&self, from: Position) -> Reader {
+        self.0.follow(from)
+    }
+
+    fn rewrite(&mut self) -> Result<Rewrite, RewriteError> {
+        self.0.rewrite()
+    }
+
+    fn install(&mut self, rewrite: Rewrite, copy_from: Position) -> Result<Position, RewriteError> {
+        self.0.install(rewrite, copy_from)
+    }
+}

@@ -1,0 +1,143 @@
+//! The side file `.<name>.synced`: up to where the journal is known to be synced.
+//!
+//! Owns that file. It is rewritten with one call after each sync of the journal, and synced itself
+//! only when a file comes into service; so after a loss of power it may be older than the truth,
+//! never newer. Promises that a side file which is
+//! missing, unreadable or speaks of another file counts as unknown. Failing to write it is not an
+//! error: the file is removed then, as unknown is safer than stale.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Access, Disk, DiskFile, Facts, read_full};
+
+/// What the side file says of a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Synced up to here.
+    pub synced: u64,
+    /// The journal's size when it was last rewritten.
+    pub base: u64,
+}
+
+/// The side file of one journal.
+#[derive(Debug)]
+pub(crate) struct SideFile {
+    path: PathBuf,
+    file: Option<Arc<dyn DiskFile>>,
+}
+
+impl SideFile {
+    pub fn new(journal: &Path) -> Self {
+        SideFile { path: beside(journal, ".", ".synced"), file: None }
+    }
+
+    /// What is known of the journal that `facts` describes.
+    pub fn read(&self, disk: &dyn Disk, facts: &Facts) -> Option<Known> {
+        let file = disk.open(&self.path, Access::Read).ok()?;
+        let mut buffer = [0; LEN + 1];
+        let got = read_full(&*file, &mut buffer, 0).ok()?;
+        parse(buffer.get(..got)?, facts)
+    }
+
+    /// Notes what is known, as well as it can.
+    pub fn write(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) {
+        if self.try_write(disk, facts, known).is_none() {
+            self.forget(disk);
+        }
+    }
+
+    /// Notes what is known when a file comes into service, and syncs it: whatever happens to the
+    /// notes that follow, damage behind this point is then known to be a torn tail.
+    pub fn settle(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) {
+        self.write(disk, facts, known);
+        if let Some(file) = &self.file {
+            let _ = file.sync();
+            let _ = disk.sync_dir(directory(&self.path));
+        }
+    }
+
+    /// Makes what is known unknown, as well as it can.
+    fn forget(&mut self, disk: &dyn Disk) {
+        self.file = None;
+        let _ = disk.remove(&self.path);
+    }
+
+    fn try_write(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) -> Option<()> {
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => {
+                let opened = disk
+                    .open(&self.path, Access::Write)
+                    .or_else(|_| disk.open(&self.path, Access::Create(0o600)));
+                let file = opened.ok()?;
+                file.truncate(LEN as u64).ok()?;
+                self.file = Some(Arc::clone(&file));
+                file
+            }
+        };
+        let text = format(facts, known);
+        (file.write_at(text.as_bytes(), 0).ok()? == text.len()).then_some(())
+    }
+}
+
+/// The name of a file in the journal's directory, made from the journal's own.
+pub(crate) fn beside(journal: &Path, before: &str, after: &str) -> PathBuf {
+    let mut name = std::ffi::OsString::from(before);
+    name.push(journal.file_name().unwrap_or_default());
+    name.push(after);
+    journal.with_file_name(name)
+}
+
+/// The directory a file stands in.
+pub(crate) fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Every text has this length, so that each replaces all of the last one.
+const LEN: usize = 4 * 20 + "synced  base  inode  born \n".len();
+
+fn format(facts: &Facts, known: Known) -> String {
+    let (Known { synced, base }, Facts { inode, born, .. }) = (known, facts);
+    format!("synced {synced:020} base {base:020} inode {inode:020} born {born:020}\n")
+}
+
+fn parse(text: &[u8], facts: &Facts) -> Option<Known> {
+    let words: Vec<&str> = std::str::from_utf8(text).ok()?.split_ascii_whitespace().collect();
+    let ["synced", synced, "base", base, "inode", _, "born", _] = words[..] else { return None };
+    let known = Known { synced: synced.parse().ok()?, base: base.parse().ok()? };
+    (format(facts, known).as_bytes() == text).then_some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(inode: u64, born: u64) -> Facts {
+        Facts { len: 0, inode, born, mode: 0o600, regular: true }
+    }
+
+    #[test]
+    fn only_a_whole_text_about_this_file_is_believed() {
+        let known = Known { synced: 700, base: 300 };
+        let text = format(&facts(7, 9), known);
+        assert_eq!(text.len(), LEN);
+        let largest = Known { synced: u64::MAX, base: u64::MAX };
+        assert_eq!(format(&facts(u64::MAX, u64::MAX), largest).len(), LEN);
+
+        let half = &text.as_bytes()[..LEN / 2];
+        let longer = format!("{text}\n");
+        let table: &[(&[u8], Facts, Option<Known>)] = &[
+            (text.as_bytes(), facts(7, 9), Some(known)),
+            (text.as_bytes(), facts(8, 9), None),
+            (text.as_bytes(), facts(7, 8), None),
+            (half, facts(7, 9), None),
+            (longer.as_bytes(), facts(7, 9), None),
+            (b"", facts(7, 9), None),
+            (&[0xff; LEN], facts(7, 9), None),
+        ];
+        for (text, facts, expected) in table {
+            assert_eq!(parse(text, facts), *expected, "{}", String::from_utf8_lossy(text));
+        }
+    }
+}

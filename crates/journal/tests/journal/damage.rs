@@ -1,0 +1,259 @@
+//! Damaged files: what is cut, what is refused, and where (J1, J2, J3).
+//!
+//! A file is written through the journal, with a known synced position; then it is damaged. What
+//! must follow is worked out here from the records' offsets alone.
+
+use std::sync::Arc;
+
+use paceline_journal::disk::MemoryDisk;
+use paceline_journal::{FileLog, Log, Mode, OpenError, Position};
+
+use crate::{Chance, everything, framed, replay};
+
+/// A journal as written, before damage.
+struct Written {
+    disk: MemoryDisk,
+    bodies: Vec<String>,
+    /// Where each record begins, and where the last one ends.
+    offsets: Vec<u64>,
+    synced: u64,
+}
+
+impl Written {
+    fn new(chance: &mut Chance) -> Self {
+        let disk = MemoryDisk::new();
+        let bodies: Vec<String> = (0..2 + chance.below(8)).map(|_| body(chance)).collect();
+        let sync_after = chance.below(bodies.len());
+        let mut log =
+            FileLog::create_on(Arc::new(disk.clone()), "db", bodies[0].as_bytes()).unwrap();
+        let mut offsets = vec![0, log.position().0];
+        for (index, body) in bodies.iter().enumerate().skip(1) {
+            offsets.push(log.append(log.position(), &framed(body)).unwrap().0);
+            if index == sync_after {
+                log.sync().unwrap();
+            }
+        }
+        let synced = log.synced().0;
+        Written { disk, bodies, offsets, synced }
+    }
+
+    fn len(&self) -> u64 {
+        *self.offsets.last().unwrap()
+    }
+
+    /// The record that holds the byte at `offset`.
+    fn record_at(&self, offset: u64) -> usize {
+        self.offsets.iter().rposition(|start| *start <= offset).unwrap()
+    }
+}
+
+/// A body as JSON texts are: no raw newline, but anything else, also what looks like a header.
+fn body(chance: &mut Chance) -> String {
+    let parts = ["{\"a\":1}", "OVSDB JSON 3 ", "5f36b2ea290645ee34d943220a14b54ee5ea5be5\\n", "é"];
+    let mut body = String::from("x");
+    for _ in 0..chance.below(12) {
+        body.push_str(parts[chance.below(parts.len())]);
+    }
+    if chance.below(60) == 0 {
+        body = body.repeat(1 + chance.below(20_000));
+    }
+    body
+}
+
+/// What must come of an opening.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    /// The first so many records, and whether a tail was cut.
+    Opens { records: usize, torn: bool },
+    /// Refused, the damage being at this offset.
+    Corrupt(u64),
+    /// Refused as no database at all.
+    NoDatabase,
+}
+
+/// Opens the file read-only and then for writing, and checks what came of it and what it did.
+fn check(written: &Written, expected: Outcome, story: &str) {
+    let disk: Arc<MemoryDisk> = Arc::new(written.disk.clone());
+    let before = everything(&disk);
+    for mode in [Mode::ReadOnly, Mode::ReadWrite] {
+        let outcome = match replay(disk.clone(), "db", mode) {
+            Ok((log, recovery, bodies)) => {
+                assert_eq!(bodies[..], written.bodies[..bodies.len()], "{story}: no prefix");
+                assert_eq!(log.position().0, written.offsets[bodies.len()], "{story}");
+                let known = Some(Position(written.synced));
+                let lost = recovery.synced == known && log.position().0 < written.synced;
+                assert_eq!(recovery.lost_synced(), lost, "{story}");
+                if let Some(torn) = &recovery.torn {
+                    let aside = torn.kept.as_ref().map(|kept| disk.contents(kept).unwrap());
+                    let tail = &before.iter().find(|(name, _)| name.as_os_str() == "db").unwrap().1;
+                    let tail = tail[torn.offset.0 as usize..].to_vec();
+                    assert_eq!(torn.bytes, tail.len() as u64, "{story}");
+                    assert_eq!(aside, (mode == Mode::ReadWrite).then_some(tail), "{story}: kept");
+                }
+                Outcome::Opens { records: bodies.len(), torn: recovery.torn.is_some() }
+            }
+            Err(OpenError::Corrupt { offset, .. }) => Outcome::Corrupt(offset.0),
+            Err(OpenError::Empty(_) | OpenError::Format(_)) => Outcome::NoDatabase,
+            Err(error) => panic!("{story}: {error}"),
+        };
+        assert_eq!(outcome, expected, "{story}, {mode:?}");
+        if mode == Mode::ReadOnly || !matches!(outcome, Outcome::Opens { .. }) {
+            assert!(everything(&disk) == before, "{story}, {mode:?}: the disk was changed");
+        }
+    }
+    if let Outcome::Opens { records, .. } = expected {
+        let (_, recovery, _) = replay(disk, "db", Mode::ReadWrite).unwrap();
+        assert_eq!((recovery.records, recovery.torn), (records as u64, None), "{story}: again");
+    }
+}
+
+/// J1, J2, J3: one byte is not what was written. `known` is false if the side file is lost too.
+fn check_flip(seed: u64, known: bool) {
+    let mut chance = Chance::new(seed);
+    let written = Written::new(&mut chance);
+    let at = chance.below(written.len() as usize);
+    // Not 0x20: a hash in capital letters is still the same hash.
+    let mask = [0x01, 0x02, 0x04, 0x08, 0x10, 0x40, 0x80, 0xff][chance.below(8)];
+    written.disk.damage("db", |bytes| bytes[at] ^= mask);
+    if !known {
+        written.disk.damage(".db.synced", Vec::clear);
+    }
+    let record = written.record_at(at as u64);
+    let offset = written.offsets[record];
+    let last = record + 1 == written.bodies.len();
+    let expected = if record == 0 {
+        let content = written.disk.contents("db").unwrap();
+        let header = content.split(|byte| *byte == b'\n').next().unwrap().len();
+        // A damaged first header line may still read as one, of another length or hash.
+        let reads = FileLog::open_on(Arc::new(written.disk.clone()), "db", Mode::ReadOnly).is_ok();
+        if at > header || reads { Outcome::Corrupt(0) } else { Outcome::NoDatabase }
+    } else if last || (known && offset >= written.synced) {
+        Outcome::Opens { records: record, torn: true }
+    } else {
+        Outcome::Corrupt(offset)
+    };
+    check(&written, expected, &format!("seed {seed}, byte {at} xor {mask:#x}, known {known}"));
+}
+
+#[test]
+fn a_flipped_byte() {
+    for seed in 0..3000 {
+        check_flip(seed, seed % 3 != 0);
+    }
+}
+
+/// J2: the file ends too early.
+#[test]
+fn a_cut_file() {
+    for seed in 0..2000 {
+        let mut chance = Chance::new(seed);
+        let written = Written::new(&mut chance);
+        let len = chance.below(written.len() as usize + 1);
+        written.disk.damage("db", |bytes| bytes.truncate(len));
+        let records = written.record_at(len as u64);
+        let first = written.disk.contents("db").unwrap();
+        let expected = match records {
+            0 if first.contains(&b'\n') => Outcome::Corrupt(0),
+            0 => Outcome::NoDatabase,
+            _ => Outcome::Opens { records, torn: written.offsets[records] != len as u64 },
+        };
+        check(&written, expected, &format!("seed {seed}, cut to {len}"));
+    }
+}
+
+/// J2: what stands behind the last record is no record: zeros, text, a half header.
+#[test]
+fn garbage_at_the_end() {
+    let tails: [&[u8]; 6] =
+        [&[0; 5000], b"\n", b"OVSDB JSON 5 ", b"OVSDB CLUSTER 3 ", &[0xff; 3], b"OVSDB JSON "];
+    for (seed, tail) in tails.iter().cycle().take(60).enumerate() {
+        let written = Written::new(&mut Chance::new(seed as u64));
+        written.disk.damage("db", |bytes| bytes.extend_from_slice(tail));
+        let expected = Outcome::Opens { records: written.bodies.len(), torn: true };
+        check(&written, expected, &format!("seed {seed}, tail {tail:?}"));
+    }
+}
+
+/// J2: tails cut at one offset are all kept.
+#[test]
+fn an_older_tail_is_never_overwritten() {
+    let disk = MemoryDisk::new();
+    let log = FileLog::create_on(Arc::new(disk.clone()), "db", b"schema").unwrap();
+    let end = log.position();
+    drop(log);
+    for (tail, name) in [("one", ""), ("two", ".1"), ("three", ".2")] {
+        disk.damage("db", |bytes| bytes.extend_from_slice(tail.as_bytes()));
+        let (_, recovery, _) = replay(Arc::new(disk.clone()), "db", Mode::ReadWrite).unwrap();
+        let kept = recovery.torn.unwrap().kept.unwrap();
+        assert_eq!(kept.to_str().unwrap(), format!("db.torn-{end}{name}"));
+        assert_eq!(disk.contents(kept).unwrap(), tail.as_bytes());
+    }
+    assert_eq!(disk.contents("db.torn-".to_string() + &end.to_string()).unwrap(), b"one");
+}
+
+/// J3: files that are no standalone database, with the words people get to see.
+#[test]
+fn files_of_other_kinds() {
+    let table: &[(&str, &str)] = &[
+        ("", "db: the file is empty, not a database"),
+        ("hello\n", "db: not an OVSDB standalone database file"),
+        ("OVSDB JSON 3 xyz\n{}\n", "db: not an OVSDB standalone database file"),
+        (
+            "OVSDB CLUSTER 3 5f36b2ea290645ee34d943220a14b54ee5ea5be5\n{}\n",
+            "db: clustered databases are not supported, \
+             convert it with `ovsdb-tool cluster-to-standalone`",
+        ),
+        (
+            "OVSDB JSON 3 5f36b2ea290645ee34d943220a14b54ee5ea5be5\n[]\n",
+            "db: corrupt record at offset 0: the first record is damaged: \
+             its SHA-1 hash does not match",
+        ),
+        (
+            "OVSDB JSON 9999999999 5f36b2ea290645ee34d943220a14b54ee5ea5be5\n{}\n",
+            "db: corrupt record at offset 0: the first record is damaged: \
+             its length of 9999999999 is absurd",
+        ),
+    ];
+    for (content, expected) in table {
+        let disk = MemoryDisk::new();
+        disk.put("db", content.as_bytes());
+        let error = replay(Arc::new(disk), "db", Mode::ReadWrite).unwrap_err();
+        assert_eq!(error.to_string(), *expected);
+    }
+}
+
+/// A whole record that makes no sense to its reader is named by its offset, and nothing is cut.
+#[test]
+fn a_record_can_be_rejected() {
+    let disk = MemoryDisk::new();
+    let mut log = FileLog::create_on(Arc::new(disk.clone()), "db", b"schema").unwrap();
+    let at = log.position();
+    log.append(at, &framed("nonsense")).unwrap();
+    drop(log);
+    let before = everything(&disk);
+    let mut follow = FileLog::open_on(Arc::new(disk.clone()), "db", Mode::ReadWrite).unwrap();
+    follow.next().unwrap().unwrap();
+    let offset = follow.next().unwrap().unwrap().offset;
+    assert_eq!(offset, at);
+    let error = follow.reject(offset, "no transaction");
+    assert_eq!(error.to_string(), format!("db: invalid record at offset {at}: no transaction"));
+    drop(follow);
+    assert!(everything(&disk) == before);
+}
+
+/// D4: files of pure chance, some of them beginning well, never make it panic.
+#[test]
+fn chance_files() {
+    for seed in 0..2000 {
+        let mut chance = Chance::new(seed);
+        let mut bytes = if seed % 2 == 0 { framed("schema") } else { Vec::new() };
+        let words: [&[u8]; 5] = [b"OVSDB ", b"JSON ", b"18446744073709551615 ", b"\n", &[0, 255]];
+        for _ in 0..chance.below(40) {
+            bytes.extend_from_slice(words[chance.below(words.len())]);
+        }
+        let disk = MemoryDisk::new();
+        disk.put("db", &bytes);
+        let opened = replay(Arc::new(disk), "db", Mode::ReadWrite);
+        assert_eq!(opened.is_ok(), seed % 2 == 0, "seed {seed}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Named locks: first come first served, stolen at will, each grant with a fencing number.
+//!
+//! This crate owns who holds each lock, who waits for it in which order, and the numbers that
+//! grants carry. It promises:
+//!
+//! - L1: a lock has at most one owner, and lockers receive it first come, first served; a locker
+//!   who was robbed regains it before those still queued.
+//! - L2: every grant carries a fencing number larger than all before it. The host reserves a range
+//!   of numbers on disk; when the range is used up nothing is granted until it is extended.
+//! - L4: all effects of a call concern sessions other than the caller, and are queued when the call
+//!   returns. A host that sends effects first and the answer second keeps the promised order.
+//!
+//! It never reads a clock, writes a file, starts a thread or takes a lock of its own.
+//!
+//! What one session may do with one name, and where it stands:
+//!
+//! ```text
+//!            lock, free              stolen, came by lock
+//!  nothing ------------> owner ------------------------------> waiting, in front
+//!     |   ------------>    |   ------------------------------> robbed
+//!     |      steal         |         stolen, came by steal
+//!     |                    |
+//!     | lock, taken        | unlock, end        waiting --- its turn ---> owner
+//!     +------> waiting     +------> nothing     waiting, robbed --- unlock, end ---> nothing
+//! ```
+
+mod changed;
+mod ledger;
+mod line;
+mod locks;
+mod name;
+
+pub use changed::{CHANGED_NAMES_MAX, Changed};
+pub use ledger::{ENTRY_BYTES, Standing};
+pub use locks::{LockView, Locks};
+pub use name::valid_name;
+
+use std::fmt;
+use std::sync::Arc;
+
+/// One client connection, as the host numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// Something a session must be told, without having asked just now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// A session that waited owns the lock now.
+    Locked {
+        /// The new owner.
+        session: SessionId,
+        /// The lock.
+        name: Arc<str>,
+        /// The number of this grant.
+        fencing: u64,
+    },
+    /// The owner lost the lock to another session.
+    Stolen {
+        /// The session that lost it.
+        session: SessionId,
+        /// The lock.
+        name: Arc<str>,
+    },
+}
+
+/// Why a lock operation was not done. Nothing has changed when one of these is the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockError {
+    /// The session already locked or stole this name and has not unlocked it since.
+    MustUnlock,
+    /// The session neither locked nor stole this name since it last unlocked it.
+    NotLocked,
+    /// No fencing number is left in the reserved range.
+    Exhausted,
+    /// One more entry would exceed the session's budget of bytes.
+    TooMany,
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LockError::MustUnlock => "this session must unlock before it locks or steals again",
+            LockError::NotLocked => "this session has nothing to unlock here",
+            LockError::Exhausted => "no fencing number is left in the reserved range",
+            LockError::TooMany => "the locks of this session exceed its memory budget",
+        })
+    }
+}
+
+impl std::error::Error for LockError {}

@@ -1,0 +1,286 @@
+//! The state machine: all locks of one server.
+//!
+//! Owns the locks by name, the reserved fencing numbers and the queue of effects; joins `line` (who
+//! is next) and `ledger` (who asked). It promises what the crate's header says, each operation in
+//! time logarithmic in locks, sessions and waiters (ending a session: that much per entry).
+//!
+//! A lock without owner and waiters does not exist. A lock with waiters but without owner exists
+//! only while no fencing number is left; `extend` hands it over. So while such a lock exists no
+//! number is left, and nobody can be granted anything ahead of its waiters.
+//!
+//! The host drains effects after each call. Effects for a session that has ended since are void.
+//! It never checks names: doors do, with `valid_name`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::changed::{Changed, Changes};
+use crate::ledger::{Entry, Ledger, Standing};
+use crate::line::{Asked, Line, Owner};
+use crate::{Effect, LockError, SessionId};
+
+/// All locks of one server.
+///
+/// ```
+/// use paceline_locks::{Effect, Locks, SessionId};
+///
+/// let (ann, bob) = (SessionId(1), SessionId(2));
+/// let mut locks = Locks::new(1, 1000, 64 * 1024);
+/// assert_eq!(locks.lock(ann, "leader"), Ok(true));
+/// assert_eq!(locks.lock(bob, "leader"), Ok(false));
+/// locks.release_all(ann);
+/// let told = Effect::Locked { session: bob, name: "leader".into(), fencing: 2 };
+/// assert_eq!(locks.poll_effect(), Some(told));
+/// assert_eq!(locks.owner("leader"), Some((bob, 2)));
+/// ```
+#[derive(Debug)]
+pub struct Locks {
+    lines: BTreeMap<Arc<str>, Line>,
+    ledger: Ledger,
+    /// Locks with waiters and without owner, for want of a fencing number.
+    starved: BTreeSet<Arc<str>>,
+    next_fencing: u64,
+    reserved_until: u64,
+    effects: VecDeque<Effect>,
+    changes: Changes,
+}
+
+/// One lock as it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct LockView<'a> {
+    name: &'a Arc<str>,
+    line: &'a Line,
+}
+
+impl Locks {
+    /// No locks, with the numbers from `next_fencing` up to but not including `reserved_until` to
+    /// grant, and `session_bytes_max` for the entries of each session.
+    pub fn new(next_fencing: u64, reserved_until: u64, session_bytes_max: usize) -> Locks {
+        Locks {
+            lines: BTreeMap::new(),
+            ledger: Ledger::new(session_bytes_max),
+            starved: BTreeSet::new(),
+            next_fencing,
+            reserved_until,
+            effects: VecDeque::new(),
+            changes: Changes::new(),
+        }
+    }
+
+    /// Asks for a lock. True: the session owns it now. False: it waits, and a
+    /// [`Effect::Locked`] follows in its turn.
+    pub fn lock(&mut self, session: SessionId, name: &str) -> Result<bool, LockError> {
+        self.check_entry(session, name)?;
+        let key = self.key(name);
+        if let Some(line) = self.lines.get_mut(name) {
+            let place = line.join(session);
+            self.changes.note(&key);
+            self.ledger.enter(session, key, Entry::Waiting(place));
+            return Ok(false);
+        }
+        let fencing = self.take_fencing().ok_or(LockError::Exhausted)?;
+        self.seize(key, Owner { session, fencing, asked: Asked::Lock });
+        Ok(true)
+    }
+
+    /// Takes a lock at once. Whoever owned it is told by [`Effect::Stolen`].
+    pub fn steal(&mut self, session: SessionId, name: &str) -> Result<(), LockError> {
+        self.check_entry(session, name)?;
+        let fencing = self.take_fencing().ok_or(LockError::Exhausted)?;
+        self.seize(self.key(name), Owner { session, fencing, asked: Asked::Steal });
+        Ok(())
+    }
+
+    /// Gives a lock back, or stops waiting for it. The next in line becomes the owner.
+    pub fn unlock(&mut self, session: SessionId, name: &str) -> Result<(), LockError> {
+        let entry = self.ledger.leave(session, name).ok_or(LockError::NotLocked)?;
+        self.release(self.key(name), entry);
+        Ok(())
+    }
+
+    /// Unlocks all a session locked or stole, in name order. For when the session ends.
+    pub fn release_all(&mut self, session: SessionId) {
+        for (name, entry) in self.ledger.close(session) {
+            self.release(name, entry);
+        }
+    }
+
+    /// Reserves the numbers below `reserved_until` and hands over what waited for them, in name
+    /// order. A smaller value than before changes nothing.
+    pub fn extend(&mut self, reserved_until: u64) {
+        self.reserved_until = self.reserved_until.max(reserved_until);
+        while self.fencing_left() > 0
+            && let Some(name) = self.starved.pop_first()
+        {
+            self.hand_over(name);
+        }
+    }
+
+    /// The oldest effect not yet taken.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Which locks changed since this was last asked.
+    pub fn take_changed(&mut self) -> Changed {
+        self.changes.take()
+    }
+
+    /// A number that differs whenever a lock's owner, fencing number or waiters changed.
+    pub fn generation(&self) -> u64 {
+        self.changes.generation()
+    }
+
+    /// How many grants the reserved range still allows.
+    pub fn fencing_left(&self) -> u64 {
+        self.reserved_until.saturating_sub(self.next_fencing)
+    }
+
+    /// The number the next grant will carry: the place to resume from after a clean stop.
+    pub fn next_fencing(&self) -> u64 {
+        self.next_fencing
+    }
+
+    /// Who owns a lock, and the fencing number of that grant.
+    pub fn owner(&self, name: &str) -> Option<(SessionId, u64)> {
+        self.lines.get(name)?.owner().map(|owner| (owner.session, owner.fencing))
+    }
+
+    /// Whether the session owns the lock: what `assert` asks.
+    pub fn is_owner(&self, session: SessionId, name: &str) -> bool {
+        self.owner(name).is_some_and(|(owner, _)| owner == session)
+    }
+
+    /// The fencing number of the present owner's grant.
+    pub fn fencing(&self, name: &str) -> Option<u64> {
+        self.owner(name).map(|(_, fencing)| fencing)
+    }
+
+    /// Who waits for a lock, next one first.
+    pub fn waiters(&self, name: &str) -> impl Iterator<Item = SessionId> + '_ {
+        self.lines.get(name).into_iter().flat_map(Line::waiters)
+    }
+
+    /// One lock, if someone owns it or waits for it.
+    pub fn view(&self, name: &str) -> Option<LockView<'_>> {
+        self.lines.get_key_value(name).map(|(name, line)| LockView { name, line })
+    }
+
+    /// All locks that someone owns or waits for, in name order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = LockView<'_>> {
+        self.lines.iter().map(|(name, line)| LockView { name, line })
+    }
+
+    /// Where a session stands with a name; `None` if it may lock or steal it.
+    pub fn standing(&self, session: SessionId, name: &str) -> Option<Standing> {
+        self.ledger.entry(session, name).map(|entry| match entry {
+            Entry::Owner => Standing::Owner,
+            Entry::Waiting(_) => Standing::Waiting,
+            Entry::Robbed => Standing::Robbed,
+        })
+    }
+
+    /// How much of its budget a session uses.
+    pub fn session_bytes(&self, session: SessionId) -> usize {
+        self.ledger.bytes(session)
+    }
+
+    fn check_entry(&self, session: SessionId, name: &str) -> Result<(), LockError> {
+        if self.ledger.entry(session, name).is_some() {
+            return Err(LockError::MustUnlock);
+        }
+        if !self.ledger.fits(session, name) {
+            return Err(LockError::TooMany);
+        }
+        Ok(())
+    }
+
+    /// The lock's own copy of its name, so that all entries of a lock share one.
+    fn key(&self, name: &str) -> Arc<str> {
+        match self.lines.get_key_value(name) {
+            Some((key, _)) => Arc::clone(key),
+            None => Arc::from(name),
+        }
+    }
+
+    fn take_fencing(&mut self) -> Option<u64> {
+        if self.fencing_left() == 0 {
+            return None;
+        }
+        let fencing = self.next_fencing;
+        self.next_fencing += 1;
+        Some(fencing)
+    }
+
+    /// Makes the session the owner, whoever it was before.
+    fn seize(&mut self, key: Arc<str>, owner: Owner) {
+        debug_assert!(!self.starved.contains(&key), "no number is left while a lock starves");
+        let victim = self.lines.entry(Arc::clone(&key)).or_default().seize(owner);
+        if let Some(victim) = victim {
+            let entry = victim.place.map_or(Entry::Robbed, Entry::Waiting);
+            self.ledger.change(victim.session, &key, entry);
+            self.effects.push_back(Effect::Stolen { session: victim.session, name: key.clone() });
+        }
+        self.changes.note(&key);
+        self.ledger.enter(owner.session, key, Entry::Owner);
+    }
+
+    /// Undoes in the line what an entry, which is gone, stood for.
+    fn release(&mut self, name: Arc<str>, entry: Entry) {
+        // A robbed stealer stands in no line, so its going is not seen.
+        if matches!(entry, Entry::Robbed) {
+            return;
+        }
+        self.changes.note(&name);
+        let Some(line) = self.lines.get_mut(&name) else {
+            debug_assert!(false, "owner and waiters have a lock");
+            return;
+        };
+        if let Entry::Waiting(place) = entry {
+            line.leave(place);
+        } else {
+            line.vacate();
+        }
+        // Also when a waiter left: it may have been the last one of a starved lock.
+        if line.owner().is_none() {
+            self.hand_over(name);
+        }
+    }
+
+    /// Gives a lock without owner to its next waiter, lets it starve, or forgets it.
+    fn hand_over(&mut self, name: Arc<str>) {
+        if !self.lines.get(&name).is_some_and(Line::has_waiters) {
+            self.lines.remove(&name);
+            self.starved.remove(&name);
+            return;
+        }
+        let Some(fencing) = self.take_fencing() else {
+            self.starved.insert(name);
+            return;
+        };
+        let Some(session) = self.lines.get_mut(&name).and_then(|line| line.promote(fencing)) else {
+            debug_assert!(false, "the line has waiters");
+            return;
+        };
+        self.ledger.change(session, &name, Entry::Owner);
+        self.changes.note(&name);
+        self.effects.push_back(Effect::Locked { session, name, fencing });
+    }
+}
+
+impl<'a> LockView<'a> {
+    /// The lock's name.
+    pub fn name(&self) -> &'a Arc<str> {
+        self.name
+    }
+
+    /// Who owns it, and the fencing number of that grant.
+    pub fn owner(&self) -> Option<(SessionId, u64)> {
+        self.line.owner().map(|owner| (owner.session, owner.fencing))
+    }
+
+    /// Who waits for it, next one first.
+    pub fn waiters(&self) -> impl ExactSizeIterator<Item = SessionId> + 'a {
+        self.line.waiters()
+    }
+}

@@ -1,0 +1,8 @@
+//! The one integration binary of the crate. Everything here goes through the public API.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod histories;
+mod limits;
+mod model;
+mod scripts;

@@ -1,0 +1,239 @@
+//! One client's connection: reads messages, lets the host do what they ask, writes what comes.
+//!
+//! One task a connection. It reads even while answers wait, so that a client may send thousands of
+//! requests before it reads the first answer; it stops reading when the answers that wait pass a
+//! bound. An idle connection holds no buffer. A client that is silent for a probe interval is asked
+//! for an echo, and cut off if it stays silent for another.
+
+use crate::methods::Methods;
+use crate::respond::{PIECE_BYTES, Writer, write_goodbye, write_probe};
+use crate::wire::{Framer, Message};
+use paceline_host::Interest;
+use paceline_types::limits::REPLY_BYTES_MAX;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+thread_local! {
+    /// What is read from a socket before it is looked at; one a thread, not one a connection.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; 64 << 10].into());
+}
+
+/// The most that a connection keeps of an empty buffer.
+const KEPT_BYTES_MAX: usize = 16 << 10;
+
+/// Bounds of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) frame_bytes_max: usize,
+    pub(crate) depth_max: usize,
+    /// How long a client may be silent before it is probed; none if it need not be.
+    pub(crate) probe: Option<Duration>,
+}
+
+pub(crate) struct Connection<S> {
+    stream: S,
+    methods: Methods,
+    framer: Framer,
+    writer: Writer,
+    out: Vec<u8>,
+    out_at: usize,
+    depth_max: usize,
+    probe: Option<Probe>,
+    /// Set when the stream cannot be followed: what is written still leaves, then it ends.
+    ending: Option<String>,
+}
+
+struct Probe {
+    interval: Duration,
+    heard: Instant,
+    asked: bool,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// Why a connection ended, for the log.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The client closed it.
+    Closed,
+    /// The host cut it off, or the client broke the protocol.
+    Cut(String),
+    /// The network failed.
+    Failed(io::Error),
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(crate) fn new(stream: S, methods: Methods, bounds: Bounds) -> Self {
+        let probe = bounds.probe.map(|interval| {
+            let heard = Instant::now();
+            let timer = Box::pin(sleep_until(heard + interval));
+            Probe { interval, heard, asked: false, timer }
+        });
+        Self {
+            stream,
+            methods,
+            framer: Framer::new(bounds.frame_bytes_max, bounds.depth_max),
+            writer: Writer::default(),
+            out: Vec::new(),
+            out_at: 0,
+            depth_max: bounds.depth_max,
+            probe,
+            ending: None,
+        }
+    }
+
+    /// Serves the client until it leaves or is cut off.
+    pub(crate) async fn run(mut self) -> End {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        self.methods.session().outbox.awake();
+        loop {
+            let read = self.poll_read(cx);
+            let wrote = self.poll_write(cx);
+            match (read, wrote) {
+                (Poll::Ready(Err(end)), _) | (_, Poll::Ready(Err(end))) => return Poll::Ready(end),
+                (Poll::Pending, Poll::Pending) => {}
+                _ => continue,
+            }
+            if let Some(reason) = self.methods.session().outbox.closed() {
+                return Poll::Ready(End::Cut(reason.to_owned()));
+            }
+            if let Poll::Ready(end) = self.poll_probe(cx) {
+                return Poll::Ready(end);
+            }
+            let idle = self.out.is_empty();
+            if idle && let Some(reason) = &self.ending {
+                return Poll::Ready(End::Cut(reason.clone()));
+            }
+            if idle && let Some(reason) = self.methods.session().outbox.finishing() {
+                return Poll::Ready(End::Cut(reason.to_owned()));
+            }
+            // While the socket takes nothing, new items are no reason to wake up.
+            let interest = if idle { Interest::Items } else { Interest::End };
+            if !self.methods.session().outbox.register(cx.waker(), interest) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Reads once and does what the messages say. Pending also while too many answers wait.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let full = self.methods.session().outbox.reply_bytes() > REPLY_BYTES_MAX;
+        if full || self.ending.is_some() {
+            return Poll::Pending;
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut buffer = ReadBuf::new(scratch);
+            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+            if let Err(error) = ready!(polled) {
+                return Poll::Ready(Err(End::Failed(error)));
+            }
+            let bytes = buffer.filled();
+            if bytes.is_empty() {
+                return Poll::Ready(Err(End::Closed));
+            }
+            if let Some(probe) = &mut self.probe {
+                (probe.heard, probe.asked) = (Instant::now(), false);
+            }
+            self.take_in(bytes);
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) {
+        let Self { framer, methods, depth_max, ending, .. } = self;
+        let fed = framer.feed(bytes, |frame| match Message::parse(frame, *depth_max) {
+            Ok(message) => {
+                methods.handle(message);
+                true
+            }
+            Err(error) => {
+                *ending = Some(error.to_string());
+                false
+            }
+        });
+        if let Err(error) = fed {
+            self.ending = Some(error.to_string());
+        }
+        self.methods.flush();
+        if self.ending.is_some() {
+            self.fill();
+        }
+        if let Some(reason) = self.ending.as_ref().filter(|_| !self.writer.is_unfinished()) {
+            write_goodbye(reason, &mut self.out);
+        }
+    }
+
+    /// Moves what waits in the outbox into the buffer, up to a piece.
+    fn fill(&mut self) {
+        while self.out.len() - self.out_at < PIECE_BYTES {
+            if self.writer.go_on(&mut self.out) {
+                continue;
+            }
+            let Some(item) = self.methods.session().outbox.take() else { return };
+            self.writer.write(item, &mut self.out);
+        }
+    }
+
+    /// Writes what there is. Pending when all is written too.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        if self.ending.is_none() {
+            self.fill();
+        }
+        let Some(rest) = self.out.get(self.out_at..).filter(|rest| !rest.is_empty()) else {
+            return Poll::Pending;
+        };
+        let written = match ready!(Pin::new(&mut self.stream).poll_write(cx, rest)) {
+            Ok(0) => return Poll::Ready(Err(End::Closed)),
+            Ok(written) => written,
+            Err(error) => return Poll::Ready(Err(End::Failed(error))),
+        };
+        self.out_at += written;
+        let backlog = self.out_at < self.out.len() || self.writer.is_unfinished();
+        if let Some(probe) = self.probe.as_mut().filter(|_| backlog) {
+            // A client that takes a long answer bit by bit is not silent.
+            (probe.heard, probe.asked) = (Instant::now(), false);
+        }
+        if self.out_at == self.out.len() {
+            self.out_at = 0;
+            self.out.clear();
+            if self.out.capacity() > KEPT_BYTES_MAX {
+                self.out = Vec::new();
+            }
+            // An encrypted stream holds bytes back until it is flushed.
+            if let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx) {
+                return Poll::Ready(Err(End::Failed(error)));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_probe(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        let Some(probe) = &mut self.probe else { return Poll::Pending };
+        while probe.timer.as_mut().poll(cx).is_ready() {
+            let due = probe.heard + probe.interval * if probe.asked { 2 } else { 1 };
+            if Instant::now() < due {
+                probe.timer.as_mut().reset(due);
+            } else if probe.asked {
+                return Poll::Ready(End::Cut("it did not answer the inactivity probe".to_owned()));
+            } else {
+                probe.asked = true;
+                probe.timer.as_mut().reset(probe.heard + probe.interval * 2);
+                // In the middle of an answer nothing else can be written; taking more of that
+                // answer counts as a sign of life too.
+                if !self.writer.is_unfinished() {
+                    write_probe(&mut self.out);
+                    cx.waker().wake_by_ref();
+                }
+            }
+        }
+        Poll::Pending
+    }
+}

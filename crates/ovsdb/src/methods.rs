@@ -1,0 +1,245 @@
+//! The methods of RFC 7047 and its extensions: from a message to a call of the host.
+
+use crate::respond::lock_error;
+use crate::wire::Message;
+use paceline_host::{
+    Host, Hosted, LockOperation, Outgoing, Reply, Session, Ticket, WatchRequest, valid_lock_name,
+};
+use paceline_tables::json::Json;
+use paceline_tables::monitor::Version;
+use paceline_tables::{Error, tag};
+use paceline_types::Uuid;
+use std::sync::Arc;
+
+/// What one client can do, and which databases its last calls left something to write in.
+pub(crate) struct Methods {
+    host: Arc<Host>,
+    session: Arc<Session>,
+    touched: Vec<Arc<Hosted>>,
+}
+
+impl Methods {
+    pub(crate) fn new(host: Arc<Host>, session: Arc<Session>) -> Self {
+        Self { host, session, touched: Vec::new() }
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Lets what was done so far be written and answered.
+    pub(crate) fn flush(&mut self) {
+        for database in self.touched.drain(..) {
+            database.flush();
+        }
+    }
+
+    /// Does what `message` asks; answers are left in the session's outbox.
+    pub(crate) fn handle(&mut self, message: Message) {
+        match message {
+            Message::Request { id, method, params } => {
+                let ticket: Ticket = id.into();
+                if let Err(reply) = self.request(&ticket, &method, params) {
+                    self.session.outbox.push(Outgoing::Reply(ticket, reply));
+                }
+            }
+            Message::Notification { method, params } => {
+                if let ("cancel", [id]) = (&*method, params.as_slice()) {
+                    let ticket = ticket(id);
+                    self.host.databases().iter().any(|db| db.cancel(&self.session, &ticket));
+                }
+            }
+            Message::Reply => {}
+        }
+    }
+
+    /// Does one request. `Err` is its answer, good or bad, if there is one already.
+    fn request(&mut self, ticket: &Ticket, method: &str, params: Vec<Json>) -> Result<(), Reply> {
+        match method {
+            "transact" => self.transact(ticket, params),
+            "monitor" => self.monitor(ticket, params, method, Version::V1),
+            "monitor_cond" => self.monitor(ticket, params, method, Version::V2),
+            "monitor_cond_since" => self.monitor(ticket, params, method, Version::V3),
+            "monitor_cond_change" => self.monitor_cond_change(ticket, params),
+            "monitor_cancel" => self.monitor_cancel(&params),
+            "echo" => Err(text(&Json::Array(params))),
+            "lock" => self.lock(ticket, &params, LockOperation::Lock, method),
+            "steal" => self.lock(ticket, &params, LockOperation::Steal, method),
+            "unlock" => self.lock(ticket, &params, LockOperation::Unlock, method),
+            "list_dbs" => {
+                let names = self.host.databases();
+                let names = names.iter().map(|db| Json::string(db.name.clone())).collect();
+                Err(text(&Json::Array(names)))
+            }
+            "get_schema" => {
+                let database = self.database(&params, method)?;
+                Err(text(&database.schema().to_json()))
+            }
+            "get_server_id" => Err(text(&Json::string(self.host.server_id.to_string()))),
+            "set_db_change_aware" => self.set_change_aware(params),
+            "convert" => self.convert(ticket, params),
+            _ => Err(Reply::Word("unknown method")),
+        }
+    }
+
+    fn database(&self, params: &[Json], method: &str) -> Result<Arc<Hosted>, Reply> {
+        let quoted = || Json::Array(params.to_vec());
+        let Some(Json::String(name)) = params.first() else {
+            let details = format!("{method} request params must begin with <db-name>");
+            return Err(Reply::Failed(Error::syntax(&quoted(), details)));
+        };
+        self.host.database(name).ok_or_else(|| {
+            let details = format!("{method} request specifies unknown database {name}");
+            Reply::Failed(Error::quoting("unknown database", &quoted(), details))
+        })
+    }
+
+    fn touch(&mut self, database: Arc<Hosted>) {
+        if !self.touched.iter().any(|known| Arc::ptr_eq(known, &database)) {
+            self.touched.push(database);
+        }
+    }
+
+    fn transact(&mut self, ticket: &Ticket, mut params: Vec<Json>) -> Result<(), Reply> {
+        let database = self.database(&params, "transact")?;
+        params.remove(0);
+        database.transact(&self.session, ticket.clone(), params);
+        self.touch(database);
+        Ok(())
+    }
+
+    fn monitor(
+        &mut self,
+        ticket: &Ticket,
+        params: Vec<Json>,
+        method: &str,
+        version: Version,
+    ) -> Result<(), Reply> {
+        let database = self.database(&params, method)?;
+        let wanted = if version == Version::V3 { 4 } else { 3 };
+        let mut params = params;
+        if params.len() != wanted {
+            let quoted = Json::Array(params);
+            return Err(Reply::Failed(Error::syntax(&quoted, "invalid parameters")));
+        }
+        let since = if version == Version::V3 { params.pop() } else { None };
+        let (Some(requests), Some(id)) = (params.pop(), params.pop()) else {
+            return Err(Reply::Word("invalid parameters"));
+        };
+        if requests.as_object().is_none() {
+            let error = Error::syntax(&requests, "monitor-requests must be object");
+            return Err(Reply::Failed(error));
+        }
+        let monitor_id = self::ticket(&id);
+        if self.session.monitor(&monitor_id).is_some() {
+            return Err(Reply::Failed(Error::syntax(&id, "duplicate monitor ID")));
+        }
+        let since = since.map(|json| parse_since(&json)).transpose().map_err(Reply::Failed)?;
+        let request =
+            WatchRequest { ticket: ticket.clone(), id: monitor_id, requests, version, since };
+        database.watch(&self.session, request).map_err(Reply::Failed)?;
+        self.touch(database);
+        Ok(())
+    }
+
+    fn monitor_cond_change(&mut self, ticket: &Ticket, params: Vec<Json>) -> Result<(), Reply> {
+        let [old, new, conditions] = params.as_slice() else {
+            let error = Error::syntax(&Json::Array(params), "invalid parameters");
+            return Err(Reply::Failed(error));
+        };
+        let (old_id, new_id) = (self::ticket(old), self::ticket(new));
+        let Some(record) = self.session.monitor(&old_id) else {
+            return Err(Reply::Failed(Error::syntax(old, "unknown monitor session")));
+        };
+        if old_id != new_id && self.session.monitor(&new_id).is_some() {
+            return Err(Reply::Failed(Error::syntax(new, "duplicate monitor ID")));
+        }
+        record
+            .database
+            .rewatch(&self.session, ticket.clone(), (old_id, new_id), conditions)
+            .map_err(Reply::Failed)?;
+        self.touch(record.database);
+        Ok(())
+    }
+
+    fn monitor_cancel(&mut self, params: &[Json]) -> Result<(), Reply> {
+        let [id] = params else { return Err(Reply::Word("invalid parameters")) };
+        let id = ticket(id);
+        let Some(record) = self.session.monitor(&id) else {
+            return Err(Reply::Word("unknown monitor"));
+        };
+        // What is published already is told first, so nothing of it comes after the answer.
+        self.flush();
+        record.database.unwatch(&self.session, &id);
+        Err(Reply::Text(b"{}".to_vec()))
+    }
+
+    fn lock(
+        &mut self,
+        ticket: &Ticket,
+        params: &[Json],
+        operation: LockOperation,
+        method: &str,
+    ) -> Result<(), Reply> {
+        if self.session.read_only {
+            return Err(Reply::Word("lock and unlock methods not allowed, DB server is read only."));
+        }
+        let [Json::String(name)] = params else {
+            return Err(Reply::Failed(bad_lock_name(params, method)));
+        };
+        if !valid_lock_name(name) {
+            return Err(Reply::Failed(bad_lock_name(params, method)));
+        }
+        self.host
+            .locking()
+            .operate(&self.session, ticket.clone(), operation, name)
+            .map_err(|error| Reply::Failed(lock_error(error, operation, params)))
+    }
+
+    fn set_change_aware(&mut self, params: Vec<Json>) -> Result<(), Reply> {
+        let [Json::Bool(aware)] = params.as_slice() else {
+            let details = "set_db_change_aware: true or false parameter expected";
+            return Err(Reply::Failed(Error::syntax(&Json::Array(params), details)));
+        };
+        self.session.set_change_aware(*aware);
+        Err(Reply::Text(b"{}".to_vec()))
+    }
+
+    fn convert(&mut self, ticket: &Ticket, params: Vec<Json>) -> Result<(), Reply> {
+        let database = self.database(&params, "convert")?;
+        let [_, schema] = params.as_slice() else {
+            let error = Error::syntax(&Json::Array(params), "array expected");
+            return Err(Reply::Failed(error));
+        };
+        let converted = self.host.on_converted(&self.session);
+        database
+            .convert(&self.session, ticket.clone(), schema, converted)
+            .map_err(Reply::Failed)?;
+        self.touch(database);
+        Ok(())
+    }
+}
+
+fn bad_lock_name(params: &[Json], method: &str) -> Error {
+    let quoted = Json::Array(params.to_vec());
+    Error::syntax(&quoted, format!("{method} request params must be <id>"))
+}
+
+fn parse_since(json: &Json) -> Result<Uuid, Error> {
+    let Some(text) = json.as_str() else {
+        return Err(Error::syntax(json, "last-txn-id must be string"));
+    };
+    text.parse().map_err(|_| Error::quoting(tag::SYNTAX, json, "last-txn-id must be UUID format."))
+}
+
+fn ticket(json: &Json) -> Ticket {
+    let mut text = Vec::new();
+    json.write(&mut text);
+    text.into()
+}
+
+fn text(json: &Json) -> Reply {
+    let mut text = Vec::new();
+    json.write(&mut text);
+    Reply::Text(text)
+}

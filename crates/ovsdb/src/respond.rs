@@ -1,0 +1,266 @@
+//! Answers: the one place where results, refusals and events become JSON-RPC text.
+//!
+//! A large answer is written piece by piece: [`Writer`] keeps the one it is in the middle of.
+
+use paceline_host::{Content, LockError, LockOperation, Outgoing, Reply, Ticket};
+use paceline_tables::json::write_string;
+use paceline_tables::monitor::{Dump, Version};
+use paceline_tables::{Error, OpResult, Selected, tag};
+
+/// How much is written before asking the socket to take some.
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
+
+/// Turns what is to be sent into text.
+#[derive(Default)]
+pub(crate) struct Writer {
+    unfinished: Option<Unfinished>,
+}
+
+/// A reply whose end is not written yet.
+struct Unfinished {
+    ticket: Ticket,
+    body: Body,
+}
+
+enum Body {
+    Dump { dump: Box<Dump>, close: &'static str },
+    Results { results: std::vec::IntoIter<OpResult>, rows: Option<Rows>, any: bool },
+}
+
+struct Rows {
+    selected: Selected,
+    next: usize,
+}
+
+impl Writer {
+    /// Whether the end of a reply is still to be written.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished.is_some()
+    }
+
+    /// Goes on with a reply that is not finished; true if there was one.
+    pub(crate) fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(mut unfinished) = self.unfinished.take() else { return false };
+        let enough = out.len() + PIECE_BYTES;
+        let more = match &mut unfinished.body {
+            Body::Dump { dump, close } => {
+                let more = dump.write(PIECE_BYTES, out);
+                if !more {
+                    out.extend_from_slice(close.as_bytes());
+                }
+                more
+            }
+            Body::Results { results, rows, any } => write_results(results, rows, any, enough, out),
+        };
+        if more {
+            self.unfinished = Some(unfinished);
+        } else {
+            end_result(&unfinished.ticket, out);
+        }
+        true
+    }
+
+    /// Appends `item`, or the beginning of it.
+    pub(crate) fn write(&mut self, item: Outgoing, out: &mut Vec<u8>) {
+        match item {
+            Outgoing::Reply(ticket, reply) => self.write_reply(ticket, reply, out),
+            Outgoing::Update(update) => {
+                begin_update(&update.monitor, update.version, out);
+                if update.version == Version::V3 {
+                    write_transaction(update.transaction, out);
+                }
+                out.extend_from_slice(&update.body);
+                out.extend_from_slice(b"]}");
+            }
+            Outgoing::ConditionUpdate { monitor, transaction, from, to, rows } => {
+                let start = out.len();
+                begin_update(&monitor, to.version, out);
+                if to.version == Version::V3 {
+                    write_transaction(transaction, out);
+                }
+                if from.condition_update(&to, &rows, out) {
+                    out.extend_from_slice(b"]}");
+                } else {
+                    out.truncate(start);
+                }
+            }
+            Outgoing::Locked(name) => write_notice("locked", &name, out),
+            Outgoing::Stolen(name) => write_notice("stolen", &name, out),
+            Outgoing::MonitorCanceled(id) => {
+                out.extend_from_slice(b"{\"id\":null,\"method\":\"monitor_canceled\",\"params\":[");
+                out.extend_from_slice(&id);
+                out.extend_from_slice(b"]}");
+            }
+        }
+    }
+
+    fn write_reply(&mut self, ticket: Ticket, reply: Reply, out: &mut Vec<u8>) {
+        match reply {
+            Reply::Failed(error) => {
+                begin_error(&ticket, out);
+                error.write(out);
+                out.push(b'}');
+            }
+            Reply::Word(word) => {
+                begin_error(&ticket, out);
+                write_string(word.as_bytes(), out);
+                out.push(b'}');
+            }
+            Reply::Text(text) => {
+                begin_result(out);
+                out.extend_from_slice(&text);
+                end_result(&ticket, out);
+            }
+            Reply::Results(results) => {
+                begin_result(out);
+                out.push(b'[');
+                let body = Body::Results { results: results.into_iter(), rows: None, any: false };
+                self.unfinished = Some(Unfinished { ticket, body });
+                self.go_on(out);
+            }
+            Reply::Dump(dump) => {
+                begin_result(out);
+                let body = Body::Dump { dump, close: "" };
+                self.unfinished = Some(Unfinished { ticket, body });
+                self.go_on(out);
+            }
+            Reply::Since { found, transaction, content } => {
+                begin_result(out);
+                out.extend_from_slice(if found { b"[true," } else { b"[false," });
+                write_transaction(transaction, out);
+                match content {
+                    Content::Text(text) => {
+                        out.extend_from_slice(&text);
+                        out.push(b']');
+                        end_result(&ticket, out);
+                    }
+                    Content::Dump(dump) => {
+                        let body = Body::Dump { dump, close: "]" };
+                        self.unfinished = Some(Unfinished { ticket, body });
+                        self.go_on(out);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Appends results until there is enough; answers whether there is more.
+fn write_results(
+    results: &mut std::vec::IntoIter<OpResult>,
+    rows: &mut Option<Rows>,
+    any: &mut bool,
+    enough: usize,
+    out: &mut Vec<u8>,
+) -> bool {
+    loop {
+        if let Some(Rows { selected, next }) = rows {
+            while *next < selected.rows().len() {
+                if out.len() >= enough {
+                    return true;
+                }
+                if *next > 0 {
+                    out.push(b',');
+                }
+                selected.write_row(*next, out);
+                *next += 1;
+            }
+            out.extend_from_slice(b"]}");
+            *rows = None;
+        }
+        let Some(result) = results.next() else {
+            out.push(b']');
+            return false;
+        };
+        if std::mem::replace(any, true) {
+            out.push(b',');
+        }
+        match result {
+            OpResult::Rows(selected) => {
+                out.extend_from_slice(b"{\"rows\":[");
+                *rows = Some(Rows { selected, next: 0 });
+            }
+            other => other.write(out),
+        }
+    }
+}
+
+fn begin_result(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"result\":");
+}
+
+fn end_result(ticket: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"error\":null,\"id\":");
+    out.extend_from_slice(ticket);
+    out.push(b'}');
+}
+
+fn begin_error(ticket: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"result\":null,\"id\":");
+    out.extend_from_slice(ticket);
+    out.extend_from_slice(b",\"error\":");
+}
+
+fn begin_update(monitor: &[u8], version: Version, out: &mut Vec<u8>) {
+    let method: &[u8] = match version {
+        Version::V1 => b"update",
+        Version::V2 => b"update2",
+        Version::V3 => b"update3",
+    };
+    out.extend_from_slice(b"{\"id\":null,\"method\":\"");
+    out.extend_from_slice(method);
+    out.extend_from_slice(b"\",\"params\":[");
+    out.extend_from_slice(monitor);
+    out.push(b',');
+}
+
+fn write_transaction(transaction: paceline_types::Uuid, out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.extend_from_slice(&transaction.text());
+    out.extend_from_slice(b"\",");
+}
+
+fn write_notice(method: &str, lock: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"id\":null,\"method\":\"");
+    out.extend_from_slice(method.as_bytes());
+    out.extend_from_slice(b"\",\"params\":[");
+    write_string(lock.as_bytes(), out);
+    out.extend_from_slice(b"]}");
+}
+
+/// Appends the probe that asks a silent client whether it is there.
+pub(crate) fn write_probe(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"id\":\"echo\",\"method\":\"echo\",\"params\":[]}");
+}
+
+/// Appends the last word to a client whose stream cannot be followed.
+pub(crate) fn write_goodbye(reason: &str, out: &mut Vec<u8>) {
+    begin_error(b"null", out);
+    Error::new(tag::SYNTAX, reason).write(out);
+    out.push(b'}');
+}
+
+/// The error of a lock operation, in the words that clients know.
+pub(crate) fn lock_error(error: LockError, operation: LockOperation, params: &[paceline_tables::json::Json]) -> Error {
+    let params = paceline_tables::json::Json::Array(params.to_vec());
+    let word = match operation {
+        LockOperation::Lock => "lock",
+        LockOperation::Steal => "steal",
+        LockOperation::Unlock => "unlock",
+    };
+    match error {
+        LockError::MustUnlock => {
+            Error::syntax(&params, format!("must issue \"unlock\" before new \"{word}\""))
+        }
+        LockError::NotLocked => {
+            Error::syntax(&params, "unlock: \"unlock\" without \"lock\" or \"steal\"")
+        }
+        LockError::TooMany => {
+            Error::new(tag::RESOURCES, "this connection holds as many locks as its memory allows")
+        }
+        LockError::Exhausted => Error::new(
+            tag::RESOURCES,
+            "no fencing number is left, because the next range cannot be written to disk",
+        ),
+    }
+}

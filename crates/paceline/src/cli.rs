@@ -1,0 +1,138 @@
+//! The command line, one definition for the parser and for `--help`.
+
+use clap::{Args, Parser, Subcommand};
+use paceline_ovsdb::Remote;
+use std::path::PathBuf;
+
+/// Decides which work runs now, which waits, and which is turned away.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, propagate_version = true)]
+pub struct Arguments {
+    /// What to log to stderr: error, warn, info, debug or trace
+    #[arg(long, global = true, default_value = "info", env = "PACELINE_LOG", value_name = "LEVEL")]
+    pub log: String,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the daemon
+    #[command(after_help = SERVE_HELP)]
+    Serve(Serve),
+    /// Work on database files while no server has them open
+    Ovsdb {
+        #[command(subcommand)]
+        command: OvsdbCommand,
+    },
+}
+
+const SERVE_HELP: &str = "\
+When it is ready it prints one line that names its doors. SIGTERM or Ctrl-C ends it cleanly;
+SIGUSR1 compacts the journals of all databases now (they are also compacted as they grow).
+
+Examples:
+  paceline serve
+      serves its own database on a unix socket in the data directory
+  paceline serve --database conf.db --ovsdb punix:/tmp/db.sock
+      serves conf.db as well; try: ovsdb-client list-dbs unix:/tmp/db.sock
+  paceline serve --ovsdb ptcp:6640:127.0.0.1
+      listens on TCP, for this machine only";
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Directory for the daemon's own database and sockets, created if missing
+    /// [default: /var/lib/paceline for root, else ~/.local/state/paceline]
+    #[arg(long, env = "PACELINE_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// Where OVSDB clients connect: punix:PATH, ptcp:PORT[:IP], pssl:PORT[:IP], or none; may be
+    /// repeated [default: punix:DIR/ovsdb.sock]
+    #[arg(long, value_name = "REMOTE", num_args = 1.., value_parser = parse_door)]
+    pub ovsdb: Vec<RemoteOrNone>,
+
+    /// OVSDB database files to serve besides the daemon's own; may be repeated
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub database: Vec<PathBuf>,
+
+    /// Serve the databases without accepting changes or locks
+    #[arg(long)]
+    pub read_only: bool,
+
+    /// Address of the HTTP API, or none (this version has no API: only none is of use)
+    #[arg(long, value_name = "ADDR|none")]
+    pub api: Option<String>,
+
+    /// Address of the SQL door, or none (this version has no SQL door: only none is of use)
+    #[arg(long, value_name = "ADDR|none")]
+    pub sql: Option<String>,
+
+    /// Private key for pssl: remotes, in PEM form
+    #[arg(long, value_name = "FILE", requires_all = ["certificate", "ca_cert"])]
+    pub private_key: Option<PathBuf>,
+
+    /// Certificate for pssl: remotes, in PEM form
+    #[arg(long, value_name = "FILE", requires_all = ["private_key", "ca_cert"])]
+    pub certificate: Option<PathBuf>,
+
+    /// Certificates of the authorities whose clients pssl: remotes let in, in PEM form
+    #[arg(long, value_name = "FILE", requires_all = ["private_key", "certificate"])]
+    pub ca_cert: Option<PathBuf>,
+
+    /// Listen on ptcp: addresses that other machines can reach, although anyone there may then
+    /// read and change everything
+    #[arg(long)]
+    pub allow_unauthenticated_remote: bool,
+
+    /// Seconds after which a silent network client is asked for a sign of life, and is cut off if
+    /// it gives none for as long again; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub probe_interval: u64,
+
+    /// Longest message accepted from an OVSDB client, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = paceline_types::limits::FRAME_BYTES_MAX)]
+    pub frame_max: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum RemoteOrNone {
+    None,
+    Remote(Remote),
+}
+
+fn parse_door(text: &str) -> Result<RemoteOrNone, String> {
+    if text == "none" {
+        return Ok(RemoteOrNone::None);
+    }
+    text.parse().map(RemoteOrNone::Remote).map_err(|error: paceline_ovsdb::ParseRemoteError| error.to_string())
+}
+
+#[derive(Debug, Subcommand)]
+pub enum OvsdbCommand {
+    /// Create a database file with the schema in SCHEMA and no rows
+    Create {
+        /// The file to create; it must not exist
+        file: PathBuf,
+        /// The schema, a JSON file
+        schema: PathBuf,
+    },
+    /// Rewrite a database file without its history
+    Compact {
+        /// The database file
+        file: PathBuf,
+        /// Write the result here instead of over FILE; it must not exist
+        target: Option<PathBuf>,
+    },
+    /// Print the records of a database file
+    ShowLog {
+        /// The database file
+        file: PathBuf,
+        /// Show changed rows; twice: their columns too
+        #[arg(short, long, action = clap::ArgAction::Count)]
+        more: u8,
+        /// Print each record as one line of JSON
+        #[arg(long, conflicts_with = "more")]
+        json: bool,
+    },
+}

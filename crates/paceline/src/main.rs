@@ -1,0 +1,46 @@
+//! The binary: reads the command line, starts the daemon or runs a tool.
+//!
+//! Only this crate reads arguments, the environment and configuration. Data goes to stdout,
+//! everything else to stderr; exit codes are those of the manual: 0, 1 failed, 2 usage.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod cli;
+mod notify;
+mod serve;
+mod show_log;
+mod tools;
+
+use clap::Parser;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = cli::Arguments::parse();
+    start_log(&arguments.log);
+    let done = match arguments.command {
+        cli::Command::Serve(serve) => serve::run(serve),
+        cli::Command::Ovsdb { command } => tools::run(command),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("paceline: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Messages go to stderr, with colours only where a person reads them.
+fn start_log(filter: &str) {
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|error| {
+        eprintln!("paceline: --log {filter}: {error}; using \"info\"");
+        tracing_subscriber::EnvFilter::new("info")
+    });
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .with_target(false)
+        .with_env_filter(filter)
+        .init();
+}

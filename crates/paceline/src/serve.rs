@@ -1,0 +1,150 @@
+//! The daemon: opens databases, opens doors, waits for a signal, ends in order.
+
+use crate::cli::{RemoteOrNone, Serve};
+use crate::notify::notify;
+use paceline_host::Host;
+use paceline_ovsdb::{Door, DoorOptions, Remote, TlsFiles};
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Runs the daemon until it is told to end.
+pub fn run(options: Serve) -> Result<(), String> {
+    for (door, address) in [("--api", &options.api), ("--sql", &options.sql)] {
+        if address.as_ref().is_some_and(|address| address != "none") {
+            return Err(format!("{door}: this version has no such door; leave it out or say none"));
+        }
+    }
+    let data = options.data.clone().map_or_else(default_data, Ok)?;
+    let remotes = remotes(&options, &data)?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&data)
+        .map_err(|error| format!("cannot create {}: {error}", data.display()))?;
+    raise_file_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("paceline")
+        .build()
+        .map_err(|error| format!("cannot start: {error}"))?;
+    let host = open_databases(&options, &data, runtime.handle())?;
+    let served = runtime.block_on(serve(host.clone(), &remotes, &door_options(&options)));
+    host.shut_down();
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    served
+}
+
+fn open_databases(
+    options: &Serve,
+    data: &Path,
+    runtime: &tokio::runtime::Handle,
+) -> Result<Arc<Host>, String> {
+    let host = Host::new(runtime.clone(), options.read_only).map_err(|error| error.to_string())?;
+    host.open_own(&data.join("paceline.db")).map_err(|error| error.to_string())?;
+    for file in &options.database {
+        host.open(file).map_err(|error| match error {
+            paceline_host::OpenDatabaseError::Duplicate(name) => {
+                format!("{}: a database named {name} is served already", file.display())
+            }
+            error => error.to_string(),
+        })?;
+    }
+    Ok(host)
+}
+
+async fn serve(host: Arc<Host>, remotes: &[Remote], options: &DoorOptions) -> Result<(), String> {
+    let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut compact = listen(SignalKind::user_defined1())?;
+    let mut doors: Vec<Door> = Vec::new();
+    for remote in remotes {
+        doors.push(paceline_ovsdb::open(host.clone(), remote, options).await?);
+    }
+    announce(&host, &doors);
+    notify("READY=1");
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
+        _ = interrupt.recv() => tracing::info!("told to end by SIGINT"),
+        () = compact_when_asked(&host, &mut compact) => {}
+    }
+    notify("STOPPING=1");
+    Ok(())
+}
+
+async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
+    while asked.recv().await.is_some() {
+        for database in host.databases() {
+            database.compact();
+        }
+    }
+}
+
+/// The one line that says the daemon is ready, and where.
+fn announce(host: &Host, doors: &[Door]) {
+    let doors: Vec<String> = doors.iter().map(|door| format!("ovsdb {}", door.remote)).collect();
+    let doors = if doors.is_empty() { "no doors".to_owned() } else { doors.join(", ") };
+    let names: Vec<String> = host.databases().iter().map(|db| db.name.clone()).collect();
+    let mut out = std::io::stdout().lock();
+    // A closed stdout is no reason not to serve.
+    let _ = writeln!(out, "paceline ready: {doors}; databases {}", names.join(", "));
+    let _ = out.flush();
+}
+
+fn remotes(options: &Serve, data: &Path) -> Result<Vec<Remote>, String> {
+    if options.ovsdb.is_empty() {
+        return Ok(vec![Remote::Unix(data.join("ovsdb.sock"))]);
+    }
+    let mut remotes = Vec::new();
+    for remote in &options.ovsdb {
+        let RemoteOrNone::Remote(remote) = remote else { continue };
+        if remote.is_open() && !options.allow_unauthenticated_remote {
+            return Err(format!(
+                "{remote}: anyone who reaches that address could read and change everything; use \
+                 pssl: with client certificates, or say --allow-unauthenticated-remote"
+            ));
+        }
+        remotes.push(remote.clone());
+    }
+    Ok(remotes)
+}
+
+fn door_options(options: &Serve) -> DoorOptions {
+    let tls = match (&options.private_key, &options.certificate, &options.ca_cert) {
+        (Some(private_key), Some(certificate), Some(ca_cert)) => Some(TlsFiles {
+            private_key: private_key.clone(),
+            certificate: certificate.clone(),
+            ca_cert: ca_cert.clone(),
+        }),
+        _ => None,
+    };
+    let probe = (options.probe_interval > 0).then(|| Duration::from_secs(options.probe_interval));
+    DoorOptions { frame_bytes_max: options.frame_max, probe, tls }
+}
+
+/// Where the daemon keeps its data if nobody said.
+fn default_data() -> Result<PathBuf, String> {
+    if rustix::process::geteuid().is_root() {
+        return Ok("/var/lib/paceline".into());
+    }
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    state
+        .or(home)
+        .map(|state| state.join("paceline"))
+        .ok_or_else(|| "there is no home directory; say where with --data DIR".to_owned())
+}
+
+/// Allows as many connections as the system lets us.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit on open files");
+    }
+}

@@ -1,0 +1,81 @@
+//! `paceline ovsdb`: what `ovsdb-tool` does to files, on files that no server has open.
+
+use crate::cli::OvsdbCommand;
+use crate::show_log::{Detail, show_log};
+use paceline_host::{Mode, create_file, load_file, wall_ms};
+use paceline_journal::{Log as _, Position, frame};
+use paceline_tables::json;
+use paceline_tables::schema::Schema;
+use paceline_tables::{Snapshot, write_snapshot};
+use std::path::Path;
+
+/// Runs one of the tools.
+pub fn run(command: OvsdbCommand) -> Result<(), String> {
+    match command {
+        OvsdbCommand::Create { file, schema } => create(&file, &schema),
+        OvsdbCommand::Compact { file, target: None } => compact(&file),
+        OvsdbCommand::Compact { file, target: Some(target) } => compact_to(&file, &target),
+        OvsdbCommand::ShowLog { file, more, json } => {
+            let detail = match (json, more) {
+                (true, _) => Detail::Json,
+                (false, 0) => Detail::Records,
+                (false, 1) => Detail::Rows,
+                (false, _) => Detail::Columns,
+            };
+            show_log(&file, detail)
+        }
+    }
+}
+
+fn create(file: &Path, schema: &Path) -> Result<(), String> {
+    let text = std::fs::read(schema)
+        .map_err(|error| format!("cannot read {}: {error}", schema.display()))?;
+    let fail = |error: String| format!("{}: {error}", schema.display());
+    let json = json::parse(&text, 128).map_err(|error| fail(error.to_string()))?;
+    let schema = Schema::parse(&json).map_err(|error| fail(error.to_string()))?;
+    create_file(file, &schema).map(drop).map_err(|error| error.to_string())
+}
+
+fn compact(file: &Path) -> Result<(), String> {
+    let mut loaded = load_file(file, Mode::ReadWrite).map_err(|error| error.to_string())?;
+    let records = whole_file(&loaded.database.snapshot());
+    let done = loaded.log.rewrite().and_then(|mut rewrite| {
+        rewrite.write(&records)?;
+        let end = loaded.log.position();
+        loaded.log.install(rewrite, end)
+    });
+    let before = loaded.recovery.position;
+    let after = done.map_err(|error| error.to_string())?;
+    report(file, before, after);
+    Ok(())
+}
+
+fn compact_to(file: &Path, target: &Path) -> Result<(), String> {
+    let loaded = load_file(file, Mode::ReadOnly).map_err(|error| error.to_string())?;
+    let rows = loaded.database.snapshot();
+    let mut log = create_file(target, rows.schema()).map_err(|error| error.to_string())?;
+    let mut record = Vec::new();
+    data_record(&rows, &mut record);
+    let end = log.position();
+    let after = log.append(end, &record).map_err(|error| error.to_string())?;
+    log.sync().map_err(|error| error.to_string())?;
+    report(target, loaded.recovery.position, after);
+    Ok(())
+}
+
+fn report(file: &Path, before: Position, after: Position) {
+    eprintln!("{}: {} bytes, {} before", file.display(), after.0, before.0);
+}
+
+fn whole_file(rows: &Snapshot) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame(rows.schema().to_json().to_text().as_bytes(), &mut out);
+    data_record(rows, &mut out);
+    out
+}
+
+fn data_record(rows: &Snapshot, out: &mut Vec<u8>) {
+    let mut body = Vec::new();
+    write_snapshot(rows, &[], "compacted by paceline", wall_ms(), &mut body);
+    frame(&body, out);
+}

@@ -1,0 +1,66 @@
+//! What one transaction changed: rows before and after.
+//!
+//! The one description of a change that the journal record, the monitors' updates, the undo and
+//! the waiting transactions all read.
+
+use crate::schema::{ColumnId, TableId};
+use crate::store::{Row, Store};
+use paceline_types::Uuid;
+
+/// One row that came, went or changed.
+#[derive(Clone, Debug)]
+pub struct RowChange {
+    /// Its table.
+    pub table: TableId,
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// The row before; none if it was inserted.
+    pub old: Option<Row>,
+    /// The row after; none if it was deleted.
+    pub new: Option<Row>,
+}
+
+impl RowChange {
+    /// Whether `column` has another value than before; always so for rows that came or went.
+    #[must_use]
+    pub fn changed(&self, column: ColumnId) -> bool {
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => old[column.index()] != new[column.index()],
+            _ => true,
+        }
+    }
+}
+
+/// The rows one transaction changed, grouped by table.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// The changes, sorted by table.
+    pub rows: Vec<RowChange>,
+}
+
+impl Changes {
+    /// Whether nothing changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The changes of each table, one slice a table.
+    pub fn by_table(&self) -> impl Iterator<Item = &[RowChange]> {
+        self.rows.chunk_by(|a, b| a.table == b.table)
+    }
+
+    /// Whether any row of `table` changed.
+    #[must_use]
+    pub fn touches(&self, table: TableId) -> bool {
+        self.rows.binary_search_by(|change| change.table.cmp(&table)).is_ok()
+    }
+
+    /// Puts everything back as it was before. Later changes must have been undone first.
+    pub fn undo(&self, store: &mut Store) {
+        for change in self.rows.iter().rev() {
+            store.put(change.table, change.uuid, change.old.clone());
+        }
+        store.take_unreferenced();
+    }
+}

@@ -1,0 +1,192 @@
+//! Conditions: the `where` of operations and monitors.
+//!
+//! A condition is a list of clauses. Operations want all of them to hold, monitors any of them.
+
+use crate::error::Error;
+use crate::json::Json;
+use crate::schema::{ColumnId, TableSchema, Type};
+use crate::value::{Datum, Symbols};
+use std::cmp::Ordering;
+
+/// How a clause compares the column with its argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `>=`
+    GreaterOrEqual,
+    /// `>`
+    Greater,
+    /// The column has all the argument's elements.
+    Includes,
+    /// The column has none of the argument's elements.
+    Excludes,
+}
+
+impl Function {
+    fn parse(name: &str) -> Result<Self, Error> {
+        Ok(match name {
+            "<" => Self::Less,
+            "<=" => Self::LessOrEqual,
+            "==" => Self::Equal,
+            "!=" => Self::NotEqual,
+            ">=" => Self::GreaterOrEqual,
+            ">" => Self::Greater,
+            "includes" => Self::Includes,
+            "excludes" => Self::Excludes,
+            _ => return Err(Error::new("unknown function", format!("No function named {name}."))),
+        })
+    }
+
+    fn is_order(self) -> bool {
+        matches!(self, Self::Less | Self::LessOrEqual | Self::GreaterOrEqual | Self::Greater)
+    }
+}
+
+/// One clause of a condition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Clause {
+    /// `true` or `false`: holds for every row or for none.
+    Constant(bool),
+    /// A comparison of a column.
+    Compare {
+        /// The column.
+        column: ColumnId,
+        /// How it is compared.
+        function: Function,
+        /// With what.
+        argument: Datum,
+    },
+}
+
+/// A list of clauses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Condition {
+    /// The clauses, in the order given.
+    pub clauses: Vec<Clause>,
+}
+
+impl Condition {
+    /// Parses an array of clauses on columns of `table`.
+    pub fn parse(
+        json: &[Json],
+        table: &TableSchema,
+        mut symbols: Option<&mut Symbols<'_>>,
+    ) -> Result<Self, Error> {
+        let clauses = json
+            .iter()
+            .map(|clause| Clause::parse(clause, table, symbols.as_deref_mut()))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { clauses })
+    }
+
+    /// Whether every clause holds for `row`.
+    #[must_use]
+    pub fn all(&self, row: &[Datum]) -> bool {
+        self.clauses.iter().all(|clause| clause.holds(row))
+    }
+
+    /// Whether any clause holds for `row`; a condition without clauses holds.
+    #[must_use]
+    pub fn any(&self, row: &[Datum]) -> bool {
+        self.clauses.is_empty() || self.clauses.iter().any(|clause| clause.holds(row))
+    }
+
+    /// The value that `column` must be equal to for all clauses to hold, if one says so.
+    #[must_use]
+    pub fn equal_to(&self, column: ColumnId) -> Option<&Datum> {
+        self.clauses.iter().find_map(|clause| match clause {
+            Clause::Compare { column: c, function: Function::Equal, argument } if *c == column => {
+                Some(argument)
+            }
+            _ => None,
+        })
+    }
+
+    /// Bytes of memory held.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.clauses
+            .iter()
+            .map(|clause| match clause {
+                Clause::Compare { argument, .. } => argument.memory(),
+                Clause::Constant(_) => 0,
+            })
+            .map(|held| held + size_of::<Clause>())
+            .sum()
+    }
+}
+
+impl Clause {
+    fn parse(
+        json: &Json,
+        table: &TableSchema,
+        symbols: Option<&mut Symbols<'_>>,
+    ) -> Result<Self, Error> {
+        if let Json::Bool(constant) = json {
+            return Ok(Self::Constant(*constant));
+        }
+        let Some([Json::String(name), Json::String(function), argument]) = json.as_array() else {
+            return Err(Error::syntax(json, "Parse error in condition."));
+        };
+        let Some(column) = table.column_id(name) else {
+            let details = format!("No column {name} in table {}.", table.name);
+            return Err(Error::quoting("unknown column", json, details));
+        };
+        let ty = &table.column(column).ty;
+        let word = function;
+        let function = Function::parse(word)?;
+        let bounds = argument_bounds(ty, function);
+        if function.is_order() && (!ty.is_numeric() || ty.max > 1) {
+            let details = format!(
+                "Type mismatch: \"{word}\" operator may not be applied to column {name} of type {}.",
+                ty.describe()
+            );
+            return Err(Error::syntax(json, details));
+        }
+        let argument = Datum::parse_between(argument, ty, bounds, symbols)?;
+        Ok(Self::Compare { column, function, argument })
+    }
+
+    /// Whether this clause holds for `row`.
+    #[must_use]
+    pub fn holds(&self, row: &[Datum]) -> bool {
+        let (column, function, argument) = match self {
+            Self::Constant(constant) => return *constant,
+            Self::Compare { column, function, argument } => (column, function, argument),
+        };
+        let value = &row[column.index()];
+        let order = || match (value.single(), argument.single()) {
+            (Some(a), Some(b)) => Some(a.cmp(b)),
+            // An optional number that is missing is neither less nor greater than anything.
+            _ => None,
+        };
+        match function {
+            Function::Equal => value == argument,
+            Function::NotEqual => value != argument,
+            Function::Includes => argument.within(value),
+            Function::Excludes => argument.apart_from(value),
+            Function::Less => order() == Some(Ordering::Less),
+            Function::LessOrEqual => order().is_some_and(Ordering::is_le),
+            Function::GreaterOrEqual => order().is_some_and(Ordering::is_ge),
+            Function::Greater => order() == Some(Ordering::Greater),
+        }
+    }
+}
+
+/// How many elements the argument of a clause may have: sets and maps are compared with smaller
+/// ones by `includes`, and with any by `excludes`.
+fn argument_bounds(ty: &Type, function: Function) -> (u32, u32) {
+    match function {
+        _ if function.is_order() => (1, ty.max),
+        Function::Excludes if !ty.is_scalar() => (0, u32::MAX),
+        Function::Includes if !ty.is_scalar() => (0, ty.max),
+        _ => (ty.min, ty.max),
+    }
+}

@@ -1,0 +1,286 @@
+//! The parser: one whole JSON text, from bytes to a value.
+//!
+//! Recursive descent with a bound on depth, so that the stack it uses is bounded too. Errors name
+//! the byte they stand at and what was expected there.
+
+use super::{Json, Object};
+use std::fmt;
+
+/// Why a text is not JSON, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// Offset of the offending byte from the start of the text.
+    pub offset: usize,
+    /// What is wrong there.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {}: {}", self.offset, self.reason)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Parses `text`, which must be exactly one JSON value with white space around it, nested at most
+/// `depth_max` deep.
+pub fn parse(text: &[u8], depth_max: usize) -> Result<Json, ParseError> {
+    let mut parser = Parser { text, at: 0, depth_left: depth_max };
+    let value = parser.value()?;
+    parser.skip_space();
+    if parser.at == text.len() { Ok(value) } else { Err(parser.error("trailing garbage")) }
+}
+
+struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+    depth_left: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn error(&self, reason: &'static str) -> ParseError {
+        ParseError { offset: self.at, reason }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self) -> Result<Json, ParseError> {
+        self.skip_space();
+        match self.peek() {
+            Some(b'"') => Ok(Json::String(self.string()?)),
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word(b"true", Json::Bool(true)),
+            Some(b'f') => self.word(b"false", Json::Bool(false)),
+            Some(b'n') => self.word(b"null", Json::Null),
+            Some(_) => Err(self.error("expected a JSON value")),
+            None => Err(self.error("unexpected end of text")),
+        }
+    }
+
+    fn word(&mut self, word: &[u8], value: Json) -> Result<Json, ParseError> {
+        if !self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
+            return Err(self.error("expected true, false or null"));
+        }
+        self.at += word.len();
+        Ok(value)
+    }
+
+    fn nested(
+        &mut self,
+        inner: fn(&mut Self) -> Result<Json, ParseError>,
+    ) -> Result<Json, ParseError> {
+        self.depth_left =
+            self.depth_left.checked_sub(1).ok_or_else(|| self.error("nested too deeply"))?;
+        self.at += 1;
+        let value = inner(self)?;
+        self.depth_left += 1;
+        Ok(value)
+    }
+
+    fn array(&mut self) -> Result<Json, ParseError> {
+        let mut elements = Vec::new();
+        self.skip_space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Json::Array(elements));
+        }
+        loop {
+            elements.push(self.value()?);
+            self.skip_space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Json::Array(elements));
+                }
+                _ => return Err(self.error("expected , or ] in array")),
+            }
+        }
+    }
+
+    fn object(&mut self) -> Result<Json, ParseError> {
+        let mut members = Vec::new();
+        self.skip_space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Json::Object(Object::default()));
+        }
+        loop {
+            self.skip_space();
+            if self.peek() != Some(b'"') {
+                return Err(self.error("expected a member name"));
+            }
+            let name = self.string()?;
+            self.skip_space();
+            if self.peek() != Some(b':') {
+                return Err(self.error("expected : after member name"));
+            }
+            self.at += 1;
+            members.push((name, self.value()?));
+            self.skip_space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Json::Object(Object::new(members)));
+                }
+                _ => return Err(self.error("expected , or } in object")),
+            }
+        }
+    }
+
+    /// A string whose opening quote is at the current byte.
+    fn string(&mut self) -> Result<Box<str>, ParseError> {
+        self.at += 1;
+        let run = self.plain_run()?;
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            return Ok(run.into());
+        }
+        let mut out = String::from(run);
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out.into());
+                }
+                Some(b'\\') => out.push(self.escape()?),
+                _ => out.push_str(self.plain_run()?),
+            }
+        }
+    }
+
+    /// The bytes up to the next quote or backslash, which must exist.
+    fn plain_run(&mut self) -> Result<&'a str, ParseError> {
+        let start = self.at;
+        let rest = self.text.get(start..).unwrap_or_default();
+        let len = rest
+            .iter()
+            .position(|&c| matches!(c, b'"' | b'\\' | 0..=0x1f))
+            .ok_or(ParseError { offset: self.text.len(), reason: "unterminated string" })?;
+        self.at += len;
+        if rest.get(len).is_some_and(|&c| c < 0x20) {
+            return Err(self.error("control character in string must be escaped"));
+        }
+        std::str::from_utf8(rest.get(..len).unwrap_or_default()).map_err(|error| ParseError {
+            offset: start + error.valid_up_to(),
+            reason: "string is not valid UTF-8",
+        })
+    }
+
+    /// One escape sequence whose backslash is at the current byte.
+    fn escape(&mut self) -> Result<char, ParseError> {
+        self.at += 1;
+        let c = self.peek().ok_or_else(|| self.error("unterminated string"))?;
+        self.at += 1;
+        Ok(match c {
+            b'"' => '"',
+            b'\\' => '\\',
+            b'/' => '/',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return self.unicode_escape(),
+            _ => return Err(self.error("unknown escape in string")),
+        })
+    }
+
+    fn unicode_escape(&mut self) -> Result<char, ParseError> {
+        let first = self.four_digits()?;
+        let code = match first {
+            0 => return Err(self.error("null bytes are not supported in strings")),
+            0xd800..=0xdbff => {
+                if self.text.get(self.at..self.at + 2) != Some(b"\\u") {
+                    return Err(self.error("leading surrogate without a trailing one"));
+                }
+                self.at += 2;
+                let second = self.four_digits()?;
+                if !(0xdc00..=0xdfff).contains(&second) {
+                    return Err(self.error("leading surrogate without a trailing one"));
+                }
+                0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)
+            }
+            _ => first,
+        };
+        char::from_u32(code).ok_or_else(|| self.error("trailing surrogate without a leading one"))
+    }
+
+    fn four_digits(&mut self) -> Result<u32, ParseError> {
+        let digits = self
+            .text
+            .get(self.at..self.at + 4)
+            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+            .ok_or_else(|| self.error("expected four hexadecimal digits after \\u"))?;
+        self.at += 4;
+        Ok(digits)
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn number(&mut self) -> Result<Json, ParseError> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        let leading_zero = self.peek() == Some(b'0');
+        let whole = self.digits();
+        if whole == 0 || (leading_zero && whole > 1) {
+            return Err(self.error("malformed number"));
+        }
+        let mut plain = true;
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            plain = false;
+            if self.digits() == 0 {
+                return Err(self.error("expected digits after decimal point"));
+            }
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            plain = false;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            if self.digits() == 0 {
+                return Err(self.error("expected digits in exponent"));
+            }
+        }
+        let text = self.text.get(start..self.at).unwrap_or_default();
+        let text = std::str::from_utf8(text).unwrap_or_default();
+        if plain && let Ok(integer) = text.parse() {
+            return Ok(Json::Integer(integer));
+        }
+        let real: f64 = text.parse().map_err(|_| self.error("malformed number"))?;
+        if !real.is_finite() {
+            return Err(self.error("number is out of range"));
+        }
+        Ok(whole_number(real).map_or(Json::Real(real), Json::Integer))
+    }
+}
+
+/// The integer that `real` stands for, if it is a whole number a double holds exactly.
+fn whole_number(real: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (real.abs() <= EXACT && real.fract() == 0.0).then_some(real as i64)
+}

@@ -1,0 +1,97 @@
+//! The initial content of a monitor, written piece by piece from a snapshot.
+//!
+//! However many rows there are, the memory it takes is one piece: the caller asks for the next one
+//! when the last has left.
+
+use super::update::Writer;
+use super::{Monitor, Select, Version};
+use crate::json::write_string;
+use crate::store::{Snapshot, row_uuid};
+use std::sync::Arc;
+
+/// A `<table-updates>` object in the course of being written.
+#[derive(Debug)]
+pub struct Dump {
+    monitor: Arc<Monitor>,
+    rows: Snapshot,
+    /// Which of the monitor's tables is next.
+    table: usize,
+    /// Which slot of that table is next.
+    slot: usize,
+    /// Whether that table's name is written already.
+    in_table: bool,
+    any_table: bool,
+    state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Begin,
+    Rows,
+    Done,
+}
+
+impl Dump {
+    /// What `monitor` shows of `rows`.
+    #[must_use]
+    pub fn new(monitor: Arc<Monitor>, rows: Snapshot) -> Self {
+        Self { monitor, rows, table: 0, slot: 0, in_table: false, any_table: false, state: State::Begin }
+    }
+
+    /// Appends at least `bytes_min` more bytes, or the rest. Answers whether there is more.
+    pub fn write(&mut self, bytes_min: usize, out: &mut Vec<u8>) -> bool {
+        let enough = out.len() + bytes_min;
+        if self.state == State::Begin {
+            out.push(b'{');
+            self.state = State::Rows;
+        }
+        while self.state == State::Rows {
+            if self.table >= self.monitor.tables.len() {
+                out.push(b'}');
+                self.state = State::Done;
+            } else if self.write_rows(enough, out) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes rows of the current table until there is enough; answers whether it stopped for that.
+    fn write_rows(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
+        let monitor = self.monitor.clone();
+        let monitored = &monitor.tables[self.table];
+        let schema = self.rows.schema().clone();
+        let schema = schema.table(monitored.table);
+        if monitored.select.has(Select::INITIAL) {
+            for (slot, row) in self.rows.rows_from(monitored.table, self.slot) {
+                if monitor.version != Version::V1 && !monitored.condition.any(row) {
+                    continue;
+                }
+                if out.len() >= enough {
+                    self.slot = slot;
+                    return true;
+                }
+                if !self.in_table {
+                    if self.any_table {
+                        out.push(b',');
+                    }
+                    write_string(schema.name.as_bytes(), out);
+                    out.extend_from_slice(b":{");
+                } else {
+                    out.push(b',');
+                }
+                (self.in_table, self.any_table) = (true, true);
+                out.push(b'"');
+                out.extend_from_slice(&row_uuid(row).text());
+                out.extend_from_slice(b"\":");
+                let mut writer = Writer::continuing(out);
+                monitored.write_row(monitor.version, Select::INITIAL, row, schema, &mut writer);
+            }
+        }
+        if self.in_table {
+            out.push(b'}');
+        }
+        (self.table, self.slot, self.in_table) = (self.table + 1, 0, false);
+        false
+    }
+}

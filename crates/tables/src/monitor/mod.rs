@@ -1,0 +1,99 @@
+//! Monitors: what a client wants to hear about, and the updates that tell it.
+//!
+//! A [`Monitor`] is the parsed request. [`Monitor::update`] turns the changes of a transaction into
+//! the update that the client gets, [`Dump`] writes the initial content piece by piece from a
+//! snapshot, [`merge`] turns several transactions into their net effect for a client that comes
+//! back. Three formats: RFC 7047's `update`, and `update2`/`update3` with differences and
+//! conditions.
+
+mod dump;
+mod history;
+mod parse;
+mod update;
+
+pub use dump::Dump;
+pub use history::merge;
+pub use parse::Requests;
+
+use crate::condition::Condition;
+use crate::schema::{ColumnId, TableId};
+
+/// Which format of updates a monitor wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// `monitor` and `update`: old and new rows.
+    V1,
+    /// `monitor_cond` and `update2`: differences, conditions.
+    V2,
+    /// `monitor_cond_since` and `update3`: as V2, with transaction ids.
+    V3,
+}
+
+/// Which kinds of change to tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Select(u8);
+
+impl Select {
+    /// Rows that are there when the monitor begins.
+    pub const INITIAL: Self = Self(1);
+    /// Rows that come.
+    pub const INSERT: Self = Self(2);
+    /// Rows that go.
+    pub const DELETE: Self = Self(4);
+    /// Rows that change.
+    pub const MODIFY: Self = Self(8);
+    /// All of these.
+    pub const ALL: Self = Self(15);
+
+    /// Whether `kind` is among these.
+    #[must_use]
+    pub const fn has(self, kind: Self) -> bool {
+        self.0 & kind.0 != 0
+    }
+
+    /// These and those of `other`.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// What a client wants to hear about one table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MonitoredTable {
+    /// The table.
+    pub table: TableId,
+    /// Every kind of change that some column wants.
+    pub select: Select,
+    /// The columns, each with the kinds of change it is told for.
+    pub columns: Vec<(ColumnId, Select)>,
+    /// Rows are told while any clause holds.
+    pub condition: Condition,
+}
+
+/// What a client wants to hear about a database.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Monitor {
+    /// The format.
+    pub version: Version,
+    /// The tables, sorted.
+    pub tables: Vec<MonitoredTable>,
+}
+
+impl Monitor {
+    /// What the client wants to hear about `table`.
+    #[must_use]
+    pub fn table(&self, table: TableId) -> Option<&MonitoredTable> {
+        let at = self.tables.binary_search_by(|monitored| monitored.table.cmp(&table)).ok()?;
+        self.tables.get(at)
+    }
+
+    /// Bytes of memory held.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let table = |t: &MonitoredTable| {
+            size_of::<MonitoredTable>() + t.columns.len() * 4 + t.condition.memory()
+        };
+        size_of::<Self>() + self.tables.iter().map(table).sum::<usize>()
+    }
+}

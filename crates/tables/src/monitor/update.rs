@@ -1,0 +1,247 @@
+//! Updates: the changes of a transaction as one client sees them.
+
+use super::{Monitor, MonitoredTable, Select, Version};
+use crate::changes::{Changes, RowChange};
+use crate::json::write_string;
+use crate::schema::{ColumnId, Schema, TableSchema};
+use crate::store::{Row, Snapshot};
+use crate::value::{Datum, diff};
+use paceline_types::Uuid;
+
+impl Monitor {
+    /// Appends the `<table-updates>` object for `changes`. Answers false, and appends nothing, if
+    /// the client is to hear nothing.
+    pub fn update(&self, changes: &Changes, schema: &Schema, out: &mut Vec<u8>) -> bool {
+        let mut writer = Writer::new(out);
+        for rows in changes.by_table() {
+            let table = rows.first().and_then(|change| self.table(change.table));
+            let Some(monitored) = table else { continue };
+            let schema = schema.table(monitored.table);
+            writer.begin_table(&schema.name);
+            for change in rows {
+                monitored.write_change(self.version, change, schema, &mut writer);
+            }
+            writer.end_table();
+        }
+        writer.finish()
+    }
+
+    /// Appends what changes for a client whose conditions become those of `to`: rows that come
+    /// into view and rows that go out of it. Answers false if there are none.
+    pub fn condition_update(&self, to: &Self, rows: &Snapshot, out: &mut Vec<u8>) -> bool {
+        let mut writer = Writer::new(out);
+        for (from, to) in self.tables.iter().zip(&to.tables) {
+            if from.condition == to.condition {
+                continue;
+            }
+            let schema = rows.schema().table(from.table);
+            writer.begin_table(&schema.name);
+            for row in rows.rows(from.table) {
+                match (from.condition.any(row), to.condition.any(row)) {
+                    (false, true) if to.select.has(Select::INSERT) => {
+                        writer.begin_row(crate::store::row_uuid(row));
+                        to.write_whole_row("insert", row, schema, Select::INSERT, &mut writer);
+                    }
+                    (true, false) if to.select.has(Select::DELETE) => {
+                        writer.begin_row(crate::store::row_uuid(row));
+                        writer.out.extend_from_slice(b"{\"delete\":null}");
+                    }
+                    _ => {}
+                }
+            }
+            writer.end_table();
+        }
+        writer.finish()
+    }
+}
+
+impl MonitoredTable {
+    fn write_change(
+        &self,
+        version: Version,
+        change: &RowChange,
+        schema: &TableSchema,
+        writer: &mut Writer<'_>,
+    ) {
+        let seen = |row: &Option<Row>| {
+            row.as_ref().filter(|row| version == Version::V1 || self.condition.any(row)).cloned()
+        };
+        // A condition can make a change look like an insertion or a deletion to this client.
+        match (seen(&change.old), seen(&change.new)) {
+            (None, Some(new)) if self.select.has(Select::INSERT) => {
+                writer.begin_row(change.uuid);
+                self.write_row(version, Select::INSERT, &new, schema, writer);
+            }
+            (Some(old), None) if self.select.has(Select::DELETE) => {
+                writer.begin_row(change.uuid);
+                if version == Version::V1 {
+                    writer.out.extend_from_slice(b"{\"old\":");
+                    self.write_columns(&old, schema, Select::DELETE, |_| true, writer);
+                    writer.out.push(b'}');
+                } else {
+                    writer.out.extend_from_slice(b"{\"delete\":null}");
+                }
+            }
+            (Some(_), Some(_)) if self.select.has(Select::MODIFY) => {
+                self.write_modify(version, change, schema, writer);
+            }
+            _ => {}
+        }
+    }
+
+    fn write_modify(
+        &self,
+        version: Version,
+        change: &RowChange,
+        schema: &TableSchema,
+        writer: &mut Writer<'_>,
+    ) {
+        let (Some(old), Some(new)) = (&change.old, &change.new) else { return };
+        if !self.columns.iter().any(|(column, _)| change.changed(*column)) {
+            return;
+        }
+        writer.begin_row(change.uuid);
+        if version == Version::V1 {
+            let changed = |column: ColumnId| change.changed(column);
+            writer.out.extend_from_slice(b"{\"old\":");
+            self.write_columns(old, schema, Select::MODIFY, changed, writer);
+            writer.out.extend_from_slice(b",\"new\":");
+            self.write_columns(new, schema, Select::MODIFY, |_| true, writer);
+            writer.out.push(b'}');
+            return;
+        }
+        writer.out.extend_from_slice(b"{\"modify\":{");
+        for (column, select) in &self.columns {
+            let (old, new) = (&old[column.index()], &new[column.index()]);
+            if select.has(Select::MODIFY) && old != new {
+                let column = schema.column(*column);
+                writer.column(&column.name);
+                diff(old, new, &column.ty).write(&column.ty, writer.out);
+            }
+        }
+        writer.out.extend_from_slice(b"}}");
+    }
+
+    /// A row that comes into view.
+    pub(super) fn write_row(
+        &self,
+        version: Version,
+        kind: Select,
+        row: &Row,
+        schema: &TableSchema,
+        writer: &mut Writer<'_>,
+    ) {
+        if version == Version::V1 {
+            writer.out.extend_from_slice(b"{\"new\":");
+            self.write_columns(row, schema, kind, |_| true, writer);
+            writer.out.push(b'}');
+        } else {
+            let word = if kind == Select::INITIAL { "initial" } else { "insert" };
+            self.write_whole_row(word, row, schema, kind, writer);
+        }
+    }
+
+    /// `{word: {columns that differ from their default}}`.
+    fn write_whole_row(
+        &self,
+        word: &str,
+        row: &[Datum],
+        schema: &TableSchema,
+        kind: Select,
+        writer: &mut Writer<'_>,
+    ) {
+        writer.out.extend_from_slice(b"{");
+        write_string(word.as_bytes(), writer.out);
+        writer.out.push(b':');
+        let told = |column: ColumnId| row[column.index()] != schema.column(column).default;
+        self.write_columns(row, schema, kind, told, writer);
+        writer.out.push(b'}');
+    }
+
+    fn write_columns(
+        &self,
+        row: &[Datum],
+        schema: &TableSchema,
+        kind: Select,
+        told: impl Fn(ColumnId) -> bool,
+        writer: &mut Writer<'_>,
+    ) {
+        writer.out.push(b'{');
+        for (id, select) in &self.columns {
+            if select.has(kind) && told(*id) {
+                let column = schema.column(*id);
+                writer.column(&column.name);
+                row[id.index()].write(&column.ty, writer.out);
+            }
+        }
+        writer.out.push(b'}');
+    }
+}
+
+/// Writes `{table: {uuid: ..., ...}, ...}`, leaving out tables without rows.
+pub(super) struct Writer<'a> {
+    pub(super) out: &'a mut Vec<u8>,
+    start: usize,
+    table_start: usize,
+    rows_start: usize,
+    any: bool,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        out.push(b'{');
+        Self { out, start, table_start: 0, rows_start: 0, any: false }
+    }
+
+    /// A writer for one row in the middle of a text that somebody else frames.
+    pub(super) fn continuing(out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        Self { out, start, table_start: 0, rows_start: 0, any: false }
+    }
+
+    fn begin_table(&mut self, name: &str) {
+        self.table_start = self.out.len();
+        if self.any {
+            self.out.push(b',');
+        }
+        write_string(name.as_bytes(), self.out);
+        self.out.extend_from_slice(b":{");
+        self.rows_start = self.out.len();
+    }
+
+    fn end_table(&mut self) {
+        if self.out.len() == self.rows_start {
+            self.out.truncate(self.table_start);
+        } else {
+            self.out.push(b'}');
+            self.any = true;
+        }
+    }
+
+    pub(super) fn begin_row(&mut self, uuid: Uuid) {
+        if self.out.last() == Some(&b'}') {
+            self.out.push(b',');
+        }
+        self.out.push(b'"');
+        self.out.extend_from_slice(&uuid.text());
+        self.out.extend_from_slice(b"\":");
+    }
+
+    fn column(&mut self, name: &str) {
+        if self.out.last() != Some(&b'{') {
+            self.out.push(b',');
+        }
+        write_string(name.as_bytes(), self.out);
+        self.out.push(b':');
+    }
+
+    fn finish(self) -> bool {
+        if self.any {
+            self.out.push(b'}');
+        } else {
+            self.out.truncate(self.start);
+        }
+        self.any
+    }
+}

@@ -1,0 +1,198 @@
+//! Mutations: changes of a column by arithmetic, insertion or deletion.
+
+use crate::error::{Error, tag};
+use crate::json::Json;
+use crate::schema::{BaseType, ColumnId, TableSchema, Type};
+use crate::value::{Atom, Datum, Symbols};
+
+/// What a mutation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mutator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Insert,
+    Delete,
+}
+
+impl Mutator {
+    fn parse(name: &str) -> Result<Self, Error> {
+        Ok(match name {
+            "+=" => Self::Add,
+            "-=" => Self::Subtract,
+            "*=" => Self::Multiply,
+            "/=" => Self::Divide,
+            "%=" => Self::Remainder,
+            "insert" => Self::Insert,
+            "delete" => Self::Delete,
+            _ => return Err(Error::new("unknown mutator", format!("No mutator named {name}."))),
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Add => "+=",
+            Self::Subtract => "-=",
+            Self::Multiply => "*=",
+            Self::Divide => "/=",
+            Self::Remainder => "%=",
+            Self::Insert => "insert",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// One change to one column, ready to be applied to rows.
+#[derive(Clone, Debug)]
+pub struct Mutation {
+    /// The column it changes.
+    pub column: ColumnId,
+    mutator: Mutator,
+    argument: Datum,
+    /// A map column's deletion by keys rather than by pairs.
+    by_key: bool,
+}
+
+impl Mutation {
+    /// Parses `[column, mutator, argument]`.
+    pub fn parse(
+        json: &Json,
+        table: &TableSchema,
+        mut symbols: Option<&mut Symbols<'_>>,
+    ) -> Result<Self, Error> {
+        let Some([Json::String(name), Json::String(mutator), argument]) = json.as_array() else {
+            return Err(Error::syntax(json, "Parse error in mutation."));
+        };
+        let Some(column) = table.column_id(name) else {
+            let details = format!("No column {name} in table {}.", table.name);
+            return Err(Error::quoting("unknown column", json, details));
+        };
+        if !table.column(column).mutable {
+            let details = format!("Cannot mutate immutable column {name} in table {}.", table.name);
+            return Err(Error::quoting(tag::CONSTRAINT, json, details));
+        }
+        let ty = &table.column(column).ty;
+        let mutator = Mutator::parse(mutator)?;
+        let mismatch = || {
+            let details = format!(
+                "Type mismatch: \"{}\" operator may not be applied to column {name} of type {}.",
+                mutator.name(),
+                ty.describe()
+            );
+            Err(Error::syntax(json, details))
+        };
+        let mut by_key = false;
+        let argument = match mutator {
+            Mutator::Insert | Mutator::Delete if ty.is_scalar() => return mismatch(),
+            Mutator::Insert => Datum::parse_between(argument, ty, (0, ty.max), symbols)?,
+            Mutator::Delete => {
+                let whole =
+                    Datum::parse_between(argument, ty, (0, u32::MAX), symbols.as_deref_mut());
+                match whole {
+                    Err(_) if ty.value.is_some() => {
+                        by_key = true;
+                        let keys = Type { value: None, ..ty.clone() };
+                        Datum::parse_between(argument, &keys, (0, u32::MAX), symbols)?
+                    }
+                    other => other?,
+                }
+            }
+            _ if !ty.is_numeric() => return mismatch(),
+            Mutator::Remainder if ty.key.atom == crate::schema::AtomType::Real => return mismatch(),
+            _ => Datum::parse(argument, &Type::scalar(ty.key.atom), symbols)?,
+        };
+        Ok(Self { column, mutator, argument, by_key })
+    }
+
+    /// The value of the column after this mutation.
+    pub fn apply(&self, value: &Datum, ty: &Type) -> Result<Datum, Error> {
+        let changed = match self.mutator {
+            Mutator::Insert => union(value, &self.argument),
+            Mutator::Delete => subtract(value, &self.argument, self.by_key),
+            _ => return self.arithmetic(value, &ty.key),
+        };
+        changed.check_count(ty)?;
+        Ok(changed)
+    }
+
+    fn arithmetic(&self, value: &Datum, base: &BaseType) -> Result<Datum, Error> {
+        let Some(argument) = self.argument.single() else { return Ok(value.clone()) };
+        let mut atoms = value
+            .atoms()
+            .iter()
+            .map(|atom| self.compute(atom, argument))
+            .collect::<Result<Vec<_>, _>>()?;
+        atoms.iter().try_for_each(|atom| atom.check(base))?;
+        atoms.sort();
+        if atoms.windows(2).any(|pair| matches!(pair, [a, b] if a == b)) {
+            let details =
+                format!("Result of \"{}\" operation contains duplicates.", self.mutator.name());
+            return Err(Error::new(tag::CONSTRAINT, details));
+        }
+        Ok(Datum::from_sorted(atoms))
+    }
+
+    fn compute(&self, atom: &Atom, argument: &Atom) -> Result<Atom, Error> {
+        let divides = matches!(self.mutator, Mutator::Divide | Mutator::Remainder);
+        if divides && matches!(argument, Atom::Integer(0) | Atom::Real(0.0)) {
+            return Err(Error::new("domain error", "Division by zero."));
+        }
+        let result = match (atom, argument) {
+            (Atom::Integer(x), Atom::Integer(y)) => match self.mutator {
+                Mutator::Add => x.checked_add(*y),
+                Mutator::Subtract => x.checked_sub(*y),
+                Mutator::Multiply => x.checked_mul(*y),
+                Mutator::Divide => x.checked_div(*y),
+                _ => x.checked_rem(*y),
+            }
+            .map(Atom::Integer),
+            (Atom::Real(x), Atom::Real(y)) => {
+                let real = match self.mutator {
+                    Mutator::Add => x + y,
+                    Mutator::Subtract => x - y,
+                    Mutator::Multiply => x * y,
+                    _ => x / y,
+                };
+                real.is_finite().then(|| Atom::real(real))
+            }
+            _ => None,
+        };
+        result.ok_or_else(|| {
+            let name = self.mutator.name();
+            Error::new("range error", format!("Result of \"{name}\" operation is out of range."))
+        })
+    }
+}
+
+/// All elements of `value` and those of `more` that are not there yet; keys of a map that are
+/// there keep their value.
+fn union(value: &Datum, more: &Datum) -> Datum {
+    if value.pairs().is_empty() && more.pairs().is_empty() {
+        let mut atoms = [value.atoms(), more.atoms()].concat();
+        atoms.sort();
+        atoms.dedup();
+        return Datum::from_sorted(atoms);
+    }
+    let mut pairs = [value.pairs(), more.pairs()].concat();
+    // The sort is stable and the old pairs come first, so they are the ones kept.
+    pairs.sort_by(|a, b| a.0.cmp(&b.0));
+    pairs.dedup_by(|later, kept| later.0 == kept.0);
+    Datum::from_sorted_pairs(pairs)
+}
+
+fn subtract(value: &Datum, less: &Datum, by_key: bool) -> Datum {
+    if let Datum::Map(pairs) = value {
+        let kept = |pair: &&(Atom, Atom)| {
+            if by_key {
+                less.atoms().binary_search(&pair.0).is_err()
+            } else {
+                less.value_of(&pair.0) != Some(&pair.1)
+            }
+        };
+        return Datum::from_sorted_pairs(pairs.iter().filter(kept).cloned().collect());
+    }
+    let kept = |atom: &&Atom| less.atoms().binary_search(atom).is_err();
+    Datum::from_sorted(value.atoms().iter().filter(kept).cloned().collect())
+}

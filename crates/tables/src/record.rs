@@ -1,0 +1,262 @@
+//! Journal records: one transaction as the JSON object that OVSDB's standalone log holds.
+//!
+//! `{table: {uuid: {column: value, ...} | null, ...}, ..., "_comment": ..., "_date": ...,
+//! "_is_diff": true}`. New rows name the columns that differ from their default, changed rows the
+//! difference of each changed column, deleted rows are `null`. Ephemeral columns are left out; a
+//! transaction that changed nothing else has no record.
+
+use crate::changes::{Changes, RowChange};
+use crate::error::{Error, tag};
+use crate::json::{Json, write_integer, write_string};
+use crate::schema::{ColumnId, Schema, TableId, TableSchema};
+use crate::store::{Row, Snapshot};
+use crate::transact::{Database, default_row};
+use crate::value::{Atom, Datum, Symbols, apply_diff, diff};
+use paceline_types::Uuid;
+use std::sync::Arc;
+
+/// Appends the record of `changes`, made at `date_ms` (milliseconds since 1970), without those of
+/// the tables in `skip`. Answers false, and appends nothing, if nothing persistent changed.
+pub fn write_record(
+    changes: &Changes,
+    schema: &Schema,
+    skip: &[TableId],
+    comment: &str,
+    date_ms: u64,
+    out: &mut Vec<u8>,
+) -> bool {
+    let start = out.len();
+    out.push(b'{');
+    let mut any = false;
+    for rows in changes.by_table() {
+        let Some(first) = rows.first().filter(|first| !skip.contains(&first.table)) else {
+            continue;
+        };
+        let table = schema.table(first.table);
+        let table_start = out.len();
+        write_string(table.name.as_bytes(), out);
+        out.extend_from_slice(b":{");
+        let rows_start = out.len();
+        for change in rows {
+            write_change(change, table, out);
+        }
+        if out.len() == rows_start {
+            out.truncate(table_start);
+        } else {
+            end_list(out);
+            out.extend_from_slice(b"},");
+            any = true;
+        }
+    }
+    if !any {
+        out.truncate(start);
+        return false;
+    }
+    write_annotations(comment, date_ms, out);
+    true
+}
+
+/// Appends the record that holds the whole of `snapshot` without the tables in `skip`. It is one
+/// record, because rows that refer to each other must come back together.
+pub fn write_snapshot(
+    snapshot: &Snapshot,
+    skip: &[TableId],
+    comment: &str,
+    date_ms: u64,
+    out: &mut Vec<u8>,
+) {
+    out.push(b'{');
+    for table in snapshot.schema().table_ids().filter(|table| !skip.contains(table)) {
+        let schema = snapshot.schema().table(table);
+        let table_start = out.len();
+        write_string(schema.name.as_bytes(), out);
+        out.extend_from_slice(b":{");
+        let rows_start = out.len();
+        for row in snapshot.rows(table) {
+            write_new_row(row, schema, out);
+        }
+        if out.len() == rows_start {
+            out.truncate(table_start);
+        } else {
+            end_list(out);
+            out.extend_from_slice(b"},");
+        }
+    }
+    write_annotations(comment, date_ms, out);
+}
+
+fn write_annotations(comment: &str, date_ms: u64, out: &mut Vec<u8>) {
+    if !comment.is_empty() {
+        out.extend_from_slice(b"\"_comment\":");
+        write_string(comment.as_bytes(), out);
+        out.push(b',');
+    }
+    out.extend_from_slice(b"\"_date\":");
+    write_integer(i64::try_from(date_ms).unwrap_or(i64::MAX), out);
+    out.extend_from_slice(b",\"_is_diff\":true}");
+}
+
+/// Takes the comma after the last element away.
+fn end_list(out: &mut Vec<u8>) {
+    if out.last() == Some(&b',') {
+        out.pop();
+    }
+}
+
+fn write_key(uuid: Uuid, out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.extend_from_slice(&uuid.text());
+    out.extend_from_slice(b"\":");
+}
+
+fn write_change(change: &RowChange, table: &TableSchema, out: &mut Vec<u8>) {
+    match (&change.old, &change.new) {
+        (_, None) => {
+            write_key(change.uuid, out);
+            out.extend_from_slice(b"null,");
+        }
+        (None, Some(new)) => write_new_row(new, table, out),
+        (Some(old), Some(new)) => {
+            let start = out.len();
+            write_key(change.uuid, out);
+            out.push(b'{');
+            let columns_start = out.len();
+            for id in persistent(table) {
+                let (old, new, column) = (&old[id.index()], &new[id.index()], table.column(id));
+                if old != new {
+                    write_string(column.name.as_bytes(), out);
+                    out.push(b':');
+                    diff(old, new, &column.ty).write(&column.ty, out);
+                    out.push(b',');
+                }
+            }
+            if out.len() == columns_start {
+                out.truncate(start);
+            } else {
+                end_list(out);
+                out.extend_from_slice(b"},");
+            }
+        }
+    }
+}
+
+fn write_new_row(row: &Row, table: &TableSchema, out: &mut Vec<u8>) {
+    write_key(crate::store::row_uuid(row), out);
+    out.push(b'{');
+    for id in persistent(table) {
+        let (value, column) = (&row[id.index()], table.column(id));
+        if *value != column.default {
+            write_string(column.name.as_bytes(), out);
+            out.push(b':');
+            value.write(&column.ty, out);
+            out.push(b',');
+        }
+    }
+    end_list(out);
+    out.extend_from_slice(b"},");
+}
+
+fn persistent(table: &TableSchema) -> impl Iterator<Item = ColumnId> {
+    table.column_ids().skip(ColumnId::FIRST).filter(|id| table.column(*id).persistent)
+}
+
+impl Database {
+    /// Does what a journal record says. The record was checked when it was written, so a failure
+    /// means that it is not a record of this database.
+    pub fn apply_record(&mut self, record: &Json) -> Result<Changes, Error> {
+        let schema = self.schema().clone();
+        let Some(object) = record.as_object() else {
+            return Err(Error::new(tag::SYNTAX, "object expected"));
+        };
+        let is_diff = object.get("_is_diff") == Some(&Json::Bool(true));
+        self.edit(|edit, symbols| {
+            for (name, rows) in object.iter() {
+                let Some(table) = schema.table_id(name) else {
+                    match (name, rows) {
+                        ("_date", Json::Integer(_)) | ("_is_diff", Json::Bool(_)) => continue,
+                        ("_comment", _) => continue,
+                        _ => {}
+                    }
+                    return Err(Error::new("unknown table", format!("No table named {name}.")));
+                };
+                let Some(rows) = rows.as_object() else {
+                    return Err(Error::new(tag::SYNTAX, "object expected"));
+                };
+                for (uuid, row) in rows.iter() {
+                    let uuid: Uuid = uuid.parse().map_err(|_| {
+                        Error::new(tag::SYNTAX, format!("\"{uuid}\" is not a valid UUID"))
+                    })?;
+                    let old = edit.row(table, uuid);
+                    let new = record_row(row, old, schema.table(table), uuid, is_diff, symbols)?;
+                    edit.put(table, uuid, new);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Replaces the rows of one table that the server itself maintains: each row is given by its
+    /// UUID and the values of its columns in schema order without `_uuid` and `_version`.
+    pub fn maintain(
+        &mut self,
+        table: TableId,
+        rows: Vec<(Uuid, Option<Vec<Datum>>)>,
+    ) -> Result<Changes, Error> {
+        self.edit(|edit, symbols| {
+            for (uuid, values) in rows {
+                let row = values.map(|values| finish_row(uuid, values, symbols));
+                edit.put(table, uuid, row);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A whole row from the values of its own columns.
+pub(crate) fn finish_row(uuid: Uuid, values: Vec<Datum>, symbols: &mut Symbols<'_>) -> Row {
+    let mut row = Vec::with_capacity(values.len() + ColumnId::FIRST);
+    row.push(Datum::One(Atom::Uuid(uuid)));
+    row.push(Datum::One(Atom::Uuid(symbols.fresh())));
+    row.extend(values);
+    row.into()
+}
+
+fn record_row(
+    json: &Json,
+    old: Option<Row>,
+    table: &TableSchema,
+    uuid: Uuid,
+    is_diff: bool,
+    symbols: &mut Symbols<'_>,
+) -> Result<Option<Row>, Error> {
+    let object = match (json, &old) {
+        (Json::Null, Some(_)) => return Ok(None),
+        (Json::Null, None) => {
+            let details = format!("transaction deletes row {uuid} that does not exist");
+            return Err(Error::new(tag::SYNTAX, details));
+        }
+        (Json::Object(object), _) => object,
+        _ => return Err(Error::syntax(json, "row must be JSON object")),
+    };
+    let is_new = old.is_none();
+    let mut row: Row = old.unwrap_or_else(|| default_row(table).into());
+    let fields = Arc::make_mut(&mut row);
+    for (name, value) in object.iter() {
+        let Some(id) = table.column_id(name) else {
+            let details = format!("No column {name} in table {}.", table.name);
+            return Err(Error::quoting("unknown column", json, details));
+        };
+        let ty = &table.column(id).ty;
+        let field = &mut fields[id.index()];
+        *field = if is_diff && !is_new {
+            // A difference may have more or fewer elements than the column itself.
+            let change = Datum::parse_between(value, ty, (0, u32::MAX), None)?;
+            apply_diff(field, &change, ty)
+        } else {
+            Datum::parse(value, ty, None)?
+        };
+    }
+    fields[ColumnId::UUID.index()] = Datum::One(Atom::Uuid(uuid));
+    fields[ColumnId::VERSION.index()] = Datum::One(Atom::Uuid(symbols.fresh()));
+    Ok(Some(row))
+}

@@ -1,0 +1,204 @@
+//! The rows of a database, and everything derived from them.
+//!
+//! Owns the head: rows by slot, the UUID and unique indexes, the counts of strong references and
+//! the list of weak ones. Every change goes through [`Store::put`], which keeps all of these in
+//! step, so that undoing a change is putting the old row back. Rows are shared: a [`Snapshot`]
+//! costs one pointer per 128 rows and later changes copy only what they touch.
+
+mod links;
+mod lookup;
+mod snapshot;
+mod table;
+
+pub use snapshot::Snapshot;
+pub(crate) use lookup::Lookup;
+pub(crate) use links::{Side, reference_atoms};
+
+use crate::schema::{ColumnId, Schema, TableId};
+use crate::value::Datum;
+use links::{Links, WeakReference};
+use paceline_types::Uuid;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use table::Table;
+
+/// One row: the values of all columns, `_uuid` and `_version` first. Immutable and shared.
+pub type Row = Arc<[Datum]>;
+
+/// The UUID of a row.
+#[must_use]
+pub fn row_uuid(row: &[Datum]) -> Uuid {
+    match row.first() {
+        Some(Datum::One(atom)) => atom.as_uuid().unwrap_or(Uuid::ZERO),
+        _ => Uuid::ZERO,
+    }
+}
+
+/// The head of a database.
+#[derive(Debug)]
+pub struct Store {
+    schema: Arc<Schema>,
+    tables: Vec<Table>,
+    links: Vec<Links>,
+    /// How many strong references point to a row, whether or not the row exists; rows with none
+    /// have no entry. A row's references to itself do not count.
+    strong: Lookup<(TableId, Uuid), u32>,
+    /// Every weak reference, by the row it points to.
+    weak: BTreeSet<WeakReference>,
+    /// Rows whose last strong reference went away since [`Store::take_unreferenced`].
+    unreferenced: Vec<(TableId, Uuid)>,
+}
+
+impl Store {
+    /// An empty database of this schema; `hash_seed` keys the hash tables.
+    #[must_use]
+    pub fn new(schema: Arc<Schema>, hash_seed: u64) -> Self {
+        let tables = schema.tables.iter().map(|table| Table::new(table, hash_seed)).collect();
+        let links = schema.tables.iter().map(Links::new).collect();
+        Self {
+            schema,
+            tables,
+            links,
+            strong: Lookup::new(hash_seed),
+            weak: BTreeSet::new(),
+            unreferenced: Vec::new(),
+        }
+    }
+
+    /// The schema.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The row with this UUID.
+    #[must_use]
+    pub fn row(&self, table: TableId, uuid: Uuid) -> Option<&Row> {
+        self.tables[table.index()].row(uuid)
+    }
+
+    /// The rows of a table, in no order a client may rely on.
+    pub fn rows(&self, table: TableId) -> impl Iterator<Item = &Row> {
+        self.tables[table.index()].rows()
+    }
+
+    /// How many rows a table has.
+    #[must_use]
+    pub fn row_count(&self, table: TableId) -> usize {
+        self.tables[table.index()].len()
+    }
+
+    /// The rows that have `values` in the columns of unique index number `index`. In the middle of
+    /// a transaction there may be more than one.
+    pub fn indexed<'a>(
+        &'a self,
+        table: TableId,
+        index: usize,
+        values: &'a [&'a Datum],
+    ) -> impl Iterator<Item = &'a Row> {
+        let columns = &self.schema.table(table).indexes[index];
+        self.tables[table.index()].indexed(index, columns, values)
+    }
+
+    /// How many strong references other rows hold to this row.
+    #[must_use]
+    pub fn strong_count(&self, table: TableId, uuid: Uuid) -> u32 {
+        self.strong.get(&(table, uuid)).copied().unwrap_or(0)
+    }
+
+    /// The rows that hold a weak reference to this row, each once.
+    #[must_use]
+    pub fn weak_referrers(&self, table: TableId, uuid: Uuid) -> Vec<(TableId, Uuid)> {
+        let mut referrers: Vec<_> = self
+            .weak
+            .range(WeakReference::all_to(table, uuid))
+            .map(|weak| (weak.from_table, weak.from))
+            .collect();
+        referrers.dedup();
+        referrers
+    }
+
+    /// Which columns of a table hold references.
+    pub(crate) fn links(&self, table: TableId) -> &Links {
+        &self.links[table.index()]
+    }
+
+    /// The rows whose last strong reference went away since this was last asked.
+    pub(crate) fn take_unreferenced(&mut self) -> Vec<(TableId, Uuid)> {
+        std::mem::take(&mut self.unreferenced)
+    }
+
+    /// Puts `new` in the place of the row with this UUID, or takes that row away. Answers the row
+    /// that was there.
+    pub fn put(&mut self, table: TableId, uuid: Uuid, new: Option<Row>) -> Option<Row> {
+        let schema = self.schema.clone();
+        let has_links = !self.links[table.index()].is_empty();
+        let kept = if has_links { new.clone() } else { None };
+        let old = self.tables[table.index()].put(schema.table(table), uuid, new);
+        if has_links {
+            self.move_references(table, uuid, old.as_deref(), kept.as_deref());
+        }
+        old
+    }
+
+    fn move_references(
+        &mut self,
+        table: TableId,
+        uuid: Uuid,
+        old: Option<&[Datum]>,
+        new: Option<&[Datum]>,
+    ) {
+        let links = std::mem::take(&mut self.links[table.index()]);
+        for link in links.iter() {
+            let value = |row: Option<&[Datum]>| {
+                row.and_then(|row| row.get(link.column.index())).cloned().unwrap_or_default()
+            };
+            let (old, new) = (value(old), value(new));
+            if old == new {
+                continue;
+            }
+            let (gone, come) = link.moved(&old, &new);
+            if link.strong {
+                gone.iter().filter(|to| **to != uuid).for_each(|to| self.release(link.table, *to));
+                for to in come.iter().filter(|to| **to != uuid) {
+                    *self.strong.entry((link.table, *to)).or_insert(0) += 1;
+                }
+            } else {
+                let weak = |to: Uuid| WeakReference {
+                    to_table: link.table,
+                    to,
+                    from_table: table,
+                    from: uuid,
+                    column: link.column,
+                    side: link.side,
+                };
+                for to in gone {
+                    self.weak.remove(&weak(to));
+                }
+                self.weak.extend(come.into_iter().map(weak));
+            }
+        }
+        self.links[table.index()] = links;
+    }
+
+    fn release(&mut self, table: TableId, uuid: Uuid) {
+        let key = (table, uuid);
+        let Some(count) = self.strong.get_mut(&key) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.strong.remove(&key);
+            self.unreferenced.push(key);
+        }
+    }
+
+    /// The content now, to be read while the head goes on changing.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.schema.clone(), self.tables.iter().map(Table::share).collect())
+    }
+
+    /// The values of the given columns of a row.
+    pub(crate) fn project<'a>(row: &'a [Datum], columns: &[ColumnId]) -> Vec<&'a Datum> {
+        columns.iter().map(|column| &row[column.index()]).collect()
+    }
+}

@@ -1,0 +1,243 @@
+//! Transactions: a list of operations that happen all or not at all.
+//!
+//! [`Database::execute`] runs the operations against the head at once and answers their results
+//! with the changes, which the caller writes to the journal and publishes, or undoes. Each
+//! operation is parsed when its turn comes, so the results of those before an error are given too.
+//! Nothing here waits, reads a clock or writes: an unsatisfied `wait` is an outcome.
+
+mod commit;
+mod edit;
+mod operations;
+mod result;
+mod wait;
+
+pub(crate) use edit::Edit;
+pub(crate) use operations::default_row;
+pub use result::{OpResult, Selected};
+
+use crate::changes::Changes;
+use crate::error::Error;
+use crate::json::Json;
+use crate::members::{Kinds, Members};
+use crate::schema::{Schema, TableId};
+use crate::store::{Snapshot, Store};
+use crate::value::Symbols;
+use paceline_types::UuidSource;
+use std::sync::Arc;
+
+/// A database: its rows and the source of its UUIDs.
+#[derive(Debug)]
+pub struct Database {
+    store: Store,
+    uuids: UuidSource,
+}
+
+/// What a transaction may do and what it must know from outside.
+pub struct Context<'a> {
+    /// Milliseconds since the transaction was first tried.
+    pub elapsed_ms: u64,
+    /// Whether the client owns the lock of this name.
+    pub owns_lock: &'a dyn Fn(&str) -> bool,
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// Tables that only the server itself changes.
+    pub maintained: &'a [TableId],
+}
+
+/// How executing a transaction ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It ran to its end, or failed; nothing remains to be done but publish.
+    Done(Done),
+    /// A `wait` does not hold yet: nothing was changed. Try again when one of `tables` changed, or
+    /// when `timeout_ms` have passed since the first try.
+    Waiting {
+        /// The shortest timeout of its waits.
+        timeout_ms: Option<u64>,
+        /// The tables its waits look at.
+        tables: Vec<TableId>,
+    },
+}
+
+/// A transaction that ran.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// A result for each operation, and the error of the commit if that failed.
+    pub results: Vec<OpResult>,
+    /// What changed; none if nothing did or the transaction failed.
+    pub changes: Option<Arc<Changes>>,
+    /// The comments, one a line.
+    pub comment: String,
+    /// Whether the client wants to hear only after it is on disk.
+    pub durable: bool,
+}
+
+/// A transaction in the course of execution.
+struct Execution<'a> {
+    edit: Edit<'a>,
+    symbols: Symbols<'a>,
+    context: &'a Context<'a>,
+    comment: String,
+    durable: bool,
+    waits: Waits,
+}
+
+#[derive(Default)]
+struct Waits {
+    timeout_ms: Option<u64>,
+    tables: Vec<TableId>,
+}
+
+/// Why an operation did not run.
+enum Stop {
+    Failed(Error),
+    Unsatisfied,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Database {
+    /// An empty database of this schema. New UUIDs and the keys of hash tables come from `uuids`.
+    #[must_use]
+    pub fn new(schema: Arc<Schema>, mut uuids: UuidSource) -> Self {
+        Self { store: Store::new(schema, uuids.next_u64()), uuids }
+    }
+
+    /// The schema.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        self.store.schema()
+    }
+
+    /// The rows.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The content now, to be read while the head goes on changing.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.store.snapshot()
+    }
+
+    /// A UUID that no row has.
+    pub fn fresh_uuid(&mut self) -> paceline_types::Uuid {
+        self.uuids.next_uuid()
+    }
+
+    /// Takes back changes that cannot be kept; the latest must be taken back first.
+    pub fn undo(&mut self, changes: &Changes) {
+        changes.undo(&mut self.store);
+    }
+
+    /// Runs `operations` against the head.
+    pub fn execute(&mut self, operations: &[Json], context: &Context<'_>) -> Outcome {
+        let mut execution = Execution {
+            edit: Edit::new(&mut self.store),
+            symbols: Symbols::new(&mut self.uuids),
+            context,
+            comment: String::new(),
+            durable: false,
+            waits: Waits::default(),
+        };
+        let mut results = Vec::with_capacity(operations.len());
+        for (i, operation) in operations.iter().enumerate() {
+            let name = || format!("ovsdb operation {} of {}", i + 1, operations.len());
+            match execution.run(operation, name) {
+                Ok(result) => results.push(result),
+                Err(Stop::Failed(error)) => {
+                    execution.edit.abort();
+                    results.push(OpResult::Error(error));
+                    results.resize_with(operations.len(), || OpResult::Null);
+                    return Outcome::Done(Done { results, ..Done::default() });
+                }
+                Err(Stop::Unsatisfied) => {
+                    execution.edit.abort();
+                    let Waits { timeout_ms, tables } = execution.waits;
+                    return Outcome::Waiting { timeout_ms, tables };
+                }
+            }
+        }
+        let Execution { edit, mut symbols, comment, durable, .. } = execution;
+        match edit.commit(&mut symbols) {
+            Ok(changes) => {
+                let changes = (!changes.is_empty()).then(|| Arc::new(changes));
+                Outcome::Done(Done { results, changes, comment, durable })
+            }
+            Err(error) => {
+                results.push(OpResult::Error(error));
+                Outcome::Done(Done { results, ..Done::default() })
+            }
+        }
+    }
+
+    /// Makes changes that do not come from a client: those of a journal record, of a conversion,
+    /// or of the server itself. The checks are the same as for a client's transaction.
+    pub(crate) fn edit(
+        &mut self,
+        work: impl FnOnce(&mut Edit<'_>, &mut Symbols<'_>) -> Result<(), Error>,
+    ) -> Result<Changes, Error> {
+        let mut edit = Edit::new(&mut self.store);
+        let mut symbols = Symbols::new(&mut self.uuids);
+        match work(&mut edit, &mut symbols) {
+            Ok(()) => edit.commit(&mut symbols),
+            Err(error) => {
+                edit.abort();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Execution<'_> {
+    fn run(&mut self, operation: &Json, name: impl Fn() -> String) -> Result<OpResult, Stop> {
+        let name = name();
+        let mut members = Members::new(operation, &name);
+        let word = members.required("op", Kinds::ID).and_then(Json::as_str);
+        let result = match word {
+            Some("insert") => self.insert(&mut members),
+            Some("select") => self.select(&mut members),
+            Some("update") => self.update(&mut members),
+            Some("mutate") => self.mutate(&mut members),
+            Some("delete") => self.delete(&mut members),
+            Some("wait") => self.wait(&mut members),
+            Some("commit") => self.set_durable(&mut members),
+            Some("abort") => Err(Error::new("aborted", "aborted by request").into()),
+            Some("comment") => self.add_comment(&mut members),
+            Some("assert") => self.assert_lock(&mut members),
+            Some(other) => {
+                members.fail(format!("No operation \"{other}\""));
+                Ok(OpResult::Empty)
+            }
+            None => Ok(OpResult::Empty),
+        };
+        // A problem of form comes before whatever the operation itself found.
+        members.finish()?;
+        let result = result?;
+        if matches!(word, Some("insert" | "update" | "mutate" | "delete" | "commit")) {
+            self.check_writable(word.unwrap_or_default())?;
+        }
+        Ok(result)
+    }
+
+    fn check_writable(&self, word: &str) -> Result<(), Error> {
+        let database = &self.edit.schema().name;
+        if self.context.read_only {
+            let details = format!(
+                "{word} operation not allowed when database server is in read only mode"
+            );
+            return Err(Error::new(crate::error::tag::NOT_ALLOWED, details));
+        }
+        if database.starts_with('_') {
+            let details =
+                format!("{word} operation not allowed on table in reserved database {database}");
+            return Err(Error::new(crate::error::tag::NOT_ALLOWED, details));
+        }
+        Ok(())
+    }
+}

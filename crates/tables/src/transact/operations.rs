@@ -1,0 +1,285 @@
+//! The operations that read and change rows, and the small ones: comment, commit, assert.
+
+use super::{Execution, OpResult, Selected, Stop};
+use crate::condition::Condition;
+use crate::error::{Error, tag};
+use crate::json::Json;
+use crate::members::{Kinds, Members};
+use crate::mutation::Mutation;
+use crate::schema::{ColumnId, TableId, TableSchema};
+use crate::store::{Row, Store};
+use crate::value::{Atom, Datum};
+use paceline_types::Uuid;
+use std::sync::Arc;
+
+impl Execution<'_> {
+    /// The `table` member.
+    pub(super) fn table(&self, members: &mut Members<'_>) -> Option<TableId> {
+        let name = members.required("table", Kinds::ID).and_then(Json::as_str)?;
+        let table = self.edit.schema().table_id(name);
+        if table.is_none() {
+            members.fail(format!("No table named {name}."));
+        }
+        table
+    }
+
+    fn changeable_table(&self, members: &mut Members<'_>) -> Result<Option<TableId>, Error> {
+        let table = self.table(members);
+        if let Some(table) = table.filter(|table| self.context.maintained.contains(table)) {
+            let name = &self.edit.schema().table(table).name;
+            let details = format!("table {name} is maintained by the server and can only be read");
+            return Err(Error::new(tag::PERMISSION, details));
+        }
+        Ok(table)
+    }
+
+    /// The `where` member, parsed.
+    pub(super) fn condition(&mut self, json: &[Json], table: TableId) -> Result<Condition, Error> {
+        let schema = self.edit.store.schema().clone();
+        Condition::parse(json, schema.table(table), Some(&mut self.symbols))
+    }
+
+    /// Parses a row: all columns, defaults where nothing was said, and the columns that were named.
+    pub(super) fn parse_row(
+        &mut self,
+        json: &Json,
+        table: TableId,
+    ) -> Result<(Vec<Datum>, Vec<ColumnId>), Error> {
+        let schema = self.edit.store.schema().clone();
+        let schema = schema.table(table);
+        let Some(object) = json.as_object() else {
+            return Err(Error::syntax(json, "row must be JSON object"));
+        };
+        let mut row = default_row(schema);
+        let mut named = Vec::with_capacity(object.len());
+        for (name, value) in object.iter() {
+            let Some(id) = schema.column_id(name) else {
+                let details = format!("No column {name} in table {}.", schema.name);
+                return Err(Error::quoting("unknown column", json, details));
+            };
+            let ty = &schema.column(id).ty;
+            row[id.index()] = Datum::parse(value, ty, Some(&mut self.symbols))?;
+            named.push(id);
+        }
+        Ok((row, named))
+    }
+
+    pub(super) fn insert(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
+        let table = self.changeable_table(members)?;
+        let uuid = members.optional("uuid", Kinds::STRING);
+        let uuid_name = members.optional("uuid-name", Kinds::ID);
+        let row = members.required("row", Kinds::OBJECT);
+        members.check()?;
+        let (Some(table), Some(row)) = (table, row) else { return Ok(OpResult::Empty) };
+        let uuid = uuid.map(|uuid| self.chosen_uuid(uuid, table)).transpose()?;
+        let uuid = match uuid_name {
+            Some(json) => self
+                .symbols
+                .create(json.as_str().unwrap_or_default(), uuid)
+                .ok_or_else(|| {
+                    let details =
+                        "This \"uuid-name\" appeared on an earlier \"insert\" operation.";
+                    Error::quoting("duplicate uuid-name", json, details)
+                })?,
+            None => uuid.unwrap_or_else(|| self.symbols.fresh()),
+        };
+        let (mut row, _) = self.parse_row(row, table)?;
+        let schema = self.edit.store.schema().clone();
+        // Only a default value can be against the constraints here, and defaults have one element.
+        for (column, value) in schema.table(table).columns.iter().zip(&row) {
+            if value.len() == 1 {
+                value.check(&column.ty)?;
+            }
+        }
+        row[ColumnId::UUID.index()] = Datum::One(Atom::Uuid(uuid));
+        row[ColumnId::VERSION.index()] = Datum::One(Atom::Uuid(self.symbols.fresh()));
+        self.edit.put(table, uuid, Some(row.into()));
+        Ok(OpResult::Uuid(uuid))
+    }
+
+    /// A UUID that the client chose for its new row.
+    fn chosen_uuid(&self, json: &Json, table: TableId) -> Result<Uuid, Error> {
+        let text = json.as_str().unwrap_or_default();
+        let uuid: Uuid = text.parse().map_err(|_| Error::syntax(json, "bad uuid"))?;
+        if self.edit.store.row(table, uuid).is_some() || self.edit.has_touched(table, uuid) {
+            let details = format!(
+                "This UUID would duplicate a UUID already present within the \"{}\" table or \
+                 deleted from this table within the same transaction.",
+                self.edit.schema().table(table).name
+            );
+            return Err(Error::quoting("duplicate uuid", json, details));
+        }
+        Ok(uuid)
+    }
+
+    pub(super) fn select(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
+        let table = self.table(members);
+        let condition = members.required("where", Kinds::ARRAY).and_then(Json::as_array);
+        let columns = members.optional("columns", Kinds::ARRAY);
+        let sort = members.optional("sort", Kinds::ARRAY);
+        members.check()?;
+        let (Some(table), Some(condition)) = (table, condition) else { return Ok(OpResult::Empty) };
+        let condition = self.condition(condition, table)?;
+        let schema = self.edit.store.schema().clone();
+        let columns = columns_or_all(schema.table(table), columns)?;
+        let sort = sort.map(|sort| schema.table(table).column_set(sort)).transpose()?;
+        let rows = matching(self.edit.store, table, &condition);
+        let mut selected = Selected::new(schema, table, columns, rows);
+        selected.distinct();
+        if let Some(sort) = sort {
+            selected.sort(&sort);
+        }
+        Ok(OpResult::Rows(selected))
+    }
+
+    pub(super) fn update(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
+        let table = self.changeable_table(members)?;
+        let condition = members.required("where", Kinds::ARRAY).and_then(Json::as_array);
+        let row = members.required("row", Kinds::OBJECT);
+        members.check()?;
+        let (Some(table), Some(condition), Some(row)) = (table, condition, row) else {
+            return Ok(OpResult::Empty);
+        };
+        let (values, named) = self.parse_row(row, table)?;
+        let schema = self.edit.store.schema().clone();
+        let schema = schema.table(table);
+        if let Some(id) = named.iter().find(|id| !schema.column(**id).mutable) {
+            let column = &schema.column(*id).name;
+            let details =
+                format!("Cannot update immutable column {column} in table {}.", schema.name);
+            return Err(Error::quoting(tag::CONSTRAINT, members.json(), details).into());
+        }
+        let condition = self.condition(condition, table)?;
+        let rows = matching(self.edit.store, table, &condition);
+        let count = rows.len();
+        for row in rows {
+            let same = named.iter().all(|id| row[id.index()] == values[id.index()]);
+            if !same {
+                self.change_row(table, row, |fields| {
+                    for id in &named {
+                        fields[id.index()].clone_from(&values[id.index()]);
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(OpResult::Count(count))
+    }
+
+    pub(super) fn mutate(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
+        let table = self.changeable_table(members)?;
+        let condition = members.required("where", Kinds::ARRAY).and_then(Json::as_array);
+        let mutations = members.required("mutations", Kinds::ARRAY).and_then(Json::as_array);
+        members.check()?;
+        let (Some(table), Some(condition), Some(mutations)) = (table, condition, mutations) else {
+            return Ok(OpResult::Empty);
+        };
+        let schema = self.edit.store.schema().clone();
+        let schema = schema.table(table);
+        let mutations = mutations
+            .iter()
+            .map(|mutation| Mutation::parse(mutation, schema, Some(&mut self.symbols)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let condition = self.condition(condition, table)?;
+        let rows = matching(self.edit.store, table, &condition);
+        let count = rows.len();
+        for row in rows.into_iter().take(if mutations.is_empty() { 0 } else { usize::MAX }) {
+            self.change_row(table, row, |fields| {
+                for mutation in &mutations {
+                    let field = &mut fields[mutation.column.index()];
+                    *field = mutation.apply(field, &schema.column(mutation.column).ty)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(OpResult::Count(count))
+    }
+
+    /// Puts a changed copy of `row` into the head, under a new version.
+    fn change_row(
+        &mut self,
+        table: TableId,
+        mut row: Row,
+        change: impl FnOnce(&mut [Datum]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let uuid = crate::store::row_uuid(&row);
+        let fields = Arc::make_mut(&mut row);
+        change(fields)?;
+        fields[ColumnId::VERSION.index()] = Datum::One(Atom::Uuid(self.symbols.fresh()));
+        self.edit.put(table, uuid, Some(row));
+        Ok(())
+    }
+
+    pub(super) fn delete(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
+        let condition = members.required("where", Kinds::ARRAY).and_then(Json::as_array);
+        let table = self.changeable_table(members)?;
+        members.check()?;
+        let (Some(table), Some(condition)) = (table, condition) else { return Ok(OpResult::Empty) };
+        let condition = self.condition(condition, table)?;
+        let rows = matching(self.edit.store, table, &condition);
+        let count = rows.len();
+        for row in rows {
+            self.edit.put(table, crate::store::row_uuid(&row), None);
+        }
+        Ok(OpResult::Count(count))
+    }
+
+    pub(super) fn set_durable(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
+        if let Some(Json::Bool(true)) = members.required("durable", Kinds::BOOL) {
+            self.durable = true;
+        }
+        Ok(OpResult::Empty)
+    }
+
+    pub(super) fn add_comment(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
+        if let Some(comment) = members.required("comment", Kinds::STRING).and_then(Json::as_str) {
+            if !self.comment.is_empty() {
+                self.comment.push('\n');
+            }
+            self.comment.push_str(comment);
+        }
+        Ok(OpResult::Empty)
+    }
+
+    pub(super) fn assert_lock(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
+        let Some(name) = members.required("lock", Kinds::STRING).and_then(Json::as_str) else {
+            return Ok(OpResult::Empty);
+        };
+        if (self.context.owns_lock)(name) {
+            return Ok(OpResult::Empty);
+        }
+        Err(Error::new("not owner", format!("Asserted lock {name} not held.")).into())
+    }
+}
+
+/// A row of defaults.
+pub(crate) fn default_row(schema: &TableSchema) -> Vec<Datum> {
+    schema.columns.iter().map(|column| column.default.clone()).collect()
+}
+
+/// The columns named in `json`, or all of them.
+pub(super) fn columns_or_all(
+    schema: &TableSchema,
+    json: Option<&Json>,
+) -> Result<Vec<ColumnId>, Error> {
+    json.map_or_else(|| Ok(schema.column_ids().collect()), |json| schema.column_set(json))
+}
+
+/// The rows for which every clause holds, found by an index where one fits.
+pub(super) fn matching(store: &Store, table: TableId, condition: &Condition) -> Vec<Row> {
+    let holds = |row: &&Row| condition.all(row);
+    if let Some(value) = condition.equal_to(ColumnId::UUID) {
+        let uuid = value.single().and_then(Atom::as_uuid);
+        let row = uuid.and_then(|uuid| store.row(table, uuid));
+        return row.filter(holds).cloned().into_iter().collect();
+    }
+    let indexes = &store.schema().table(table).indexes;
+    for (index, columns) in indexes.iter().enumerate() {
+        let values: Option<Vec<&Datum>> =
+            columns.iter().map(|column| condition.equal_to(*column)).collect();
+        if let Some(values) = values {
+            return store.indexed(table, index, &values).filter(holds).cloned().collect();
+        }
+    }
+    store.rows(table).filter(holds).cloned().collect()
+}

@@ -1,0 +1,122 @@
+//! What operations answer.
+//!
+//! Selected rows are kept as shared rows and written only when the reply leaves, piece by piece if
+//! they are many.
+
+use crate::error::Error;
+use crate::json::write_string;
+use crate::schema::{ColumnId, Schema, TableId};
+use crate::store::Row;
+use crate::value::Datum;
+use paceline_types::Uuid;
+use std::sync::Arc;
+
+/// The result of one operation.
+#[derive(Debug)]
+pub enum OpResult {
+    /// `{}`
+    Empty,
+    /// The UUID of an inserted row.
+    Uuid(Uuid),
+    /// How many rows matched.
+    Count(usize),
+    /// Selected rows.
+    Rows(Selected),
+    /// Why it failed.
+    Error(Error),
+    /// It was not tried, because an earlier one failed.
+    Null,
+}
+
+/// The rows a `select` found, and the columns it asked for.
+#[derive(Debug)]
+pub struct Selected {
+    schema: Arc<Schema>,
+    table: TableId,
+    columns: Vec<ColumnId>,
+    rows: Vec<Row>,
+}
+
+impl Selected {
+    pub(super) fn new(
+        schema: Arc<Schema>,
+        table: TableId,
+        columns: Vec<ColumnId>,
+        rows: Vec<Row>,
+    ) -> Self {
+        Self { schema, table, columns, rows }
+    }
+
+    /// Keeps one row of those that are equal in all selected columns.
+    pub(super) fn distinct(&mut self) {
+        if self.rows.len() < 2 || self.columns.contains(&ColumnId::UUID) {
+            return;
+        }
+        let columns = self.columns.clone();
+        let key = |row: &Row| -> Vec<Datum> { columns.iter().map(|c| row[c.index()].clone()).collect() };
+        self.rows.sort_by_cached_key(key);
+        self.rows.dedup_by(|a, b| columns.iter().all(|c| a[c.index()] == b[c.index()]));
+    }
+
+    /// Sorts by the given columns.
+    pub(super) fn sort(&mut self, by: &[ColumnId]) {
+        self.rows.sort_by(|a, b| {
+            let key = |row: &'_ Row| by.iter().map(|c| row[c.index()].clone()).collect::<Vec<_>>();
+            key(a).cmp(&key(b))
+        });
+    }
+
+    /// The rows.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Appends row number `at` as a JSON object.
+    pub fn write_row(&self, at: usize, out: &mut Vec<u8>) {
+        let schema = self.schema.table(self.table);
+        out.push(b'{');
+        for (i, column) in self.columns.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            let value = &self.rows[at][column.index()];
+            let column = schema.column(*column);
+            write_string(column.name.as_bytes(), out);
+            out.push(b':');
+            value.write(&column.ty, out);
+        }
+        out.push(b'}');
+    }
+}
+
+impl OpResult {
+    /// Appends the JSON form. Use [`Selected::write_row`] to write many rows in pieces.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Empty => out.extend_from_slice(b"{}"),
+            Self::Null => out.extend_from_slice(b"null"),
+            Self::Error(error) => error.write(out),
+            Self::Uuid(uuid) => {
+                out.extend_from_slice(b"{\"uuid\":");
+                crate::json::write_uuid(*uuid, out);
+                out.push(b'}');
+            }
+            Self::Count(count) => {
+                out.extend_from_slice(b"{\"count\":");
+                crate::json::write_integer(i64::try_from(*count).unwrap_or(i64::MAX), out);
+                out.push(b'}');
+            }
+            Self::Rows(selected) => {
+                out.extend_from_slice(b"{\"rows\":[");
+                for at in 0..selected.rows.len() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    selected.write_row(at, out);
+                }
+                out.extend_from_slice(b"]}");
+            }
+        }
+    }
+}

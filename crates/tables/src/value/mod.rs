@@ -1,0 +1,14 @@
+//! What a column holds: atoms, and the sets and maps made of them.
+//!
+//! Owns the values, their order, their notation and the checks of a column's type. Values are
+//! small (24 bytes each), cheap to clone and immutable; large ones are shared.
+
+mod atom;
+mod datum;
+mod diff;
+mod symbols;
+
+pub use atom::Atom;
+pub use datum::Datum;
+pub use diff::{apply_diff, diff};
+pub use symbols::Symbols;

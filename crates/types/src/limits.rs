@@ -1,0 +1,28 @@
+//! Named maxima that guard memory, with the promise each one keeps.
+//!
+//! Doors and rooms take their bounds from here or from their configuration, never from a bare
+//! number in the code.
+
+/// Deepest nesting of a JSON text at the OVSDB door (promise D1).
+pub const JSON_DEPTH_MAX_OVSDB: usize = 1_000;
+
+/// Longest single message at the OVSDB door unless a remote sets its own (promise D1).
+pub const FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// Notifications queued to one client before it is cut off (promise D1).
+pub const BACKLOG_BYTES_MAX: usize = 16 << 20;
+
+/// Replies queued to one client before its further requests wait unread.
+pub const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// What one connection may hold in locks, monitors and waiting transactions.
+pub const SESSION_BYTES_MAX: usize = 16 << 20;
+
+/// Longest offending JSON text quoted back in an error's `syntax` member.
+pub const SYNTAX_BYTES_MAX: usize = 4 << 10;
+
+/// Transactions remembered for clients that come back with `monitor_cond_since`.
+pub const HISTORY_TRANSACTIONS_MAX: usize = 1_000;
+
+/// Row changes remembered over all remembered transactions of one database.
+pub const HISTORY_ROWS_MAX: usize = 10_000;
