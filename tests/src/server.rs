@@ -324,11 +324,9 @@ fn launch(dir: &Path, options: &Options) -> Result<(Child, Option<ChildStdin>), 
     }
     // A full pipe would stop the server, so both are read to their end.
     thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
-    let log = dir.join("stderr.log");
-    thread::spawn(move || {
-        let mut file = fs::File::options().create(true).append(true).open(log)?;
-        std::io::copy(&mut stderr, &mut file)
-    });
+    let log = fs::File::options().create(true).append(true).open(dir.join("stderr.log"));
+    let mut log = log.map_err(|error| format!("cannot keep what the server says: {error}"))?;
+    thread::spawn(move || std::io::copy(&mut stderr, &mut log));
     Ok((child, stdin))
 }
 

@@ -16,6 +16,7 @@ pub use clock::{Clock, uuid_source, wall_ms};
 pub use database::{Hosted, OpenDatabaseError, WatchRequest, create_file, load_file};
 pub use locking::{LockOperation, Locking};
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
+pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
 pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
 pub use session::{MonitorRecord, Session};
@@ -38,6 +39,7 @@ pub struct Host {
     locking: Arc<Locking>,
     clock: Clock,
     runtime: Handle,
+    disk: Arc<dyn Disk>,
     next_session: AtomicU64,
     read_only: bool,
     /// Tells this run of the server from others.
@@ -45,14 +47,20 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host that serves nothing yet but tells so: the database `_Server` is there.
-    pub fn new(runtime: Handle, read_only: bool) -> Result<Arc<Self>, OpenDatabaseError> {
+    /// A host that serves nothing yet but tells so: the database `_Server` is there. Journals are
+    /// files of `disk`.
+    pub fn new(
+        runtime: Handle,
+        disk: Arc<dyn Disk>,
+        read_only: bool,
+    ) -> Result<Arc<Self>, OpenDatabaseError> {
         let host = Arc::new(Self {
             databases: RwLock::default(),
             sessions: Mutex::default(),
             locking: Arc::new(Locking::new()),
             clock: Clock::new(),
             runtime,
+            disk,
             next_session: AtomicU64::new(1),
             read_only,
             server_id: uuid_source().next_uuid(),
@@ -66,7 +74,7 @@ impl Host {
     /// Serves the database in file `path`, reading it first.
     pub fn open(&self, path: &Path) -> Result<Arc<Hosted>, OpenDatabaseError> {
         let mode = if self.read_only { Mode::ReadOnly } else { Mode::ReadWrite };
-        let loaded = load_file(path, mode)?;
+        let loaded = load_file(self.disk.clone(), path, mode)?;
         if let Some(torn) = &loaded.recovery.torn {
             let synced = if loaded.recovery.lost_synced() {
                 "; it had been on disk before, so the disk or someone else damaged it"
@@ -97,7 +105,7 @@ impl Host {
             return Ok(());
         }
         if !path.exists() {
-            drop(create_file(path, &schema)?);
+            drop(create_file(self.disk.clone(), path, &schema)?);
         }
         let hosted = self.open(path)?;
         check_own(&hosted, &schema, path)?;
@@ -115,23 +123,30 @@ impl Host {
         databases.insert(hosted.name.clone(), hosted.clone());
         drop(databases);
         self.runtime.spawn(hosted.clone().run_timer());
-        self.announce(&hosted);
+        self.announce();
         Ok(hosted)
     }
 
-    /// Tells in `_Server` that a database is served, and with which schema.
-    fn announce(&self, hosted: &Arc<Hosted>) {
+    /// Tells in `_Server` which databases are served, and with which schemas.
+    fn announce(&self) {
         let Some(server) = self.database(own::SERVER_DATABASE) else { return };
         let one = |atom: Atom| Datum::One(atom);
-        let values = vec![
-            ("name", one(Atom::string(&hosted.name))),
-            ("model", one(Atom::string("standalone"))),
-            ("connected", one(Atom::Boolean(true))),
-            ("leader", one(Atom::Boolean(true))),
-            ("schema", one(Atom::string(&hosted.schema().to_json().to_text()))),
-        ];
-        let row = OwnRow { key: hosted.name.clone(), values: Some(values) };
-        server.maintain("Database", "name", vec![row], false, None);
+        let listed = self.listed_databases();
+        let row = |hosted: &Arc<Hosted>| {
+            let is_listed = listed.iter().any(|listed| Arc::ptr_eq(listed, hosted));
+            let values = is_listed.then(|| {
+                vec![
+                    ("name", one(Atom::string(&hosted.name))),
+                    ("model", one(Atom::string("standalone"))),
+                    ("connected", one(Atom::Boolean(true))),
+                    ("leader", one(Atom::Boolean(true))),
+                    ("schema", one(Atom::string(&hosted.schema().to_json().to_text()))),
+                ]
+            });
+            OwnRow { key: hosted.name.clone(), values }
+        };
+        let rows = self.databases().iter().map(row).collect();
+        server.maintain("Database", "name", rows, false, None);
         server.flush();
     }
 
@@ -146,6 +161,20 @@ impl Host {
     pub fn databases(&self) -> Vec<Arc<Hosted>> {
         let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
         databases.values().cloned().collect()
+    }
+
+    /// The databases that clients are told of. Paceline's own is told of only while there is no
+    /// other: clients that look for the one database of a server must find it. It can always be
+    /// used by its name.
+    #[must_use]
+    pub fn listed_databases(&self) -> Vec<Arc<Hosted>> {
+        let mut all = self.databases();
+        let is_own = |db: &Arc<Hosted>| db.name == own::DATABASE;
+        let is_users = |db: &Arc<Hosted>| !is_own(db) && !db.name.starts_with('_');
+        if all.iter().any(is_users) {
+            all.retain(|db| !is_own(db));
+        }
+        all
     }
 
     /// The locks.
@@ -179,21 +208,21 @@ impl Host {
     /// What happens when a database was converted: clients are told, those that do not notice by
     /// themselves are disconnected so that they look again.
     #[must_use]
-    pub fn on_converted(self: &Arc<Self>, session: &Session) -> database::Converted {
-        let (host, caller) = (self.clone(), session.id);
-        Box::new(move |hosted| {
-            host.announce(hosted);
-            let sessions = host.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-            let unaware: Vec<_> = sessions.values().filter(|s| !s.is_change_aware()).cloned().collect();
-            drop(sessions);
-            for session in unaware {
-                session.outbox.finish(if session.id == caller {
-                    "it converted a database and does not follow such changes"
-                } else {
-                    "a database was converted and it does not follow such changes"
-                });
-            }
-        })
+    pub fn on_converted(self: &Arc<Self>) -> database::Converted {
+        let (announcer, parter) = (self.clone(), self.clone());
+        database::Converted {
+            announce: Box::new(move || announcer.announce()),
+            part: Box::new(move || parter.part_from_unaware()),
+        }
+    }
+
+    fn part_from_unaware(&self) {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let unaware: Vec<_> = sessions.values().filter(|s| !s.is_change_aware()).cloned().collect();
+        drop(sessions);
+        for session in unaware {
+            session.outbox.finish("a database was converted and it does not follow such changes");
+        }
     }
 
     /// Writes everything that waits and syncs it; from a thread that may block.

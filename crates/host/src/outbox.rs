@@ -6,13 +6,17 @@
 //! further requests. Pushing never blocks and never runs the connection's code: it only leaves the
 //! item and wakes the task.
 
-use paceline_tables::monitor::{Dump, Monitor, Version};
-use paceline_tables::{Error, OpResult, Snapshot};
+use paceline_tables::monitor::{Dump, Monitor, merge};
+use paceline_tables::schema::Schema;
+use paceline_tables::{Changes, Error, OpResult, Snapshot};
 use paceline_types::Uuid;
 use paceline_types::limits::BACKLOG_BYTES_MAX;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+
+/// A client that is this far behind gets further updates of a monitor combined into one.
+const COMBINE_BYTES_MIN: usize = 64 << 10;
 
 /// What the door gave with a request, to be given back with its reply: the request's id.
 pub type Ticket = Arc<[u8]>;
@@ -46,16 +50,50 @@ pub enum Outgoing {
 }
 
 /// Changes that a monitor tells, encoded once for all clients that watch the same.
+///
+/// A client that is slow to read gets the changes that pile up as one: they are kept in `more` and
+/// encoded together with the first when it is ready for them.
 #[derive(Clone, Debug)]
 pub struct Update {
     /// The id the client gave to its monitor.
-    pub monitor: Ticket,
-    /// The format, which decides the method's name.
-    pub version: Version,
-    /// The transaction, for clients that ask for changes since one.
+    pub id: Ticket,
+    /// The last transaction in it.
     pub transaction: Uuid,
-    /// The `<table-updates>` object.
+    /// The `<table-updates>` object of `changes` alone.
     pub body: Arc<[u8]>,
+    /// What the client wants to hear.
+    pub monitor: Arc<Monitor>,
+    /// The schema that the changes are of.
+    pub schema: Arc<Schema>,
+    /// The changes.
+    pub changes: Arc<Changes>,
+    /// Later changes, to be told together with these.
+    pub more: Vec<Arc<Changes>>,
+}
+
+impl Update {
+    /// Appends the `<table-updates>` object; false, and nothing, if the changes cancel out.
+    pub fn write(&self, out: &mut Vec<u8>) -> bool {
+        if self.more.is_empty() {
+            out.extend_from_slice(&self.body);
+            return true;
+        }
+        let all = std::iter::once(&self.changes).chain(&self.more);
+        let net = merge(all.map(|changes| &**changes));
+        self.monitor.update(&net, &self.schema, out)
+    }
+
+    /// Takes `later` in, if it is of the same monitor.
+    fn combine(&mut self, later: &Self) -> bool {
+        let same = self.id == later.id
+            && Arc::ptr_eq(&self.monitor, &later.monitor)
+            && Arc::ptr_eq(&self.schema, &later.schema);
+        if same {
+            self.more.push(later.changes.clone());
+            self.transaction = later.transaction;
+        }
+        same
+    }
 }
 
 /// The content of an answer.
@@ -150,7 +188,7 @@ impl Outbox {
     pub(crate) fn leave(&self, item: Outgoing) -> Option<Waker> {
         let cost = match &item {
             Outgoing::Reply(ticket, reply) => ticket.len() + reply.cost(),
-            Outgoing::Update(update) => update.monitor.len() + update.body.len() + 128,
+            Outgoing::Update(update) => update.id.len() + update.body.len() + 128,
             Outgoing::ConditionUpdate { monitor, .. } => monitor.len() + 4096,
             Outgoing::Locked(name) | Outgoing::Stolen(name) => name.len() + 64,
             Outgoing::MonitorCanceled(monitor) => monitor.len() + 64,
@@ -163,7 +201,9 @@ impl Outbox {
             Outgoing::Reply(..) => state.reply_bytes += cost,
             _ => state.notice_bytes += cost,
         }
-        state.items.push_back((item, cost));
+        if !state.combine(&item, cost) {
+            state.items.push_back((item, cost));
+        }
         if state.notice_bytes > BACKLOG_BYTES_MAX {
             state.close("it does not read the notifications it asked for");
         }
@@ -260,6 +300,19 @@ impl Outbox {
 }
 
 impl State {
+    /// Makes `item` part of the last one, if both are updates and the client is behind.
+    fn combine(&mut self, item: &Outgoing, cost: usize) -> bool {
+        let behind = self.notice_bytes > COMBINE_BYTES_MIN;
+        match (self.items.back_mut(), item) {
+            (Some((Outgoing::Update(last), last_cost)), Outgoing::Update(update)) if behind => {
+                let combined = last.combine(update);
+                *last_cost += if combined { cost } else { 0 };
+                combined
+            }
+            _ => false,
+        }
+    }
+
     fn close(&mut self, reason: &'static str) {
         self.closed.get_or_insert(reason);
         self.items = VecDeque::new();

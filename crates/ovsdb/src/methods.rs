@@ -29,8 +29,12 @@ impl Methods {
 
     /// Lets what was done so far be written and answered.
     pub(crate) fn flush(&mut self) {
-        for database in self.touched.drain(..) {
+        for database in &self.touched {
             database.flush();
+        }
+        // The last one stays: an answer may have to leave behind what is still being written there.
+        if self.touched.len() > 1 {
+            self.touched.drain(..self.touched.len() - 1);
         }
     }
 
@@ -40,7 +44,7 @@ impl Methods {
             Message::Request { id, method, params } => {
                 let ticket: Ticket = id.into();
                 if let Err(reply) = self.request(&ticket, &method, params) {
-                    self.session.outbox.push(Outgoing::Reply(ticket, reply));
+                    self.answer(ticket, reply);
                 }
             }
             Message::Notification { method, params } => {
@@ -49,7 +53,7 @@ impl Methods {
                     self.host.databases().iter().any(|db| db.cancel(&self.session, &ticket));
                 }
             }
-            Message::Reply => {}
+            Message::ProbeReply => {}
         }
     }
 
@@ -67,7 +71,7 @@ impl Methods {
             "steal" => self.lock(ticket, &params, LockOperation::Steal, method),
             "unlock" => self.lock(ticket, &params, LockOperation::Unlock, method),
             "list_dbs" => {
-                let names = self.host.databases();
+                let names = self.host.listed_databases();
                 let names = names.iter().map(|db| Json::string(db.name.clone())).collect();
                 Err(text(&Json::Array(names)))
             }
@@ -79,6 +83,14 @@ impl Methods {
             "set_db_change_aware" => self.set_change_aware(params),
             "convert" => self.convert(ticket, params),
             _ => Err(Reply::Word("unknown method")),
+        }
+    }
+
+    /// Lets an answer leave behind those of the client's earlier requests.
+    fn answer(&self, ticket: Ticket, reply: Reply) {
+        match self.touched.last() {
+            Some(database) => database.answer(&self.session, ticket, reply),
+            None => self.session.outbox.push(Outgoing::Reply(ticket, reply)),
         }
     }
 
@@ -95,9 +107,8 @@ impl Methods {
     }
 
     fn touch(&mut self, database: Arc<Hosted>) {
-        if !self.touched.iter().any(|known| Arc::ptr_eq(known, &database)) {
-            self.touched.push(database);
-        }
+        self.touched.retain(|known| !Arc::ptr_eq(known, &database));
+        self.touched.push(database);
     }
 
     fn transact(&mut self, ticket: &Ticket, mut params: Vec<Json>) -> Result<(), Reply> {
@@ -190,6 +201,8 @@ impl Methods {
         if !valid_lock_name(name) {
             return Err(Reply::Failed(bad_lock_name(params, method)));
         }
+        // Earlier transactions are answered first where that needs no wait.
+        self.flush();
         self.host
             .locking()
             .operate(&self.session, ticket.clone(), operation, name)
@@ -211,7 +224,7 @@ impl Methods {
             let error = Error::syntax(&Json::Array(params), "array expected");
             return Err(Reply::Failed(error));
         };
-        let converted = self.host.on_converted(&self.session);
+        let converted = self.host.on_converted();
         database
             .convert(&self.session, ticket.clone(), schema, converted)
             .map_err(Reply::Failed)?;

@@ -2,10 +2,12 @@
 //!
 //! A large answer is written piece by piece: [`Writer`] keeps the one it is in the middle of.
 
+use crate::wire::PROBE_ID;
 use paceline_host::{Content, LockError, LockOperation, Outgoing, Reply, Ticket};
 use paceline_tables::json::write_string;
 use paceline_tables::monitor::{Dump, Version};
 use paceline_tables::{Error, OpResult, Selected, tag};
+use paceline_types::Uuid;
 
 /// How much is written before asking the socket to take some.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
@@ -65,24 +67,13 @@ impl Writer {
         match item {
             Outgoing::Reply(ticket, reply) => self.write_reply(ticket, reply, out),
             Outgoing::Update(update) => {
-                begin_update(&update.monitor, update.version, out);
-                if update.version == Version::V3 {
-                    write_transaction(update.transaction, out);
-                }
-                out.extend_from_slice(&update.body);
-                out.extend_from_slice(b"]}");
+                let version = update.monitor.version;
+                write_update(&update.id, version, update.transaction, out, |out| update.write(out));
             }
             Outgoing::ConditionUpdate { monitor, transaction, from, to, rows } => {
-                let start = out.len();
-                begin_update(&monitor, to.version, out);
-                if to.version == Version::V3 {
-                    write_transaction(transaction, out);
-                }
-                if from.condition_update(&to, &rows, out) {
-                    out.extend_from_slice(b"]}");
-                } else {
-                    out.truncate(start);
-                }
+                write_update(&monitor, to.version, transaction, out, |out| {
+                    from.condition_update(&to, &rows, out)
+                });
             }
             Outgoing::Locked(name) => write_notice("locked", &name, out),
             Outgoing::Stolen(name) => write_notice("stolen", &name, out),
@@ -201,7 +192,15 @@ fn begin_error(ticket: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"error\":");
 }
 
-fn begin_update(monitor: &[u8], version: Version, out: &mut Vec<u8>) {
+/// Appends an update whose body `write` appends, or nothing if there is none.
+fn write_update(
+    monitor: &[u8],
+    version: Version,
+    transaction: Uuid,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> bool,
+) {
+    let start = out.len();
     let method: &[u8] = match version {
         Version::V1 => b"update",
         Version::V2 => b"update2",
@@ -212,9 +211,17 @@ fn begin_update(monitor: &[u8], version: Version, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\",\"params\":[");
     out.extend_from_slice(monitor);
     out.push(b',');
+    if version == Version::V3 {
+        write_transaction(transaction, out);
+    }
+    if write(out) {
+        out.extend_from_slice(b"]}");
+    } else {
+        out.truncate(start);
+    }
 }
 
-fn write_transaction(transaction: paceline_types::Uuid, out: &mut Vec<u8>) {
+fn write_transaction(transaction: Uuid, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(&transaction.text());
     out.extend_from_slice(b"\",");
@@ -230,7 +237,9 @@ fn write_notice(method: &str, lock: &str, out: &mut Vec<u8>) {
 
 /// Appends the probe that asks a silent client whether it is there.
 pub(crate) fn write_probe(out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"id\":\"echo\",\"method\":\"echo\",\"params\":[]}");
+    out.extend_from_slice(b"{\"id\":");
+    write_string(PROBE_ID.as_bytes(), out);
+    out.extend_from_slice(b",\"method\":\"echo\",\"params\":[]}");
 }
 
 /// Appends the last word to a client whose stream cannot be followed.

@@ -1,6 +1,7 @@
 //! The command line, one definition for the parser and for `--help`.
 
 use clap::{Args, Parser, Subcommand};
+use paceline_journal::disk::Faults;
 use paceline_ovsdb::Remote;
 use std::path::PathBuf;
 
@@ -93,6 +94,10 @@ pub struct Serve {
     /// Longest message accepted from an OVSDB client, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = paceline_types::limits::FRAME_BYTES_MAX)]
     pub frame_max: usize,
+
+    /// Make the journals fail on purpose, for tests, e.g. sync-error=3,kill-at=57
+    #[arg(long, value_name = "FAULTS", hide = true)]
+    pub journal_faults: Option<Faults>,
 }
 
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use crate::cli::{RemoteOrNone, Serve};
 use crate::notify::notify;
 use paceline_host::Host;
+use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
 use paceline_ovsdb::{Door, DoorOptions, Remote, TlsFiles};
 use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -43,7 +44,12 @@ fn open_databases(
     data: &Path,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Arc<Host>, String> {
-    let host = Host::new(runtime.clone(), options.read_only).map_err(|error| error.to_string())?;
+    let mut disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    if let Some(faults) = &options.journal_faults {
+        disk = Arc::new(FaultyDisk::new(disk, faults.clone(), Death::Real));
+    }
+    let host =
+        Host::new(runtime.clone(), disk, options.read_only).map_err(|error| error.to_string())?;
     host.open_own(&data.join("paceline.db")).map_err(|error| error.to_string())?;
     for file in &options.database {
         host.open(file).map_err(|error| match error {

@@ -2,12 +2,13 @@
 
 use crate::cli::OvsdbCommand;
 use crate::show_log::{Detail, show_log};
-use paceline_host::{Mode, create_file, load_file, wall_ms};
+use paceline_host::{Mode, RealDisk, create_file, load_file, wall_ms};
 use paceline_journal::{Log as _, Position, frame};
 use paceline_tables::json;
 use paceline_tables::schema::Schema;
 use paceline_tables::{Snapshot, write_snapshot};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Runs one of the tools.
 pub fn run(command: OvsdbCommand) -> Result<(), String> {
@@ -33,11 +34,11 @@ fn create(file: &Path, schema: &Path) -> Result<(), String> {
     let fail = |error: String| format!("{}: {error}", schema.display());
     let json = json::parse(&text, 128).map_err(|error| fail(error.to_string()))?;
     let schema = Schema::parse(&json).map_err(|error| fail(error.to_string()))?;
-    create_file(file, &schema).map(drop).map_err(|error| error.to_string())
+    create_file(Arc::new(RealDisk), file, &schema).map(drop).map_err(|error| error.to_string())
 }
 
 fn compact(file: &Path) -> Result<(), String> {
-    let mut loaded = load_file(file, Mode::ReadWrite).map_err(|error| error.to_string())?;
+    let mut loaded = load_file(Arc::new(RealDisk), file, Mode::ReadWrite).map_err(|error| error.to_string())?;
     let records = whole_file(&loaded.database.snapshot());
     let done = loaded.log.rewrite().and_then(|mut rewrite| {
         rewrite.write(&records)?;
@@ -51,9 +52,9 @@ fn compact(file: &Path) -> Result<(), String> {
 }
 
 fn compact_to(file: &Path, target: &Path) -> Result<(), String> {
-    let loaded = load_file(file, Mode::ReadOnly).map_err(|error| error.to_string())?;
+    let loaded = load_file(Arc::new(RealDisk), file, Mode::ReadOnly).map_err(|error| error.to_string())?;
     let rows = loaded.database.snapshot();
-    let mut log = create_file(target, rows.schema()).map_err(|error| error.to_string())?;
+    let mut log = create_file(Arc::new(RealDisk), target, rows.schema()).map_err(|error| error.to_string())?;
     let mut record = Vec::new();
     data_record(&rows, &mut record);
     let end = log.position();

@@ -3,7 +3,7 @@
 //! An error has a tag (the `error` member, from the fixed list of RFC 7047 and its extensions),
 //! details for a person, and for syntax errors the offending text.
 
-use crate::json::{Json, write_string};
+use crate::json::{Json, ParseError, write_string};
 use paceline_types::limits::SYNTAX_BYTES_MAX;
 use std::fmt;
 
@@ -90,3 +90,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<ParseError> for Error {
+    fn from(error: ParseError) -> Self {
+        Self::new(tag::SYNTAX, error.to_string())
+    }
+}

@@ -7,12 +7,13 @@
 
 use crate::changes::{Changes, RowChange};
 use crate::error::{Error, tag};
-use crate::json::{Json, write_integer, write_string};
+use crate::json::{Json, Reader, write_integer, write_string};
 use crate::schema::{ColumnId, Schema, TableId, TableSchema};
 use crate::store::{Row, Snapshot};
 use crate::transact::{Database, default_row};
 use crate::value::{Atom, Datum, Symbols, apply_diff, diff};
 use paceline_types::Uuid;
+use paceline_types::limits::JSON_DEPTH_MAX_OVSDB;
 use std::sync::Arc;
 
 /// Appends the record of `changes`, made at `date_ms` (milliseconds since 1970), without those of
@@ -26,6 +27,7 @@ pub fn write_record(
     out: &mut Vec<u8>,
 ) -> bool {
     let start = out.len();
+    let form = form_of(changes, schema);
     out.push(b'{');
     let mut any = false;
     for rows in changes.by_table() {
@@ -38,7 +40,7 @@ pub fn write_record(
         out.extend_from_slice(b":{");
         let rows_start = out.len();
         for change in rows {
-            write_change(change, table, out);
+            write_change(change, table, form, out);
         }
         if out.len() == rows_start {
             out.truncate(table_start);
@@ -52,8 +54,37 @@ pub fn write_record(
         out.truncate(start);
         return false;
     }
-    write_annotations(comment, date_ms, out);
+    write_annotations(comment, date_ms, form, out);
     true
+}
+
+/// How a record tells changed columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// By what turns the old value into the new one.
+    Differences,
+    /// By the new value.
+    Values,
+}
+
+/// Differences are shorter, but readers of Open vSwitch 3.1 refuse one with more or fewer elements
+/// than the column itself may have; a record that would need one tells values instead.
+fn form_of(changes: &Changes, schema: &Schema) -> Form {
+    for change in &changes.rows {
+        let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
+        let table = schema.table(change.table);
+        for id in persistent(table) {
+            let (old, new, ty) = (&old[id.index()], &new[id.index()], &table.column(id).ty);
+            let bounded = ty.max > 1 && (ty.min > 0 || ty.max < u32::MAX);
+            if bounded && old != new {
+                let count = diff(old, new, ty).len();
+                if count < ty.min as usize || count > ty.max as usize {
+                    return Form::Values;
+                }
+            }
+        }
+    }
+    Form::Differences
 }
 
 /// Appends the record that holds the whole of `snapshot` without the tables in `skip`. It is one
@@ -82,10 +113,10 @@ pub fn write_snapshot(
             out.extend_from_slice(b"},");
         }
     }
-    write_annotations(comment, date_ms, out);
+    write_annotations(comment, date_ms, Form::Differences, out);
 }
 
-fn write_annotations(comment: &str, date_ms: u64, out: &mut Vec<u8>) {
+fn write_annotations(comment: &str, date_ms: u64, form: Form, out: &mut Vec<u8>) {
     if !comment.is_empty() {
         out.extend_from_slice(b"\"_comment\":");
         write_string(comment.as_bytes(), out);
@@ -93,7 +124,10 @@ fn write_annotations(comment: &str, date_ms: u64, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(b"\"_date\":");
     write_integer(i64::try_from(date_ms).unwrap_or(i64::MAX), out);
-    out.extend_from_slice(b",\"_is_diff\":true}");
+    if form == Form::Differences {
+        out.extend_from_slice(b",\"_is_diff\":true");
+    }
+    out.push(b'}');
 }
 
 /// Takes the comma after the last element away.
@@ -109,7 +143,7 @@ fn write_key(uuid: Uuid, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\":");
 }
 
-fn write_change(change: &RowChange, table: &TableSchema, out: &mut Vec<u8>) {
+fn write_change(change: &RowChange, table: &TableSchema, form: Form, out: &mut Vec<u8>) {
     match (&change.old, &change.new) {
         (_, None) => {
             write_key(change.uuid, out);
@@ -126,7 +160,10 @@ fn write_change(change: &RowChange, table: &TableSchema, out: &mut Vec<u8>) {
                 if old != new {
                     write_string(column.name.as_bytes(), out);
                     out.push(b':');
-                    diff(old, new, &column.ty).write(&column.ty, out);
+                    match form {
+                        Form::Differences => diff(old, new, &column.ty).write(&column.ty, out),
+                        Form::Values => new.write(&column.ty, out),
+                    }
                     out.push(b',');
                 }
             }
@@ -162,36 +199,34 @@ fn persistent(table: &TableSchema) -> impl Iterator<Item = ColumnId> {
 
 impl Database {
     /// Does what a journal record says. The record was checked when it was written, so a failure
-    /// means that it is not a record of this database.
-    pub fn apply_record(&mut self, record: &Json) -> Result<Changes, Error> {
+    /// means that it is not a record of this database. The text is read row by row, so that a
+    /// record of the whole database takes no more memory than its rows.
+    pub fn apply_record(&mut self, record: &[u8]) -> Result<Changes, Error> {
         let schema = self.schema().clone();
-        let Some(object) = record.as_object() else {
-            return Err(Error::new(tag::SYNTAX, "object expected"));
-        };
-        let is_diff = object.get("_is_diff") == Some(&Json::Bool(true));
+        let is_diff = is_diff(record)?;
         self.edit(|edit, symbols| {
-            for (name, rows) in object.iter() {
+            let mut reader = Reader::new(record, JSON_DEPTH_MAX_OVSDB);
+            reader.object(|reader, name| {
                 let Some(table) = schema.table_id(name) else {
-                    match (name, rows) {
-                        ("_date", Json::Integer(_)) | ("_is_diff", Json::Bool(_)) => continue,
-                        ("_comment", _) => continue,
-                        _ => {}
-                    }
-                    return Err(Error::new("unknown table", format!("No table named {name}.")));
+                    let value = reader.value()?;
+                    return match (name, value) {
+                        ("_date", Json::Integer(_)) | ("_is_diff", Json::Bool(_)) => Ok(()),
+                        ("_comment", _) => Ok(()),
+                        _ => Err(Error::new("unknown table", format!("No table named {name}."))),
+                    };
                 };
-                let Some(rows) = rows.as_object() else {
-                    return Err(Error::new(tag::SYNTAX, "object expected"));
-                };
-                for (uuid, row) in rows.iter() {
+                reader.object(|reader, uuid| {
                     let uuid: Uuid = uuid.parse().map_err(|_| {
                         Error::new(tag::SYNTAX, format!("\"{uuid}\" is not a valid UUID"))
                     })?;
+                    let row = reader.value()?;
                     let old = edit.row(table, uuid);
-                    let new = record_row(row, old, schema.table(table), uuid, is_diff, symbols)?;
+                    let new = record_row(&row, old, schema.table(table), uuid, is_diff, symbols)?;
                     edit.put(table, uuid, new);
-                }
-            }
-            Ok(())
+                    Ok(())
+                })
+            })?;
+            Ok(reader.end()?)
         })
     }
 
@@ -210,6 +245,24 @@ impl Database {
             Ok(())
         })
     }
+}
+
+/// Whether a record tells changed columns by their difference.
+fn is_diff(record: &[u8]) -> Result<bool, Error> {
+    // The marker is a member like any other and may stand anywhere; it usually comes last.
+    if record.trim_ascii_end().ends_with(b"\"_is_diff\":true}") {
+        return Ok(true);
+    }
+    let mut is_diff = false;
+    Reader::new(record, JSON_DEPTH_MAX_OVSDB).object(|reader, name| {
+        if name == "_is_diff" {
+            is_diff = reader.value()? == Json::Bool(true);
+        } else {
+            reader.skip()?;
+        }
+        Ok::<(), Error>(())
+    })?;
+    Ok(is_diff)
 }
 
 /// A whole row from the values of its own columns.

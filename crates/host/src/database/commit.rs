@@ -9,13 +9,15 @@
 //! If writing fails, everything not yet published is undone, newest first, and refused.
 
 use super::Hosted;
-use super::queue::{Entry, Step};
+use super::queue::{Commit, Entry, Step};
+use super::watchers::Watchers;
 use crate::clock::wall_ms;
 use crate::outbox::Outgoing;
 use paceline_journal::{AppendError, frame};
 use paceline_tables::{Error, tag, write_record};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// The most that is written without moving to a thread that may block.
 const INLINE_BYTES_MAX: usize = 256 << 10;
@@ -156,31 +158,23 @@ impl Hosted {
     fn publish(&self, entries: VecDeque<Entry>) {
         let mut wakers = Vec::new();
         let mut watchers = self.watchers();
+        let mut run = Vec::new();
         for entry in entries {
             match entry {
-                Entry::Commit(commit) => {
-                    watchers.publish(&commit.changes, &commit.schema, &mut wakers);
-                    if let Some(answer) = commit.answer {
-                        let reply = Outgoing::Reply(answer.ticket, answer.reply);
-                        wakers.extend(answer.session.outbox.leave(reply));
-                    }
-                    if let Some(done) = commit.done {
-                        done(Ok(()));
-                    }
+                Entry::Watch(watch) => {
+                    publish_run(&mut run, &mut watchers, &mut wakers);
+                    watchers.watch(watch, &mut wakers);
                 }
-                Entry::Answer { answer, .. } => {
-                    let reply = Outgoing::Reply(answer.ticket, answer.reply);
-                    wakers.extend(answer.session.outbox.leave(reply));
+                Entry::Rewatch(rewatch) => {
+                    publish_run(&mut run, &mut watchers, &mut wakers);
+                    watchers.rewatch(rewatch, &mut wakers);
                 }
-                Entry::Watch(watch) => watchers.watch(watch, &mut wakers),
-                Entry::Rewatch(rewatch) => watchers.rewatch(rewatch, &mut wakers),
-                Entry::Step(_) => {}
+                other => run.push(other),
             }
         }
+        publish_run(&mut run, &mut watchers, &mut wakers);
         drop(watchers);
-        for waker in wakers {
-            waker.wake();
-        }
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Takes everything back that is not published, newest first, and tells those who wait.
@@ -202,6 +196,30 @@ impl Hosted {
         }
         // A wait may hold in the state that is back now.
         self.retry_all();
+    }
+}
+
+/// Publishes transactions that were written together: one update with their net effect for those
+/// who watch, then the answers in order. A client hears of its own change before its answer.
+fn publish_run(run: &mut Vec<Entry>, watchers: &mut Watchers, wakers: &mut Vec<Waker>) {
+    let commits: Vec<&Commit> = run
+        .iter()
+        .filter_map(|entry| if let Entry::Commit(commit) = entry { Some(commit) } else { None })
+        .collect();
+    watchers.publish(&commits, wakers);
+    for entry in run.drain(..) {
+        let (answer, done) = match entry {
+            Entry::Commit(commit) => (commit.answer, commit.done),
+            Entry::Answer { answer, .. } => (Some(answer), None),
+            _ => (None, None),
+        };
+        if let Some(answer) = answer {
+            let reply = Outgoing::Reply(answer.ticket, answer.reply);
+            wakers.extend(answer.session.outbox.leave(reply));
+        }
+        if let Some(done) = done {
+            done(Ok(()));
+        }
     }
 }
 

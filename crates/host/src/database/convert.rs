@@ -8,7 +8,7 @@ use super::compact::replace;
 use super::queue::{Answer, Entry, Step, Work};
 use super::waits::Request;
 use super::watch::WatchRequest;
-use super::Hosted;
+use super::{Head, Hosted};
 use crate::clock::uuid_source;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
@@ -16,16 +16,31 @@ use paceline_journal::Log;
 use paceline_tables::json::Json;
 use paceline_tables::schema::Schema;
 use paceline_tables::{Database, Error, convert, tag};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// A request that came during a conversion.
 pub(super) enum Held {
     Transact(Request),
     Watch(Arc<Session>, WatchRequest),
+    Convert(Conversion),
 }
 
-/// Called when a conversion succeeded, before held requests run.
-pub type Converted = Box<dyn FnOnce(&Arc<Hosted>) + Send>;
+/// A conversion that a client asked for.
+pub(super) struct Conversion {
+    schema: Schema,
+    answer: Answer,
+    converted: Converted,
+}
+
+/// What else is to be done when a conversion succeeded.
+pub struct Converted {
+    /// Before the client that asked for it is answered.
+    pub announce: Box<dyn FnOnce() + Send>,
+    /// After that, before held requests run.
+    pub part: Box<dyn FnOnce() + Send>,
+}
 
 impl Hosted {
     /// Begins a conversion to the schema in `json`; the reply is left in the client's outbox. An
@@ -38,26 +53,32 @@ impl Hosted {
         converted: Converted,
     ) -> Result<(), Error> {
         let refused = |reason: String| Err(Error::new(tag::NOT_ALLOWED, reason));
+        let name = &self.name;
         if self.read_only || session.read_only {
-            return refused(format!("conversion is not allowed for read-only database {}", self.name));
+            return refused(format!("conversion is not allowed for read-only database {name}"));
         }
-        if !self.maintained.is_empty() || self.name.starts_with('_') {
-            return refused(format!("the schema of database {} is the server's own", self.name));
+        if !self.maintained.is_empty() || name.starts_with('_') {
+            return refused(format!("the schema of database {name} is the server's own"));
         }
         let schema = Schema::parse(json)?;
-        if *schema.name != *self.name {
-            let details = format!(
-                "new schema name ({}) does not match database name ({})",
-                schema.name, self.name
-            );
+        if *schema.name != **name {
+            let new = &schema.name;
+            let details = format!("new schema name ({new}) does not match database name ({name})");
             return Err(Error::new("invalid parameters", details));
         }
-        let mut head = self.head();
-        if head.converting.is_some() {
-            return refused(format!("database {} is being converted already", self.name));
-        }
-        let rows = head.database.snapshot();
         let answer = Answer { session: session.clone(), ticket, reply: Reply::Text(b"{}".to_vec()) };
+        let conversion = Conversion { schema, answer, converted };
+        let mut head = self.head();
+        match &mut head.converting {
+            Some(held) => held.push_back(Held::Convert(conversion)),
+            None => self.begin_conversion(&mut head, conversion),
+        }
+        Ok(())
+    }
+
+    fn begin_conversion(self: &Arc<Self>, head: &mut Head, conversion: Conversion) {
+        let Conversion { schema, answer, converted } = conversion;
+        let rows = head.database.snapshot();
         let this = self.clone();
         let work = move |log: Result<Option<&mut dyn Log>, &Error>| {
             let outcome = log.map_err(Clone::clone).and_then(|log| {
@@ -70,15 +91,13 @@ impl Hosted {
             });
             this.end_conversion(outcome, answer, converted);
         };
-        head.converting = Some(Vec::new());
+        head.converting.get_or_insert_default();
         if self.is_journaled {
             let work: Work = Box::new(move |log| work(log.map(Some)));
             head.queue.push_back(Entry::Step(Step { blocks: true, work }));
         } else {
-            drop(head);
             self.runtime.spawn_blocking(move || work(Ok(None)));
         }
-        Ok(())
     }
 
     fn end_conversion(
@@ -88,44 +107,53 @@ impl Hosted {
         converted: Converted,
     ) {
         let mut wakers = Vec::new();
-        let failed = match outcome {
+        let mut part: Option<Box<dyn FnOnce() + Send>> = None;
+        let reply = match outcome {
             Ok(database) => {
                 let mut head = self.head();
                 head.database = database;
                 for number in head.waits.all() {
-                    if let Some(request) = head.waits.take(number) {
+                    // Clients that do not follow such changes are disconnected instead.
+                    let request = head.waits.take(number);
+                    if let Some(request) = request.filter(|r| r.session.is_change_aware()) {
                         let reply = Outgoing::Reply(request.ticket, Reply::Word("canceled"));
                         wakers.extend(request.session.outbox.leave(reply));
                     }
                 }
                 drop(head);
                 self.watchers().cancel_all(uuid_source().next_u64(), &mut wakers);
-                None
+                (converted.announce)();
+                part = Some(converted.part);
+                answer.reply
             }
-            Err(error) => Some(error),
+            Err(error) => Reply::Failed(error),
         };
-        let reply = failed.clone().map_or(answer.reply, Reply::Failed);
         wakers.extend(answer.session.outbox.leave(Outgoing::Reply(answer.ticket, reply)));
-        wakers.into_iter().for_each(std::task::Waker::wake);
-        if failed.is_none() {
-            converted(self);
+        wakers.into_iter().for_each(Waker::wake);
+        if let Some(part) = part {
+            part();
         }
-        let held = self.head().converting.take().unwrap_or_default();
-        for request in held {
-            match request {
-                Held::Transact(request) => {
-                    self.transact(&request.session, request.ticket, request.operations);
-                }
-                Held::Watch(session, request) => {
-                    let ticket = request.ticket.clone();
-                    if let Err(error) = self.watch(&session, request) {
-                        session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
-                    }
-                }
-            }
-        }
+        self.run_held();
         // What was held leaves even if nobody calls again; if this thread is the committer, it
         // finds the entries by itself.
         self.flush();
+    }
+
+    /// Runs what was held during a conversion, in order, up to the next conversion among it.
+    fn run_held(self: &Arc<Self>) {
+        let mut head = self.head();
+        while let Some(held) = head.converting.as_mut().and_then(VecDeque::pop_front) {
+            match held {
+                Held::Transact(request) => self.run(&mut head, request, None),
+                Held::Watch(session, request) => {
+                    let ticket = request.ticket.clone();
+                    if let Err(error) = self.begin_watch(&mut head, &session, request) {
+                        session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
+                    }
+                }
+                Held::Convert(conversion) => return self.begin_conversion(&mut head, conversion),
+            }
+        }
+        head.converting = None;
     }
 }

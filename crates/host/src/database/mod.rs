@@ -71,7 +71,7 @@ struct Head {
     /// Why the journal's file can no longer be written.
     broken: Option<Error>,
     /// Requests that wait for a conversion to end.
-    converting: Option<Vec<convert::Held>>,
+    converting: Option<VecDeque<convert::Held>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -105,7 +105,7 @@ impl Hosted {
         let created = self.clock.now();
         let request = Request { session: session.clone(), ticket, operations, created };
         if let Some(held) = &mut head.converting {
-            held.push(convert::Held::Transact(request));
+            held.push_back(convert::Held::Transact(request));
             return;
         }
         if head.waits.find(session.id, &request.ticket).is_some() {
@@ -207,6 +207,12 @@ impl Hosted {
     fn repair_later(self: &Arc<Self>) {
         let this = self.clone();
         self.runtime.spawn_blocking(move || this.compact());
+    }
+
+    /// Lets an answer that has nothing to do with this database leave behind those that wait here.
+    pub fn answer(&self, session: &Arc<Session>, ticket: Ticket, reply: Reply) {
+        let answer = Answer { session: session.clone(), ticket, reply };
+        self.head().answer(answer, false);
     }
 
     /// Cancels a parked transaction; false if there is none under this ticket.

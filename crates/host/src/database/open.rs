@@ -7,8 +7,9 @@ use super::watchers::Watchers;
 use super::{Head, Hosted};
 use crate::clock::{Clock, uuid_source};
 use crate::locking::Locking;
+use paceline_journal::disk::Disk;
 use paceline_journal::{FileLog, Log, Mode, OpenError, Position, Recovery};
-use paceline_tables::json::{self, Json};
+use paceline_tables::json;
 use paceline_tables::schema::Schema;
 use paceline_tables::{Database, Error};
 use paceline_types::limits::JSON_DEPTH_MAX_OVSDB;
@@ -59,17 +60,18 @@ pub struct Loaded {
 }
 
 /// Reads the database in file `path`.
-pub fn load_file(path: &Path, mode: Mode) -> Result<Loaded, OpenDatabaseError> {
-    let mut follow = FileLog::open(path, mode)?;
+pub fn load_file(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    mode: Mode,
+) -> Result<Loaded, OpenDatabaseError> {
+    let mut follow = FileLog::open_on(disk, path, mode)?;
     let mut database: Option<Database> = None;
     loop {
         let Some(record) = follow.next()? else { break };
         let offset = record.offset;
-        let applied = json::parse(record.body, JSON_DEPTH_MAX_OVSDB)
-            .map_err(|error| error.to_string())
-            .and_then(|json| apply(&mut database, &json).map_err(|error| error.to_string()));
-        if let Err(reason) = applied {
-            return Err(follow.reject(offset, reason).into());
+        if let Err(error) = apply(&mut database, record.body) {
+            return Err(follow.reject(offset, error.to_string()).into());
         }
     }
     let Some(database) = database else {
@@ -80,11 +82,12 @@ pub fn load_file(path: &Path, mode: Mode) -> Result<Loaded, OpenDatabaseError> {
     Ok(Loaded { database, log, recovery })
 }
 
-fn apply(database: &mut Option<Database>, json: &Json) -> Result<(), Error> {
+fn apply(database: &mut Option<Database>, record: &[u8]) -> Result<(), Error> {
     match database {
-        Some(database) => database.apply_record(json).map(|_| ()),
+        Some(database) => database.apply_record(record).map(|_| ()),
         None => {
-            let schema = Arc::new(Schema::parse(json)?);
+            let json = json::parse(record, JSON_DEPTH_MAX_OVSDB)?;
+            let schema = Arc::new(Schema::parse(&json)?);
             *database = Some(Database::new(schema, uuid_source()));
             Ok(())
         }
@@ -92,8 +95,12 @@ fn apply(database: &mut Option<Database>, json: &Json) -> Result<(), Error> {
 }
 
 /// Creates a database file with this schema and nothing else in it.
-pub fn create_file(path: &Path, schema: &Schema) -> Result<FileLog, OpenError> {
-    FileLog::create(path, schema.to_json().to_text().as_bytes())
+pub fn create_file(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    schema: &Schema,
+) -> Result<FileLog, OpenError> {
+    FileLog::create_on(disk, path, schema.to_json().to_text().as_bytes())
 }
 
 /// How a database is kept.

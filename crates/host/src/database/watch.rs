@@ -1,6 +1,6 @@
 //! Monitors at the request of clients.
 
-use super::Hosted;
+use super::{Head, Hosted};
 use super::convert::Held;
 use super::queue::{Entry, Rewatch, Watch};
 use crate::outbox::Ticket;
@@ -36,9 +36,18 @@ impl Hosted {
         self.show_locks();
         let mut head = self.head();
         if let Some(held) = &mut head.converting {
-            held.push(Held::Watch(session.clone(), request));
+            held.push_back(Held::Watch(session.clone(), request));
             return Ok(());
         }
+        self.begin_watch(&mut head, session, request)
+    }
+
+    pub(super) fn begin_watch(
+        self: &Arc<Self>,
+        head: &mut Head,
+        session: &Arc<Session>,
+        request: WatchRequest,
+    ) -> Result<(), Error> {
         let WatchRequest { ticket, id, requests, version, since } = request;
         let schema = head.database.schema().clone();
         let monitor = Arc::new(Requests::new(&requests)?.parse(&schema, version)?);

@@ -8,14 +8,13 @@ use crate::session::Session;
 use paceline_locks::SessionId;
 use paceline_tables::Changes;
 use paceline_tables::monitor::{Dump, Monitor, Version, merge};
-use paceline_tables::schema::Schema;
 use paceline_types::Uuid;
 use paceline_types::limits::{HISTORY_ROWS_MAX, HISTORY_TRANSACTIONS_MAX};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::queue::{Rewatch, Watch};
+use super::queue::{Commit, Rewatch, Watch};
 
 /// Monitors and history of one database.
 pub(super) struct Watchers {
@@ -53,29 +52,34 @@ impl Watchers {
         Uuid::from_halves(self.epoch, self.published)
     }
 
-    /// Tells everyone who watches about `changes`.
-    pub(super) fn publish(
-        &mut self,
-        changes: &Arc<Changes>,
-        schema: &Schema,
-        wakers: &mut Vec<Waker>,
-    ) {
-        self.published += 1;
-        self.remember(changes);
+    /// Tells everyone who watches about the net effect of `commits`.
+    pub(super) fn publish(&mut self, commits: &[&Commit], wakers: &mut Vec<Waker>) {
+        for commit in commits {
+            self.published += 1;
+            self.remember(&commit.changes);
+        }
+        let Some(last) = commits.last().filter(|_| !self.groups.is_empty()) else { return };
+        let changes = match commits {
+            [only] => only.changes.clone(),
+            _ => Arc::new(merge(commits.iter().map(|commit| &*commit.changes))),
+        };
         let transaction = self.last_transaction();
         let mut body = Vec::new();
         for group in self.groups.values() {
             body.clear();
-            if !group.monitor.update(changes, schema, &mut body) {
+            if !group.monitor.update(&changes, &last.schema, &mut body) {
                 continue;
             }
             let shared: Arc<[u8]> = body.as_slice().into();
             for ((_, id), session) in &group.members {
                 let update = Update {
-                    monitor: id.clone(),
-                    version: group.monitor.version,
+                    id: id.clone(),
                     transaction,
                     body: shared.clone(),
+                    monitor: group.monitor.clone(),
+                    schema: last.schema.clone(),
+                    changes: changes.clone(),
+                    more: Vec::new(),
                 };
                 wakers.extend(session.outbox.leave(Outgoing::Update(update)));
             }

@@ -3,6 +3,9 @@
 use paceline_tables::json::{self, Json};
 use std::fmt;
 
+/// The id of the echo request that asks a silent client for a sign of life.
+pub const PROBE_ID: &str = "echo";
+
 /// What a client sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
@@ -22,8 +25,8 @@ pub enum Message {
         /// The parameters.
         params: Vec<Json>,
     },
-    /// An answer to a request of ours; only the probe's echo is ever asked.
-    Reply,
+    /// An answer to the only request we send, the probe's echo.
+    ProbeReply,
 }
 
 /// Why a message is not JSON-RPC.
@@ -53,7 +56,8 @@ impl Message {
         let (result, error) = (member("result"), member("error"));
         let Some(method) = method else {
             return match (id, result.or(error), params) {
-                (Some(_), Some(_), None) => Ok(Self::Reply),
+                (Some(id), Some(_), None) if id.as_str() == Some(PROBE_ID) => Ok(Self::ProbeReply),
+                (Some(_), Some(_), None) => fail("a reply to a request that was not made"),
                 _ => fail("message is neither a request nor a reply"),
             };
         };
@@ -90,13 +94,14 @@ mod tests {
             parse(r#"{"id":null,"method":"cancel","params":[7]}"#).unwrap(),
             Message::Notification { method: "cancel".into(), params: vec![Json::Integer(7)] }
         );
-        assert_eq!(parse(r#"{"id":"echo","result":[],"error":null}"#).unwrap(), Message::Reply);
+        assert_eq!(parse(r#"{"id":"echo","result":[],"error":null}"#).unwrap(), Message::ProbeReply);
     }
 
     #[test]
     fn what_is_not_json_rpc_is_refused_with_a_reason() {
         for (text, reason) in [
             ("{", "byte 1: expected a member name"),
+            (r#"{"id":1,"result":[],"error":null}"#, "a reply to a request that was not made"),
             (r#"{"id":1}"#, "message is neither a request nor a reply"),
             (r#"{"id":1,"method":2,"params":[]}"#, "method is not a JSON string"),
             (r#"{"id":1,"method":"echo","params":{}}"#, "\"params\" must be a JSON array"),

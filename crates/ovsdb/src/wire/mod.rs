@@ -4,4 +4,4 @@ mod frame;
 mod message;
 
 pub use frame::{FrameError, Framer};
-pub use message::{Message, MessageError};
+pub use message::{Message, MessageError, PROBE_ID};

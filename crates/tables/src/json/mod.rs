@@ -8,7 +8,7 @@
 mod parse;
 mod write;
 
-pub use parse::{ParseError, parse};
+pub use parse::{ParseError, Reader, parse};
 pub use write::{write_integer, write_real, write_string, write_uuid};
 
 /// One JSON value.

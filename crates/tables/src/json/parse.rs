@@ -28,8 +28,63 @@ impl std::error::Error for ParseError {}
 pub fn parse(text: &[u8], depth_max: usize) -> Result<Json, ParseError> {
     let mut parser = Parser { text, at: 0, depth_left: depth_max };
     let value = parser.value()?;
-    parser.skip_space();
-    if parser.at == text.len() { Ok(value) } else { Err(parser.error("trailing garbage")) }
+    parser.end()?;
+    Ok(value)
+}
+
+/// Reads a JSON text in pieces: the outer objects member by member, what is in them as values.
+pub struct Reader<'a> {
+    parser: Parser<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader at the beginning of `text`.
+    #[must_use]
+    pub fn new(text: &'a [u8], depth_max: usize) -> Self {
+        Self { parser: Parser { text, at: 0, depth_left: depth_max } }
+    }
+
+    /// Reads an object: `each` is called with the name of every member, in the order of the text,
+    /// and must read or skip its value.
+    pub fn object<E: From<ParseError>>(
+        &mut self,
+        mut each: impl FnMut(&mut Self, &str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parser.skip_space();
+        if self.parser.peek() != Some(b'{') {
+            return Err(self.parser.error("expected an object").into());
+        }
+        self.parser.deeper()?;
+        self.parser.skip_space();
+        if self.parser.peek() == Some(b'}') {
+            self.parser.at += 1;
+        } else {
+            loop {
+                let name = self.parser.member_name()?;
+                each(self, &name)?;
+                if !self.parser.more(b'}', "expected , or } in object")? {
+                    break;
+                }
+            }
+        }
+        self.parser.depth_left += 1;
+        Ok(())
+    }
+
+    /// Reads a value.
+    pub fn value(&mut self) -> Result<Json, ParseError> {
+        self.parser.value()
+    }
+
+    /// Passes over a value; what is in its strings and numbers is not looked at.
+    pub fn skip(&mut self) -> Result<(), ParseError> {
+        self.parser.skip_value()
+    }
+
+    /// Checks that nothing comes after.
+    pub fn end(mut self) -> Result<(), ParseError> {
+        self.parser.end()
+    }
 }
 
 struct Parser<'a> {
@@ -39,6 +94,86 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    fn end(&mut self) -> Result<(), ParseError> {
+        self.skip_space();
+        if self.at == self.text.len() { Ok(()) } else { Err(self.error("trailing garbage")) }
+    }
+
+    /// Passes over an opening bracket.
+    fn deeper(&mut self) -> Result<(), ParseError> {
+        self.depth_left =
+            self.depth_left.checked_sub(1).ok_or_else(|| self.error("nested too deeply"))?;
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Passes over a comma or the closing bracket; answers whether it was a comma.
+    fn more(&mut self, close: u8, expected: &'static str) -> Result<bool, ParseError> {
+        self.skip_space();
+        let c = self.peek();
+        if c != Some(b',') && c != Some(close) {
+            return Err(self.error(expected));
+        }
+        self.at += 1;
+        Ok(c == Some(b','))
+    }
+
+    fn member_name(&mut self) -> Result<Box<str>, ParseError> {
+        self.skip_space();
+        if self.peek() != Some(b'"') {
+            return Err(self.error("expected a member name"));
+        }
+        let name = self.string()?;
+        self.skip_space();
+        if self.peek() != Some(b':') {
+            return Err(self.error("expected : after member name"));
+        }
+        self.at += 1;
+        Ok(name)
+    }
+
+    fn skip_value(&mut self) -> Result<(), ParseError> {
+        self.skip_space();
+        let mut depth = 0usize;
+        while let Some(c) = self.peek() {
+            match c {
+                b'"' => {
+                    self.skip_string()?;
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' | b',' if depth == 0 => return Ok(()),
+                b'}' | b']' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        self.at += 1;
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        Err(self.error("unexpected end of text"))
+    }
+
+    fn skip_string(&mut self) -> Result<(), ParseError> {
+        self.at += 1;
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let stop = rest.iter().position(|&c| c == b'"' || c == b'\\');
+            let stop = stop.ok_or_else(|| self.error("unterminated string"))?;
+            self.at += stop + 1;
+            if rest.get(stop) == Some(&b'"') {
+                return Ok(());
+            }
+            self.at += 1;
+        }
+    }
+
     fn error(&self, reason: &'static str) -> ParseError {
         ParseError { offset: self.at, reason }
     }
@@ -57,8 +192,8 @@ impl<'a> Parser<'a> {
         self.skip_space();
         match self.peek() {
             Some(b'"') => Ok(Json::String(self.string()?)),
-            Some(b'{') => self.nested(Self::object),
-            Some(b'[') => self.nested(Self::array),
+            Some(b'{') => self.object(),
+            Some(b'[') => self.array(),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word(b"true", Json::Bool(true)),
             Some(b'f') => self.word(b"false", Json::Bool(false)),
@@ -76,68 +211,41 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    fn nested(
-        &mut self,
-        inner: fn(&mut Self) -> Result<Json, ParseError>,
-    ) -> Result<Json, ParseError> {
-        self.depth_left =
-            self.depth_left.checked_sub(1).ok_or_else(|| self.error("nested too deeply"))?;
-        self.at += 1;
-        let value = inner(self)?;
-        self.depth_left += 1;
-        Ok(value)
-    }
-
     fn array(&mut self) -> Result<Json, ParseError> {
+        self.deeper()?;
         let mut elements = Vec::new();
         self.skip_space();
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(Json::Array(elements));
-        }
-        loop {
-            elements.push(self.value()?);
-            self.skip_space();
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b']') => {
-                    self.at += 1;
-                    return Ok(Json::Array(elements));
+        } else {
+            loop {
+                elements.push(self.value()?);
+                if !self.more(b']', "expected , or ] in array")? {
+                    break;
                 }
-                _ => return Err(self.error("expected , or ] in array")),
             }
         }
+        self.depth_left += 1;
+        Ok(Json::Array(elements))
     }
 
     fn object(&mut self) -> Result<Json, ParseError> {
+        self.deeper()?;
         let mut members = Vec::new();
         self.skip_space();
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(Json::Object(Object::default()));
-        }
-        loop {
-            self.skip_space();
-            if self.peek() != Some(b'"') {
-                return Err(self.error("expected a member name"));
-            }
-            let name = self.string()?;
-            self.skip_space();
-            if self.peek() != Some(b':') {
-                return Err(self.error("expected : after member name"));
-            }
-            self.at += 1;
-            members.push((name, self.value()?));
-            self.skip_space();
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b'}') => {
-                    self.at += 1;
-                    return Ok(Json::Object(Object::new(members)));
+        } else {
+            loop {
+                let name = self.member_name()?;
+                members.push((name, self.value()?));
+                if !self.more(b'}', "expected , or } in object")? {
+                    break;
                 }
-                _ => return Err(self.error("expected , or } in object")),
             }
         }
+        self.depth_left += 1;
+        Ok(Json::Object(Object::new(members)))
     }
 
     /// A string whose opening quote is at the current byte.

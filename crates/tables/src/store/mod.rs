@@ -7,6 +7,7 @@
 
 mod links;
 mod lookup;
+mod sharing;
 mod snapshot;
 mod table;
 
@@ -18,6 +19,7 @@ use crate::schema::{ColumnId, Schema, TableId};
 use crate::value::Datum;
 use links::{Links, WeakReference};
 use paceline_types::Uuid;
+use sharing::Sharing;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use table::Table;
@@ -47,6 +49,7 @@ pub struct Store {
     weak: BTreeSet<WeakReference>,
     /// Rows whose last strong reference went away since [`Store::take_unreferenced`].
     unreferenced: Vec<(TableId, Uuid)>,
+    sharing: Sharing,
 }
 
 impl Store {
@@ -62,6 +65,7 @@ impl Store {
             strong: Lookup::new(hash_seed),
             weak: BTreeSet::new(),
             unreferenced: Vec::new(),
+            sharing: Sharing::new(hash_seed),
         }
     }
 
@@ -130,7 +134,11 @@ impl Store {
 
     /// Puts `new` in the place of the row with this UUID, or takes that row away. Answers the row
     /// that was there.
-    pub fn put(&mut self, table: TableId, uuid: Uuid, new: Option<Row>) -> Option<Row> {
+    pub fn put(&mut self, table: TableId, uuid: Uuid, mut new: Option<Row>) -> Option<Row> {
+        // A row that nobody else has yet is a new one.
+        if let Some(fields) = new.as_mut().and_then(Arc::get_mut) {
+            fields.iter_mut().for_each(|field| self.sharing.share(field));
+        }
         let schema = self.schema.clone();
         let has_links = !self.links[table.index()].is_empty();
         let kept = if has_links { new.clone() } else { None };

@@ -315,20 +315,25 @@ fn emptied(
     Error::new(tag::CONSTRAINT, details)
 }
 
-/// `a, b` for the values of the index columns.
+/// The values of the index columns, as an English list.
 fn values_text(schema: &TableSchema, index: &[ColumnId], row: &Row) -> String {
     let text = |column: &ColumnId| row[column.index()].to_text(&schema.column(*column).ty);
-    index.iter().map(text).collect::<Vec<_>>().join(", ")
+    english_list(&index.iter().map(text).collect::<Vec<_>>())
 }
 
 /// `column "a"`, or `columns "a" and "b"`, or `columns "a", "b", and "c"`.
 fn columns_text(schema: &TableSchema, index: &[ColumnId]) -> String {
-    let names: Vec<String> =
-        index.iter().map(|column| format!("\"{}\"", schema.column(*column).name)).collect();
-    match names.as_slice() {
-        [one] => format!("column {one}"),
-        [one, two] => format!("columns {one} and {two}"),
-        [most @ .., last] => format!("columns {}, and {last}", most.join(", ")),
-        [] => "no columns".to_owned(),
+    let name = |column: &ColumnId| format!("\"{}\"", schema.column(*column).name);
+    let names: Vec<String> = index.iter().map(name).collect();
+    let word = if names.len() == 1 { "column" } else { "columns" };
+    format!("{word} {}", english_list(&names))
+}
+
+fn english_list(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [one, two] => format!("{one} and {two}"),
+        [most @ .., last] => format!("{}, and {last}", most.join(", ")),
     }
 }

@@ -1,0 +1,16 @@
+//! What must hold for any input that comes from a wire or a file.
+//!
+//! Each module is one target: `check` takes arbitrary bytes and panics if a promise is broken. The
+//! binaries in `targets` only join them to the fuzzing engine, so a reproducer can also be replayed
+//! by a plain call. `mutate` changes inputs that are JSON as JSON, `world` is the database that
+//! transactions and records meet.
+//!
+//! Unlike the rest of the workspace this code panics on purpose: a panic is how a finding is told.
+#![forbid(unsafe_code)]
+
+pub mod framing;
+pub mod mutate;
+pub mod record;
+pub mod schema;
+pub mod transaction;
+pub mod world;
