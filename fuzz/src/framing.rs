@@ -2,12 +2,11 @@
 //! unfinished message is bounded (promise D1).
 
 use crate::schema::check_text;
-use paceline_ovsdb::wire::{Framer, Message};
+use crate::wire::{Framer, Message};
 use paceline_types::limits::{FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB};
 
 /// Maxima that inputs reach easily, and those of the door.
-const LIMITS: [(usize, usize); 3] =
-    [(32, 4), (300, 16), (FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB)];
+const LIMITS: [(usize, usize); 3] = [(32, 4), (300, 16), (FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB)];
 
 /// What came of a stream.
 #[derive(Debug, PartialEq)]

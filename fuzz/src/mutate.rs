@@ -169,9 +169,8 @@ fn replaced(json: Json, at: &mut usize, work: &mut dyn FnMut(Json) -> Json) -> J
             Json::Array(elements.into_iter().map(|value| replaced(value, at, work)).collect())
         }
         Json::Object(object) => {
-            let member = |(name, value): (&str, &Json)| {
-                (Box::from(name), replaced(value.clone(), at, work))
-            };
+            let member =
+                |(name, value): (&str, &Json)| (Box::from(name), replaced(value.clone(), at, work));
             Json::Object(Object::new(object.iter().map(member).collect()))
         }
         other => other,

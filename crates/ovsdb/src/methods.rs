@@ -11,16 +11,17 @@ use paceline_tables::{Error, tag};
 use paceline_types::Uuid;
 use std::sync::Arc;
 
-/// What one client can do, and which databases its last calls left something to write in.
+/// What one client can do.
 pub(crate) struct Methods {
     host: Arc<Host>,
     session: Arc<Session>,
-    touched: Vec<Arc<Hosted>>,
+    /// The database of the client's last call; an answer leaves behind what is written there.
+    turned_to: Option<Arc<Hosted>>,
 }
 
 impl Methods {
     pub(crate) fn new(host: Arc<Host>, session: Arc<Session>) -> Self {
-        Self { host, session, touched: Vec::new() }
+        Self { host, session, turned_to: None }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -29,12 +30,8 @@ impl Methods {
 
     /// Lets what was done so far be written and answered.
     pub(crate) fn flush(&mut self) {
-        for database in &self.touched {
+        if let Some(database) = &self.turned_to {
             database.flush();
-        }
-        // The last one stays: an answer may have to leave behind what is still being written there.
-        if self.touched.len() > 1 {
-            self.touched.drain(..self.touched.len() - 1);
         }
     }
 
@@ -88,7 +85,7 @@ impl Methods {
 
     /// Lets an answer leave behind those of the client's earlier requests.
     fn answer(&self, ticket: Ticket, reply: Reply) {
-        match self.touched.last() {
+        match &self.turned_to {
             Some(database) => database.answer(&self.session, ticket, reply),
             None => self.session.outbox.push(Outgoing::Reply(ticket, reply)),
         }
@@ -106,16 +103,20 @@ impl Methods {
         })
     }
 
-    fn touch(&mut self, database: Arc<Hosted>) {
-        self.touched.retain(|known| !Arc::ptr_eq(known, &database));
-        self.touched.push(database);
+    /// Notes that the client's next call is about `database`. What it did elsewhere before is
+    /// answered first where that needs no wait.
+    fn turn_to(&mut self, database: &Arc<Hosted>) {
+        if !self.turned_to.as_ref().is_some_and(|last| Arc::ptr_eq(last, database)) {
+            self.flush();
+            self.turned_to = Some(database.clone());
+        }
     }
 
     fn transact(&mut self, ticket: &Ticket, mut params: Vec<Json>) -> Result<(), Reply> {
         let database = self.database(&params, "transact")?;
         params.remove(0);
+        self.turn_to(&database);
         database.transact(&self.session, ticket.clone(), params);
-        self.touch(database);
         Ok(())
     }
 
@@ -148,9 +149,8 @@ impl Methods {
         let since = since.map(|json| parse_since(&json)).transpose().map_err(Reply::Failed)?;
         let request =
             WatchRequest { ticket: ticket.clone(), id: monitor_id, requests, version, since };
-        database.watch(&self.session, request).map_err(Reply::Failed)?;
-        self.touch(database);
-        Ok(())
+        self.turn_to(&database);
+        database.watch(&self.session, request).map_err(Reply::Failed)
     }
 
     fn monitor_cond_change(&mut self, ticket: &Ticket, params: Vec<Json>) -> Result<(), Reply> {
@@ -165,12 +165,11 @@ impl Methods {
         if old_id != new_id && self.session.monitor(&new_id).is_some() {
             return Err(Reply::Failed(Error::syntax(new, "duplicate monitor ID")));
         }
+        self.turn_to(&record.database);
         record
             .database
             .rewatch(&self.session, ticket.clone(), (old_id, new_id), conditions)
-            .map_err(Reply::Failed)?;
-        self.touch(record.database);
-        Ok(())
+            .map_err(Reply::Failed)
     }
 
     fn monitor_cancel(&mut self, params: &[Json]) -> Result<(), Reply> {
@@ -224,12 +223,11 @@ impl Methods {
             let error = Error::syntax(&Json::Array(params), "array expected");
             return Err(Reply::Failed(error));
         };
+        self.turn_to(&database);
         let converted = self.host.on_converted();
         database
             .convert(&self.session, ticket.clone(), schema, converted)
-            .map_err(Reply::Failed)?;
-        self.touch(database);
-        Ok(())
+            .map_err(Reply::Failed)
     }
 }
 

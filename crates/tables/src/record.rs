@@ -10,7 +10,7 @@ use crate::error::{Error, tag};
 use crate::json::{Json, Reader, write_integer, write_string};
 use crate::schema::{ColumnId, Schema, TableId, TableSchema};
 use crate::store::{Row, Snapshot};
-use crate::transact::{Database, default_row};
+use crate::transact::{Database, Edit, default_row};
 use crate::value::{Atom, Datum, Symbols, apply_diff, diff};
 use paceline_types::Uuid;
 use paceline_types::limits::JSON_DEPTH_MAX_OVSDB;
@@ -197,36 +197,77 @@ fn persistent(table: &TableSchema) -> impl Iterator<Item = ColumnId> {
     table.column_ids().skip(ColumnId::FIRST).filter(|id| table.column(*id).persistent)
 }
 
+/// One row of a journal record, read but not applied.
+#[derive(Clone, Debug)]
+pub struct RecordRow {
+    table: TableId,
+    uuid: Uuid,
+    row: Json,
+}
+
+/// Reads a journal record row by row, so that a record of a whole database need not be in memory as
+/// a value. `each` gets every row.
+pub fn read_record(
+    record: &[u8],
+    schema: &Schema,
+    mut each: impl FnMut(RecordRow) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut reader = Reader::new(record, JSON_DEPTH_MAX_OVSDB);
+    reader.object(|reader, name| {
+        let Some(table) = schema.table_id(name) else {
+            let value = reader.value()?;
+            return match (name, value) {
+                ("_date", Json::Integer(_)) | ("_is_diff", Json::Bool(_)) | ("_comment", _) => Ok(()),
+                _ => Err(Error::new("unknown table", format!("No table named {name}."))),
+            };
+        };
+        reader.object(|reader, uuid| {
+            let uuid: Uuid = uuid.parse().map_err(|_| {
+                Error::new(tag::SYNTAX, format!("\"{uuid}\" is not a valid UUID"))
+            })?;
+            each(RecordRow { table, uuid, row: reader.value()? })
+        })
+    })?;
+    Ok(reader.end()?)
+}
+
+/// Whether a record tells changed columns by their difference.
+pub fn tells_differences(record: &[u8]) -> Result<bool, Error> {
+    // The marker is a member like any other and may stand anywhere; it usually comes last.
+    if record.trim_ascii_end().ends_with(b"\"_is_diff\":true}") {
+        return Ok(true);
+    }
+    let mut differences = false;
+    Reader::new(record, JSON_DEPTH_MAX_OVSDB).object(|reader, name| {
+        if name == "_is_diff" {
+            differences = reader.value()? == Json::Bool(true);
+        } else {
+            reader.skip()?;
+        }
+        Ok::<(), Error>(())
+    })?;
+    Ok(differences)
+}
+
 impl Database {
     /// Does what a journal record says. The record was checked when it was written, so a failure
-    /// means that it is not a record of this database. The text is read row by row, so that a
-    /// record of the whole database takes no more memory than its rows.
+    /// means that it is not a record of this database.
     pub fn apply_record(&mut self, record: &[u8]) -> Result<Changes, Error> {
         let schema = self.schema().clone();
-        let is_diff = is_diff(record)?;
+        let differences = tells_differences(record)?;
         self.edit(|edit, symbols| {
-            let mut reader = Reader::new(record, JSON_DEPTH_MAX_OVSDB);
-            reader.object(|reader, name| {
-                let Some(table) = schema.table_id(name) else {
-                    let value = reader.value()?;
-                    return match (name, value) {
-                        ("_date", Json::Integer(_)) | ("_is_diff", Json::Bool(_)) => Ok(()),
-                        ("_comment", _) => Ok(()),
-                        _ => Err(Error::new("unknown table", format!("No table named {name}."))),
-                    };
-                };
-                reader.object(|reader, uuid| {
-                    let uuid: Uuid = uuid.parse().map_err(|_| {
-                        Error::new(tag::SYNTAX, format!("\"{uuid}\" is not a valid UUID"))
-                    })?;
-                    let row = reader.value()?;
-                    let old = edit.row(table, uuid);
-                    let new = record_row(&row, old, schema.table(table), uuid, is_diff, symbols)?;
-                    edit.put(table, uuid, new);
-                    Ok(())
-                })
-            })?;
-            Ok(reader.end()?)
+            read_record(record, &schema, |row| apply_row(row, differences, edit, symbols))
+        })
+    }
+
+    /// Does what a record says whose rows were read by [`read_record`].
+    pub fn apply_rows(
+        &mut self,
+        differences: bool,
+        mut rows: impl Iterator<Item = RecordRow>,
+    ) -> Result<Changes, Error> {
+        self.edit(|edit, symbols| {
+            rows.try_for_each(|row| apply_row(row, differences, edit, symbols))
         })
     }
 
@@ -247,22 +288,18 @@ impl Database {
     }
 }
 
-/// Whether a record tells changed columns by their difference.
-fn is_diff(record: &[u8]) -> Result<bool, Error> {
-    // The marker is a member like any other and may stand anywhere; it usually comes last.
-    if record.trim_ascii_end().ends_with(b"\"_is_diff\":true}") {
-        return Ok(true);
-    }
-    let mut is_diff = false;
-    Reader::new(record, JSON_DEPTH_MAX_OVSDB).object(|reader, name| {
-        if name == "_is_diff" {
-            is_diff = reader.value()? == Json::Bool(true);
-        } else {
-            reader.skip()?;
-        }
-        Ok::<(), Error>(())
-    })?;
-    Ok(is_diff)
+fn apply_row(
+    row: RecordRow,
+    differences: bool,
+    edit: &mut Edit<'_>,
+    symbols: &mut Symbols<'_>,
+) -> Result<(), Error> {
+    let RecordRow { table, uuid, row } = row;
+    let old = edit.row(table, uuid);
+    let schema = edit.shared_schema();
+    let new = record_row(&row, old, schema.table(table), uuid, differences, symbols)?;
+    edit.put(table, uuid, new);
+    Ok(())
 }
 
 /// A whole row from the values of its own columns.

@@ -14,8 +14,9 @@ use super::watchers::Watchers;
 use crate::clock::wall_ms;
 use crate::outbox::Outgoing;
 use paceline_journal::{AppendError, frame};
+use paceline_locks::SessionId;
 use paceline_tables::{Error, tag, write_record};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -199,17 +200,27 @@ impl Hosted {
     }
 }
 
-/// Publishes transactions that were written together: one update with their net effect for those
-/// who watch, then the answers in order. A client hears of its own change before its answer.
+/// Publishes transactions that were written together. Those who only watch get one update with
+/// their net effect; those who also wait for an answer here hear of each change before the answer
+/// that belongs to it.
 fn publish_run(run: &mut Vec<Entry>, watchers: &mut Watchers, wakers: &mut Vec<Waker>) {
-    let commits: Vec<&Commit> = run
-        .iter()
-        .filter_map(|entry| if let Entry::Commit(commit) = entry { Some(commit) } else { None })
-        .collect();
-    watchers.publish(&commits, wakers);
+    let commits: Vec<&Commit> = run.iter().filter_map(Entry::commit).collect();
+    let several = commits.len() > 1;
+    let waiting: BTreeSet<SessionId> = match several {
+        true => run.iter().filter_map(Entry::answer).map(|answer| answer.session.id).collect(),
+        false => BTreeSet::new(),
+    };
+    let first = watchers.publish(&commits, &waiting, wakers);
+    let mut told = 0;
     for entry in run.drain(..) {
         let (answer, done) = match entry {
-            Entry::Commit(commit) => (commit.answer, commit.done),
+            Entry::Commit(commit) => {
+                if several {
+                    watchers.tell(&commit, first + told, &waiting, wakers);
+                }
+                told += 1;
+                (commit.answer, commit.done)
+            }
             Entry::Answer { answer, .. } => (Some(answer), None),
             _ => (None, None),
         };

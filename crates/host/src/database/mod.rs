@@ -8,6 +8,7 @@
 mod commit;
 mod compact;
 mod convert;
+mod load;
 mod maintain;
 mod open;
 mod queue;
@@ -18,7 +19,8 @@ mod watchers;
 pub use convert::Converted;
 pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
-pub use open::{OpenDatabaseError, create_file, load_file};
+pub use load::load_file;
+pub use open::{OpenDatabaseError, create_file};
 pub use watch::WatchRequest;
 
 use crate::clock::Clock;

@@ -1,18 +1,15 @@
 //! Opening and creating databases.
 //!
-//! At start a database is what its journal says: the schema, then every record in order. Nothing
-//! else restores state.
+//! Owns what it takes to put a database in service; reading its journal is in `load.rs`.
 
 use super::watchers::Watchers;
 use super::{Head, Hosted};
 use crate::clock::{Clock, uuid_source};
 use crate::locking::Locking;
 use paceline_journal::disk::Disk;
-use paceline_journal::{FileLog, Log, Mode, OpenError, Position, Recovery};
-use paceline_tables::json;
+use paceline_journal::{FileLog, Log, OpenError};
+use paceline_tables::Database;
 use paceline_tables::schema::Schema;
-use paceline_tables::{Database, Error};
-use paceline_types::limits::JSON_DEPTH_MAX_OVSDB;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
@@ -46,51 +43,6 @@ impl std::error::Error for OpenDatabaseError {}
 impl From<OpenError> for OpenDatabaseError {
     fn from(error: OpenError) -> Self {
         Self::Journal(error)
-    }
-}
-
-/// A database read from its file, with the journal ready for more.
-pub struct Loaded {
-    /// The content.
-    pub database: Database,
-    /// The journal.
-    pub log: FileLog,
-    /// What had to be cut off.
-    pub recovery: Recovery,
-}
-
-/// Reads the database in file `path`.
-pub fn load_file(
-    disk: Arc<dyn Disk>,
-    path: &Path,
-    mode: Mode,
-) -> Result<Loaded, OpenDatabaseError> {
-    let mut follow = FileLog::open_on(disk, path, mode)?;
-    let mut database: Option<Database> = None;
-    loop {
-        let Some(record) = follow.next()? else { break };
-        let offset = record.offset;
-        if let Err(error) = apply(&mut database, record.body) {
-            return Err(follow.reject(offset, error.to_string()).into());
-        }
-    }
-    let Some(database) = database else {
-        let at = Position(0);
-        return Err(follow.reject(at, "there is no schema in it").into());
-    };
-    let (log, recovery) = follow.finish()?;
-    Ok(Loaded { database, log, recovery })
-}
-
-fn apply(database: &mut Option<Database>, record: &[u8]) -> Result<(), Error> {
-    match database {
-        Some(database) => database.apply_record(record).map(|_| ()),
-        None => {
-            let json = json::parse(record, JSON_DEPTH_MAX_OVSDB)?;
-            let schema = Arc::new(Schema::parse(&json)?);
-            *database = Some(Database::new(schema, uuid_source()));
-            Ok(())
-        }
     }
 }
 

@@ -79,6 +79,20 @@ pub(super) struct Step {
 pub(super) type Work = Box<dyn FnOnce(Result<&mut dyn Log, &Error>) + Send>;
 
 impl Entry {
+    /// The transaction, if this is one.
+    pub(super) fn commit(&self) -> Option<&Commit> {
+        if let Self::Commit(commit) = self { Some(commit) } else { None }
+    }
+
+    /// The answer that leaves with this entry.
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        match self {
+            Self::Commit(commit) => commit.answer.as_ref(),
+            Self::Answer { answer, .. } => Some(answer),
+            _ => None,
+        }
+    }
+
     /// Whether this entry waits for a sync.
     pub(super) fn wants_sync(&self) -> bool {
         match self {

@@ -8,9 +8,10 @@ use crate::session::Session;
 use paceline_locks::SessionId;
 use paceline_tables::Changes;
 use paceline_tables::monitor::{Dump, Monitor, Version, merge};
+use paceline_tables::schema::Schema;
 use paceline_types::Uuid;
 use paceline_types::limits::{HISTORY_ROWS_MAX, HISTORY_TRANSACTIONS_MAX};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -52,32 +53,66 @@ impl Watchers {
         Uuid::from_halves(self.epoch, self.published)
     }
 
-    /// Tells everyone who watches about the net effect of `commits`.
-    pub(super) fn publish(&mut self, commits: &[&Commit], wakers: &mut Vec<Waker>) {
+    /// Tells everyone who watches, but for those in `except`, about the net effect of `commits`.
+    /// Answers the number of the first of them.
+    pub(super) fn publish(
+        &mut self,
+        commits: &[&Commit],
+        except: &BTreeSet<SessionId>,
+        wakers: &mut Vec<Waker>,
+    ) -> u64 {
+        let first = self.published + 1;
         for commit in commits {
             self.published += 1;
             self.remember(&commit.changes);
         }
-        let Some(last) = commits.last().filter(|_| !self.groups.is_empty()) else { return };
-        let changes = match commits {
-            [only] => only.changes.clone(),
-            _ => Arc::new(merge(commits.iter().map(|commit| &*commit.changes))),
-        };
-        let transaction = self.last_transaction();
+        if let Some(last) = commits.last().filter(|_| !self.groups.is_empty()) {
+            let changes = match commits {
+                [only] => only.changes.clone(),
+                _ => Arc::new(merge(commits.iter().map(|commit| &*commit.changes))),
+            };
+            let wanted = |session: &SessionId| !except.contains(session);
+            self.send(&changes, &last.schema, self.published, wanted, wakers);
+        }
+        first
+    }
+
+    /// Tells those in `only` about one transaction, which has this number.
+    pub(super) fn tell(
+        &self,
+        commit: &Commit,
+        number: u64,
+        only: &BTreeSet<SessionId>,
+        wakers: &mut Vec<Waker>,
+    ) {
+        let wanted = |session: &SessionId| only.contains(session);
+        self.send(&commit.changes, &commit.schema, number, wanted, wakers);
+    }
+
+    fn send(
+        &self,
+        changes: &Arc<Changes>,
+        schema: &Arc<Schema>,
+        number: u64,
+        wanted: impl Fn(&SessionId) -> bool,
+        wakers: &mut Vec<Waker>,
+    ) {
+        let transaction = Uuid::from_halves(self.epoch, number);
         let mut body = Vec::new();
         for group in self.groups.values() {
+            let mut members = group.members.iter().filter(|((id, _), _)| wanted(id)).peekable();
             body.clear();
-            if !group.monitor.update(&changes, &last.schema, &mut body) {
+            if members.peek().is_none() || !group.monitor.update(changes, schema, &mut body) {
                 continue;
             }
             let shared: Arc<[u8]> = body.as_slice().into();
-            for ((_, id), session) in &group.members {
+            for ((_, id), session) in members {
                 let update = Update {
                     id: id.clone(),
                     transaction,
                     body: shared.clone(),
                     monitor: group.monitor.clone(),
-                    schema: last.schema.clone(),
+                    schema: schema.clone(),
                     changes: changes.clone(),
                     more: Vec::new(),
                 };

@@ -48,7 +48,14 @@ impl Framer {
     /// A framer for messages of at most these sizes.
     #[must_use]
     pub fn new(bytes_max: usize, depth_max: usize) -> Self {
-        Self { bytes_max, depth_max, depth: 0, in_string: false, escaped: false, partial: Vec::new() }
+        Self {
+            bytes_max,
+            depth_max,
+            depth: 0,
+            in_string: false,
+            escaped: false,
+            partial: Vec::new(),
+        }
     }
 
     /// Takes the next bytes of the stream and calls `each` with every message that ends in them,

@@ -94,7 +94,10 @@ mod tests {
             parse(r#"{"id":null,"method":"cancel","params":[7]}"#).unwrap(),
             Message::Notification { method: "cancel".into(), params: vec![Json::Integer(7)] }
         );
-        assert_eq!(parse(r#"{"id":"echo","result":[],"error":null}"#).unwrap(), Message::ProbeReply);
+        assert_eq!(
+            parse(r#"{"id":"echo","result":[],"error":null}"#).unwrap(),
+            Message::ProbeReply
+        );
     }
 
     #[test]

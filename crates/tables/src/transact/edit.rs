@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::schema::{Schema, TableId};
 use crate::store::{Lookup, Row, Store};
 use paceline_types::Uuid;
+use std::sync::Arc;
 
 /// A row the transaction has touched, as it was before.
 pub(super) struct Touched {
@@ -34,6 +35,11 @@ impl<'a> Edit<'a> {
     /// The schema.
     pub(crate) fn schema(&self) -> &Schema {
         self.store.schema()
+    }
+
+    /// The schema, to be used while rows are put.
+    pub(crate) fn shared_schema(&self) -> Arc<Schema> {
+        self.store.schema().clone()
     }
 
     /// The row as it is now.

@@ -1,0 +1,12 @@
+//! Random schemas, transactions and monitor requests, from small pools of values so that rows
+//! meet: equal index values, matching conditions, references to rows that exist.
+
+mod atoms;
+mod monitor;
+mod schema;
+mod transaction;
+
+pub use atoms::{Target, pool_uuid, value};
+pub use monitor::{Shape, condition_change, requests};
+pub use schema::schema;
+pub use transaction::transaction;

@@ -1,0 +1,12 @@
+//! Properties of the database, checked against a reference model and small tables of cases.
+//!
+//! Every random case comes from a numbered seed; a failure prints the seed and the transactions
+//! that led to it.
+#![allow(missing_docs, reason = "tests describe themselves")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+mod generate;
+mod model;
+mod random;
+mod transactions;
+mod world;

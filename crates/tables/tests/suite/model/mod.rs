@@ -1,0 +1,172 @@
+//! The reference model: an OVSDB database that is slow and obviously right.
+//!
+//! Rows in maps, every search a full scan, rollback by keeping the copy from before, references
+//! and uniqueness checked over the whole database after every transaction. Written from RFC 7047;
+//! shares nothing with the crate under test but the JSON value and the UUID.
+
+mod clause;
+pub mod commit;
+mod form;
+mod mutation;
+mod operations;
+pub mod schema;
+pub mod value;
+
+pub use clause::Clause;
+pub use commit::{Settled, settle};
+
+use paceline_tables::json::Json;
+use paceline_types::Uuid;
+use schema::Schema;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use value::{Atom, Tags, Value};
+
+/// The values of all columns, `_uuid` and `_version` first.
+pub type Row = Rc<Vec<Value>>;
+
+/// The rows of every table.
+pub type Tables = Vec<BTreeMap<Uuid, Row>>;
+
+/// What an operation must answer.
+#[derive(Debug)]
+pub enum Answer {
+    Empty,
+    Uuid(Uuid),
+    Count(usize),
+    /// The selected columns and the distinct rows, with all columns to sort by.
+    Rows { table: usize, columns: Vec<usize>, rows: Vec<Vec<Value>>, sort: Vec<usize> },
+    Error(Tags),
+    Null,
+}
+
+/// What a transaction must do.
+#[derive(Debug)]
+pub enum Reply {
+    Done {
+        answers: Vec<Answer>,
+        /// The content after, unless the transaction failed.
+        settled: Option<Settled>,
+    },
+    Waiting,
+}
+
+/// What surrounds a transaction.
+pub struct Setting<'a> {
+    /// The UUID that the real database answered to each operation, if it did.
+    pub inserted: &'a [Option<Uuid>],
+    /// Locks that the client owns.
+    pub locks: &'a [&'a str],
+    pub read_only: bool,
+    /// A table that only the server changes.
+    pub maintained: Option<usize>,
+}
+
+pub struct Model {
+    pub schema: Rc<Schema>,
+    pub tables: Tables,
+}
+
+/// UUIDs that the model made up because the real ones cannot be known begin with this byte.
+pub const MADE_UP: u8 = 0xee;
+
+/// A transaction in progress.
+pub(crate) struct Run<'a> {
+    schema: &'a Schema,
+    tables: Tables,
+    before: &'a Tables,
+    setting: &'a Setting<'a>,
+    names: BTreeMap<String, Uuid>,
+    created: BTreeSet<String>,
+    /// Rows that were inserted, also if they are gone again.
+    inserted: BTreeSet<(usize, Uuid)>,
+    made_up: u64,
+    at: usize,
+}
+
+/// Why a transaction stops.
+pub(crate) enum Stop {
+    Error(Tags),
+    Waiting,
+}
+
+impl From<Tags> for Stop {
+    fn from(tags: Tags) -> Self {
+        Self::Error(tags)
+    }
+}
+
+impl Model {
+    pub fn new(schema: Rc<Schema>) -> Self {
+        let tables = schema.tables.iter().map(|_| BTreeMap::new()).collect();
+        Self { schema, tables }
+    }
+
+    /// What `operations` must do now; changes nothing.
+    pub fn execute(&self, operations: &[Json], setting: &Setting<'_>) -> Reply {
+        let mut run = Run {
+            schema: &self.schema,
+            tables: self.tables.clone(),
+            before: &self.tables,
+            setting,
+            names: BTreeMap::new(),
+            created: BTreeSet::new(),
+            inserted: BTreeSet::new(),
+            made_up: 0,
+            at: 0,
+        };
+        run.name_inserts(operations);
+        let mut answers = Vec::new();
+        for (at, operation) in operations.iter().enumerate() {
+            run.at = at;
+            match run.operation(operation) {
+                Ok(answer) => answers.push(answer),
+                Err(Stop::Waiting) => return Reply::Waiting,
+                Err(Stop::Error(tags)) => {
+                    answers.push(Answer::Error(tags));
+                    answers.resize_with(operations.len(), || Answer::Null);
+                    return Reply::Done { answers, settled: None };
+                }
+            }
+        }
+        let settled = match settle(&self.schema, run.tables, &self.tables) {
+            Ok(settled) => Some(settled),
+            Err(tags) => {
+                answers.push(Answer::Error(tags));
+                None
+            }
+        };
+        Reply::Done { answers, settled }
+    }
+}
+
+impl Run<'_> {
+    /// A name stands for one UUID throughout the transaction: that of the insert that carries it.
+    fn name_inserts(&mut self, operations: &[Json]) {
+        for (at, operation) in operations.iter().enumerate() {
+            let name = operation.as_object().and_then(|op| op.get("uuid-name")?.as_str());
+            let inserted = self.setting.inserted.get(at).copied().flatten();
+            if let (Some(name), Some(uuid)) = (name, inserted) {
+                self.names.entry(name.to_owned()).or_insert(uuid);
+            }
+        }
+    }
+
+    fn make_up(&mut self) -> Uuid {
+        self.made_up += 1;
+        Uuid::from_halves(u64::from(MADE_UP) << 56, self.made_up)
+    }
+
+    fn resolve(&mut self, name: &str) -> Uuid {
+        if let Some(uuid) = self.names.get(name) {
+            return *uuid;
+        }
+        let uuid = self.make_up();
+        self.names.insert(name.to_owned(), uuid);
+        uuid
+    }
+
+    fn fresh_version(&mut self) -> Value {
+        Value::one(Atom::Uuid(self.make_up()))
+    }
+}
