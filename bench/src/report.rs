@@ -18,7 +18,7 @@ pub fn table(lines: &[Line]) -> String {
         };
         rows.push([
             line.load.name.to_owned(),
-            format!("{} {}", thousands(line.size), line.load.of),
+            counted(line.size, line.load.of),
             figure(line),
             format!("±{spread:.0} %"),
             format!("{:.1}", line.median() / first.median()),
@@ -67,7 +67,9 @@ pub fn json(lines: &[Line]) -> String {
 
 /// For each line the one of the same load at the first size.
 fn firsts(lines: &[Line]) -> impl Iterator<Item = &Line> {
-    lines.chunk_by(|a, b| a.load.name == b.load.name).flat_map(|group| group.iter().map(|_| &group[0]))
+    lines
+        .chunk_by(|a, b| a.load.name == b.load.name)
+        .flat_map(|group| group.iter().map(|_| &group[0]))
 }
 
 fn figure(line: &Line) -> String {
@@ -79,6 +81,12 @@ fn figure(line: &Line) -> String {
         Unit::Nanoseconds if ns < 10_000_000.0 => format!("{:.1} us", ns / 1e3),
         Unit::Nanoseconds => format!("{:.1} ms", ns / 1e6),
     }
+}
+
+/// `1 row`, `1,000 rows`.
+fn counted(size: usize, of: &str) -> String {
+    let of = if size == 1 { of.trim_end_matches('s') } else { of };
+    format!("{} {of}", thousands(size))
 }
 
 /// `1,000` for 1000.
@@ -109,9 +117,9 @@ mod tests {
         let lines = [line("a", 1, 100.0), line("a", 1000, 250.0), line("b", 1, 20_000.0)];
         let text = table(&lines);
         let rows: Vec<&str> = text.lines().filter(|row| row.starts_with("| ")).collect();
-        assert_eq!(rows[2], "| a    |      1 rows |        100 ns |  ±75 % |    1.0 |");
-        assert_eq!(rows[3], "| a    |  1,000 rows |        250 ns |  ±75 % |    2.5 |");
-        assert_eq!(rows[4], "| b    |      1 rows |       20.0 us |  ±75 % |    1.0 |");
+        assert_eq!(rows[2], "| a    |      1 row |        100 ns |  ±75 % |    1.0 |");
+        assert_eq!(rows[3], "| a    | 1,000 rows |        250 ns |  ±75 % |    2.5 |");
+        assert_eq!(rows[4], "| b    |      1 row |       20.0 us |  ±75 % |    1.0 |");
         assert!(text.starts_with("- a: one step\n- b: one step\n\n"));
         assert!(json(&lines).contains("\"growth\":2.5,\"load\":\"a\",\"ns_least\":125"));
     }

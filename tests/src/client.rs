@@ -1,10 +1,11 @@
-//! A raw JSON-RPC connection: one Unix socket, one JSON text after another.
+//! A raw JSON-RPC connection: one stream socket, one JSON text after another.
 //!
 //! Owns the socket and the bytes not yet read as messages. Promises that every read ends within
 //! [`READ_TIMEOUT`] and that a message is given exactly as it came. Never answers by itself.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -40,6 +41,21 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Self, String> {
         let stream = UnixStream::connect(path)
             .map_err(|error| format!("cannot connect to {}: {error}", path.display()))?;
+        Self::over(stream)
+    }
+
+    /// Connects to a port of this machine.
+    ///
+    /// # Errors
+    /// If there is no server.
+    pub fn connect_tcp(port: u16) -> Result<Self, String> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+            .map_err(|error| format!("cannot connect to port {port}: {error}"))?;
+        // Once connected, stream sockets of both families are read, written and closed alike.
+        Self::over(UnixStream::from(OwnedFd::from(stream)))
+    }
+
+    fn over(stream: UnixStream) -> Result<Self, String> {
         stream.set_read_timeout(Some(READ_TIMEOUT)).map_err(|error| error.to_string())?;
         Ok(Self { stream, buffer: Vec::new(), scan: Scan::default(), last_id: 0 })
     }

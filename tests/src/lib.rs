@@ -1,6 +1,6 @@
 //! The harness of the integration tests.
 //!
-//! Owns: servers started in their own folders ([`server`]), raw JSON-RPC connections to them
+//! Owns: servers started in their own folders ([`server`], [`daemon`]), raw JSON-RPC connections to them
 //! ([`client`]), and the script language of `scenarios/` ([`script`], [`matching`], [`runner`]).
 //! Promises: a server ends when its [`Server`] is dropped, every read ends within
 //! [`client::READ_TIMEOUT`], and a failure names the file and line of the script.
@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod client;
+pub mod daemon;
 pub mod matching;
 pub mod runner;
 pub mod scratch;
@@ -17,5 +18,6 @@ pub mod server;
 pub mod tool;
 
 pub use client::Client;
+pub use daemon::{Daemon, Launch};
 pub use scratch::Scratch;
 pub use server::{Kind, Server};

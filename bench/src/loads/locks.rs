@@ -31,7 +31,9 @@ const HAND_OVER: Load = Load {
 
 /// Runs the loads.
 pub fn run(bench: &mut Bench) -> Outcome<()> {
-    for size in SIZES.into_iter().filter(|_| bench.wants(&[HELD, LEAVE, HAND_OVER])).collect::<Vec<_>>() {
+    for size in
+        SIZES.into_iter().filter(|_| bench.wants(&[HELD, LEAVE, HAND_OVER])).collect::<Vec<_>>()
+    {
         let mut locks = Locks::new(1, u64::MAX, 1 << 30);
         for at in 0..size {
             locks.lock(SessionId(1 + at as u64 % 100), &format!("held-{at:06}"))?;

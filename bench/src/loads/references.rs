@@ -9,8 +9,8 @@ use std::time::Duration;
 
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 
-/// Transactions before the set is made short again.
-const STEPS: usize = 50;
+/// Most transactions before the set is made short again.
+const STEPS_MAX: usize = 50;
 
 const GROW: Load = Load {
     name: "strong reference",
@@ -24,7 +24,7 @@ pub fn run(bench: &mut Bench) -> Outcome<()> {
     for size in SIZES.into_iter().filter(|_| bench.wants(&[GROW])).collect::<Vec<_>>() {
         let mut world = World::new(0)?;
         fill(&mut world, size)?;
-        bench.run(GROW, size, || grow(&mut world))?;
+        bench.run(GROW, size, || grow(&mut world, (size / 10).clamp(1, STEPS_MAX)))?;
     }
     Ok(())
 }
@@ -50,7 +50,7 @@ fn fill(world: &mut World, size: usize) -> Outcome<()> {
     }
 }
 
-fn grow(world: &mut World) -> Outcome<(Duration, usize)> {
+fn grow(world: &mut World, steps: usize) -> Outcome<(Duration, usize)> {
     let operations = operations(
         r#"[{"op": "insert", "table": "Part", "row": {"label": "new"}, "uuid-name": "new"},
             {"op": "mutate", "table": "Set", "where": [],
@@ -60,13 +60,13 @@ fn grow(world: &mut World) -> Outcome<(Duration, usize)> {
     // Enough for a steady figure where one takes a microsecond, not too much where it takes 100.
     while count < 1_000 && total < Duration::from_millis(60) {
         let (taken, changes) = time(|| -> Outcome<Vec<_>> {
-            (0..STEPS).map(|_| Ok(world.execute(&operations)?.1)).collect()
+            (0..steps).map(|_| Ok(world.execute(&operations)?.1)).collect()
         });
         for changes in changes?.iter().rev().flatten() {
             world.database.undo(changes);
         }
         total += taken;
-        count += STEPS;
+        count += steps;
     }
     Ok((total, count))
 }

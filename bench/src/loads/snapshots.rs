@@ -1,9 +1,8 @@
 //! Snapshots, and the writes right after one, which copy what the snapshot shares.
 
-use super::world::{World, operations, spread};
+use super::world::World;
 use crate::Outcome;
 use crate::measure::{Bench, Load, Unit, time};
-use paceline_tables::json::Json;
 use std::time::Duration;
 
 const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
@@ -11,12 +10,8 @@ const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
 /// First writes that are timed after a snapshot; each goes to another place.
 const WRITES: usize = 200;
 
-const TAKE: Load = Load {
-    name: "snapshot",
-    operation: "a snapshot taken",
-    of: "rows",
-    unit: Unit::Nanoseconds,
-};
+const TAKE: Load =
+    Load { name: "snapshot", operation: "a snapshot taken", of: "rows", unit: Unit::Nanoseconds };
 const DROP: Load = Load {
     name: "snapshot drop",
     operation: "a snapshot dropped that still shares everything",
@@ -64,16 +59,7 @@ pub fn run(bench: &mut Bench) -> Outcome<()> {
 
 fn write(world: &mut World, round: &mut usize, shared: bool) -> Outcome<(Duration, usize)> {
     *round += 1;
-    let transactions: Vec<Vec<Json>> = (0..WRITES)
-        .map(|at| {
-            let uuid = world.rows[spread(world.rows.len(), at)];
-            operations(&format!(
-                r#"[{{"op": "update", "table": "Row", "where": [["_uuid", "==", ["uuid", "{uuid}"]]],
-                    "row": {{"number": {}}}}}]"#,
-                *round * 1_000_000_000 + at
-            ))
-        })
-        .collect::<Outcome<_>>()?;
+    let transactions = world.updates(WRITES, *round)?;
     let snapshot = shared.then(|| world.database.snapshot());
     let (taken, done) = time(|| -> Outcome<()> {
         transactions.iter().try_for_each(|operations| world.execute(operations).map(drop))

@@ -3,10 +3,10 @@
 use super::world::{World, execute, operations};
 use crate::Outcome;
 use crate::measure::{Bench, Load, Unit, time};
+use paceline_tables::Changes;
 use paceline_tables::json::{self, Json};
 use paceline_tables::monitor::{Monitor, Requests, Version};
 use paceline_tables::schema::Schema;
-use paceline_tables::Changes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,13 +36,17 @@ pub fn run(bench: &mut Bench) -> Outcome<()> {
     let one = change(&mut world, 1)?;
     for groups in GROUPS {
         let monitors = (0..groups).map(|at| monitor(&schema, at)).collect::<Outcome<Vec<_>>>()?;
-        bench.run(FANOUT, groups, || Ok((encode(&monitors, &one, &schema, 5_000 / groups)?, 5_000 / groups)))?;
+        bench.run(FANOUT, groups, || {
+            Ok((encode(&monitors, &one, &schema, 5_000 / groups)?, 5_000 / groups))
+        })?;
     }
     let monitors = [monitor(&schema, 0)?];
     for rows in ROWS {
         let changes = change(&mut world, rows)?;
         let times = 5_000 / rows;
-        bench.run(CHANGES, rows, || Ok((encode(&monitors, &changes, &schema, times)?, times * rows)))?;
+        bench.run(CHANGES, rows, || {
+            Ok((encode(&monitors, &changes, &schema, times)?, times * rows))
+        })?;
     }
     Ok(())
 }

@@ -54,6 +54,20 @@ impl World {
         Ok(Self { database, rows })
     }
 
+    /// `count` transactions, each of which sets the number of another row by its UUID. With another
+    /// `round` they set other numbers, so that every one of them changes something.
+    pub fn updates(&self, count: usize, round: usize) -> Outcome<Vec<Vec<Json>>> {
+        let update = |at: usize| {
+            let uuid = self.rows[spread(self.rows.len(), at)];
+            operations(&format!(
+                r#"[{{"op": "update", "table": "Row", "where": [["_uuid", "==", ["uuid", "{uuid}"]]],
+                    "row": {{"number": {}}}}}]"#,
+                round * 1_000_000_000 + at
+            ))
+        };
+        (0..count).map(update).collect()
+    }
+
     /// Runs a transaction, which must succeed.
     pub fn execute(&mut self, operations: &[Json]) -> Outcome<Answer> {
         execute(&mut self.database, operations)

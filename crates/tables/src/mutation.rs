@@ -145,7 +145,8 @@ impl Mutation {
                 Mutator::Subtract => x.checked_sub(*y),
                 Mutator::Multiply => x.checked_mul(*y),
                 Mutator::Divide => x.checked_div(*y),
-                _ => x.checked_rem(*y),
+                // The remainder by -1 is 0, also where the quotient would be out of range.
+                _ => Some(x.wrapping_rem(*y)),
             }
             .map(Atom::Integer),
             (Atom::Real(x), Atom::Real(y)) => {

@@ -341,7 +341,9 @@ fn record_row(
         *field = if is_diff && !is_new {
             // A difference may have more or fewer elements than the column itself.
             let change = Datum::parse_between(value, ty, (0, u32::MAX), None)?;
-            apply_diff(field, &change, ty)
+            let changed = apply_diff(field, &change, ty);
+            changed.check_count(ty)?;
+            changed
         } else {
             Datum::parse(value, ty, None)?
         };

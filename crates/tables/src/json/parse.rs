@@ -356,17 +356,14 @@ impl<'a> Parser<'a> {
         if whole == 0 || (leading_zero && whole > 1) {
             return Err(self.error("malformed number"));
         }
-        let mut plain = true;
         if self.peek() == Some(b'.') {
             self.at += 1;
-            plain = false;
             if self.digits() == 0 {
                 return Err(self.error("expected digits after decimal point"));
             }
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
             self.at += 1;
-            plain = false;
             if matches!(self.peek(), Some(b'+' | b'-')) {
                 self.at += 1;
             }
@@ -376,19 +373,47 @@ impl<'a> Parser<'a> {
         }
         let text = self.text.get(start..self.at).unwrap_or_default();
         let text = std::str::from_utf8(text).unwrap_or_default();
-        if plain && let Ok(integer) = text.parse() {
+        if let Some(integer) = whole_number(text) {
             return Ok(Json::Integer(integer));
         }
         let real: f64 = text.parse().map_err(|_| self.error("malformed number"))?;
         if !real.is_finite() {
             return Err(self.error("number is out of range"));
         }
-        Ok(whole_number(real).map_or(Json::Real(real), Json::Integer))
+        // A number that is whole only as a double is written as an integer too.
+        let whole = real.fract() == 0.0 && (-I64_EDGE..I64_EDGE).contains(&real);
+        Ok(if whole { Json::Integer(real as i64) } else { Json::Real(real) })
     }
 }
 
-/// The integer that `real` stands for, if it is a whole number a double holds exactly.
-fn whole_number(real: f64) -> Option<i64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    (real.abs() <= EXACT && real.fract() == 0.0).then_some(real as i64)
+/// The first double beyond the 64-bit integers.
+const I64_EDGE: f64 = 9_223_372_036_854_775_808.0;
+
+/// The integer that the number in `text` is, if it is one in the 64-bit range, however it is
+/// written: `10`, `1e1` and `100.0e-1` are the same.
+fn whole_number(text: &str) -> Option<i64> {
+    if let Ok(integer) = text.parse() {
+        return Some(integer);
+    }
+    let (negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let exponent: i64 = exponent.parse().ok()?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut value: i128 = 0;
+    // Zeros count only when another digit follows them, so any number of trailing ones is fine.
+    let mut zeros: u32 = 0;
+    for digit in whole.bytes().chain(fraction.bytes()).map(|c| i128::from(c - b'0')) {
+        if digit == 0 {
+            zeros += u32::from(value != 0);
+        } else {
+            value = value.checked_mul(10i128.checked_pow(zeros + 1)?)?.checked_add(digit)?;
+            zeros = 0;
+        }
+    }
+    let scale = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+    let scale = scale.checked_add(zeros.into())?;
+    if value != 0 {
+        value = value.checked_mul(10i128.checked_pow(u32::try_from(scale).ok()?)?)?;
+    }
+    i64::try_from(if negative { -value } else { value }).ok()
 }

@@ -97,7 +97,10 @@ impl MonitoredTable {
         writer: &mut Writer<'_>,
     ) {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { return };
-        if !self.columns.iter().any(|(column, _)| change.changed(*column)) {
+        let told = |(column, select): &(ColumnId, Select)| {
+            select.has(Select::MODIFY) && change.changed(*column)
+        };
+        if !self.columns.iter().any(told) {
             return;
         }
         writer.begin_row(change.uuid);

@@ -56,9 +56,9 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Fills in which table each reference means. A column that holds strong references to rows
-    /// that live by being referred to is always kept: replaying the journal without it would
-    /// collect those rows.
+    /// Fills in which table each reference means. Some columns are always kept, because replaying the
+    /// journal without them would fail: those that must hold a reference, and those with strong
+    /// references to rows that live by being referred to.
     fn resolve_references(&mut self) -> Result<(), Error> {
         let targets: Vec<(Box<str>, bool)> =
             self.tables.iter().map(|table| (table.name.clone(), table.is_root)).collect();
@@ -68,7 +68,9 @@ impl Schema {
                 Some(value) => resolve(value, "value", &column.name, &targets)?,
                 None => false,
             };
-            column.persistent |= key || value;
+            let refers = |base: &BaseType| base.reference().is_some();
+            let holds = refers(&column.ty.key) || column.ty.value.as_ref().is_some_and(refers);
+            column.persistent |= key || value || (holds && column.ty.min > 0);
         }
         Ok(())
     }

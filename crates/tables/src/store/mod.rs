@@ -127,6 +127,11 @@ impl Store {
         &self.links[table.index()]
     }
 
+    /// Whether [`Store::take_unreferenced`] has something to give.
+    pub(crate) fn has_unreferenced(&self) -> bool {
+        !self.unreferenced.is_empty()
+    }
+
     /// The rows whose last strong reference went away since this was last asked.
     pub(crate) fn take_unreferenced(&mut self) -> Vec<(TableId, Uuid)> {
         std::mem::take(&mut self.unreferenced)
@@ -167,8 +172,9 @@ impl Store {
             }
             let (gone, come) = link.moved(&old, &new);
             if link.strong {
-                gone.iter().filter(|to| **to != uuid).for_each(|to| self.release(link.table, *to));
-                for to in come.iter().filter(|to| **to != uuid) {
+                let is_other = |to: &&Uuid| link.table != table || **to != uuid;
+                gone.iter().filter(is_other).for_each(|to| self.release(link.table, *to));
+                for to in come.iter().filter(is_other) {
                     *self.strong.entry((link.table, *to)).or_insert(0) += 1;
                 }
             } else {

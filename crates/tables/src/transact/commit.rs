@@ -24,6 +24,7 @@ impl Edit<'_> {
             .map(|()| self.collect_garbage())
             .and_then(|()| self.check_row_counts())
             .and_then(|()| self.drop_dangling(symbols))
+            .and_then(|()| self.settle(symbols))
             .and_then(|()| self.check_indexes());
         match checked {
             Ok(()) => Ok(self.into_changes()),
@@ -112,6 +113,16 @@ impl Edit<'_> {
         }
         // A row that this transaction inserted may be gone again.
         self.forget_unchanged();
+    }
+
+    /// A pair of a map that goes because its weak side dangles may take the last strong reference to
+    /// a row with it, whose deletion may make others dangle.
+    fn settle(&mut self, symbols: &mut Symbols<'_>) -> Result<(), Error> {
+        while self.store.has_unreferenced() {
+            self.collect_garbage();
+            self.drop_dangling(symbols)?;
+        }
+        Ok(())
     }
 
     fn check_row_counts(&self) -> Result<(), Error> {

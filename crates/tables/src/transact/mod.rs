@@ -145,6 +145,7 @@ impl Database {
             durable: false,
             waits: Waits::default(),
         };
+        execution.announce_names(operations);
         let mut results = Vec::with_capacity(operations.len());
         for (i, operation) in operations.iter().enumerate() {
             let name = || format!("ovsdb operation {} of {}", i + 1, operations.len());
@@ -195,6 +196,19 @@ impl Database {
 }
 
 impl Execution<'_> {
+    /// Takes note of names whose UUID the client chose, because an operation may refer to a row
+    /// that only a later one inserts.
+    fn announce_names(&mut self, operations: &[Json]) {
+        for operation in operations.iter().filter_map(Json::as_object) {
+            if let Some(Json::String(name)) = operation.get("uuid-name")
+                && let Some(Json::String(uuid)) = operation.get("uuid")
+                && let Ok(uuid) = uuid.parse()
+            {
+                self.symbols.announce(name, uuid);
+            }
+        }
+    }
+
     fn run(&mut self, operation: &Json, name: impl Fn() -> String) -> Result<OpResult, Stop> {
         let name = name();
         let mut members = Members::new(operation, &name);

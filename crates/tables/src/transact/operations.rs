@@ -23,14 +23,15 @@ impl Execution<'_> {
         table
     }
 
-    fn changeable_table(&self, members: &mut Members<'_>) -> Result<Option<TableId>, Error> {
-        let table = self.table(members);
-        if let Some(table) = table.filter(|table| self.context.maintained.contains(table)) {
+    /// Refuses to change a table that only the server changes. To be asked when all members are
+    /// read, because a problem of form comes first.
+    fn check_changeable(&self, table: TableId) -> Result<(), Error> {
+        if self.context.maintained.contains(&table) {
             let name = &self.edit.schema().table(table).name;
             let details = format!("table {name} is maintained by the server and can only be read");
             return Err(Error::new(tag::PERMISSION, details));
         }
-        Ok(table)
+        Ok(())
     }
 
     /// The `where` member, parsed.
@@ -65,12 +66,13 @@ impl Execution<'_> {
     }
 
     pub(super) fn insert(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
-        let table = self.changeable_table(members)?;
+        let table = self.table(members);
         let uuid = members.optional("uuid", Kinds::STRING);
         let uuid_name = members.optional("uuid-name", Kinds::ID);
         let row = members.required("row", Kinds::OBJECT);
         members.check()?;
         let (Some(table), Some(row)) = (table, row) else { return Ok(OpResult::Empty) };
+        self.check_changeable(table)?;
         let uuid = uuid.map(|uuid| self.chosen_uuid(uuid, table)).transpose()?;
         let uuid = match uuid_name {
             Some(json) => self
@@ -133,13 +135,14 @@ impl Execution<'_> {
     }
 
     pub(super) fn update(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
-        let table = self.changeable_table(members)?;
+        let table = self.table(members);
         let condition = members.required("where", Kinds::ARRAY).and_then(Json::as_array);
         let row = members.required("row", Kinds::OBJECT);
         members.check()?;
         let (Some(table), Some(condition), Some(row)) = (table, condition, row) else {
             return Ok(OpResult::Empty);
         };
+        self.check_changeable(table)?;
         let (values, named) = self.parse_row(row, table)?;
         let schema = self.edit.store.schema().clone();
         let schema = schema.table(table);
@@ -167,13 +170,14 @@ impl Execution<'_> {
     }
 
     pub(super) fn mutate(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
-        let table = self.changeable_table(members)?;
+        let table = self.table(members);
         let condition = members.required("where", Kinds::ARRAY).and_then(Json::as_array);
         let mutations = members.required("mutations", Kinds::ARRAY).and_then(Json::as_array);
         members.check()?;
         let (Some(table), Some(condition), Some(mutations)) = (table, condition, mutations) else {
             return Ok(OpResult::Empty);
         };
+        self.check_changeable(table)?;
         let schema = self.edit.store.schema().clone();
         let schema = schema.table(table);
         let mutations = mutations
@@ -212,9 +216,10 @@ impl Execution<'_> {
 
     pub(super) fn delete(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
         let condition = members.required("where", Kinds::ARRAY).and_then(Json::as_array);
-        let table = self.changeable_table(members)?;
+        let table = self.table(members);
         members.check()?;
         let (Some(table), Some(condition)) = (table, condition) else { return Ok(OpResult::Empty) };
+        self.check_changeable(table)?;
         let condition = self.condition(condition, table)?;
         let rows = matching(self.edit.store, table, &condition);
         let count = rows.len();

@@ -23,6 +23,11 @@ impl<'a> Symbols<'a> {
         Self { names: BTreeMap::new(), uuids }
     }
 
+    /// Says that a later insert gives `uuid` to the row of this name.
+    pub fn announce(&mut self, name: &str, uuid: Uuid) {
+        self.names.entry(name.into()).or_insert(Symbol { uuid, created: false });
+    }
+
     /// The UUID that `name` stands for.
     pub fn resolve(&mut self, name: &str) -> Uuid {
         self.symbol(name).uuid

@@ -6,7 +6,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 mod generate;
+mod history;
+mod journal;
 mod model;
+mod monitors;
 mod random;
+mod texts;
 mod transactions;
 mod world;

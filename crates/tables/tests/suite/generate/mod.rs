@@ -6,7 +6,7 @@ mod monitor;
 mod schema;
 mod transaction;
 
-pub use atoms::{Target, pool_uuid, value};
+pub use atoms::{constrained, pool_uuid};
 pub use monitor::{Shape, condition_change, requests};
-pub use schema::schema;
+pub use schema::{column, schema};
 pub use transaction::transaction;

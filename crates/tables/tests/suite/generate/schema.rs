@@ -37,7 +37,8 @@ fn table(random: &mut Random, at: usize, tables: usize) -> Table {
     }
 }
 
-fn column(random: &mut Random, at: usize, tables: usize) -> Column {
+/// A random column; its number makes its name.
+pub fn column(random: &mut Random, at: usize, tables: usize) -> Column {
     let key = base(random, tables);
     let value = random.chance(22).then(|| base(random, tables));
     let is_reference = |base: &Base| matches!(base.limit, Limit::Reference { .. });

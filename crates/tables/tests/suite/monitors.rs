@@ -1,0 +1,379 @@
+//! Monitors: a client that replays what it is told always has what it asked for.
+
+use crate::generate::{Shape, condition_change, requests};
+use crate::model::schema::Column;
+use crate::model::value::Value;
+use crate::model::{Clause, Tables};
+use crate::random::Random;
+use crate::world::{DEPTH, World};
+use paceline_tables::Changes;
+use paceline_tables::json::{self, Json, Object};
+use paceline_tables::monitor::{Dump, Monitor, Requests, Version, merge};
+use paceline_types::Uuid;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const KINDS: [&str; 4] = ["initial", "insert", "delete", "modify"];
+
+/// One table of a monitor, as the requests say it in plain words.
+struct Watched {
+    table: usize,
+    /// Each column with the kinds of change it is told for.
+    columns: Vec<(usize, [bool; 4])>,
+    /// No clause means every row.
+    clauses: Vec<Clause>,
+    /// Kinds that some request selects, even one without columns.
+    kinds: [bool; 4],
+}
+
+/// What a client knows of the rows: the columns it asked for.
+type Replica = BTreeMap<usize, BTreeMap<Uuid, BTreeMap<usize, Value>>>;
+
+struct Client {
+    version: Version,
+    requests: Json,
+    monitor: Arc<Monitor>,
+    watched: Vec<Watched>,
+    replica: Replica,
+    /// The rest of the initial content, while it is still being sent.
+    dump: Option<(Dump, Vec<u8>)>,
+    pending: Vec<Arc<Changes>>,
+}
+
+fn clauses(world: &World, table: usize, json: Option<&Json>) -> Vec<Clause> {
+    let schema = &world.model.schema.tables[table];
+    let list = json.and_then(Json::as_array).unwrap_or_default();
+    list.iter().map(|clause| Clause::read(clause, schema, &mut |_| Uuid::ZERO).unwrap()).collect()
+}
+
+fn watch(world: &World, requests: &Json) -> Vec<Watched> {
+    let mut all = Vec::new();
+    for (name, list) in requests.as_object().unwrap().iter() {
+        let table = world.model.schema.table(name).unwrap();
+        let schema = &world.model.schema.tables[table];
+        let mut watched =
+            Watched { table, columns: Vec::new(), clauses: Vec::new(), kinds: [false; 4] };
+        let mut every = false;
+        for request in list.as_array().unwrap_or(std::slice::from_ref(list)) {
+            let request = request.as_object().unwrap();
+            let select = request.get("select").and_then(Json::as_object);
+            let told = |kind: &str| {
+                select.and_then(|select| select.get(kind)) != Some(&Json::Bool(false))
+            };
+            let kinds = KINDS.map(told);
+            let columns: Vec<usize> = match request.get("columns").and_then(Json::as_array) {
+                None => (1..schema.columns.len()).collect(),
+                Some(names) => {
+                    names.iter().map(|name| schema.column(name.as_str().unwrap()).unwrap()).collect()
+                }
+            };
+            watched.columns.extend(columns.into_iter().map(|column| (column, kinds)));
+            (0..4).for_each(|kind| watched.kinds[kind] |= kinds[kind]);
+            let clauses = clauses(world, table, request.get("where"));
+            every |= clauses.is_empty();
+            watched.clauses.extend(clauses);
+        }
+        if every {
+            watched.clauses.clear();
+        }
+        all.push(watched);
+    }
+    all
+}
+
+impl Watched {
+    fn sees(&self, row: &[Value]) -> bool {
+        self.clauses.is_empty() || self.clauses.iter().any(|clause| clause.holds(row))
+    }
+
+    fn view(&self, tables: &Tables) -> BTreeMap<Uuid, BTreeMap<usize, Value>> {
+        let rows = tables[self.table].iter().filter(|(_, row)| self.sees(row));
+        let project = |row: &[Value]| {
+            self.columns.iter().map(|(column, _)| (*column, row[*column].clone())).collect()
+        };
+        rows.map(|(uuid, row)| (*uuid, project(row))).collect()
+    }
+}
+
+/// The rows of a `<table-updates>` text, each as table, UUID and update.
+fn rows_of(world: &World, text: &[u8]) -> Vec<(usize, Uuid, Object)> {
+    let updates = json::parse(text, DEPTH).unwrap_or_else(|error| {
+        panic!("{error} in {}", String::from_utf8_lossy(text));
+    });
+    let mut rows = Vec::new();
+    for (name, updates) in updates.as_object().unwrap().iter() {
+        let table = world.model.schema.table(name).unwrap();
+        let updates = updates.as_object().unwrap();
+        assert!(!updates.is_empty(), "a table without rows was told");
+        for (uuid, update) in updates.iter() {
+            rows.push((table, uuid.parse().unwrap(), update.as_object().unwrap().clone()));
+        }
+    }
+    rows
+}
+
+/// The columns an update names, with their values or differences.
+fn values<'a>(row: &'a Json, columns: &'a [Column]) -> impl Iterator<Item = (usize, Value)> + 'a {
+    row.as_object().unwrap().iter().map(|(name, value)| {
+        let at = columns.iter().position(|column| column.name == name).unwrap();
+        (at, Value::read_any(value, &columns[at]))
+    })
+}
+
+impl Client {
+    fn attach(random: &mut Random, world: &mut World, shape: Shape) -> Self {
+        let version = *random.pick(&[Version::V1, Version::V2, Version::V3]);
+        random.calm = true;
+        let requests = requests(random, &world.model, version != Version::V1, shape);
+        world.note(format!("monitor {version:?} {}", requests.to_text()));
+        let monitor = Requests::new(&requests).unwrap().parse(world.real.schema(), version);
+        let monitor = Arc::new(monitor.unwrap());
+        let watched = watch(world, &requests);
+        let dump = Dump::new(monitor.clone(), world.real.snapshot());
+        let replica = watched.iter().map(|watched| (watched.table, BTreeMap::new())).collect();
+        let pending = Vec::new();
+        let dump = Some((dump, Vec::new()));
+        Self { version, requests, monitor, watched, replica, dump, pending }
+    }
+
+    /// Takes the next piece of the initial content, and all of it if `whole`.
+    fn read_dump(&mut self, random: &mut Random, world: &World, whole: bool) {
+        let Some((dump, text)) = &mut self.dump else { return };
+        loop {
+            let (start, least) = (text.len(), random.between(1, 300));
+            let more = dump.write(least, text);
+            assert!(!more || text.len() >= start + least, "a piece is too short");
+            if !more {
+                let text = std::mem::take(text);
+                self.dump = None;
+                self.apply(world, &text, true);
+                return;
+            }
+            if !whole {
+                return;
+            }
+        }
+    }
+
+    /// Replays the pending changes, one by one or as their net effect.
+    fn catch_up(&mut self, world: &World, merged: bool) {
+        let pending = std::mem::take(&mut self.pending);
+        let pending: Vec<Changes> = if merged {
+            vec![merge(pending.iter().map(|changes| &**changes))]
+        } else {
+            pending.iter().map(|changes| Changes::clone(changes)).collect()
+        };
+        for changes in &pending {
+            let mut text = b"before".to_vec();
+            let told = self.monitor.update(changes, world.real.schema(), &mut text);
+            assert_eq!(told, text.len() > 6, "what is told and what is written must agree");
+            if told {
+                self.apply(world, &text[6..], false);
+            }
+        }
+    }
+
+    fn change_condition(&mut self, random: &mut Random, world: &mut World) {
+        let change = condition_change(random, &world.model, &self.requests);
+        world.note(format!("condition change {}", change.to_text()));
+        let to = self.monitor.with_conditions(&change, world.real.schema()).unwrap();
+        let mut text = Vec::new();
+        if self.monitor.condition_update(&to, &world.real.snapshot(), &mut text) {
+            self.apply(world, &text, false);
+        }
+        self.monitor = Arc::new(to);
+        for (name, list) in change.as_object().unwrap().iter() {
+            let table = world.model.schema.table(name).unwrap();
+            let request = list.as_array().unwrap()[0].as_object().unwrap();
+            let clauses = clauses(world, table, request.get("where"));
+            self.watched.iter_mut().find(|w| w.table == table).unwrap().clauses = clauses;
+        }
+    }
+
+    fn apply(&mut self, world: &World, text: &[u8], initial: bool) {
+        for (table, uuid, update) in rows_of(world, text) {
+            let columns = &world.model.schema.tables[table].columns;
+            let watched = self.watched.iter().find(|watched| watched.table == table).unwrap();
+            let told: Vec<usize> = watched.columns.iter().map(|(column, _)| *column).collect();
+            let rows = self.replica.get_mut(&table).unwrap();
+            let members: Vec<&str> = update.iter().map(|(name, _)| name).collect();
+            let whole = |row: &Json| {
+                let mut fields: BTreeMap<usize, Value> =
+                    told.iter().map(|at| (*at, Value::default_of(&columns[*at]))).collect();
+                for (at, value) in values(row, columns) {
+                    assert!(fields.insert(at, value).is_some(), "column nobody asked for");
+                }
+                fields
+            };
+            match (members.as_slice(), self.version == Version::V1) {
+                (["new"], true) => {
+                    let row = update.get("new").unwrap();
+                    assert_eq!(row.as_object().unwrap().len(), told.len());
+                    assert!(rows.insert(uuid, whole(row)).is_none(), "{uuid} came twice");
+                }
+                (["new", "old"], true) => {
+                    assert!(!initial);
+                    let (old, new) = (update.get("old").unwrap(), update.get("new").unwrap());
+                    let row = rows.get_mut(&uuid).unwrap();
+                    let new = whole(new);
+                    let old: BTreeMap<usize, Value> = values(old, columns).collect();
+                    let changed = row.iter().filter(|(at, value)| new[at] != **value);
+                    let changed = changed.map(|(at, value)| (*at, value.clone()));
+                    assert_eq!(old, changed.collect(), "old values of {uuid}");
+                    *row = new;
+                }
+                (["old"], true) => {
+                    assert!(!initial);
+                    let gone = rows.remove(&uuid).unwrap();
+                    assert_eq!(gone, whole(update.get("old").unwrap()), "deleted {uuid}");
+                }
+                ([word @ ("initial" | "insert")], false) => {
+                    assert_eq!(*word == "initial", initial);
+                    assert!(rows.insert(uuid, whole(update.get(word).unwrap())).is_none());
+                }
+                (["modify"], false) => {
+                    assert!(!initial);
+                    let row = rows.get_mut(&uuid).unwrap();
+                    let diff = update.get("modify").unwrap();
+                    for (at, by) in values(diff, columns) {
+                        let new = row[&at].patched(&by, &columns[at]);
+                        assert_ne!(new, row[&at], "an unchanged column was told");
+                        row.insert(at, new);
+                    }
+                }
+                (["delete"], false) => {
+                    assert!(!initial);
+                    assert!(rows.remove(&uuid).is_some(), "{uuid} went twice");
+                }
+                other => panic!("no update: {other:?}"),
+            }
+        }
+    }
+
+    fn check(&self, world: &World) {
+        for watched in &self.watched {
+            assert_eq!(self.replica[&watched.table], watched.view(&world.model.tables), "replica");
+        }
+    }
+}
+
+#[test]
+fn replaying_updates_gives_the_servers_content() {
+    for seed in 20_000..21_000 {
+        let mut random = Random::new(seed);
+        let mut world = World::new(seed, &mut random);
+        let mut clients: Vec<Client> = Vec::new();
+        for _ in 0..25 {
+            if clients.len() < 3 && random.chance(20) {
+                clients.push(Client::attach(&mut random, &mut world, Shape::AllKinds));
+            }
+            let changes = world.step(&mut random);
+            for client in &mut clients {
+                client.pending.extend(changes.clone());
+                client.read_dump(&mut random, &world, false);
+                if client.dump.is_some() || random.chance(40) {
+                    continue;
+                }
+                client.catch_up(&world, random.chance(50));
+                client.check(&world);
+                if client.version != Version::V1 && random.chance(25) {
+                    client.change_condition(&mut random, &mut world);
+                    client.check(&world);
+                }
+            }
+        }
+        for client in &mut clients {
+            client.read_dump(&mut random, &world, true);
+            client.catch_up(&world, random.chance(50));
+            client.check(&world);
+        }
+    }
+}
+
+/// Whether each kind of update names only columns that want it; answers the kinds by row.
+fn kinds_told(
+    world: &World,
+    client: &Client,
+    text: &[u8],
+    initial: bool,
+) -> BTreeMap<(usize, Uuid), usize> {
+    let mut told = BTreeMap::new();
+    for (table, uuid, update) in rows_of(world, text) {
+        let members: Vec<&str> = update.iter().map(|(name, _)| name).collect();
+        let kind = match members.as_slice() {
+            ["new"] | ["initial"] if initial => 0,
+            ["new"] | ["insert"] => 1,
+            ["old"] | ["delete"] => 2,
+            _ => 3,
+        };
+        let watched = client.watched.iter().find(|watched| watched.table == table).unwrap();
+        assert!(watched.kinds[kind], "{} was not selected", KINDS[kind]);
+        for (_, row) in update.iter().filter(|(_, row)| **row != Json::Null) {
+            for (at, _) in values(row, &world.model.schema.tables[table].columns) {
+                let wants = watched.columns.iter().any(|(c, kinds)| *c == at && kinds[kind]);
+                assert!(wants, "column {at} was told for {}", KINDS[kind]);
+            }
+        }
+        told.insert((table, uuid), kind);
+    }
+    told
+}
+
+#[test]
+fn kinds_that_were_not_selected_are_never_told() {
+    for seed in 30_000..30_500 {
+        let mut random = Random::new(seed);
+        let mut world = World::new(seed, &mut random);
+        (0..random.below(6)).for_each(|_| drop(world.step(&mut random)));
+        let mut client = Client::attach(&mut random, &mut world, Shape::SomeKinds);
+        let (mut dump, mut text) = client.dump.take().unwrap();
+        while dump.write(random.between(1, 300), &mut text) {}
+        let told = kinds_told(&world, &client, &text, true);
+        for watched in &client.watched {
+            for uuid in watched.view(&world.model.tables).keys() {
+                assert_eq!(told.contains_key(&(watched.table, *uuid)), watched.kinds[0]);
+            }
+        }
+        for _ in 0..15 {
+            let before = world.model.tables.clone();
+            let Some(changes) = world.step(&mut random) else { continue };
+            let mut text = Vec::new();
+            let told = if client.monitor.update(&changes, world.real.schema(), &mut text) {
+                kinds_told(&world, &client, &text, false)
+            } else {
+                BTreeMap::new()
+            };
+            for watched in &client.watched {
+                check_told(watched, &told, &before, &world.model.tables);
+            }
+        }
+    }
+}
+
+/// Every change that was asked for is told, and as what it is.
+fn check_told(
+    watched: &Watched,
+    told: &BTreeMap<(usize, Uuid), usize>,
+    before: &Tables,
+    after: &Tables,
+) {
+    let (before, after) = (watched.view(before), watched.view(after));
+    for uuid in before.keys().chain(after.keys()) {
+        let got = told.get(&(watched.table, *uuid)).copied();
+        let (expected, optional) = match (before.get(uuid), after.get(uuid)) {
+            (None, _) => (watched.kinds[1].then_some(1), false),
+            (_, None) => (watched.kinds[2].then_some(2), false),
+            (Some(old), Some(new)) => {
+                let changed = |want: bool| {
+                    let columns = watched.columns.iter();
+                    let mut of_kind = columns.filter(|(_, kinds)| kinds[3] == want);
+                    of_kind.any(|(column, _)| old[column] != new[column])
+                };
+                // A change of only columns that do not want it may be told, without them.
+                let hollow = watched.kinds[3] && !changed(true) && changed(false);
+                (changed(true).then_some(3), hollow)
+            }
+        };
+        assert!(got == expected || (optional && got == Some(3)), "{uuid}: {got:?} {expected:?}");
+    }
+}

@@ -1,0 +1,269 @@
+//! Paceline with any command line, its log read line by line.
+//!
+//! Owns the process, which is killed and reaped on drop, and the threads that read what it writes.
+//! Promises that waiting for a line of the log or for the end takes at most [`READ_TIMEOUT`].
+//! Where a test needs only sockets and files, `Server` is the simpler tool.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+
+use crate::client::READ_TIMEOUT;
+use crate::server::paceline_binary;
+use crate::{Client, Scratch};
+
+/// How the daemon is started. It always has the data folder `DIR/data` of its scratch folder.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    dir: PathBuf,
+    args: Vec<OsString>,
+    envs: Vec<(OsString, OsString)>,
+    shell: Option<String>,
+}
+
+impl Launch {
+    /// A daemon without doors and databases, in the folder of `scratch`.
+    #[must_use]
+    pub fn new(scratch: &Scratch) -> Self {
+        let dir = scratch.path().to_path_buf();
+        let mut args: Vec<OsString> = vec!["serve".into(), "--data".into()];
+        args.push(dir.join("data").into());
+        Self { dir, args, envs: Vec::new(), shell: None }
+    }
+
+    /// A daemon that serves `database` on the socket that [`Daemon::connect`] uses.
+    #[must_use]
+    pub fn serving(scratch: &Scratch, database: &Path) -> Self {
+        let launch = Self::new(scratch).option("--database", database);
+        let socket = format!("punix:{}", socket_in(&launch.dir).display());
+        launch.option("--ovsdb", socket)
+    }
+
+    /// Adds `--name value`.
+    #[must_use]
+    pub fn option(self, name: &str, value: impl Into<OsString>) -> Self {
+        self.arg(name).arg(value)
+    }
+
+    /// Adds one word.
+    #[must_use]
+    pub fn arg(mut self, word: impl Into<OsString>) -> Self {
+        self.args.push(word.into());
+        self
+    }
+
+    /// Sets a variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.envs.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs shell commands first, in the daemon's own process.
+    #[must_use]
+    pub fn after(mut self, commands: &str) -> Self {
+        self.shell = Some(commands.to_owned());
+        self
+    }
+
+    /// Starts the daemon and waits until it is ready.
+    ///
+    /// # Errors
+    /// If it ends before: how, and what it wrote to its log.
+    ///
+    /// # Panics
+    /// If it cannot be run at all.
+    pub fn start(&self) -> Result<Daemon, Ended> {
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the daemon can be run");
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        let mut stderr = child.stderr.take().expect("stderr is a pipe");
+        let mut ready = String::new();
+        let is_ready = stdout.read_line(&mut ready).is_ok() && ready.ends_with('\n');
+        if !is_ready {
+            let mut log = String::new();
+            let _ = stderr.read_to_string(&mut log);
+            let status = child.wait().expect("a child can be waited for");
+            return Err(Ended { status, log });
+        }
+        let (sender, log) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                // A test that no longer listens must not stop the daemon by a full pipe.
+                let _ = sender.send(line);
+            }
+        });
+        Ok(Daemon { dir: self.dir.clone(), child, ready, log })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = match &self.shell {
+            Some(commands) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-e", "-c", &format!("{commands}\nexec \"$@\""), "sh"]);
+                shell.arg(paceline_binary());
+                shell
+            }
+            None => Command::new(paceline_binary()),
+        };
+        command.args(&self.args).envs(self.envs.iter().cloned());
+        command
+    }
+}
+
+/// A daemon that ended before it was ready.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote to standard error.
+    pub log: String,
+}
+
+impl Ended {
+    /// Whether it was killed with SIGKILL, as injected death does.
+    #[must_use]
+    pub fn was_killed(&self) -> bool {
+        was_killed(self.status)
+    }
+}
+
+/// Whether a process was killed with SIGKILL.
+#[must_use]
+pub fn was_killed(status: ExitStatus) -> bool {
+    status.signal() == Some(Signal::KILL.as_raw())
+}
+
+/// A daemon that is ready.
+#[derive(Debug)]
+pub struct Daemon {
+    dir: PathBuf,
+    child: Child,
+    /// The line that says so.
+    pub ready: String,
+    log: Receiver<String>,
+}
+
+impl Daemon {
+    /// A new connection to the unix socket of [`Launch::serving`].
+    ///
+    /// # Panics
+    /// If the daemon does not accept it.
+    #[must_use]
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.socket()).unwrap()
+    }
+
+    /// That socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        socket_in(&self.dir)
+    }
+
+    /// The port of the first remote with this word, such as `ptcp`, as the ready line tells it.
+    ///
+    /// # Panics
+    /// If the line names no such remote.
+    #[must_use]
+    pub fn port(&self, word: &str) -> u16 {
+        let (_, rest) = self.ready.split_once(&format!("ovsdb {word}:")).expect(&self.ready);
+        let (port, _) = rest.split_once(':').expect(&self.ready);
+        port.parse().expect(&self.ready)
+    }
+
+    /// The next line of the log that contains all of `parts`.
+    ///
+    /// # Errors
+    /// If the daemon ends, or none comes in time, with the lines that came.
+    pub fn log_line(&self, parts: &[&str]) -> Result<String, String> {
+        self.log_line_of(&[parts])
+    }
+
+    /// The next line of the log that contains all parts of one of the lists.
+    ///
+    /// # Errors
+    /// As [`Self::log_line`].
+    pub fn log_line_of(&self, choices: &[&[&str]]) -> Result<String, String> {
+        let mut others = Vec::new();
+        loop {
+            match self.log.recv_timeout(READ_TIMEOUT) {
+                Ok(line) => {
+                    let has = |parts: &&[&str]| parts.iter().all(|part| line.contains(part));
+                    if choices.iter().any(has) {
+                        return Ok(line);
+                    }
+                    others.push(line);
+                }
+                Err(reason) => {
+                    let reason = match reason {
+                        RecvTimeoutError::Timeout => "in time",
+                        RecvTimeoutError::Disconnected => "before the end",
+                    };
+                    return Err(format!("no line with {choices:?} {reason}, but {others:?}"));
+                }
+            }
+        }
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        // A daemon that died of an injected fault is no failure here; its end is seen elsewhere.
+        let _ = kill_process(Pid::from_child(&self.child), signal);
+    }
+
+    /// Sets how large its files may become; none for no limit.
+    ///
+    /// # Panics
+    /// If the system refuses.
+    pub fn limit_file_size(&self, bytes: Option<u64>) {
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).unwrap();
+    }
+
+    /// Waits for the end, and gives the rest of the log too.
+    ///
+    /// # Panics
+    /// If it does not end in time.
+    pub fn wait(mut self) -> Ended {
+        let mut log = String::new();
+        loop {
+            match self.log.recv_timeout(READ_TIMEOUT) {
+                Ok(line) => log.extend([&line, "\n"]),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("the daemon goes on: {log}"),
+            }
+        }
+        let status = self.child.wait().expect("a child can be waited for");
+        Ended { status, log }
+    }
+
+    /// Ends it with SIGTERM.
+    pub fn terminate(self) -> Ended {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(self) -> Ended {
+        self.signal(Signal::KILL);
+        self.wait()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn socket_in(dir: &Path) -> PathBuf {
+    dir.join("db.sock")
+}
