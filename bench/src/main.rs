@@ -1,8 +1,9 @@
 //! `bench`: what single operations of the pure crates cost, and how that grows with the data.
 //!
-//! Owns the command line. Each file in `loads` prepares data of several sizes and hands timed rounds
-//! to `measure`; `report` prints the medians. No daemon, no socket and no thread is involved, so a
-//! figure here is a floor for what a client can see; `bench-compare` measures the whole.
+//! Owns the command line. Each file in `loads` prepares data of several sizes and hands timed
+//! rounds to `measure`; `report` prints the medians. No daemon, no socket and no thread is
+//! involved, so a figure here is a floor for what a client can see; `bench-compare` measures the
+//! whole.
 
 mod loads;
 mod measure;

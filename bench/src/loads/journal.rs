@@ -9,7 +9,7 @@ use std::time::Duration;
 const SIZES: [usize; 3] = [100, 1_000, 100_000];
 
 /// Bytes of bodies in one round.
-const BYTES: usize = 4_000_000;
+const BYTES: usize = 1_000_000;
 
 /// Bytes framed before they are appended together, as the host does when it is busy.
 const BATCH: usize = 64 << 10;

@@ -9,7 +9,7 @@ use std::time::Duration;
 const SIZES: [usize; 3] = [100, 1_000, 100_000];
 
 /// Operations in one round, where rounds are not bound by the table's size.
-const STEPS: usize = 5_000;
+const STEPS: usize = 2_000;
 
 const INSERT: Load = Load {
     name: "insert",

@@ -16,7 +16,8 @@ const SCHEMA: &str = r#"{"name": "Bench", "tables": {
         "number": {"type": "integer"},
         "tags": {"type": {"key": "string", "value": "string", "min": 0, "max": "unlimited"}}}},
     "Set": {"isRoot": true, "columns": {
-        "parts": {"type": {"key": {"type": "uuid", "refTable": "Part"}, "min": 0, "max": "unlimited"}}}},
+        "parts": {"type": {
+            "key": {"type": "uuid", "refTable": "Part"}, "min": 0, "max": "unlimited"}}}},
     "Part": {"columns": {"label": {"type": "string"}}}}}"#;
 
 /// Nesting of the JSON texts here.
@@ -60,8 +61,8 @@ impl World {
         let update = |at: usize| {
             let uuid = self.rows[spread(self.rows.len(), at)];
             operations(&format!(
-                r#"[{{"op": "update", "table": "Row", "where": [["_uuid", "==", ["uuid", "{uuid}"]]],
-                    "row": {{"number": {}}}}}]"#,
+                r#"[{{"op": "update", "table": "Row",
+                    "where": [["_uuid", "==", ["uuid", "{uuid}"]]], "row": {{"number": {}}}}}]"#,
                 round * 1_000_000_000 + at
             ))
         };

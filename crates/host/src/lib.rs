@@ -16,6 +16,7 @@ pub use clock::{Clock, uuid_source, wall_ms};
 pub use database::{Hosted, OpenDatabaseError, WatchRequest, create_file, load_file};
 pub use locking::{LockOperation, Locking};
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
+use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
 pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
@@ -75,21 +76,7 @@ impl Host {
     pub fn open(&self, path: &Path) -> Result<Arc<Hosted>, OpenDatabaseError> {
         let mode = if self.read_only { Mode::ReadOnly } else { Mode::ReadWrite };
         let loaded = load_file(self.disk.clone(), path, mode)?;
-        if let Some(torn) = &loaded.recovery.torn {
-            let synced = if loaded.recovery.lost_synced() {
-                "; it had been on disk before, so the disk or someone else damaged it"
-            } else {
-                ""
-            };
-            tracing::warn!(
-                file = %path.display(),
-                offset = torn.offset.0,
-                bytes = torn.bytes,
-                kept = ?torn.kept,
-                "the end of the journal is damaged and was cut off: {}{synced}",
-                torn.reason
-            );
-        }
+        report_recovery(path, &loaded.recovery);
         let hosted = self.add(loaded.database, Storage::Log(Box::new(loaded.log)))?;
         Ok(hosted)
     }
@@ -230,6 +217,25 @@ impl Host {
         for database in self.databases() {
             database.close();
         }
+    }
+}
+
+/// Says loudly what was lost of a journal, if anything was.
+fn report_recovery(path: &Path, recovery: &Recovery) {
+    let file = path.display();
+    if let Some(torn) = &recovery.torn {
+        let (offset, bytes, kept) = (torn.offset.0, torn.bytes, &torn.kept);
+        let reason = &torn.reason;
+        tracing::warn!(%file, offset, bytes, ?kept, "the damaged end of the journal was cut off: {reason}");
+    }
+    if recovery.lost_synced() {
+        tracing::error!(
+            %file,
+            offset = recovery.position.0,
+            synced = recovery.synced.map_or(0, |synced| synced.0),
+            "the journal ends before what had been synced: transactions answered as durable are \
+             gone, because the disk or someone else damaged the file"
+        );
     }
 }
 

@@ -87,7 +87,10 @@ impl Locking {
         let this = self.clone();
         let values = vec![
             ("name", Datum::One(Atom::string("paceline"))),
-            ("fencing_reserved", Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)))),
+            (
+                "fencing_reserved",
+                Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX))),
+            ),
         ];
         let row = OwnRow { key: "paceline".to_owned(), values: Some(values) };
         let done = Box::new(move |outcome: Result<(), Error>| {

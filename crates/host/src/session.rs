@@ -3,8 +3,8 @@
 use crate::database::Hosted;
 use crate::outbox::{Outbox, Ticket};
 use paceline_locks::SessionId;
-use paceline_types::limits::SESSION_BYTES_MAX;
 use paceline_tables::monitor::Monitor;
+use paceline_types::limits::SESSION_BYTES_MAX;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -192,7 +192,9 @@ impl Methods {
         method: &str,
     ) -> Result<(), Reply> {
         if self.session.read_only {
-            return Err(Reply::Word("lock and unlock methods not allowed, DB server is read only."));
+            return Err(Reply::Word(
+                "lock and unlock methods not allowed, DB server is read only.",
+            ));
         }
         let [Json::String(name)] = params else {
             return Err(Reply::Failed(bad_lock_name(params, method)));
@@ -225,9 +227,7 @@ impl Methods {
         };
         self.turn_to(&database);
         let converted = self.host.on_converted();
-        database
-            .convert(&self.session, ticket.clone(), schema, converted)
-            .map_err(Reply::Failed)
+        database.convert(&self.session, ticket.clone(), schema, converted).map_err(Reply::Failed)
     }
 }
 

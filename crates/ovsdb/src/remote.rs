@@ -41,9 +41,9 @@ impl FromStr for Remote {
             Some(("punix", path)) => Ok(Self::Unix(path.into())),
             Some(("ptcp", address)) => parse_address(address).map(Self::Tcp),
             Some(("pssl", address)) => parse_address(address).map(Self::Tls),
-            Some((active @ ("tcp" | "unix" | "ssl"), _)) => fail(format!(
-                "{active}: would connect outward; to listen write p{active}:"
-            )),
+            Some((active @ ("tcp" | "unix" | "ssl"), _)) => {
+                fail(format!("{active}: would connect outward; to listen write p{active}:"))
+            }
             _ => fail(format!(
                 "\"{text}\" is not a remote; write punix:PATH, ptcp:PORT[:IP] or pssl:PORT[:IP]"
             )),

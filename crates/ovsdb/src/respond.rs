@@ -250,7 +250,11 @@ pub(crate) fn write_goodbye(reason: &str, out: &mut Vec<u8>) {
 }
 
 /// The error of a lock operation, in the words that clients know.
-pub(crate) fn lock_error(error: LockError, operation: LockOperation, params: &[paceline_tables::json::Json]) -> Error {
+pub(crate) fn lock_error(
+    error: LockError,
+    operation: LockOperation,
+    params: &[paceline_tables::json::Json],
+) -> Error {
     let params = paceline_tables::json::Json::Array(params.to_vec());
     let word = match operation {
         LockOperation::Lock => "lock",

@@ -78,9 +78,7 @@ pub async fn open(host: Arc<Host>, remote: &Remote, options: &DoorOptions) -> Re
         }
         Remote::Tls(address) => {
             let Some(files) = &options.tls else {
-                return Err(format!(
-                    "{remote} needs --private-key, --certificate and --ca-cert"
-                ));
+                return Err(format!("{remote} needs --private-key, --certificate and --ca-cert"));
             };
             let acceptor = files.acceptor()?;
             let listener = TcpListener::bind(address).await.map_err(fail)?;
@@ -103,10 +101,7 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
             ));
         }
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(
-                io::ErrorKind::AddrInUse,
-                "another server listens there",
-            ));
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
         }
         std::fs::remove_file(path)?;
     }
@@ -140,19 +135,21 @@ async fn accept(host: Arc<Host>, listener: Listener, options: DoorOptions) {
                 let peer = format!("tcp:{address}");
                 tokio::spawn(serve(host.clone(), stream, peer, bounds(options.probe)));
             }),
-            Listener::Tls(listener, acceptor) => listener.accept().await.map(|(stream, address)| {
-                let _ = stream.set_nodelay(true);
-                let (host, acceptor) = (host.clone(), acceptor.clone());
-                let bounds = bounds(options.probe);
-                tokio::spawn(async move {
-                    let peer = format!("ssl:{address}");
-                    match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => serve(host, stream, peer, bounds).await,
-                        Ok(Err(error)) => tracing::info!(%peer, %error, "no TLS handshake"),
-                        Err(_) => tracing::info!(%peer, "TLS handshake took too long"),
-                    }
-                });
-            }),
+            Listener::Tls(listener, acceptor) => {
+                listener.accept().await.map(|(stream, address)| {
+                    let _ = stream.set_nodelay(true);
+                    let (host, acceptor) = (host.clone(), acceptor.clone());
+                    let bounds = bounds(options.probe);
+                    tokio::spawn(async move {
+                        let peer = format!("ssl:{address}");
+                        match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
+                            Ok(Ok(stream)) => serve(host, stream, peer, bounds).await,
+                            Ok(Err(error)) => tracing::info!(%peer, %error, "no TLS handshake"),
+                            Err(_) => tracing::info!(%peer, "TLS handshake took too long"),
+                        }
+                    });
+                })
+            }
         };
         if let Err(error) = accepted {
             tracing::warn!(%error, "cannot accept a connection");

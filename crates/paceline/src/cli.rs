@@ -21,7 +21,7 @@ pub struct Arguments {
 pub enum Command {
     /// Run the daemon
     #[command(after_help = SERVE_HELP)]
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Work on database files while no server has them open
     Ovsdb {
         #[command(subcommand)]
@@ -88,7 +88,7 @@ pub struct Serve {
 
     /// Seconds after which a silent network client is asked for a sign of life, and is cut off if
     /// it gives none for as long again; 0 for never
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub probe_interval: u64,
 
     /// Longest message accepted from an OVSDB client, in bytes
@@ -110,7 +110,9 @@ fn parse_door(text: &str) -> Result<RemoteOrNone, String> {
     if text == "none" {
         return Ok(RemoteOrNone::None);
     }
-    text.parse().map(RemoteOrNone::Remote).map_err(|error: paceline_ovsdb::ParseRemoteError| error.to_string())
+    text.parse()
+        .map(RemoteOrNone::Remote)
+        .map_err(|error: paceline_ovsdb::ParseRemoteError| error.to_string())
 }
 
 #[derive(Debug, Subcommand)]

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let arguments = cli::Arguments::parse();
     start_log(&arguments.log);
     let done = match arguments.command {
-        cli::Command::Serve(serve) => serve::run(serve),
+        cli::Command::Serve(serve) => serve::run(*serve),
         cli::Command::Ovsdb { command } => tools::run(command),
     };
     match done {

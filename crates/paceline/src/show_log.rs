@@ -40,9 +40,8 @@ pub fn show_log(file: &Path, detail: Detail) -> Result<(), String> {
         };
         let offset = record.offset;
         let parsed = json::parse(record.body, JSON_DEPTH_MAX_OVSDB).map_err(|e| e.to_string());
-        let printed = parsed.and_then(|json| {
-            log.print(number, &json, &mut out).map_err(|error| error.to_string())
-        });
+        let printed = parsed
+            .and_then(|json| log.print(number, &json, &mut out).map_err(|error| error.to_string()));
         if let Err(reason) = printed {
             let _ = out.flush();
             return Err(follow.reject(offset, reason).to_string());
@@ -166,7 +165,12 @@ fn date_text(date: i64) -> String {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     let (s, ms) = (ms / 1000, ms % 1000);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{ms:03}", s / 3600, s / 60 % 60, s % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{ms:03}",
+        s / 3600,
+        s / 60 % 60,
+        s % 60
+    )
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ fn create(file: &Path, schema: &Path) -> Result<(), String> {
 }
 
 fn compact(file: &Path) -> Result<(), String> {
-    let mut loaded = load_file(Arc::new(RealDisk), file, Mode::ReadWrite).map_err(|error| error.to_string())?;
+    let mut loaded =
+        load_file(Arc::new(RealDisk), file, Mode::ReadWrite).map_err(|error| error.to_string())?;
     let records = whole_file(&loaded.database.snapshot());
     let done = loaded.log.rewrite().and_then(|mut rewrite| {
         rewrite.write(&records)?;
@@ -52,9 +53,11 @@ fn compact(file: &Path) -> Result<(), String> {
 }
 
 fn compact_to(file: &Path, target: &Path) -> Result<(), String> {
-    let loaded = load_file(Arc::new(RealDisk), file, Mode::ReadOnly).map_err(|error| error.to_string())?;
+    let loaded =
+        load_file(Arc::new(RealDisk), file, Mode::ReadOnly).map_err(|error| error.to_string())?;
     let rows = loaded.database.snapshot();
-    let mut log = create_file(Arc::new(RealDisk), target, rows.schema()).map_err(|error| error.to_string())?;
+    let mut log = create_file(Arc::new(RealDisk), target, rows.schema())
+        .map_err(|error| error.to_string())?;
     let mut record = Vec::new();
     data_record(&rows, &mut record);
     let end = log.position();

@@ -7,6 +7,7 @@ use crate::json::Json;
 use crate::schema::{ColumnId, TableSchema, Type};
 use crate::value::{Datum, Symbols};
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a clause compares the column with its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,22 +69,49 @@ pub enum Clause {
 /// A list of clauses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condition {
-    /// The clauses, in the order given.
-    pub clauses: Vec<Clause>,
+    /// The clauses but those in `equals`, in the order given.
+    clauses: Vec<Clause>,
+    /// What columns are compared with by `==`, where that are many: clients watch thousands of rows
+    /// by name or UUID this way. Only used where any clause may hold.
+    equals: Vec<(ColumnId, BTreeSet<Datum>)>,
 }
 
+/// More clauses than this are worth a set.
+const FEW: usize = 8;
+
 impl Condition {
-    /// Parses an array of clauses on columns of `table`.
+    /// The condition of these clauses, for those who ask whether any of them holds.
+    #[must_use]
+    pub fn any_of(clauses: Vec<Clause>) -> Self {
+        if clauses.len() <= FEW {
+            return Self { clauses, equals: Vec::new() };
+        }
+        let mut equals: BTreeMap<ColumnId, BTreeSet<Datum>> = BTreeMap::new();
+        let mut others = Vec::new();
+        for clause in clauses {
+            match clause {
+                Clause::Compare { column, function: Function::Equal, argument } => {
+                    equals.entry(column).or_default().insert(argument);
+                }
+                other => others.push(other),
+            }
+        }
+        Self { clauses: others, equals: equals.into_iter().collect() }
+    }
+
+    /// Whether there are no clauses.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.clauses.is_empty() && self.equals.is_empty()
+    }
+
+    /// Parses an array of clauses on columns of `table`, for those who ask whether all of them hold.
     pub fn parse(
         json: &[Json],
         table: &TableSchema,
-        mut symbols: Option<&mut Symbols<'_>>,
+        symbols: Option<&mut Symbols<'_>>,
     ) -> Result<Self, Error> {
-        let clauses = json
-            .iter()
-            .map(|clause| Clause::parse(clause, table, symbols.as_deref_mut()))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { clauses })
+        Ok(Self { clauses: Clause::parse_all(json, table, symbols)?, equals: Vec::new() })
     }
 
     /// Whether every clause holds for `row`.
@@ -95,7 +123,9 @@ impl Condition {
     /// Whether any clause holds for `row`; a condition without clauses holds.
     #[must_use]
     pub fn any(&self, row: &[Datum]) -> bool {
-        self.clauses.is_empty() || self.clauses.iter().any(|clause| clause.holds(row))
+        self.is_empty()
+            || self.equals.iter().any(|(column, set)| set.contains(&row[column.index()]))
+            || self.clauses.iter().any(|clause| clause.holds(row))
     }
 
     /// The value that `column` must be equal to for all clauses to hold, if one says so.
@@ -119,11 +149,21 @@ impl Condition {
                 Clause::Constant(_) => 0,
             })
             .map(|held| held + size_of::<Clause>())
+            .chain(self.equals.iter().flat_map(|(_, set)| set).map(|value| 48 + value.memory()))
             .sum()
     }
 }
 
 impl Clause {
+    /// Parses an array of clauses on columns of `table`.
+    pub fn parse_all(
+        json: &[Json],
+        table: &TableSchema,
+        mut symbols: Option<&mut Symbols<'_>>,
+    ) -> Result<Vec<Self>, Error> {
+        json.iter().map(|clause| Self::parse(clause, table, symbols.as_deref_mut())).collect()
+    }
+
     fn parse(
         json: &Json,
         table: &TableSchema,

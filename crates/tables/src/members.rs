@@ -139,7 +139,9 @@ impl<'a> Members<'a> {
             if let Some((name, _)) = unused {
                 self.fail(match extra {
                     0 | 1 => format!("Member '{name}' is present but not allowed here."),
-                    2 => format!("Member '{name}' and 1 other member are present but not allowed here."),
+                    2 => format!(
+                        "Member '{name}' and 1 other member are present but not allowed here."
+                    ),
                     n => format!(
                         "Member '{name}' and {} other members are present but not allowed here.",
                         n - 1

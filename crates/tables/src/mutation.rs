@@ -100,7 +100,9 @@ impl Mutation {
                 }
             }
             _ if !ty.is_numeric() => return mismatch(),
-            Mutator::Remainder if ty.key.atom == crate::schema::AtomType::Real => return mismatch(),
+            Mutator::Remainder if ty.key.atom == crate::schema::AtomType::Real => {
+                return mismatch();
+            }
             _ => Datum::parse(argument, &Type::scalar(ty.key.atom), symbols)?,
         };
         Ok(Self { column, mutator, argument, by_key })

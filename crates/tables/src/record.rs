@@ -217,14 +217,16 @@ pub fn read_record(
         let Some(table) = schema.table_id(name) else {
             let value = reader.value()?;
             return match (name, value) {
-                ("_date", Json::Integer(_)) | ("_is_diff", Json::Bool(_)) | ("_comment", _) => Ok(()),
+                ("_date", Json::Integer(_)) | ("_is_diff", Json::Bool(_)) | ("_comment", _) => {
+                    Ok(())
+                }
                 _ => Err(Error::new("unknown table", format!("No table named {name}."))),
             };
         };
         reader.object(|reader, uuid| {
-            let uuid: Uuid = uuid.parse().map_err(|_| {
-                Error::new(tag::SYNTAX, format!("\"{uuid}\" is not a valid UUID"))
-            })?;
+            let uuid: Uuid = uuid
+                .parse()
+                .map_err(|_| Error::new(tag::SYNTAX, format!("\"{uuid}\" is not a valid UUID")))?;
             each(RecordRow { table, uuid, row: reader.value()? })
         })
     })?;

@@ -3,5 +3,7 @@
 
 mod bad_input;
 mod clients;
+mod crash;
 mod files;
+mod network;
 mod scenarios;

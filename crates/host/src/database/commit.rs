@@ -72,7 +72,8 @@ impl Hosted {
                 }
                 batch = std::mem::take(&mut head.queue);
             }
-            let first_blocks = matches!(batch.front(), Some(Entry::Step(Step { blocks: true, .. })));
+            let first_blocks =
+                matches!(batch.front(), Some(Entry::Step(Step { blocks: true, .. })));
             if first_blocks && patience == Patience::None {
                 return self.move_role(batch);
             }
@@ -116,7 +117,14 @@ impl Hosted {
                 let Entry::Commit(commit) = entry else { continue };
                 body.clear();
                 let skip = &self.unjournaled;
-                if write_record(&commit.changes, &commit.schema, skip, &commit.comment, date, &mut body) {
+                if write_record(
+                    &commit.changes,
+                    &commit.schema,
+                    skip,
+                    &commit.comment,
+                    date,
+                    &mut body,
+                ) {
                     frame(&body, &mut bytes);
                 }
             }

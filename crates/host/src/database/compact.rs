@@ -107,7 +107,9 @@ fn install(turn: &Turn, rewrite: Rewrite, from: Position, log: &mut dyn Log) {
                 "compacted the journal"
             );
         }
-        Err(error) => tracing::warn!(database = %database.name, %error, "cannot compact the journal"),
+        Err(error) => {
+            tracing::warn!(database = %database.name, %error, "cannot compact the journal")
+        }
     }
 }
 

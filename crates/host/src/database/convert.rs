@@ -66,7 +66,8 @@ impl Hosted {
             let details = format!("new schema name ({new}) does not match database name ({name})");
             return Err(Error::new("invalid parameters", details));
         }
-        let answer = Answer { session: session.clone(), ticket, reply: Reply::Text(b"{}".to_vec()) };
+        let answer =
+            Answer { session: session.clone(), ticket, reply: Reply::Text(b"{}".to_vec()) };
         let conversion = Conversion { schema, answer, converted };
         let mut head = self.head();
         match &mut head.converting {

@@ -17,9 +17,9 @@ mod watch;
 mod watchers;
 
 pub use convert::Converted;
+pub use load::load_file;
 pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
-pub use load::load_file;
 pub use open::{OpenDatabaseError, create_file};
 pub use watch::WatchRequest;
 
@@ -101,7 +101,12 @@ impl Hosted {
 
     /// Runs a transaction for a client. Its reply is left in the client's outbox, at once or when
     /// it is written; call [`Hosted::flush`] after one or several of these.
-    pub fn transact(self: &Arc<Self>, session: &Arc<Session>, ticket: Ticket, operations: Vec<Json>) {
+    pub fn transact(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        ticket: Ticket,
+        operations: Vec<Json>,
+    ) {
         self.show_locks();
         let mut head = self.head();
         let created = self.clock.now();
@@ -112,7 +117,9 @@ impl Hosted {
         }
         if head.waits.find(session.id, &request.ticket).is_some() {
             let params = Json::Array(
-                std::iter::once(Json::string(self.name.clone())).chain(request.operations).collect(),
+                std::iter::once(Json::string(self.name.clone()))
+                    .chain(request.operations)
+                    .collect(),
             );
             let error = Error::syntax(&params, "transact: duplicate request ID");
             session.outbox.push(Outgoing::Reply(request.ticket, Reply::Failed(error)));
@@ -196,7 +203,8 @@ impl Hosted {
         }
         let earliest = head.waits.next_deadline();
         if let Err(request) = head.waits.park(number, request, timeout_ms, tables) {
-            let error = Error::new(tag::RESOURCES, "this connection holds too many waiting transactions");
+            let error =
+                Error::new(tag::RESOURCES, "this connection holds too many waiting transactions");
             let reply = Reply::Results(vec![OpResult::Error(error)]);
             request.session.outbox.push(Outgoing::Reply(request.ticket, reply));
         }

@@ -77,7 +77,8 @@ impl Hosted {
             (*schema.name == *crate::own::DATABASE).then(|| schema.table_id(name)).flatten()
         };
         let lock_table = own(crate::own::LOCK_TABLE);
-        let maintained = [lock_table, own(crate::own::DAEMON_TABLE)].into_iter().flatten().collect();
+        let maintained =
+            [lock_table, own(crate::own::DAEMON_TABLE)].into_iter().flatten().collect();
         let log = match storage {
             Storage::Log(log) => Some(log),
             Storage::Memory => None,

@@ -104,9 +104,7 @@ impl Waits {
         let mut numbers: Vec<u64> = changes
             .by_table()
             .filter_map(|rows| rows.first())
-            .flat_map(|change| {
-                self.by_table.range((change.table, 0)..=(change.table, u64::MAX))
-            })
+            .flat_map(|change| self.by_table.range((change.table, 0)..=(change.table, u64::MAX)))
             .map(|(_, number)| *number)
             .collect();
         numbers.sort_unstable();

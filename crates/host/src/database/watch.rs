@@ -1,8 +1,8 @@
 //! Monitors at the request of clients.
 
-use super::{Head, Hosted};
 use super::convert::Held;
 use super::queue::{Entry, Rewatch, Watch};
+use super::{Head, Hosted};
 use crate::outbox::Ticket;
 use crate::session::{MonitorRecord, Session};
 use paceline_tables::json::Json;

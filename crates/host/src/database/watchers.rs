@@ -124,8 +124,7 @@ impl Watchers {
     fn remember(&mut self, changes: &Arc<Changes>) {
         self.history_rows += changes.rows.len();
         self.history.push_back(changes.clone());
-        while self.history.len() > HISTORY_TRANSACTIONS_MAX
-            || self.history_rows > HISTORY_ROWS_MAX
+        while self.history.len() > HISTORY_TRANSACTIONS_MAX || self.history_rows > HISTORY_ROWS_MAX
         {
             let Some(oldest) = self.history.pop_front() else { break };
             self.history_rows -= oldest.rows.len();

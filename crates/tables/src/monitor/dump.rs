@@ -35,7 +35,15 @@ impl Dump {
     /// What `monitor` shows of `rows`.
     #[must_use]
     pub fn new(monitor: Arc<Monitor>, rows: Snapshot) -> Self {
-        Self { monitor, rows, table: 0, slot: 0, in_table: false, any_table: false, state: State::Begin }
+        Self {
+            monitor,
+            rows,
+            table: 0,
+            slot: 0,
+            in_table: false,
+            any_table: false,
+            state: State::Begin,
+        }
     }
 
     /// Appends at least `bytes_min` more bytes, or the rest. Answers whether there is more.

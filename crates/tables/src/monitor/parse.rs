@@ -1,7 +1,7 @@
 //! Parsing of monitor requests and of condition changes.
 
 use super::{Monitor, MonitoredTable, Select, Version};
-use crate::condition::Condition;
+use crate::condition::{Clause, Condition};
 use crate::error::{Error, tag};
 use crate::json::{Json, Object};
 use crate::members::{Kinds, Members};
@@ -34,11 +34,15 @@ impl<'a> Requests<'a> {
             };
             let requests = requests.as_array().unwrap_or(std::slice::from_ref(requests));
             let mut unconditional = requests.is_empty();
+            let mut clauses = Vec::new();
             for request in requests {
-                unconditional |= monitored.add(request, schema.table(table), version)?;
+                match monitored.add(request, schema.table(table), version)? {
+                    Some(more) if !more.is_empty() => clauses.extend(more),
+                    _ => unconditional = true,
+                }
             }
-            if unconditional {
-                monitored.condition = Condition::default();
+            if !unconditional {
+                monitored.condition = Condition::any_of(clauses);
             }
             monitored.columns.sort_by_key(|(column, _)| *column);
             tables.push(monitored);
@@ -48,13 +52,13 @@ impl<'a> Requests<'a> {
 }
 
 impl MonitoredTable {
-    /// Adds one monitor request. Answers whether it came without a condition.
+    /// Adds one monitor request. Answers the clauses of its condition, if it has one.
     fn add(
         &mut self,
         request: &Json,
         schema: &TableSchema,
         version: Version,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Vec<Clause>>, Error> {
         let called = format!("table {}", schema.name);
         let mut members = Members::new(request, &called);
         let condition = match version {
@@ -67,9 +71,7 @@ impl MonitoredTable {
         let select = select.map_or(Ok(Select::ALL), |select| parse_select(select, schema))?;
         self.select = self.select.with(select);
         self.add_columns(columns, schema, select)?;
-        let Some(condition) = condition else { return Ok(true) };
-        self.condition.clauses.extend(Condition::parse(condition, schema, None)?.clauses);
-        Ok(condition.is_empty())
+        condition.map(|condition| Clause::parse_all(condition, schema, None)).transpose()
     }
 
     fn add_columns(
@@ -160,7 +162,8 @@ impl Monitor {
                     return Err(Error::syntax(request, "changing columns is unsupported"));
                 }
                 let condition = condition.unwrap_or_default();
-                monitored.condition = Condition::parse(condition, schema.table(table), None)?;
+                let clauses = Clause::parse_all(condition, schema.table(table), None)?;
+                monitored.condition = Condition::any_of(clauses);
             }
         }
         Ok(changed)

@@ -119,7 +119,8 @@ fn resolve(
 ) -> Result<bool, Error> {
     let Bounds::Reference(reference) = &mut base.bounds else { return Ok(false) };
     let Ok(at) = targets.binary_search_by(|(name, _)| name.cmp(&reference.name)) else {
-        let details = format!("column {column} {side} refers to undefined table {}", reference.name);
+        let details =
+            format!("column {column} {side} refers to undefined table {}", reference.name);
         return Err(Error::new(tag::SYNTAX, details));
     };
     reference.table = TableId(at as u16);
@@ -130,6 +131,8 @@ fn is_version(text: &str) -> bool {
     let parts: Vec<&str> = text.split('.').collect();
     parts.len() == 3
         && parts.iter().all(|part| {
-            !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit()) && part.parse::<u32>().is_ok()
+            !part.is_empty()
+                && part.bytes().all(|c| c.is_ascii_digit())
+                && part.parse::<u32>().is_ok()
         })
 }

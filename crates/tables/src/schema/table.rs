@@ -112,9 +112,9 @@ impl TableSchema {
         let mut set = Vec::new();
         for element in json.as_array().ok_or_else(expected)? {
             let name = element.as_str().ok_or_else(expected)?;
-            let id = self.column_id(name).ok_or_else(|| {
-                Error::syntax(json, format!("{name} is not a valid column name"))
-            })?;
+            let id = self
+                .column_id(name)
+                .ok_or_else(|| Error::syntax(json, format!("{name} is not a valid column name")))?;
             if std::mem::replace(&mut seen[id.index()], true) {
                 return Err(expected());
             }
@@ -134,7 +134,8 @@ impl TableSchema {
             (self.is_root != default_is_root).then_some(("isRoot", Json::Bool(self.is_root))),
         );
         members.extend(
-            (self.max_rows != UNLIMITED).then_some(("maxRows", Json::Integer(self.max_rows.into()))),
+            (self.max_rows != UNLIMITED)
+                .then_some(("maxRows", Json::Integer(self.max_rows.into()))),
         );
         if !self.indexes.is_empty() {
             let names = |index: &Vec<ColumnId>| {

@@ -160,17 +160,12 @@ fn enum_to_json(allowed: &[Atom]) -> Json {
         Atom::Integer(integer) => Json::Integer(*integer),
         Atom::Real(real) => Json::Real(*real),
         Atom::Boolean(boolean) => Json::Bool(*boolean),
-        Atom::Uuid(uuid) => {
-            Json::Array(vec![Json::string("uuid"), Json::string(uuid.to_string())])
-        }
+        Atom::Uuid(uuid) => Json::Array(vec![Json::string("uuid"), Json::string(uuid.to_string())]),
         text => Json::string(text.as_str().unwrap_or_default()),
     };
     match allowed {
         [only] => one(only),
-        _ => Json::Array(vec![
-            Json::string("set"),
-            Json::Array(allowed.iter().map(one).collect()),
-        ]),
+        _ => Json::Array(vec![Json::string("set"), Json::Array(allowed.iter().map(one).collect())]),
     }
 }
 
@@ -182,22 +177,28 @@ fn parse_bounds<'a>(
     Ok(match atom {
         AtomType::Boolean => Bounds::Free,
         AtomType::Integer => {
-            let mut bound = |name: &'a str, unbounded: i64| match members.optional(name, Kinds::INTEGER) {
-                Some(Json::Integer(value)) => *value,
-                _ => unbounded,
-            };
+            let mut bound =
+                |name: &'a str, unbounded: i64| match members.optional(name, Kinds::INTEGER) {
+                    Some(Json::Integer(value)) => *value,
+                    _ => unbounded,
+                };
             let (min, max) = (bound("minInteger", i64::MIN), bound("maxInteger", i64::MAX));
             if min > max {
                 return Err(Error::syntax(json, "minInteger exceeds maxInteger"));
             }
-            if (min, max) == (i64::MIN, i64::MAX) { Bounds::Free } else { Bounds::Integer(min, max) }
+            if (min, max) == (i64::MIN, i64::MAX) {
+                Bounds::Free
+            } else {
+                Bounds::Integer(min, max)
+            }
         }
         AtomType::Real => {
-            let mut bound = |name: &'a str, unbounded: f64| match members.optional(name, Kinds::NUMBER) {
-                Some(Json::Integer(value)) => *value as f64,
-                Some(Json::Real(value)) => *value,
-                _ => unbounded,
-            };
+            let mut bound =
+                |name: &'a str, unbounded: f64| match members.optional(name, Kinds::NUMBER) {
+                    Some(Json::Integer(value)) => *value as f64,
+                    Some(Json::Real(value)) => *value,
+                    _ => unbounded,
+                };
             let (min, max) = (bound("minReal", f64::MIN), bound("maxReal", f64::MAX));
             if min > max {
                 return Err(Error::syntax(json, "minReal exceeds maxReal"));
@@ -216,11 +217,7 @@ fn parse_bounds<'a>(
     })
 }
 
-fn parse_length<'a>(
-    members: &mut Members<'a>,
-    name: &'a str,
-    default: u32,
-) -> Result<u32, Error> {
+fn parse_length<'a>(members: &mut Members<'a>, name: &'a str, default: u32) -> Result<u32, Error> {
     match members.optional(name, Kinds::INTEGER) {
         Some(value @ Json::Integer(length)) => u32::try_from(*length).map_err(|_| {
             Error::syntax(value, format!("{name} out of valid range 0 to {UNLIMITED}"))

@@ -11,9 +11,9 @@ mod sharing;
 mod snapshot;
 mod table;
 
-pub use snapshot::Snapshot;
-pub(crate) use lookup::Lookup;
 pub(crate) use links::{Side, reference_atoms};
+pub(crate) use lookup::Lookup;
+pub use snapshot::Snapshot;
 
 use crate::schema::{ColumnId, Schema, TableId};
 use crate::value::Datum;

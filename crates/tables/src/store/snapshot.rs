@@ -41,6 +41,8 @@ impl Snapshot {
             .flat_map(move |(i, chunk)| {
                 chunk.iter().enumerate().map(move |(j, row)| (i * per_chunk + j, row))
             })
-            .filter_map(move |(slot, row)| if slot < first { None } else { Some((slot, row.as_ref()?)) })
+            .filter_map(
+                move |(slot, row)| if slot < first { None } else { Some((slot, row.as_ref()?)) },
+            )
     }
 }

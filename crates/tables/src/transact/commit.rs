@@ -223,9 +223,8 @@ impl Edit<'_> {
         // message is the same whichever row was found first.
         let comparable = |row: &Row| -> Vec<Datum> {
             let plain = schema.columns.iter().zip(row.iter()).filter(|(column, _)| {
-                let is_uuid = |base: &crate::schema::BaseType| {
-                    base.atom == crate::schema::AtomType::Uuid
-                };
+                let is_uuid =
+                    |base: &crate::schema::BaseType| base.atom == crate::schema::AtomType::Uuid;
                 !is_uuid(&column.ty.key) && !column.ty.value.as_ref().is_some_and(is_uuid)
             });
             plain.map(|(_, value)| value.clone()).collect()
@@ -293,7 +292,8 @@ fn same_content(old: &Row, new: &Row) -> bool {
 fn keep_references(value: &Datum, side: Side, exists: impl Fn(&Uuid) -> bool) -> Datum {
     let good = |atom: &Atom| atom.as_uuid().is_none_or(|to| exists(&to));
     if let Datum::Map(pairs) = value {
-        let kept = pairs.iter().filter(|(key, value)| good(if side == Side::Key { key } else { value }));
+        let kept =
+            pairs.iter().filter(|(key, value)| good(if side == Side::Key { key } else { value }));
         return Datum::from_sorted_pairs(kept.cloned().collect());
     }
     Datum::from_sorted(value.atoms().iter().filter(|atom| good(atom)).cloned().collect())

@@ -242,9 +242,8 @@ impl Execution<'_> {
     fn check_writable(&self, word: &str) -> Result<(), Error> {
         let database = &self.edit.schema().name;
         if self.context.read_only {
-            let details = format!(
-                "{word} operation not allowed when database server is in read only mode"
-            );
+            let details =
+                format!("{word} operation not allowed when database server is in read only mode");
             return Err(Error::new(crate::error::tag::NOT_ALLOWED, details));
         }
         if database.starts_with('_') {

@@ -75,14 +75,12 @@ impl Execution<'_> {
         self.check_changeable(table)?;
         let uuid = uuid.map(|uuid| self.chosen_uuid(uuid, table)).transpose()?;
         let uuid = match uuid_name {
-            Some(json) => self
-                .symbols
-                .create(json.as_str().unwrap_or_default(), uuid)
-                .ok_or_else(|| {
-                    let details =
-                        "This \"uuid-name\" appeared on an earlier \"insert\" operation.";
+            Some(json) => {
+                self.symbols.create(json.as_str().unwrap_or_default(), uuid).ok_or_else(|| {
+                    let details = "This \"uuid-name\" appeared on an earlier \"insert\" operation.";
                     Error::quoting("duplicate uuid-name", json, details)
-                })?,
+                })?
+            }
             None => uuid.unwrap_or_else(|| self.symbols.fresh()),
         };
         let (mut row, _) = self.parse_row(row, table)?;

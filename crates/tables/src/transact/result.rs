@@ -6,8 +6,9 @@
 use crate::error::Error;
 use crate::json::write_string;
 use crate::schema::{ColumnId, Schema, TableId};
-use crate::store::Row;
+use crate::store::{Lookup, Row};
 use crate::value::Datum;
+use hashbrown::hash_map::Entry;
 use paceline_types::Uuid;
 use std::sync::Arc;
 
@@ -52,10 +53,18 @@ impl Selected {
         if self.rows.len() < 2 || self.columns.contains(&ColumnId::UUID) {
             return;
         }
-        let columns = self.columns.clone();
-        let key = |row: &Row| -> Vec<Datum> { columns.iter().map(|c| row[c.index()].clone()).collect() };
-        self.rows.sort_by_cached_key(key);
-        self.rows.dedup_by(|a, b| columns.iter().all(|c| a[c.index()] == b[c.index()]));
+        let mut seen: Lookup<Vec<Datum>, ()> = Lookup::new(0);
+        let columns = &self.columns;
+        self.rows.retain(|row| {
+            let values = columns.iter().map(|column| row[column.index()].clone()).collect();
+            match seen.entry(values) {
+                Entry::Occupied(_) => false,
+                Entry::Vacant(place) => {
+                    place.insert(());
+                    true
+                }
+            }
+        });
     }
 
     /// Sorts by the given columns.

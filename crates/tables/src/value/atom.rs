@@ -238,9 +238,9 @@ fn parse_uuid(json: &Json, symbols: Option<&mut Symbols<'_>>) -> Result<Uuid, Er
     if let Some([Json::String(word), Json::String(text)]) = json.as_array() {
         match (&**word, symbols) {
             ("uuid", _) => {
-                return text.parse().map_err(|_| {
-                    Error::syntax(json, format!("\"{text}\" is not a valid UUID"))
-                });
+                return text
+                    .parse()
+                    .map_err(|_| Error::syntax(json, format!("\"{text}\" is not a valid UUID")));
             }
             ("named-uuid", Some(symbols)) => {
                 if !is_id(text) {

@@ -136,7 +136,9 @@ impl Datum {
         match self {
             Self::Empty => 0,
             Self::One(atom) => atom.memory(),
-            Self::Set(atoms) => 16 + atoms.iter().map(|a| size_of::<Atom>() + a.memory()).sum::<usize>(),
+            Self::Set(atoms) => {
+                16 + atoms.iter().map(|a| size_of::<Atom>() + a.memory()).sum::<usize>()
+            }
             Self::Map(pairs) => {
                 16 + pairs
                     .iter()
@@ -147,11 +149,7 @@ impl Datum {
     }
 
     /// Parses `json` as a value of type `ty`, checking all its constraints.
-    pub fn parse(
-        json: &Json,
-        ty: &Type,
-        symbols: Option<&mut Symbols<'_>>,
-    ) -> Result<Self, Error> {
+    pub fn parse(json: &Json, ty: &Type, symbols: Option<&mut Symbols<'_>>) -> Result<Self, Error> {
         Self::parse_between(json, ty, (ty.min, ty.max), symbols)
     }
 

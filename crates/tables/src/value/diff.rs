@@ -14,9 +14,12 @@ pub fn diff(old: &Datum, new: &Datum, ty: &Type) -> Datum {
     if ty.max <= 1 {
         new.clone()
     } else if ty.value.is_some() {
-        Datum::from_sorted_pairs(merge(old.pairs(), new.pairs(), |a, b| a.0.cmp(&b.0), |a, b| {
-            (a.1 != b.1).then(|| b.clone())
-        }))
+        Datum::from_sorted_pairs(merge(
+            old.pairs(),
+            new.pairs(),
+            |a, b| a.0.cmp(&b.0),
+            |a, b| (a.1 != b.1).then(|| b.clone()),
+        ))
     } else {
         Datum::from_sorted(merge(old.atoms(), new.atoms(), Ord::cmp, |_: &Atom, _| None))
     }
@@ -29,9 +32,12 @@ pub fn apply_diff(old: &Datum, diff: &Datum, ty: &Type) -> Datum {
         diff.clone()
     } else if ty.value.is_some() {
         // A pair that is there already is taken away; a key with another value gets the new one.
-        Datum::from_sorted_pairs(merge(old.pairs(), diff.pairs(), |a, b| a.0.cmp(&b.0), |a, b| {
-            (a.1 != b.1).then(|| b.clone())
-        }))
+        Datum::from_sorted_pairs(merge(
+            old.pairs(),
+            diff.pairs(),
+            |a, b| a.0.cmp(&b.0),
+            |a, b| (a.1 != b.1).then(|| b.clone()),
+        ))
     } else {
         Datum::from_sorted(merge(old.atoms(), diff.atoms(), Ord::cmp, |_: &Atom, _| None))
     }

@@ -11,6 +11,7 @@ mod journal;
 mod model;
 mod monitors;
 mod random;
+mod refusals;
 mod texts;
 mod transactions;
 mod world;

@@ -57,15 +57,15 @@ fn watch(world: &World, requests: &Json) -> Vec<Watched> {
         for request in list.as_array().unwrap_or(std::slice::from_ref(list)) {
             let request = request.as_object().unwrap();
             let select = request.get("select").and_then(Json::as_object);
-            let told = |kind: &str| {
-                select.and_then(|select| select.get(kind)) != Some(&Json::Bool(false))
-            };
+            let told =
+                |kind: &str| select.and_then(|select| select.get(kind)) != Some(&Json::Bool(false));
             let kinds = KINDS.map(told);
             let columns: Vec<usize> = match request.get("columns").and_then(Json::as_array) {
                 None => (1..schema.columns.len()).collect(),
-                Some(names) => {
-                    names.iter().map(|name| schema.column(name.as_str().unwrap()).unwrap()).collect()
-                }
+                Some(names) => names
+                    .iter()
+                    .map(|name| schema.column(name.as_str().unwrap()).unwrap())
+                    .collect(),
             };
             watched.columns.extend(columns.into_iter().map(|column| (column, kinds)));
             (0..4).for_each(|kind| watched.kinds[kind] |= kinds[kind]);
@@ -360,20 +360,14 @@ fn check_told(
     let (before, after) = (watched.view(before), watched.view(after));
     for uuid in before.keys().chain(after.keys()) {
         let got = told.get(&(watched.table, *uuid)).copied();
-        let (expected, optional) = match (before.get(uuid), after.get(uuid)) {
-            (None, _) => (watched.kinds[1].then_some(1), false),
-            (_, None) => (watched.kinds[2].then_some(2), false),
+        let expected = match (before.get(uuid), after.get(uuid)) {
+            (None, _) => watched.kinds[1].then_some(1),
+            (_, None) => watched.kinds[2].then_some(2),
             (Some(old), Some(new)) => {
-                let changed = |want: bool| {
-                    let columns = watched.columns.iter();
-                    let mut of_kind = columns.filter(|(_, kinds)| kinds[3] == want);
-                    of_kind.any(|(column, _)| old[column] != new[column])
-                };
-                // A change of only columns that do not want it may be told, without them.
-                let hollow = watched.kinds[3] && !changed(true) && changed(false);
-                (changed(true).then_some(3), hollow)
+                let mut wanted = watched.columns.iter().filter(|(_, kinds)| kinds[3]);
+                wanted.any(|(column, _)| old[column] != new[column]).then_some(3)
             }
         };
-        assert!(got == expected || (optional && got == Some(3)), "{uuid}: {got:?} {expected:?}");
+        assert_eq!(got, expected, "{uuid}");
     }
 }

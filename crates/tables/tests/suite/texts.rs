@@ -143,7 +143,10 @@ impl Naive {
         if let Some(integer) = whole_number(negative, &whole, &fraction, exponent) {
             return Some(Json::Integer(integer));
         }
-        text.parse::<f64>().ok().filter(|real| real.is_finite()).map(Json::Real)
+        // What a double cannot tell from a whole number counts as one.
+        let real = text.parse::<f64>().ok().filter(|real| real.is_finite())?;
+        let whole = real == real.trunc() && real >= i64::MIN as f64 && real < i64::MAX as f64;
+        Some(if whole { Json::Integer(real as i64) } else { Json::Real(real) })
     }
 }
 
@@ -184,7 +187,9 @@ fn random_value(random: &mut Random, depth: usize) -> Json {
             }
         },
         4 => Json::string(random_string(random)),
-        5 | 6 => Json::Array((0..random.below(4)).map(|_| random_value(random, depth - 1)).collect()),
+        5 | 6 => {
+            Json::Array((0..random.below(4)).map(|_| random_value(random, depth - 1)).collect())
+        }
         _ => {
             let member = |_| (random_string(random).into(), random_value(random, depth - 1));
             Json::Object(Object::new((0..4).map(member).collect()))
@@ -230,15 +235,51 @@ fn check(text: &[u8]) {
 /// A text as clients may write it: with spaces, escapes, exponents and repeated names.
 fn random_text(random: &mut Random, depth: usize) -> String {
     let numbers = [
-        "0", "-0", "-0.0", "1e0", "10.50e1", "1e18", "9223372036854775807", "9223372036854775808",
-        "-9223372036854775808", "9223372036854775807.0", "92233720368547758.07e2", "1E+2", "2e-2",
-        "200e-2", "123456789012345678901234567890", "1e308", "1e309", "0.1", "1e-400", "01", "1.",
-        ".5", "+1", "1e", "--1", "0x1", "9007199254740993.0", "1.5e1", "0e5", "0.000e-3",
+        "0",
+        "-0",
+        "-0.0",
+        "1e0",
+        "10.50e1",
+        "1e18",
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775808",
+        "9223372036854775807.0",
+        "92233720368547758.07e2",
+        "1E+2",
+        "2e-2",
+        "200e-2",
+        "123456789012345678901234567890",
+        "1e308",
+        "1e309",
+        "0.1",
+        "1e-400",
+        "01",
+        "1.",
+        ".5",
+        "+1",
+        "1e",
+        "--1",
+        "0x1",
+        "9007199254740993.0",
+        "1.5e1",
+        "0e5",
+        "0.000e-3",
     ];
     let strings = [
-        r#""""#, r#""\u00e9\ud83d\ude00""#, r#""\ud83d""#, r#""\ude00\ud83d""#, r#""\u0000""#,
-        r#""\b\f\n\r\t\/\\\"""#, r#""\x""#, r#""\u12""#, "\"\t\"", "\"é😀\"", r#""\uD83D\u0041""#,
-        r#""\u+123""#, r#""a"#,
+        r#""""#,
+        r#""\u00e9\ud83d\ude00""#,
+        r#""\ud83d""#,
+        r#""\ude00\ud83d""#,
+        r#""\u0000""#,
+        r#""\b\f\n\r\t\/\\\"""#,
+        r#""\x""#,
+        r#""\u12""#,
+        "\"\t\"",
+        "\"é😀\"",
+        r#""\uD83D\u0041""#,
+        r#""\u+123""#,
+        r#""a"#,
     ];
     let space = *random.pick(&["", "", " ", "\n\t", "\r"]);
     let name = *random.pick(&[r#""a""#, r#""b""#, r#""\u0061""#, r#""""#]);

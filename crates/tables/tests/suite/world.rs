@@ -9,7 +9,9 @@ use crate::random::Random;
 use paceline_tables::json::{self, Json};
 use paceline_tables::schema::TableId;
 use paceline_tables::value::Datum;
-use paceline_tables::{Changes, Context, Database, Done, OpResult, Outcome, Store, row_uuid, schema};
+use paceline_tables::{
+    Changes, Context, Database, Done, OpResult, Outcome, Store, row_uuid, schema,
+};
 use paceline_types::{Uuid, UuidSource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -41,7 +43,9 @@ pub fn contents<'a, R: Iterator<Item = &'a paceline_tables::Row>>(
         let columns = &schema.tables[at].columns;
         let convert = |row: &[Datum]| -> Row {
             assert_eq!(row.len(), columns.len());
-            Rc::new(row.iter().zip(columns).map(|(datum, column)| Value::of(datum, column)).collect())
+            Rc::new(
+                row.iter().zip(columns).map(|(datum, column)| Value::of(datum, column)).collect(),
+            )
         };
         rows(id(at)).map(|row| (row_uuid(row), convert(row))).collect()
     };
@@ -164,7 +168,8 @@ impl World {
 
     fn remember_rows(&mut self) {
         let last = self.real.schema().tables.len();
-        let rows = (0..last).flat_map(|at| self.real.store().rows(id(at)).map(move |r| (at, r.clone())));
+        let rows =
+            (0..last).flat_map(|at| self.real.store().rows(id(at)).map(move |r| (at, r.clone())));
         self.past.splice(..self.past.len().saturating_sub(10), []);
         self.past.extend(rows.take(20));
     }

@@ -27,20 +27,13 @@ struct Writer<'a> {
 pub fn transaction(random: &mut Random, model: &Model) -> Vec<Json> {
     let schema = model.schema.clone();
     let plans: Vec<Plan> = (0..random.between(1, 6)).map(|at| plan(random, &schema, at)).collect();
-    // A name whose row has a chosen UUID is only mentioned after its insert.
-    let mut names: Vec<(usize, String)> = plans
-        .iter()
-        .filter(|plan| plan.uuid.is_none())
-        .filter_map(|plan| Some((plan.table, plan.name.clone()?)))
-        .collect();
+    let names: Vec<(usize, String)> =
+        plans.iter().filter_map(|plan| Some((plan.table, plan.name.clone()?))).collect();
     let mut operations = Vec::new();
     for plan in plans {
         let mut writer = Writer { random, schema: &schema, model, names: names.clone() };
         let operation = writer.operation(&plan);
         operations.push(if random.rare(60) { spoilt(random, operation) } else { operation });
-        if let (Some(_), Some(name)) = (plan.uuid, plan.name) {
-            names.push((plan.table, name));
-        }
     }
     operations
 }
@@ -59,16 +52,16 @@ fn plan(random: &mut Random, schema: &Schema, at: usize) -> Plan {
         _ => "assert",
     };
     let table = random.below(schema.tables.len());
-    let name = (word == "insert" && random.chance(60)).then(|| {
-        if random.rare(30) { "twice".to_owned() } else { format!("row{at}") }
-    });
-    let uuid = (word == "insert" && random.chance(if random.calm { 10 } else { 30 })).then(|| {
-        match random.below(40) {
-            0 => Uuid::ZERO.to_string(),
-            _ if random.rare(40) => "no uuid".to_owned(),
-            _ => pool_uuid(random.below(POOL)).to_string(),
-        }
-    });
+    let name = (word == "insert" && random.chance(60))
+        .then(|| if random.rare(30) { "twice".to_owned() } else { format!("row{at}") });
+    let uuid =
+        (word == "insert" && random.chance(if random.calm { 10 } else { 30 })).then(
+            || match random.below(40) {
+                0 => Uuid::ZERO.to_string(),
+                _ if random.rare(40) => "no uuid".to_owned(),
+                _ => pool_uuid(random.below(POOL)).to_string(),
+            },
+        );
     Plan { word, table, name, uuid }
 }
 
@@ -256,7 +249,8 @@ fn spoilt(random: &mut Random, operation: Json) -> Json {
         object.iter().map(|(name, value)| (name.into(), value.clone())).collect();
     // A name that is not defined after all would leave its references with a UUID that only the
     // database knows.
-    let choice: Vec<usize> = (0..members.len()).filter(|at| &*members[*at].0 != "uuid-name").collect();
+    let choice: Vec<usize> =
+        (0..members.len()).filter(|at| &*members[*at].0 != "uuid-name").collect();
     let at = *random.pick(&choice);
     match random.below(5) {
         0 => drop(members.remove(at)),

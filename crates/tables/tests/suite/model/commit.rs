@@ -159,7 +159,9 @@ fn drop_dangling(
                 let mut value = row[link.column].clone();
                 match &mut value {
                     Value::Set(set) => set.retain(there),
-                    Value::Map(map) => map.retain(|k, v| there(if link.value_side { v } else { k })),
+                    Value::Map(map) => {
+                        map.retain(|k, v| there(if link.value_side { v } else { k }))
+                    }
                 }
                 if value.len() == row[link.column].len() {
                     continue;

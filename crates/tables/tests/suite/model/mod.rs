@@ -35,7 +35,12 @@ pub enum Answer {
     Uuid(Uuid),
     Count(usize),
     /// The selected columns and the distinct rows, with all columns to sort by.
-    Rows { table: usize, columns: Vec<usize>, rows: Vec<Vec<Value>>, sort: Vec<usize> },
+    Rows {
+        table: usize,
+        columns: Vec<usize>,
+        rows: Vec<Vec<Value>>,
+        sort: Vec<usize>,
+    },
     Error(Tags),
     Null,
 }
@@ -143,11 +148,16 @@ impl Model {
 impl Run<'_> {
     /// A name stands for one UUID throughout the transaction: that of the insert that carries it.
     fn name_inserts(&mut self, operations: &[Json]) {
-        for (at, operation) in operations.iter().enumerate() {
-            let name = operation.as_object().and_then(|op| op.get("uuid-name")?.as_str());
-            let inserted = self.setting.inserted.get(at).copied().flatten();
-            if let (Some(name), Some(uuid)) = (name, inserted) {
-                self.names.entry(name.to_owned()).or_insert(uuid);
+        let member = |op: &Json, name| op.as_object()?.get(name)?.as_str().map(str::to_owned);
+        let chosen = |_, op: &Json| member(op, "uuid")?.parse().ok();
+        let told = |at: usize, _: &Json| self.setting.inserted.get(at).copied().flatten();
+        let sources: [&dyn Fn(usize, &Json) -> Option<Uuid>; 2] = [&chosen, &told];
+        for uuid_of in sources {
+            for (at, operation) in operations.iter().enumerate() {
+                let name = member(operation, "uuid-name");
+                if let (Some(name), Some(uuid)) = (name, uuid_of(at, operation)) {
+                    self.names.entry(name).or_insert(uuid);
+                }
             }
         }
     }

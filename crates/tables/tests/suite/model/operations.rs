@@ -276,7 +276,9 @@ impl Run<'_> {
         let rows: Result<Vec<_>, Tags> =
             rows.unwrap().iter().map(|row| Ok(self.row(row, table)?.0)).collect();
         let rows = sift(rows, &mut tags);
-        if matches!(timeout, Some(Json::Integer(ms)) if *ms < 0) || !["==", "!="].contains(&until.unwrap()) {
+        if matches!(timeout, Some(Json::Integer(ms)) if *ms < 0)
+            || !["==", "!="].contains(&until.unwrap())
+        {
             tags.push("syntax error");
         }
         checked(tags)?;

@@ -142,7 +142,8 @@ impl Column {
     }
 
     fn to_json(&self, schema: &Schema) -> Json {
-        let mut ty = vec![("key", self.key.to_json(schema)), ("min", Json::Integer(self.min as i64))];
+        let mut ty =
+            vec![("key", self.key.to_json(schema)), ("min", Json::Integer(self.min as i64))];
         ty.extend(self.value.as_ref().map(|value| ("value", value.to_json(schema))));
         ty.push(match self.max {
             usize::MAX => ("max", Json::string("unlimited")),
@@ -184,10 +185,13 @@ impl Schema {
         self.tables[table].root || !self.tables.iter().any(|table| table.root)
     }
 
-    /// Whether the journal keeps a column: an ephemeral one only if rows live by it.
+    /// Whether the journal keeps a column: an ephemeral one only if rows live by it, or if it must
+    /// hold a reference, for which there is no default.
     pub fn is_kept(&self, table: usize, column: usize) -> bool {
-        let keeps = |link: &Link| link.column == column && link.strong && !self.is_root(link.table);
         let table = &self.tables[table];
+        let needed = table.columns[column].min > 0;
+        let lives = |link: &Link| link.strong && !self.is_root(link.table);
+        let keeps = |link: &Link| link.column == column && (needed || lives(link));
         !table.columns[column].ephemeral || table.links().iter().any(keeps)
     }
 

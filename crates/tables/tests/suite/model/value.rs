@@ -168,7 +168,11 @@ impl Value {
                 let Some([k, v]) = pair.as_array() else { return Err(vec!["syntax error"]) };
                 map.insert(atom(k, &column.key)?, atom(v, value)?);
             }
-            return if map.len() == list.len() { Ok(Self::Map(map)) } else { Err(vec!["ovsdb error"]) };
+            return if map.len() == list.len() {
+                Ok(Self::Map(map))
+            } else {
+                Err(vec!["ovsdb error"])
+            };
         }
         let is_set = matches!(json.as_array(), Some([Json::String(word), ..]) if **word == *"set");
         if !is_set {

@@ -1,0 +1,132 @@
+//! Files that end in the middle of a record, and files that are damaged before their end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use paceline_tests::server::paceline_binary;
+use paceline_tests::{Launch, Scratch, tool};
+
+use super::ledger::{self, Answer, Contents, Entry};
+
+/// The bytes of a small file with these transactions, all durable, and where its records begin.
+fn small_file(transactions: i64) -> (Vec<u8>, Vec<usize>) {
+    let scratch = Scratch::new();
+    let file = ledger::create(&scratch);
+    let daemon = Launch::serving(&scratch, &file).start().unwrap();
+    let mut client = daemon.connect();
+    for i in 0..transactions {
+        let answer = ledger::transact(&mut client, &Entry::new(0, i, true));
+        assert_eq!(answer, Answer::Acknowledged);
+    }
+    daemon.kill();
+    let bytes = fs::read(&file).unwrap();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    let starts = text.match_indices("OVSDB JSON ").map(|(offset, _)| offset).collect();
+    (bytes, starts)
+}
+
+fn show_log(file: &Path) -> Result<String, String> {
+    let binary = paceline_binary().display().to_string();
+    tool::run(&binary, &["ovsdb", "show-log", file.to_str().unwrap()])
+}
+
+#[test]
+fn a_file_cut_at_any_byte_of_its_last_record_serves_the_rest_j2() {
+    let (bytes, starts) = small_file(3);
+    let last = *starts.last().unwrap();
+    for length in last + 1..bytes.len() {
+        let scratch = Scratch::new();
+        let file = scratch.write("db.db", &bytes[..length]);
+        let offset = last.to_string();
+        let shown = show_log(&file).unwrap_err();
+        assert!(shown.contains("db.db") && shown.contains(&offset), "{length}: {shown}");
+        assert_eq!(fs::metadata(&file).unwrap().len(), length as u64, "show-log only reads");
+
+        let launch = Launch::serving(&scratch, &file);
+        let daemon = launch.start().unwrap_or_else(|ended| panic!("{length}: {ended:?}"));
+        let mut client = daemon.connect();
+        assert_eq!(ledger::contents(&mut client), BTreeMap::from([(0, 2)]), "{length}");
+        let named = format!("offset={offset}");
+        daemon.log_line(&["WARN", "db.db", &named]).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), bytes[..last], "{length}");
+        let kept = fs::read(scratch.join(&format!("db.db.torn-{offset}"))).unwrap();
+        assert_eq!(kept, bytes[last..length], "{length}");
+        let answer = ledger::transact(&mut client, &Entry::new(0, 2, true));
+        assert_eq!(answer, Answer::Acknowledged);
+        assert_eq!(ledger::contents(&mut client), BTreeMap::from([(0, 3)]), "{length}");
+    }
+}
+
+/// All files of a folder but for lock files, which every opening makes.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| path.is_file())
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), path))
+        .filter(|(name, _)| !name.ends_with(".~lock~"))
+        .map(|(name, path)| (name, fs::read(path).unwrap()))
+        .collect()
+}
+
+#[test]
+fn damage_before_the_last_record_is_refused_and_left_alone_j3() {
+    let (bytes, starts) = small_file(3);
+    for record in 0..starts.len() - 1 {
+        let (begin, end) = (starts[record], starts[record + 1]);
+        // In the length, the hash, the first and the last byte of the body.
+        let body = begin + bytes[begin..end].iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        for at in [begin + 11, body - 2, body, end - 2] {
+            let scratch = Scratch::new();
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            let file = scratch.write("db.db", &damaged);
+            let before = files(scratch.path());
+            let ended = Launch::serving(&scratch, &file).start().unwrap_err();
+            assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+            // Damage to the very first line makes it no database at all, which needs no offset.
+            let named = format!("offset {begin}");
+            let said = ended.log.contains(&named) || (at < body && begin == 0);
+            assert!(said && ended.log.contains("db.db"), "byte {at}: {}", ended.log);
+            assert_eq!(files(scratch.path()), before, "byte {at}");
+        }
+    }
+}
+
+/// A daemon and the file it has served; it is killed after three durable transactions.
+fn killed_after_three() -> (Scratch, std::path::PathBuf) {
+    let scratch = Scratch::new();
+    let file = ledger::create(&scratch);
+    let daemon = Launch::serving(&scratch, &file).start().unwrap();
+    let mut client = daemon.connect();
+    for i in 0..3 {
+        let answer = ledger::transact(&mut client, &Entry::new(0, i, true));
+        assert_eq!(answer, Answer::Acknowledged);
+    }
+    daemon.kill();
+    (scratch, file)
+}
+
+#[test]
+fn records_that_were_synced_do_not_vanish_in_silence_j2() {
+    for cut_whole in [false, true] {
+        let (scratch, file) = killed_after_three();
+        let bytes = fs::read(&file).unwrap();
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        let last = text.rfind("OVSDB JSON ").unwrap();
+        let length = if cut_whole { last } else { bytes.len() - 1 };
+        // Cut in place: a new file would not be the one that is known to be synced.
+        let cut = fs::File::options().write(true).open(&file).unwrap();
+        cut.set_len(length as u64).unwrap();
+        match Launch::serving(&scratch, &file).start() {
+            Ok(daemon) => {
+                let there: Contents = ledger::contents(&mut daemon.connect());
+                assert_eq!(there, BTreeMap::from([(0, 2)]));
+                daemon.log_line(&["WARN", "db.db", &last.to_string()]).unwrap_or_else(|error| {
+                    panic!("cut at {length}, a durable transaction is gone: {error}")
+                });
+            }
+            Err(ended) => assert!(ended.log.contains("db.db"), "{ended:?}"),
+        }
+    }
+}
