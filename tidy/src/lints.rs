@@ -1,5 +1,5 @@
 //! What the compiler and clippy are told to forbid: unsafe code everywhere but in `groups`, and in
-//! pure crates everything that makes a run differ from the next.
+//! pure crates everything that makes a run differ from the next (promise X2).
 
 use crate::layers::PURE;
 use crate::{Offence, numbered, repo, report};

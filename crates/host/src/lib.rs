@@ -33,6 +33,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::runtime::Handle;
 
+/// What holds for all databases.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Policy {
+    /// Nothing may be changed or locked.
+    pub read_only: bool,
+    /// Every transaction is synced before it is answered, as if it asked for that.
+    pub durable: bool,
+}
+
 /// Everything the daemon serves.
 pub struct Host {
     databases: RwLock<BTreeMap<String, Arc<Hosted>>>,
@@ -42,7 +51,7 @@ pub struct Host {
     runtime: Handle,
     disk: Arc<dyn Disk>,
     next_session: AtomicU64,
-    read_only: bool,
+    policy: Policy,
     /// Tells this run of the server from others.
     pub server_id: Uuid,
 }
@@ -53,7 +62,7 @@ impl Host {
     pub fn new(
         runtime: Handle,
         disk: Arc<dyn Disk>,
-        read_only: bool,
+        policy: Policy,
     ) -> Result<Arc<Self>, OpenDatabaseError> {
         let host = Arc::new(Self {
             databases: RwLock::default(),
@@ -63,7 +72,7 @@ impl Host {
             runtime,
             disk,
             next_session: AtomicU64::new(1),
-            read_only,
+            policy,
             server_id: uuid_source().next_uuid(),
         });
         let schema = own::server_schema().map_err(OpenDatabaseError::Schema)?;
@@ -74,7 +83,7 @@ impl Host {
 
     /// Serves the database in file `path`, reading it first.
     pub fn open(&self, path: &Path) -> Result<Arc<Hosted>, OpenDatabaseError> {
-        let mode = if self.read_only { Mode::ReadOnly } else { Mode::ReadWrite };
+        let mode = if self.policy.read_only { Mode::ReadOnly } else { Mode::ReadWrite };
         let loaded = load_file(self.disk.clone(), path, mode)?;
         report_recovery(path, &loaded.recovery);
         let hosted = self.add(loaded.database, Storage::Log(Box::new(loaded.log)))?;
@@ -85,7 +94,7 @@ impl Host {
     /// fencing numbers of the locks. Must not be called from a task of the runtime.
     pub fn open_own(&self, path: &Path) -> Result<(), OpenDatabaseError> {
         let schema = own::schema().map_err(OpenDatabaseError::Schema)?;
-        if self.read_only {
+        if self.policy.read_only {
             // Nothing can be locked on a server that only reads, so nothing is kept either.
             let database = Database::new(Arc::new(schema), uuid_source());
             self.add(database, Storage::Memory)?;
@@ -102,7 +111,7 @@ impl Host {
     fn add(&self, database: Database, storage: Storage) -> Result<Arc<Hosted>, OpenDatabaseError> {
         let (locking, runtime) = (self.locking.clone(), self.runtime.clone());
         let hosted =
-            Arc::new(Hosted::new(database, storage, locking, self.clock, runtime, self.read_only));
+            Arc::new(Hosted::new(database, storage, locking, self.clock, runtime, self.policy));
         let mut databases = self.databases.write().unwrap_or_else(PoisonError::into_inner);
         if databases.contains_key(&hosted.name) {
             return Err(OpenDatabaseError::Duplicate(hosted.name.clone()));
@@ -118,19 +127,15 @@ impl Host {
     fn announce(&self) {
         let Some(server) = self.database(own::SERVER_DATABASE) else { return };
         let one = |atom: Atom| Datum::One(atom);
-        let listed = self.listed_databases();
         let row = |hosted: &Arc<Hosted>| {
-            let is_listed = listed.iter().any(|listed| Arc::ptr_eq(listed, hosted));
-            let values = is_listed.then(|| {
-                vec![
-                    ("name", one(Atom::string(&hosted.name))),
-                    ("model", one(Atom::string("standalone"))),
-                    ("connected", one(Atom::Boolean(true))),
-                    ("leader", one(Atom::Boolean(true))),
-                    ("schema", one(Atom::string(&hosted.schema().to_json().to_text()))),
-                ]
-            });
-            OwnRow { key: hosted.name.clone(), values }
+            let values = vec![
+                ("name", one(Atom::string(&hosted.name))),
+                ("model", one(Atom::string("standalone"))),
+                ("connected", one(Atom::Boolean(true))),
+                ("leader", one(Atom::Boolean(true))),
+                ("schema", one(Atom::string(&hosted.schema().to_json().to_text()))),
+            ];
+            OwnRow { key: hosted.name.clone(), values: Some(values) }
         };
         let rows = self.databases().iter().map(row).collect();
         server.maintain("Database", "name", rows, false, None);
@@ -150,20 +155,6 @@ impl Host {
         databases.values().cloned().collect()
     }
 
-    /// The databases that clients are told of. Paceline's own is told of only while there is no
-    /// other: clients that look for the one database of a server must find it. It can always be
-    /// used by its name.
-    #[must_use]
-    pub fn listed_databases(&self) -> Vec<Arc<Hosted>> {
-        let mut all = self.databases();
-        let is_own = |db: &Arc<Hosted>| db.name == own::DATABASE;
-        let is_users = |db: &Arc<Hosted>| !is_own(db) && !db.name.starts_with('_');
-        if all.iter().any(is_users) {
-            all.retain(|db| !is_own(db));
-        }
-        all
-    }
-
     /// The locks.
     #[must_use]
     pub fn locking(&self) -> &Arc<Locking> {
@@ -173,7 +164,7 @@ impl Host {
     /// A client has connected; `name` is who it is.
     pub fn begin_session(&self, name: impl FnOnce(SessionId) -> String) -> Arc<Session> {
         let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
-        let session = Arc::new(Session::new(id, name(id), self.read_only));
+        let session = Arc::new(Session::new(id, name(id), self.policy.read_only));
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(id, session.clone());
         self.locking.add_session(&session);
         session

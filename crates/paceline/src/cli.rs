@@ -57,6 +57,11 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub database: Vec<PathBuf>,
 
+    /// Answer every transaction only when it is on disk, not just those that ask for it with
+    /// {"op": "commit", "durable": true}
+    #[arg(long)]
+    pub durable: bool,
+
     /// Serve the databases without accepting changes or locks
     #[arg(long)]
     pub read_only: bool,

@@ -2,7 +2,7 @@
 
 use crate::cli::{RemoteOrNone, Serve};
 use crate::notify::notify;
-use paceline_host::Host;
+use paceline_host::{Host, Policy};
 use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
 use paceline_ovsdb::{Door, DoorOptions, Remote, TlsFiles};
 use std::io::Write as _;
@@ -48,8 +48,8 @@ fn open_databases(
     if let Some(faults) = &options.journal_faults {
         disk = Arc::new(FaultyDisk::new(disk, faults.clone(), Death::Real));
     }
-    let host =
-        Host::new(runtime.clone(), disk, options.read_only).map_err(|error| error.to_string())?;
+    let policy = Policy { read_only: options.read_only, durable: options.durable };
+    let host = Host::new(runtime.clone(), disk, policy).map_err(|error| error.to_string())?;
     host.open_own(&data.join("paceline.db")).map_err(|error| error.to_string())?;
     for file in &options.database {
         host.open(file).map_err(|error| match error {

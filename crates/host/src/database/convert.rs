@@ -54,7 +54,7 @@ impl Hosted {
     ) -> Result<(), Error> {
         let refused = |reason: String| Err(Error::new(tag::NOT_ALLOWED, reason));
         let name = &self.name;
-        if self.read_only || session.read_only {
+        if self.policy.read_only || session.read_only {
             return refused(format!("conversion is not allowed for read-only database {name}"));
         }
         if !self.maintained.is_empty() || name.starts_with('_') {

@@ -23,6 +23,7 @@ pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
 pub use watch::WatchRequest;
 
+use crate::Policy;
 use crate::clock::Clock;
 use crate::locking::Locking;
 use crate::outbox::{Outgoing, Reply, Ticket};
@@ -54,7 +55,7 @@ pub struct Hosted {
     rearm: Notify,
     is_journaled: bool,
     compacting: Compacting,
-    read_only: bool,
+    policy: Policy,
     /// Tables that only the server changes.
     maintained: Vec<TableId>,
     /// Tables whose rows live in memory only.
@@ -150,7 +151,7 @@ impl Hosted {
         let context = Context {
             elapsed_ms: self.clock.now().ms_since(request.created),
             owns_lock: &|name| self.locking.owns(owner, name),
-            read_only: self.read_only || request.session.read_only,
+            read_only: self.policy.read_only || request.session.read_only,
             maintained: &self.maintained,
         };
         let done = match head.database.execute(&request.operations, &context) {
@@ -183,7 +184,7 @@ impl Hosted {
             changes,
             schema: head.database.schema().clone(),
             comment: done.comment,
-            durable: done.durable,
+            durable: done.durable || self.policy.durable,
             answer: Some(answer),
             done: None,
         }));
@@ -238,7 +239,7 @@ impl Hosted {
     pub(crate) fn close(self: &Arc<Self>) {
         self.flush_blocking();
         if let Some(log) = &mut *self.writer()
-            && !self.read_only
+            && !self.policy.read_only
             && let Err(error) = log.sync()
         {
             tracing::error!(database = %self.name, %error, "cannot sync the journal");

@@ -4,6 +4,7 @@
 
 use super::watchers::Watchers;
 use super::{Head, Hosted};
+use crate::Policy;
 use crate::clock::{Clock, uuid_source};
 use crate::locking::Locking;
 use paceline_journal::disk::Disk;
@@ -70,7 +71,7 @@ impl Hosted {
         locking: Arc<Locking>,
         clock: Clock,
         runtime: Handle,
-        read_only: bool,
+        policy: Policy,
     ) -> Self {
         let schema = database.schema().clone();
         let own = |name: &str| {
@@ -101,7 +102,7 @@ impl Hosted {
             runtime,
             rearm: Notify::new(),
             compacting: super::Compacting::new(false),
-            read_only,
+            policy,
             maintained,
             unjournaled: lock_table.into_iter().collect(),
             lock_table,

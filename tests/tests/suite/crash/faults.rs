@@ -270,6 +270,24 @@ fn a_failing_disk_refuses_undoes_and_is_replaced_j4() {
     }
 }
 
+/// The refused transaction is the last change before the end.
+#[test]
+fn what_a_failed_sync_refused_stays_refused_after_sigterm_j4() {
+    let mut hits = 0;
+    for number in 10..=20 {
+        let place = Place::new();
+        let faults = format!("sync-error={number}");
+        let Ok(daemon) = place.launch_with(&faults).start() else { continue };
+        let mut client = daemon.connect();
+        let mut transact = |i| ledger::transact(&mut client, &Entry::new(0, i, true));
+        let acknowledged = (0..5).take_while(|i| transact(*i) == Answer::Acknowledged).count();
+        hits += usize::from(acknowledged < 5);
+        daemon.terminate();
+        assert_eq!(place.transactions(), i64::try_from(acknowledged).unwrap(), "{faults}");
+    }
+    assert!(hits > 0, "no fault met a transaction");
+}
+
 /// The sync of a transaction fails while the journal is being rewritten, which goes on.
 #[test]
 fn what_a_failed_sync_refused_is_not_in_a_compaction_under_way_j4() {
