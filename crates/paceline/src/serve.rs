@@ -32,6 +32,9 @@ pub fn run(options: Serve) -> Result<(), String> {
         .thread_name("paceline")
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
+    // A file that grows past a limit is a full disk, not a reason to die.
+    let xfsz = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    let _xfsz = runtime.block_on(async { signal(xfsz) }).map_err(|error| error.to_string())?;
     let host = open_databases(&options, &data, runtime.handle())?;
     let served = runtime.block_on(serve(host.clone(), &remotes, &door_options(&options)));
     host.shut_down();

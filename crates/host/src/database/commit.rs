@@ -205,6 +205,9 @@ impl Hosted {
         }
         // A wait may hold in the state that is back now.
         self.retry_all();
+        if self.head().broken.is_some() {
+            self.repair_later();
+        }
     }
 }
 

@@ -29,6 +29,14 @@ impl Drop for Turn {
     }
 }
 
+/// The place in the journal that a snapshot stands for.
+#[derive(Clone, Copy)]
+struct Start {
+    at: Position,
+    /// How often the journal had failed by then.
+    failures: u64,
+}
+
 impl Hosted {
     /// Begins to rewrite the journal, unless that is under way or there is no journal.
     pub fn compact(self: &Arc<Self>) {
@@ -52,19 +60,42 @@ impl Hosted {
     }
 
     /// Takes note that the journal's file can no longer be trusted: changes are refused until a new
-    /// file is in its place, which is tried at once and again with every refused change.
-    pub(super) fn note_broken(self: &Arc<Self>, error: &Error) {
+    /// file is in its place. A compaction that is under way would carry over what is undone now, so
+    /// it will not be installed.
+    pub(super) fn note_broken(&self, error: &Error) {
+        self.failures.fetch_add(1, Ordering::AcqRel);
         self.head().broken = Some(error.clone());
+    }
+
+    /// Tries to replace a broken file, on a thread that may block.
+    pub(super) fn repair_later(self: &Arc<Self>) {
+        let this = self.clone();
+        self.runtime.spawn_blocking(move || this.compact());
+    }
+
+    /// Replaces a broken file before the end of service, so that what was refused is not in it.
+    pub(super) fn repair_now(&self, log: &mut dyn Log) {
+        let rows = {
+            let head = self.head();
+            if head.broken.is_none() {
+                return;
+            }
+            head.database.snapshot()
+        };
+        let comment = "replacing a file that could not be written";
+        if let Err(error) = replace(&rows, &self.unjournaled, comment, log) {
+            tracing::error!(database = %self.name, %error, "cannot replace the broken journal");
+        }
     }
 }
 
 /// In the committer's turn: everything in `rows` is in the log up to here.
 fn begin(turn: Turn, rows: Snapshot, log: &mut dyn Log) {
-    let from = log.position();
+    let start = Start { at: log.position(), failures: turn.0.failures.load(Ordering::Acquire) };
     match log.rewrite() {
         Ok(rewrite) => {
             let runtime = turn.0.runtime.clone();
-            runtime.spawn_blocking(move || write(turn, rows, rewrite, from));
+            runtime.spawn_blocking(move || write(turn, rows, rewrite, start));
         }
         Err(error) => {
             tracing::warn!(database = %turn.0.name, %error, "cannot compact the journal");
@@ -73,7 +104,7 @@ fn begin(turn: Turn, rows: Snapshot, log: &mut dyn Log) {
 }
 
 /// On a thread of its own: the whole content, synced, then the committer's turn again.
-fn write(turn: Turn, rows: Snapshot, mut rewrite: Rewrite, from: Position) {
+fn write(turn: Turn, rows: Snapshot, mut rewrite: Rewrite, start: Start) {
     let database = turn.0.clone();
     let written = rewrite
         .write(&whole_file(&rows, &database.unjournaled, "compacting database online"))
@@ -87,17 +118,23 @@ fn write(turn: Turn, rows: Snapshot, mut rewrite: Rewrite, from: Position) {
         blocks: true,
         work: Box::new(move |log| {
             if let Ok(log) = log {
-                install(&turn, rewrite, from, log);
+                install(turn, rewrite, start, log);
             }
         }),
     }));
     database.flush_blocking();
 }
 
-fn install(turn: &Turn, rewrite: Rewrite, from: Position, log: &mut dyn Log) {
-    let database = &turn.0;
+/// In the committer's turn again: the new file takes the place of the old one.
+fn install(turn: Turn, rewrite: Rewrite, start: Start, log: &mut dyn Log) {
+    let database = turn.0.clone();
+    if start.failures != database.failures.load(Ordering::Acquire) {
+        // The old file has records behind the snapshot that were refused since.
+        drop((rewrite, turn));
+        return database.repair_later();
+    }
     let before = log.position();
-    match log.install(rewrite, from) {
+    match log.install(rewrite, start.at) {
         Ok(position) => {
             database.head().broken = None;
             tracing::info!(
@@ -108,7 +145,7 @@ fn install(turn: &Turn, rewrite: Rewrite, from: Position, log: &mut dyn Log) {
             );
         }
         Err(error) => {
-            tracing::warn!(database = %database.name, %error, "cannot compact the journal")
+            tracing::warn!(database = %database.name, %error, "cannot compact the journal");
         }
     }
 }
@@ -130,9 +167,14 @@ pub(super) fn schema_record(schema: &Schema) -> Vec<u8> {
 }
 
 /// Replaces the content of the log by `rows`, in the committer's turn.
-pub(super) fn replace(rows: &Snapshot, log: &mut dyn Log) -> Result<(), RewriteError> {
+pub(super) fn replace(
+    rows: &Snapshot,
+    unjournaled: &[TableId],
+    comment: &str,
+    log: &mut dyn Log,
+) -> Result<(), RewriteError> {
     let mut rewrite = log.rewrite()?;
-    rewrite.write(&whole_file(rows, &[], "converted by paceline"))?;
+    rewrite.write(&whole_file(rows, unjournaled, comment))?;
     rewrite.sync()?;
     let end = log.position();
     log.install(rewrite, end).map(|_| ())

@@ -85,7 +85,7 @@ impl Hosted {
             let outcome = log.map_err(Clone::clone).and_then(|log| {
                 let database = convert(&rows, Arc::new(schema), uuid_source())?;
                 if let Some(log) = log {
-                    replace(&database.snapshot(), log)
+                    replace(&database.snapshot(), &[], "converted by paceline", log)
                         .map_err(|error| Error::new(tag::IO, error.to_string()))?;
                 }
                 Ok(database)

@@ -35,6 +35,7 @@ use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Context, Database, Error, OpResult, Outcome, tag};
 use queue::{Answer, Commit, Entry};
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -55,6 +56,8 @@ pub struct Hosted {
     rearm: Notify,
     is_journaled: bool,
     compacting: Compacting,
+    /// How often the journal's file failed so that it could not be trusted any more.
+    failures: AtomicU64,
     policy: Policy,
     /// Tables that only the server changes.
     maintained: Vec<TableId>,
@@ -176,6 +179,7 @@ impl Hosted {
                 results.push(OpResult::Error(error));
             }
             head.answer(answer, false);
+            // Every refused change is a reason to try again to replace the broken file.
             self.repair_later();
             return Vec::new();
         }
@@ -214,12 +218,6 @@ impl Hosted {
         }
     }
 
-    /// A refused change is a reason to try again to replace a broken file.
-    fn repair_later(self: &Arc<Self>) {
-        let this = self.clone();
-        self.runtime.spawn_blocking(move || this.compact());
-    }
-
     /// Lets an answer that has nothing to do with this database leave behind those that wait here.
     pub fn answer(&self, session: &Arc<Session>, ticket: Ticket, reply: Reply) {
         let answer = Answer { session: session.clone(), ticket, reply };
@@ -238,11 +236,11 @@ impl Hosted {
     /// Writes what waits and syncs the journal, at the end of service.
     pub(crate) fn close(self: &Arc<Self>) {
         self.flush_blocking();
-        if let Some(log) = &mut *self.writer()
-            && !self.policy.read_only
-            && let Err(error) = log.sync()
-        {
-            tracing::error!(database = %self.name, %error, "cannot sync the journal");
+        if let Some(log) = self.writer().as_mut().filter(|_| !self.policy.read_only) {
+            self.repair_now(&mut **log);
+            if let Err(error) = log.sync() {
+                tracing::error!(database = %self.name, %error, "cannot sync the journal");
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use paceline_tables::schema::Schema;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -102,6 +103,7 @@ impl Hosted {
             runtime,
             rearm: Notify::new(),
             compacting: super::Compacting::new(false),
+            failures: AtomicU64::new(0),
             policy,
             maintained,
             unjournaled: lock_table.into_iter().collect(),
