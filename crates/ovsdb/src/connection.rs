@@ -17,12 +17,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::block_in_place;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 thread_local! {
     /// What is read from a socket before it is looked at; one a thread, not one a connection.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; 64 << 10].into());
 }
+
+/// Longer messages are worked on where blocking others is no concern.
+const LONG_BYTES: usize = 64 << 10;
 
 /// The most that a connection keeps of an empty buffer.
 const KEPT_BYTES_MAX: usize = 16 << 10;
@@ -149,15 +153,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn take_in(&mut self, bytes: &[u8]) {
         let Self { framer, methods, depth_max, ending, .. } = self;
-        let fed = framer.feed(bytes, |frame| match Message::parse(frame, *depth_max) {
-            Ok(message) => {
-                methods.handle(message);
-                true
-            }
-            Err(error) => {
-                *ending = Some(error.to_string());
-                false
-            }
+        let fed = framer.feed(bytes, |frame| {
+            let mut handle = || match Message::parse(frame, *depth_max) {
+                Ok(message) => {
+                    methods.handle(message);
+                    true
+                }
+                Err(error) => {
+                    *ending = Some(error.to_string());
+                    false
+                }
+            };
+            // A message that takes long must not keep this thread from other clients.
+            if frame.len() > LONG_BYTES { block_in_place(handle) } else { handle() }
         });
         if let Err(error) = fed {
             self.ending = Some(error.to_string());

@@ -66,11 +66,11 @@ pub struct Serve {
     #[arg(long)]
     pub read_only: bool,
 
-    /// Address of the HTTP API, or none (this version has no API: only none is of use)
+    /// Address of the HTTP API, or none (this version has no API yet and ignores an address)
     #[arg(long, value_name = "ADDR|none")]
     pub api: Option<String>,
 
-    /// Address of the SQL door, or none (this version has no SQL door: only none is of use)
+    /// Address of the SQL door, or none (this version has no SQL door yet and ignores an address)
     #[arg(long, value_name = "ADDR|none")]
     pub sql: Option<String>,
 

@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub fn run(options: Serve) -> Result<(), String> {
     for (door, address) in [("--api", &options.api), ("--sql", &options.sql)] {
         if address.as_ref().is_some_and(|address| address != "none") {
-            return Err(format!("{door}: this version has no such door; leave it out or say none"));
+            tracing::warn!("{door} is ignored: this version has no such door");
         }
     }
     let data = options.data.clone().map_or_else(default_data, Ok)?;

@@ -120,6 +120,81 @@ fn values<'a>(row: &'a Json, columns: &'a [Column]) -> impl Iterator<Item = (usi
     })
 }
 
+/// One row of an update, and what is needed to understand it.
+struct Telling<'a> {
+    watched: &'a Watched,
+    columns: &'a [Column],
+    uuid: Uuid,
+    initial: bool,
+}
+
+impl Telling<'_> {
+    /// All columns of a row of which only those that differ from their default may be told.
+    fn whole(&self, row: &Json) -> BTreeMap<usize, Value> {
+        let told = self.watched.columns.iter().map(|(column, _)| *column);
+        let mut fields: BTreeMap<usize, Value> =
+            told.map(|at| (at, Value::default_of(&self.columns[at]))).collect();
+        for (at, value) in values(row, self.columns) {
+            assert!(fields.insert(at, value).is_some(), "column nobody asked for");
+        }
+        fields
+    }
+
+    /// RFC 7047 section 4.1.6: old and new rows.
+    fn replay(&self, update: &Object, rows: &mut BTreeMap<Uuid, BTreeMap<usize, Value>>) {
+        let uuid = self.uuid;
+        assert!(update.iter().all(|(name, _)| name == "new" || name == "old"));
+        match (update.get("old"), update.get("new")) {
+            (None, Some(new)) => {
+                assert_eq!(new.as_object().unwrap().len(), self.watched.columns.len());
+                assert!(rows.insert(uuid, self.whole(new)).is_none(), "{uuid} came twice");
+            }
+            (Some(old), Some(new)) => {
+                assert!(!self.initial);
+                let row = rows.get_mut(&uuid).unwrap();
+                let new = self.whole(new);
+                let old: BTreeMap<usize, Value> = values(old, self.columns).collect();
+                let changed = row.iter().filter(|(at, value)| new[at] != **value);
+                let changed = changed.map(|(at, value)| (*at, value.clone()));
+                assert_eq!(old, changed.collect(), "old values of {uuid}");
+                *row = new;
+            }
+            (Some(old), None) => {
+                assert!(!self.initial);
+                assert_eq!(rows.remove(&uuid).unwrap(), self.whole(old), "deleted {uuid}");
+            }
+            (None, None) => panic!("{uuid} is told without a row"),
+        }
+    }
+
+    /// The update2 notation: whole rows and differences.
+    fn replay_difference(
+        &self,
+        update: &Object,
+        rows: &mut BTreeMap<Uuid, BTreeMap<usize, Value>>,
+    ) {
+        let uuid = self.uuid;
+        assert_eq!(update.len(), 1);
+        let (word, told) = update.iter().next().unwrap();
+        assert_eq!(word == "initial", self.initial);
+        match word {
+            "initial" | "insert" => {
+                assert!(rows.insert(uuid, self.whole(told)).is_none(), "{uuid} came twice");
+            }
+            "modify" => {
+                let row = rows.get_mut(&uuid).unwrap();
+                for (at, by) in values(told, self.columns) {
+                    let new = row[&at].patched(&by, &self.columns[at]);
+                    assert_ne!(new, row[&at], "an unchanged column was told");
+                    row.insert(at, new);
+                }
+            }
+            "delete" => assert!(rows.remove(&uuid).is_some(), "{uuid} went twice"),
+            other => panic!("no update: {other}"),
+        }
+    }
+}
+
 impl Client {
     fn attach(random: &mut Random, world: &mut World, shape: Shape) -> Self {
         let version = *random.pick(&[Version::V1, Version::V2, Version::V3]);
@@ -194,58 +269,12 @@ impl Client {
         for (table, uuid, update) in rows_of(world, text) {
             let columns = &world.model.schema.tables[table].columns;
             let watched = self.watched.iter().find(|watched| watched.table == table).unwrap();
-            let told: Vec<usize> = watched.columns.iter().map(|(column, _)| *column).collect();
             let rows = self.replica.get_mut(&table).unwrap();
-            let members: Vec<&str> = update.iter().map(|(name, _)| name).collect();
-            let whole = |row: &Json| {
-                let mut fields: BTreeMap<usize, Value> =
-                    told.iter().map(|at| (*at, Value::default_of(&columns[*at]))).collect();
-                for (at, value) in values(row, columns) {
-                    assert!(fields.insert(at, value).is_some(), "column nobody asked for");
-                }
-                fields
-            };
-            match (members.as_slice(), self.version == Version::V1) {
-                (["new"], true) => {
-                    let row = update.get("new").unwrap();
-                    assert_eq!(row.as_object().unwrap().len(), told.len());
-                    assert!(rows.insert(uuid, whole(row)).is_none(), "{uuid} came twice");
-                }
-                (["new", "old"], true) => {
-                    assert!(!initial);
-                    let (old, new) = (update.get("old").unwrap(), update.get("new").unwrap());
-                    let row = rows.get_mut(&uuid).unwrap();
-                    let new = whole(new);
-                    let old: BTreeMap<usize, Value> = values(old, columns).collect();
-                    let changed = row.iter().filter(|(at, value)| new[at] != **value);
-                    let changed = changed.map(|(at, value)| (*at, value.clone()));
-                    assert_eq!(old, changed.collect(), "old values of {uuid}");
-                    *row = new;
-                }
-                (["old"], true) => {
-                    assert!(!initial);
-                    let gone = rows.remove(&uuid).unwrap();
-                    assert_eq!(gone, whole(update.get("old").unwrap()), "deleted {uuid}");
-                }
-                ([word @ ("initial" | "insert")], false) => {
-                    assert_eq!(*word == "initial", initial);
-                    assert!(rows.insert(uuid, whole(update.get(word).unwrap())).is_none());
-                }
-                (["modify"], false) => {
-                    assert!(!initial);
-                    let row = rows.get_mut(&uuid).unwrap();
-                    let diff = update.get("modify").unwrap();
-                    for (at, by) in values(diff, columns) {
-                        let new = row[&at].patched(&by, &columns[at]);
-                        assert_ne!(new, row[&at], "an unchanged column was told");
-                        row.insert(at, new);
-                    }
-                }
-                (["delete"], false) => {
-                    assert!(!initial);
-                    assert!(rows.remove(&uuid).is_some(), "{uuid} went twice");
-                }
-                other => panic!("no update: {other:?}"),
+            let telling = Telling { watched, columns, uuid, initial };
+            if self.version == Version::V1 {
+                telling.replay(&update, rows);
+            } else {
+                telling.replay_difference(&update, rows);
             }
         }
     }
