@@ -173,16 +173,28 @@ impl Mutation {
 /// there keep their value.
 fn union(value: &Datum, more: &Datum) -> Datum {
     if value.pairs().is_empty() && more.pairs().is_empty() {
-        let mut atoms = [value.atoms(), more.atoms()].concat();
-        atoms.sort();
-        atoms.dedup();
-        return Datum::from_sorted(atoms);
+        return union_of_sets(value.atoms(), more.atoms());
     }
     let mut pairs = [value.pairs(), more.pairs()].concat();
     // The sort is stable and the old pairs come first, so they are the ones kept.
     pairs.sort_by(|a, b| a.0.cmp(&b.0));
     pairs.dedup_by(|later, kept| later.0 == kept.0);
     Datum::from_sorted_pairs(pairs)
+}
+
+/// Runs of the larger set between two new elements are copied whole.
+fn union_of_sets(value: &[Atom], more: &[Atom]) -> Datum {
+    let mut atoms = Vec::with_capacity(value.len() + more.len());
+    let mut rest = value;
+    for atom in more {
+        let (Ok(place) | Err(place)) = rest.binary_search(atom);
+        let (before, from) = rest.split_at(place);
+        atoms.extend_from_slice(before);
+        atoms.push(atom.clone());
+        rest = if from.first() == Some(atom) { &from[1..] } else { from };
+    }
+    atoms.extend_from_slice(rest);
+    Datum::from_sorted(atoms)
 }
 
 fn subtract(value: &Datum, less: &Datum, by_key: bool) -> Datum {

@@ -1,7 +1,7 @@
 //! Which columns refer to rows, and what a change of such a column moves.
 
 use crate::schema::{ColumnId, TableId, TableSchema};
-use crate::value::{Atom, Datum};
+use crate::value::{Atom, Datum, trim_common};
 use paceline_types::Uuid;
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
@@ -63,14 +63,15 @@ pub(crate) fn reference_atoms(datum: &Datum, side: Side) -> impl Iterator<Item =
 impl Link {
     /// The references that went and those that came, between two values of the column.
     pub(crate) fn moved(&self, old: &Datum, new: &Datum) -> (Vec<Uuid>, Vec<Uuid>) {
-        let old = reference_atoms(old, self.side);
-        let new = reference_atoms(new, self.side);
-        if self.side == Side::Value {
-            // Values are not sorted by what they refer to, so all of them move.
-            return (old.collect(), new.collect());
+        if self.side == Side::Value || !old.pairs().is_empty() || !new.pairs().is_empty() {
+            // Values of a map are not sorted by what they refer to, so all of them move.
+            let references = |datum| reference_atoms(datum, self.side).collect();
+            return (references(old), references(new));
         }
+        let (old, new) = trim_common(old.atoms(), new.atoms());
         let (mut gone, mut come) = (Vec::new(), Vec::new());
-        let (mut old, mut new) = (old.peekable(), new.peekable());
+        let mut old = old.iter().filter_map(Atom::as_uuid).peekable();
+        let mut new = new.iter().filter_map(Atom::as_uuid).peekable();
         loop {
             let order = match (old.peek(), new.peek()) {
                 (Some(a), Some(b)) => a.cmp(b),

@@ -14,14 +14,16 @@ pub fn diff(old: &Datum, new: &Datum, ty: &Type) -> Datum {
     if ty.max <= 1 {
         new.clone()
     } else if ty.value.is_some() {
+        let (old, new) = trim_common(old.pairs(), new.pairs());
         Datum::from_sorted_pairs(merge(
-            old.pairs(),
-            new.pairs(),
+            old,
+            new,
             |a, b| a.0.cmp(&b.0),
             |a, b| (a.1 != b.1).then(|| b.clone()),
         ))
     } else {
-        Datum::from_sorted(merge(old.atoms(), new.atoms(), Ord::cmp, |_: &Atom, _| None))
+        let (old, new) = trim_common(old.atoms(), new.atoms());
+        Datum::from_sorted(merge(old, new, Ord::cmp, |_: &Atom, _| None))
     }
 }
 
@@ -41,6 +43,15 @@ pub fn apply_diff(old: &Datum, diff: &Datum, ty: &Type) -> Datum {
     } else {
         Datum::from_sorted(merge(old.atoms(), diff.atoms(), Ord::cmp, |_: &Atom, _| None))
     }
+}
+
+/// What is left of two lists without the elements they begin and end with in common. Two values of
+/// a large set usually differ in a few elements, and then only those need a closer look.
+pub(crate) fn trim_common<'a, T: PartialEq>(a: &'a [T], b: &'a [T]) -> (&'a [T], &'a [T]) {
+    let start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[start..], &b[start..]);
+    let end = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    (&a[..a.len() - end], &b[..b.len() - end])
 }
 
 /// Merges two sorted lists: elements of only one side are kept, elements of both sides become what

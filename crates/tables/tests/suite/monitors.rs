@@ -6,9 +6,9 @@ use crate::model::value::Value;
 use crate::model::{Clause, Tables};
 use crate::random::Random;
 use crate::world::{DEPTH, World};
-use paceline_tables::Changes;
 use paceline_tables::json::{self, Json, Object};
 use paceline_tables::monitor::{Dump, Monitor, Requests, Version, merge};
+use paceline_tables::{Changes, RowChange};
 use paceline_types::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -234,7 +234,12 @@ impl Client {
     fn catch_up(&mut self, world: &World, merged: bool) {
         let pending = std::mem::take(&mut self.pending);
         let pending: Vec<Changes> = if merged {
-            vec![merge(pending.iter().map(|changes| &**changes))]
+            let net = merge(pending.iter().map(|changes| &**changes));
+            let place = |change: &RowChange| (change.table, change.uuid);
+            assert!(net.rows.is_sorted_by(|a, b| place(a) < place(b)), "a row is told twice");
+            let real = |change: &RowChange| change.old.is_some() || change.new.is_some();
+            assert!(net.rows.iter().all(real), "a row that came and went is told");
+            vec![net]
         } else {
             pending.iter().map(|changes| Changes::clone(changes)).collect()
         };
