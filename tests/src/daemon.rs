@@ -24,7 +24,6 @@ pub struct Launch {
     dir: PathBuf,
     args: Vec<OsString>,
     envs: Vec<(OsString, OsString)>,
-    shell: Option<String>,
 }
 
 impl Launch {
@@ -34,7 +33,7 @@ impl Launch {
         let dir = scratch.path().to_path_buf();
         let mut args: Vec<OsString> = vec!["serve".into(), "--data".into()];
         args.push(dir.join("data").into());
-        Self { dir, args, envs: Vec::new(), shell: None }
+        Self { dir, args, envs: Vec::new() }
     }
 
     /// A daemon that serves `database` on the socket that [`Daemon::connect`] uses.
@@ -62,13 +61,6 @@ impl Launch {
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.envs.push((name.into(), value.into()));
-        self
-    }
-
-    /// Runs shell commands first, in the daemon's own process.
-    #[must_use]
-    pub fn after(mut self, commands: &str) -> Self {
-        self.shell = Some(commands.to_owned());
         self
     }
 
@@ -104,15 +96,7 @@ impl Launch {
     }
 
     fn command(&self) -> Command {
-        let mut command = match &self.shell {
-            Some(commands) => {
-                let mut shell = Command::new("sh");
-                shell.args(["-e", "-c", &format!("{commands}\nexec \"$@\""), "sh"]);
-                shell.arg(paceline_binary());
-                shell
-            }
-            None => Command::new(paceline_binary()),
-        };
+        let mut command = Command::new(paceline_binary());
         command.args(&self.args).envs(self.envs.iter().cloned());
         command
     }

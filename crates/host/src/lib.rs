@@ -175,9 +175,7 @@ impl Host {
         session.outbox.close("it is gone");
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id);
         self.locking.end_session(session.id);
-        for (id, record) in session.take_monitors() {
-            record.database.unwatch(session, &id);
-        }
+        session.forget_monitors();
         for database in self.databases() {
             database.end_session(session);
         }

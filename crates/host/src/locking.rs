@@ -45,7 +45,10 @@ pub struct Locking {
 struct State {
     locks: Locks,
     sessions: BTreeMap<SessionId, Arc<Session>>,
+    /// The generation that the table of locks shows.
     shown: u64,
+    /// Whether the table must be compared with every lock, because its last changes were undone.
+    show_all: bool,
 }
 
 impl Locking {
@@ -53,7 +56,12 @@ impl Locking {
         // Without a reserved range nothing is granted; `reserve` brings the first one.
         let locks = Locks::new(0, 0, SESSION_BYTES_MAX);
         Self {
-            state: Mutex::new(State { locks, sessions: BTreeMap::new(), shown: 0 }),
+            state: Mutex::new(State {
+                locks,
+                sessions: BTreeMap::new(),
+                shown: 0,
+                show_all: false,
+            }),
             own: OnceLock::new(),
             watched: AtomicBool::new(false),
             reserving: AtomicBool::new(false),
@@ -182,17 +190,23 @@ impl Locking {
         }
     }
 
+    /// Says that rows of the table of locks were undone.
+    pub(crate) fn show_all_again(&self) {
+        self.state().show_all = true;
+    }
+
     /// The rows of the table of locks that changed since this was last asked. `shown` lists the
     /// locks that have a row.
     pub(crate) fn take_changed_rows(&self, shown: impl Fn() -> Vec<Arc<str>>) -> Vec<OwnRow> {
         let mut state = self.state();
-        if state.shown == state.locks.generation() {
+        let show_all = std::mem::take(&mut state.show_all);
+        if state.shown == state.locks.generation() && !show_all {
             return Vec::new();
         }
         state.shown = state.locks.generation();
         let names: Vec<Arc<str>> = match state.locks.take_changed() {
-            Changed::Names(names) => names.into_iter().collect(),
-            Changed::All => {
+            Changed::Names(names) if !show_all => names.into_iter().collect(),
+            _ => {
                 let names = state.locks.iter().map(|lock| lock.name().clone());
                 names.chain(shown()).collect::<BTreeSet<_>>().into_iter().collect()
             }

@@ -8,7 +8,7 @@
 
 use paceline_tables::monitor::{Dump, Monitor, merge};
 use paceline_tables::schema::Schema;
-use paceline_tables::{Changes, Error, OpResult, Snapshot};
+use paceline_tables::{Changes, Error, OpResult, Row, Snapshot};
 use paceline_types::Uuid;
 use paceline_types::limits::BACKLOG_BYTES_MAX;
 use std::collections::VecDeque;
@@ -131,24 +131,35 @@ pub enum Content {
 
 impl Reply {
     /// Bytes this holds or will take to send, roughly.
-    fn cost(&self) -> usize {
-        const ROW: usize = 200;
+    pub(crate) fn cost(&self) -> usize {
         match self {
-            Self::Results(results) => results
-                .iter()
-                .map(|result| match result {
-                    OpResult::Rows(selected) => 32 + ROW * selected.rows().len(),
-                    OpResult::Error(error) => error.details.len() + 64,
-                    _ => 64,
-                })
-                .sum(),
+            Self::Results(results) => results.iter().map(result_cost).sum(),
             // A dump is written piece by piece from rows that are there anyway.
             Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => 4096,
             Self::Text(text) | Self::Since { content: Content::Text(text), .. } => text.len() + 32,
-            Self::Failed(error) => error.details.len() + 64,
+            Self::Failed(error) => error_cost(error),
             Self::Word(_) => 64,
         }
     }
+}
+
+fn result_cost(result: &OpResult) -> usize {
+    /// Rows looked at to estimate the others.
+    const SAMPLE: usize = 16;
+    match result {
+        OpResult::Rows(selected) => {
+            let rows = selected.rows();
+            let memory = |row: &Row| row.iter().map(|v| size_of_val(v) + v.memory()).sum::<usize>();
+            let sample: usize = rows.iter().take(SAMPLE).map(memory).sum();
+            32 + sample * rows.len() / rows.len().clamp(1, SAMPLE)
+        }
+        OpResult::Error(error) => error_cost(error),
+        _ => 64,
+    }
+}
+
+fn error_cost(error: &Error) -> usize {
+    64 + error.details.len() + error.syntax.as_ref().map_or(0, String::len)
 }
 
 /// The queue to one client.

@@ -22,6 +22,8 @@ pub struct Session {
     pub read_only: bool,
     change_aware: AtomicBool,
     held_bytes: AtomicUsize,
+    /// What its requests hold that wait to be written.
+    queued_bytes: AtomicUsize,
     /// Its monitors by the ids it gave them, as of its last request about each.
     monitors: Mutex<BTreeMap<Ticket, MonitorRecord>>,
 }
@@ -52,6 +54,7 @@ impl Session {
             read_only,
             change_aware: AtomicBool::new(false),
             held_bytes: AtomicUsize::new(0),
+            queued_bytes: AtomicUsize::new(0),
             monitors: Mutex::default(),
         }
     }
@@ -66,6 +69,26 @@ impl Session {
     /// Takes note of what the client said about that.
     pub fn set_change_aware(&self, aware: bool) {
         self.change_aware.store(aware, Ordering::Relaxed);
+    }
+
+    /// Bytes of this client's requests and answers that wait, to be written or to be sent.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.outbox.reply_bytes() + self.queued_bytes.load(Ordering::Acquire)
+    }
+
+    /// Whether none of its requests waits to be written.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.queued_bytes.load(Ordering::Acquire) == 0
+    }
+
+    pub(crate) fn charge(&self, bytes: usize) {
+        self.queued_bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    pub(crate) fn discharge(&self, bytes: usize) {
+        self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
     /// Takes `bytes` of the memory this connection may hold in monitors and waiting transactions;
@@ -94,12 +117,25 @@ impl Session {
         self.monitors().insert(id, record);
     }
 
-    pub(crate) fn rename_monitor(&self, old: &Ticket, new: &Ticket, monitor: &Arc<Monitor>) {
+    /// Gives a monitor another id and other conditions; false if there is no memory for them.
+    pub(crate) fn rename_monitor(
+        &self,
+        old: &Ticket,
+        new: &Ticket,
+        monitor: &Arc<Monitor>,
+    ) -> bool {
         let mut monitors = self.monitors();
-        if let Some(mut record) = monitors.remove(old) {
-            record.monitor = monitor.clone();
+        let Some(mut record) = monitors.remove(old) else { return false };
+        let bytes = monitor.memory() + new.len() + 256;
+        let room = self.hold(bytes);
+        if room {
+            self.let_go(record.bytes);
+            (record.monitor, record.bytes) = (monitor.clone(), bytes);
             monitors.insert(new.clone(), record);
+        } else {
+            monitors.insert(old.clone(), record);
         }
+        room
     }
 
     pub(crate) fn forget_monitor(&self, id: &Ticket) {
@@ -109,8 +145,8 @@ impl Session {
         }
     }
 
-    /// Takes all monitors away, because the client left.
-    pub(crate) fn take_monitors(&self) -> BTreeMap<Ticket, MonitorRecord> {
-        std::mem::take(&mut *self.monitors())
+    /// Forgets all monitors, because the client left.
+    pub(crate) fn forget_monitors(&self) {
+        self.monitors().clear();
     }
 }

@@ -255,6 +255,12 @@ impl Log for FileLog {
         Ok(self.synced)
     }
 
+    fn take_back_to(&mut self, to: Position) {
+        if self.broken.is_some() && to < self.position && self.file.truncate(to.0).is_ok() {
+            self.position = to;
+        }
+    }
+
     fn position(&self) -> Position {
         self.position
     }

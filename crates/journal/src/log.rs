@@ -44,6 +44,10 @@ pub trait Log: Send {
     /// Takes note of how a sync went and returns the position that is synced now.
     fn end_sync(&mut self, done: SyncDone) -> Result<Position, SyncError>;
 
+    /// Takes records back that were appended but must not come back, after a sync of them failed:
+    /// cuts the broken file at `to`, as well as that can be done. The file stays broken.
+    fn take_back_to(&mut self, to: Position);
+
     /// Where the last record ends.
     fn position(&self) -> Position;
 

@@ -36,6 +36,10 @@ impl Log for MemoryLog {
         self.0.end_sync(done)
     }
 
+    fn take_back_to(&mut self, to: Position) {
+        self.0.take_back_to(to);
+    }
+
     fn position(&self) -> Position {
         self.0.position()
     }

@@ -49,8 +49,18 @@ pub(crate) struct Connection<S> {
     out_at: usize,
     depth_max: usize,
     probe: Option<Probe>,
-    /// Set when the stream cannot be followed: what is written still leaves, then it ends.
-    ending: Option<String>,
+    /// Set when an encrypted stream may hold bytes back.
+    flush_due: bool,
+    /// Set when the stream cannot be followed: answers to what came before still leave, then the
+    /// reason, then it ends.
+    ending: Option<Ending>,
+}
+
+/// Why a connection is about to end.
+struct Ending {
+    reason: String,
+    /// Whether the client has been told.
+    said: bool,
 }
 
 struct Probe {
@@ -87,6 +97,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             out_at: 0,
             depth_max: bounds.depth_max,
             probe,
+            flush_due: false,
             ending: None,
         }
     }
@@ -113,8 +124,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Poll::Ready(end);
             }
             let idle = self.out.is_empty();
-            if idle && let Some(reason) = &self.ending {
-                return Poll::Ready(End::Cut(reason.clone()));
+            if idle
+                && self.methods.session().is_settled()
+                && let Some(ending) = &mut self.ending
+            {
+                if ending.said {
+                    return Poll::Ready(End::Cut(ending.reason.clone()));
+                }
+                // What was answered meanwhile goes first.
+                ending.said = true;
+                self.fill();
+                if let Some(ending) = self.ending.as_ref().filter(|_| !self.writer.is_unfinished())
+                {
+                    write_goodbye(&ending.reason, &mut self.out);
+                }
+                continue;
             }
             if idle && let Some(reason) = self.methods.session().outbox.finishing() {
                 return Poll::Ready(End::Cut(reason.to_owned()));
@@ -129,7 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Reads once and does what the messages say. Pending also while too many answers wait.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        let full = self.methods.session().outbox.reply_bytes() > REPLY_BYTES_MAX;
+        let full = self.methods.session().waiting_bytes() > REPLY_BYTES_MAX;
         if full || self.ending.is_some() {
             return Poll::Pending;
         }
@@ -160,7 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     true
                 }
                 Err(error) => {
-                    *ending = Some(error.to_string());
+                    *ending = Some(Ending { reason: error.to_string(), said: false });
                     false
                 }
             };
@@ -168,15 +192,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if frame.len() > LONG_BYTES { block_in_place(handle) } else { handle() }
         });
         if let Err(error) = fed {
-            self.ending = Some(error.to_string());
+            self.ending = Some(Ending { reason: error.to_string(), said: false });
         }
         self.methods.flush();
-        if self.ending.is_some() {
-            self.fill();
-        }
-        if let Some(reason) = self.ending.as_ref().filter(|_| !self.writer.is_unfinished()) {
-            write_goodbye(reason, &mut self.out);
-        }
     }
 
     /// Moves what waits in the outbox into the buffer, up to a piece.
@@ -192,17 +210,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes what there is. Pending when all is written too.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        if self.ending.is_none() {
-            self.fill();
-        }
+        self.fill();
+        let failed = |error| Poll::Ready(Err(End::Failed(error)));
         let Some(rest) = self.out.get(self.out_at..).filter(|rest| !rest.is_empty()) else {
+            // An encrypted stream holds bytes back until it is flushed.
+            if self.flush_due {
+                match ready!(Pin::new(&mut self.stream).poll_flush(cx)) {
+                    Ok(()) => self.flush_due = false,
+                    Err(error) => return failed(error),
+                }
+            }
             return Poll::Pending;
         };
         let written = match ready!(Pin::new(&mut self.stream).poll_write(cx, rest)) {
             Ok(0) => return Poll::Ready(Err(End::Closed)),
             Ok(written) => written,
-            Err(error) => return Poll::Ready(Err(End::Failed(error))),
+            Err(error) => return failed(error),
         };
+        self.flush_due = true;
         self.out_at += written;
         let backlog = self.out_at < self.out.len() || self.writer.is_unfinished();
         if let Some(probe) = self.probe.as_mut().filter(|_| backlog) {
@@ -214,10 +239,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.out.clear();
             if self.out.capacity() > KEPT_BYTES_MAX {
                 self.out = Vec::new();
-            }
-            // An encrypted stream holds bytes back until it is flushed.
-            if let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx) {
-                return Poll::Ready(Err(End::Failed(error)));
             }
         }
         Poll::Ready(Ok(()))

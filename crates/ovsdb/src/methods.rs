@@ -62,7 +62,7 @@ impl Methods {
             "monitor_cond" => self.monitor(ticket, params, method, Version::V2),
             "monitor_cond_since" => self.monitor(ticket, params, method, Version::V3),
             "monitor_cond_change" => self.monitor_cond_change(ticket, params),
-            "monitor_cancel" => self.monitor_cancel(&params),
+            "monitor_cancel" => self.monitor_cancel(ticket, &params),
             "echo" => Err(text(&Json::Array(params))),
             "lock" => self.lock(ticket, &params, LockOperation::Lock, method),
             "steal" => self.lock(ticket, &params, LockOperation::Steal, method),
@@ -153,17 +153,21 @@ impl Methods {
         database.watch(&self.session, request).map_err(Reply::Failed)
     }
 
-    fn monitor_cond_change(&mut self, ticket: &Ticket, params: Vec<Json>) -> Result<(), Reply> {
-        let [old, new, conditions] = params.as_slice() else {
+    fn monitor_cond_change(&mut self, ticket: &Ticket, mut params: Vec<Json>) -> Result<(), Reply> {
+        if params.len() != 3 {
             let error = Error::syntax(&Json::Array(params), "invalid parameters");
             return Err(Reply::Failed(error));
+        }
+        let (Some(conditions), Some(new), Some(old)) = (params.pop(), params.pop(), params.pop())
+        else {
+            return Err(Reply::Word("invalid parameters"));
         };
-        let (old_id, new_id) = (self::ticket(old), self::ticket(new));
+        let (old_id, new_id) = (self::ticket(&old), self::ticket(&new));
         let Some(record) = self.session.monitor(&old_id) else {
-            return Err(Reply::Failed(Error::syntax(old, "unknown monitor session")));
+            return Err(Reply::Failed(Error::syntax(&old, "unknown monitor session")));
         };
         if old_id != new_id && self.session.monitor(&new_id).is_some() {
-            return Err(Reply::Failed(Error::syntax(new, "duplicate monitor ID")));
+            return Err(Reply::Failed(Error::syntax(&new, "duplicate monitor ID")));
         }
         self.turn_to(&record.database);
         record
@@ -172,16 +176,15 @@ impl Methods {
             .map_err(Reply::Failed)
     }
 
-    fn monitor_cancel(&mut self, params: &[Json]) -> Result<(), Reply> {
+    fn monitor_cancel(&mut self, ticket: &Ticket, params: &[Json]) -> Result<(), Reply> {
         let [id] = params else { return Err(Reply::Word("invalid parameters")) };
-        let id = ticket(id);
+        let id = self::ticket(id);
         let Some(record) = self.session.monitor(&id) else {
             return Err(Reply::Word("unknown monitor"));
         };
-        // What is published already is told first, so nothing of it comes after the answer.
-        self.flush();
-        record.database.unwatch(&self.session, &id);
-        Err(Reply::Text(b"{}".to_vec()))
+        self.turn_to(&record.database);
+        record.database.unwatch(&self.session, ticket.clone(), id);
+        Ok(())
     }
 
     fn lock(

@@ -6,8 +6,10 @@ use crate::remote::Remote;
 use crate::tls::TlsFiles;
 use paceline_host::Host;
 use paceline_types::limits::{FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB};
+use rustix::fs::Mode;
+use rustix::process::umask;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,13 +47,22 @@ pub struct Door {
     /// Where it listens, with the port that was really bound.
     pub remote: Remote,
     task: tokio::task::JoinHandle<()>,
-    socket: Option<PathBuf>,
+    socket: Option<Socket>,
+}
+
+/// A unix socket that this process made.
+#[derive(Debug)]
+struct Socket {
+    path: PathBuf,
+    inode: u64,
 }
 
 impl Drop for Door {
     fn drop(&mut self) {
         self.task.abort();
-        if let Some(path) = &self.socket {
+        if let Some(Socket { path, inode }) = &self.socket
+            && std::fs::symlink_metadata(path).is_ok_and(|now| now.ino() == *inode)
+        {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -69,7 +80,9 @@ pub async fn open(host: Arc<Host>, remote: &Remote, options: &DoorOptions) -> Re
     let (listener, bound, socket) = match remote {
         Remote::Unix(path) => {
             let listener = bind_unix(path).map_err(fail)?;
-            (Listener::Unix(listener), remote.clone(), Some(path.clone()))
+            let inode = std::fs::symlink_metadata(path).map_err(fail)?.ino();
+            let socket = Socket { path: path.clone(), inode };
+            (Listener::Unix(listener), remote.clone(), Some(socket))
         }
         Remote::Tcp(address) => {
             let listener = TcpListener::bind(address).await.map_err(fail)?;
@@ -105,7 +118,12 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
         }
         std::fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
+    // The mask makes the socket private from its first moment on. It holds for the whole process,
+    // which makes no file that others should use.
+    let before = umask(Mode::RWXG | Mode::RWXO);
+    let listener = UnixListener::bind(path);
+    umask(before);
+    let listener = listener?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }

@@ -6,7 +6,7 @@ use paceline_host::{Host, Policy};
 use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
 use paceline_ovsdb::{Door, DoorOptions, Remote, TlsFiles};
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,7 @@ pub fn run(options: Serve) -> Result<(), String> {
         .mode(0o700)
         .create(&data)
         .map_err(|error| format!("cannot create {}: {error}", data.display()))?;
+    warn_if_shared(&data);
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -146,6 +147,15 @@ fn default_data() -> Result<PathBuf, String> {
         .or(home)
         .map(|state| state.join("paceline"))
         .ok_or_else(|| "there is no home directory; say where with --data DIR".to_owned())
+}
+
+/// Says so if others could put their own files in the place of the daemon's.
+fn warn_if_shared(data: &Path) {
+    let mode = std::fs::metadata(data).map_or(0, |metadata| metadata.permissions().mode());
+    if mode & 0o022 != 0 {
+        let data = data.display();
+        tracing::warn!("other users can write to {data}; close it with: chmod go-w {data}");
+    }
 }
 
 /// Allows as many connections as the system lets us.

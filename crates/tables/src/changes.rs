@@ -50,10 +50,16 @@ impl Changes {
         self.rows.chunk_by(|a, b| a.table == b.table)
     }
 
-    /// Whether any row of `table` changed.
+    /// Bytes of memory this keeps, rows included that the database has too.
     #[must_use]
-    pub fn touches(&self, table: TableId) -> bool {
-        self.rows.binary_search_by(|change| change.table.cmp(&table)).is_ok()
+    pub fn memory(&self) -> usize {
+        let row = |row: &Row| row.iter().map(|v| size_of_val(v) + v.memory()).sum::<usize>();
+        let change = |change: &RowChange| {
+            size_of::<RowChange>()
+                + change.old.as_ref().map_or(0, row)
+                + change.new.as_ref().map_or(0, row)
+        };
+        self.rows.iter().map(change).sum()
     }
 
     /// Puts everything back as it was before. Later changes must have been undone first.

@@ -15,7 +15,7 @@ pub const BACKLOG_BYTES_MAX: usize = 16 << 20;
 /// Replies queued to one client before its further requests wait unread.
 pub const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// What one connection may hold in locks, monitors and waiting transactions.
+/// What one connection may hold in monitors and waiting transactions, and again in locks.
 pub const SESSION_BYTES_MAX: usize = 16 << 20;
 
 /// Longest offending JSON text quoted back in an error's `syntax` member.
@@ -24,5 +24,11 @@ pub const SYNTAX_BYTES_MAX: usize = 4 << 10;
 /// Transactions remembered for clients that come back with `monitor_cond_since`.
 pub const HISTORY_TRANSACTIONS_MAX: usize = 1_000;
 
-/// Row changes remembered over all remembered transactions of one database.
-pub const HISTORY_ROWS_MAX: usize = 10_000;
+/// Memory of all remembered transactions of one database.
+pub const HISTORY_BYTES_MAX: usize = 16 << 20;
+
+/// Transactions of one connection that may wait at a time: each change tries them again.
+pub const WAITS_MAX: usize = 1_000;
+
+/// Rows that the selects of one transaction may find before a further one is refused.
+pub const SELECT_ROWS_MAX: usize = 1_000_000;

@@ -9,11 +9,11 @@
 //! If writing fails, everything not yet published is undone, newest first, and refused.
 
 use super::Hosted;
-use super::queue::{Commit, Entry, Step};
+use super::queue::{Answer, Commit, Entry, Step};
 use super::watchers::Watchers;
 use crate::clock::wall_ms;
-use crate::outbox::Outgoing;
-use paceline_journal::{AppendError, frame};
+use crate::outbox::{Outgoing, Reply};
+use paceline_journal::{AppendError, Position, frame};
 use paceline_locks::SessionId;
 use paceline_tables::{Error, tag, write_record};
 use std::collections::{BTreeSet, VecDeque};
@@ -33,10 +33,15 @@ enum Patience {
     Blocks,
 }
 
+/// How many batches in a row a thread writes that has other work to do.
+const ROUNDS_MAX: u32 = 64;
+
 /// A run of entries up to the next step, encoded.
 struct Segment {
     entries: VecDeque<Entry>,
     bytes: Vec<u8>,
+    /// Where the records of each entry end in `bytes`.
+    ends: Vec<usize>,
 }
 
 impl Hosted {
@@ -63,6 +68,7 @@ impl Hosted {
     }
 
     fn run_committer(self: &Arc<Self>, mut batch: VecDeque<Entry>, patience: Patience) {
+        let mut rounds = 0;
         loop {
             if batch.is_empty() {
                 let mut head = self.head();
@@ -71,13 +77,16 @@ impl Hosted {
                     return;
                 }
                 batch = std::mem::take(&mut head.queue);
+                rounds += 1;
             }
-            let first_blocks =
-                matches!(batch.front(), Some(Entry::Step(Step { blocks: true, .. })));
-            if first_blocks && patience == Patience::None {
+            let step = batch.iter().position(|entry| matches!(entry, Entry::Step(_)));
+            let mut run = batch.iter().take(step.unwrap_or(batch.len()));
+            let blocks = run.any(Entry::wants_sync)
+                || matches!(batch.front(), Some(Entry::Step(Step { blocks: true, .. })));
+            if patience == Patience::None && (blocks || rounds > ROUNDS_MAX) {
                 return self.move_role(batch);
             }
-            if matches!(batch.front(), Some(Entry::Step(_))) {
+            if step == Some(0) {
                 if let (Some(Entry::Step(step)), Some(log)) =
                     (batch.pop_front(), &mut *self.writer())
                 {
@@ -85,16 +94,15 @@ impl Hosted {
                 }
                 continue;
             }
-            let segment = self.encode(&mut batch);
-            let waits = segment.bytes.len() > INLINE_BYTES_MAX
-                || segment.entries.iter().any(Entry::wants_sync);
-            if waits && patience == Patience::None {
-                let mut rest = segment.entries;
-                rest.append(&mut batch);
-                return self.move_role(rest);
+            let rest = batch.split_off(step.unwrap_or(batch.len()));
+            let segment = self.encode(std::mem::replace(&mut batch, rest));
+            if segment.bytes.len() > INLINE_BYTES_MAX && patience == Patience::None {
+                let mut all = segment.entries;
+                all.append(&mut batch);
+                return self.move_role(all);
             }
             if let Err((entries, error)) = self.write(segment) {
-                self.undo(entries.into_iter().chain(batch.drain(..)), &error);
+                self.undo(entries.into_iter().chain(batch.drain(..)).collect(), &error);
             }
         }
     }
@@ -105,60 +113,58 @@ impl Hosted {
         self.runtime.spawn_blocking(move || this.run_committer(batch, Patience::Blocks));
     }
 
-    /// Takes entries up to the next step and encodes their records.
-    fn encode(&self, batch: &mut VecDeque<Entry>) -> Segment {
-        let steps = batch.iter().position(|entry| matches!(entry, Entry::Step(_)));
-        let rest = batch.split_off(steps.unwrap_or(batch.len()));
-        let entries = std::mem::replace(batch, rest);
-        let (mut bytes, mut body) = (Vec::new(), Vec::new());
-        if self.is_journaled {
-            let date = wall_ms();
-            for entry in &entries {
-                let Entry::Commit(commit) = entry else { continue };
+    /// Encodes the records of `entries`.
+    fn encode(&self, entries: VecDeque<Entry>) -> Segment {
+        let (mut bytes, mut body, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        let date = wall_ms();
+        for entry in &entries {
+            if let Some(commit) = entry.commit().filter(|_| self.is_journaled) {
+                let Commit { changes, schema, comment, .. } = commit;
                 body.clear();
-                let skip = &self.unjournaled;
-                if write_record(
-                    &commit.changes,
-                    &commit.schema,
-                    skip,
-                    &commit.comment,
-                    date,
-                    &mut body,
-                ) {
+                if write_record(changes, schema, &self.unjournaled, comment, date, &mut body) {
                     frame(&body, &mut bytes);
                 }
             }
+            ends.push(bytes.len());
         }
-        Segment { entries, bytes }
+        Segment { entries, bytes, ends }
     }
 
     /// Writes a segment, syncs it if one of its entries wants that, and publishes it. On failure
     /// gives back the entries that are not published.
     fn write(self: &Arc<Self>, segment: Segment) -> Result<(), (VecDeque<Entry>, Error)> {
-        let Segment { mut entries, bytes } = segment;
+        let Segment { mut entries, bytes, ends } = segment;
         let mut grown = false;
         if let Some(log) = &mut *self.writer() {
+            let start = log.position();
             if !bytes.is_empty() {
-                let expected = log.position();
-                match log.append(expected, &bytes) {
+                match log.append(start, &bytes) {
                     Ok(position) => grown = position.0 > COMPACT_BYTES_MIN.max(2 * log.base()),
-                    Err(error) => return Err((entries, append_error(&error, self))),
+                    Err(error) => {
+                        // What stands before the first change has nothing to do with it.
+                        let first = entries.iter().position(|entry| entry.commit().is_some());
+                        let failed = entries.split_off(first.unwrap_or(entries.len()));
+                        self.publish(entries);
+                        return Err((failed, append_error(&error, self)));
+                    }
                 }
             }
             if let Some(at) = entries.iter().position(Entry::wants_sync) {
-                let synced = entries.split_off(at);
+                let waiting = entries.split_off(at);
                 self.publish(entries);
                 if let Err(error) = log.sync() {
+                    let kept = at.checked_sub(1).and_then(|last| ends.get(last)).unwrap_or(&0);
+                    log.take_back_to(Position(start.0 + *kept as u64));
                     let error = Error::new(tag::IO, error.to_string());
                     self.note_broken(&error);
-                    return Err((synced, error));
+                    return Err((waiting, error));
                 }
-                entries = synced;
+                entries = waiting;
             }
         }
         self.publish(entries);
         if grown {
-            self.compact();
+            self.compact_by_itself();
         }
         Ok(())
     }
@@ -166,9 +172,11 @@ impl Hosted {
     /// Lets updates and replies leave.
     fn publish(&self, entries: VecDeque<Entry>) {
         let mut wakers = Vec::new();
+        let mut charges = Vec::new();
         let mut watchers = self.watchers();
         let mut run = Vec::new();
         for entry in entries {
+            charges.extend(entry.charge().map(|(session, bytes)| (session.clone(), bytes)));
             match entry {
                 Entry::Watch(watch) => {
                     publish_run(&mut run, &mut watchers, &mut wakers);
@@ -178,31 +186,59 @@ impl Hosted {
                     publish_run(&mut run, &mut watchers, &mut wakers);
                     watchers.rewatch(rewatch, &mut wakers);
                 }
+                Entry::Unwatch { session, ticket, id } => {
+                    publish_run(&mut run, &mut watchers, &mut wakers);
+                    watchers.remove(session.id, &id);
+                    let reply = Outgoing::Reply(ticket, Reply::Text(b"{}".to_vec()));
+                    wakers.extend(session.outbox.leave(reply));
+                }
                 other => run.push(other),
             }
         }
         publish_run(&mut run, &mut watchers, &mut wakers);
         drop(watchers);
+        // Only now: a client is settled when its answers are in its outbox.
+        charges.into_iter().for_each(|(session, bytes)| session.discharge(bytes));
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Takes everything back that is not published, newest first, and tells those who wait.
-    fn undo(self: &Arc<Self>, entries: impl Iterator<Item = Entry>, error: &Error) {
+    /// Takes back every change that is not published, newest first, and tells those who wait. What
+    /// was only read from the head, and what was to be watched from it on, is done again.
+    fn undo(self: &Arc<Self>, mut entries: VecDeque<Entry>, error: &Error) {
         tracing::error!(database = %self.name, %error, "writing failed, undoing what was not on disk");
-        let undone: Vec<Entry> = {
+        let (mut failed, mut steps, mut charges) = (Vec::new(), Vec::new(), Vec::new());
+        {
             let mut head = self.head();
-            let mut all: Vec<Entry> = entries.collect();
-            all.extend(head.queue.drain(..));
-            for entry in all.iter().rev() {
-                if let Entry::Commit(commit) = entry {
-                    head.database.undo(&commit.changes);
+            entries.append(&mut head.queue);
+            for commit in entries.iter().rev().filter_map(Entry::commit) {
+                head.database.undo(&commit.changes);
+            }
+            if self.lock_table.is_some() {
+                self.locking.show_all_again();
+            }
+            let rows = head.database.snapshot();
+            for mut entry in entries {
+                charges.extend(entry.charge().map(|(session, bytes)| (session.clone(), bytes)));
+                match &mut entry {
+                    Entry::Watch(watch) => watch.rows = rows.clone(),
+                    Entry::Rewatch(rewatch) => rewatch.rows = rows.clone(),
+                    _ => {}
+                }
+                match entry {
+                    Entry::Commit(commit) => failed.push(commit),
+                    Entry::Step(step) => steps.push(step),
+                    Entry::Answer { again: Some(request), .. } => {
+                        self.run(&mut head, request, None)
+                    }
+                    other => head.push(other),
                 }
             }
-            all
-        };
-        for entry in undone {
-            entry.fail(error);
         }
+        // A step may begin another one, so it must not find the head locked; a repair that is
+        // begun below must find its turn free.
+        steps.into_iter().for_each(|step| (step.work)(Err(error)));
+        failed.into_iter().for_each(|commit| commit.fail(error));
+        charges.into_iter().for_each(|(session, bytes)| session.discharge(bytes));
         // A wait may hold in the state that is back now.
         self.retry_all();
         if self.head().broken.is_some() {
@@ -235,10 +271,7 @@ fn publish_run(run: &mut Vec<Entry>, watchers: &mut Watchers, wakers: &mut Vec<W
             Entry::Answer { answer, .. } => (Some(answer), None),
             _ => (None, None),
         };
-        if let Some(answer) = answer {
-            let reply = Outgoing::Reply(answer.ticket, answer.reply);
-            wakers.extend(answer.session.outbox.leave(reply));
-        }
+        wakers.extend(answer.and_then(Answer::leave));
         if let Some(done) = done {
             done(Ok(()));
         }

@@ -10,14 +10,15 @@ use crate::clock::wall_ms;
 use paceline_journal::{Log, Position, Rewrite, RewriteError, frame};
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Error, Snapshot, write_snapshot};
+use paceline_types::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Held while a compaction is under way, so that there is one at a time.
-struct Turn(Arc<Hosted>);
+/// Held while the journal is being rewritten, so that there is one rewrite at a time.
+pub(super) struct Turn(Arc<Hosted>);
 
 impl Turn {
-    fn take(database: &Arc<Hosted>) -> Option<Self> {
+    pub(super) fn take(database: &Arc<Hosted>) -> Option<Self> {
         let taken = database.compacting.swap(true, Ordering::AcqRel);
         (!taken).then(|| Self(database.clone()))
     }
@@ -26,8 +27,15 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.0.compacting.store(false, Ordering::Release);
+        // A conversion may wait for its turn. Whoever drops this may hold locks, so it begins
+        // elsewhere.
+        let database = self.0.clone();
+        self.0.runtime.spawn_blocking(move || database.begin_next_conversion());
     }
 }
+
+/// How long after a failed rewrite the next one is tried by itself.
+const RETRY_MS: u64 = 1_000;
 
 /// The place in the journal that a snapshot stands for.
 #[derive(Clone, Copy)]
@@ -40,14 +48,14 @@ struct Start {
 impl Hosted {
     /// Begins to rewrite the journal, unless that is under way or there is no journal.
     pub fn compact(self: &Arc<Self>) {
-        if !self.is_journaled {
+        if !self.is_journaled || self.policy.read_only {
             return;
         }
         let Some(turn) = Turn::take(self) else { return };
         {
             let mut head = self.head();
             let rows = head.database.snapshot();
-            head.queue.push_back(Entry::Step(Step {
+            head.push(Entry::Step(Step {
                 blocks: false,
                 work: Box::new(move |log| {
                     if let Ok(log) = log {
@@ -57,6 +65,27 @@ impl Hosted {
             }));
         }
         self.flush();
+    }
+
+    /// The same, unless it failed just now.
+    pub(super) fn compact_by_itself(self: &Arc<Self>) {
+        if self.clock.now() >= Time(self.retry_at.load(Ordering::Acquire)) {
+            self.compact();
+        }
+    }
+
+    fn begin_next_conversion(self: &Arc<Self>) {
+        let mut head = self.head();
+        if let Some(conversion) = head.next_conversion.take() {
+            self.begin_conversion(&mut head, conversion);
+        }
+        drop(head);
+        self.flush();
+    }
+
+    fn note_failed_rewrite(&self, error: &RewriteError) {
+        self.retry_at.store(self.clock.now().plus_ms(RETRY_MS).0, Ordering::Release);
+        tracing::warn!(database = %self.name, %error, "cannot compact the journal");
     }
 
     /// Takes note that the journal's file can no longer be trusted: changes are refused until a new
@@ -70,7 +99,7 @@ impl Hosted {
     /// Tries to replace a broken file, on a thread that may block.
     pub(super) fn repair_later(self: &Arc<Self>) {
         let this = self.clone();
-        self.runtime.spawn_blocking(move || this.compact());
+        self.runtime.spawn_blocking(move || this.compact_by_itself());
     }
 
     /// Replaces a broken file before the end of service, so that what was refused is not in it.
@@ -97,9 +126,7 @@ fn begin(turn: Turn, rows: Snapshot, log: &mut dyn Log) {
             let runtime = turn.0.runtime.clone();
             runtime.spawn_blocking(move || write(turn, rows, rewrite, start));
         }
-        Err(error) => {
-            tracing::warn!(database = %turn.0.name, %error, "cannot compact the journal");
-        }
+        Err(error) => turn.0.note_failed_rewrite(&error),
     }
 }
 
@@ -111,10 +138,9 @@ fn write(turn: Turn, rows: Snapshot, mut rewrite: Rewrite, start: Start) {
         .and_then(|()| rewrite.sync());
     drop(rows);
     if let Err(error) = written {
-        tracing::warn!(database = %database.name, %error, "cannot compact the journal");
-        return;
+        return database.note_failed_rewrite(&error);
     }
-    database.head().queue.push_back(Entry::Step(Step {
+    database.head().push(Entry::Step(Step {
         blocks: true,
         work: Box::new(move |log| {
             if let Ok(log) = log {
@@ -144,9 +170,7 @@ fn install(turn: Turn, rewrite: Rewrite, start: Start, log: &mut dyn Log) {
                 "compacted the journal"
             );
         }
-        Err(error) => {
-            tracing::warn!(database = %database.name, %error, "cannot compact the journal");
-        }
+        Err(error) => database.note_failed_rewrite(&error),
     }
 }
 

@@ -4,11 +4,11 @@
 //! published, the content is converted and the journal replaced on a thread that may block; then
 //! the head is swapped, parked transactions and monitors are cancelled, and held requests run.
 
-use super::compact::replace;
+use super::compact::{Turn, replace};
 use super::queue::{Answer, Entry, Step, Work};
 use super::waits::Request;
 use super::watch::WatchRequest;
-use super::{Head, Hosted};
+use super::{Head, Hosted, lock};
 use crate::clock::uuid_source;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
@@ -24,6 +24,7 @@ use std::task::Waker;
 pub(super) enum Held {
     Transact(Request),
     Watch(Arc<Session>, WatchRequest),
+    Rewatch(Arc<Session>, Ticket, (Ticket, Ticket), Json),
     Convert(Conversion),
 }
 
@@ -77,7 +78,13 @@ impl Hosted {
         Ok(())
     }
 
-    fn begin_conversion(self: &Arc<Self>, head: &mut Head, conversion: Conversion) {
+    pub(super) fn begin_conversion(self: &Arc<Self>, head: &mut Head, conversion: Conversion) {
+        head.converting.get_or_insert_default();
+        // A compaction and a conversion both replace the file; one waits for the other.
+        let Some(turn) = Turn::take(self) else {
+            head.next_conversion = Some(conversion);
+            return;
+        };
         let Conversion { schema, answer, converted } = conversion;
         let rows = head.database.snapshot();
         let this = self.clone();
@@ -91,11 +98,11 @@ impl Hosted {
                 Ok(database)
             });
             this.end_conversion(outcome, answer, converted);
+            drop(turn);
         };
-        head.converting.get_or_insert_default();
         if self.is_journaled {
             let work: Work = Box::new(move |log| work(log.map(Some)));
-            head.queue.push_back(Entry::Step(Step { blocks: true, work }));
+            head.push(Entry::Step(Step { blocks: true, work }));
         } else {
             self.runtime.spawn_blocking(move || work(Ok(None)));
         }
@@ -112,7 +119,9 @@ impl Hosted {
         let reply = match outcome {
             Ok(database) => {
                 let mut head = self.head();
+                *lock(&self.schema) = database.schema().clone();
                 head.database = database;
+                head.broken = None;
                 for number in head.waits.all() {
                     // Clients that do not follow such changes are disconnected instead.
                     let request = head.waits.take(number);
@@ -140,15 +149,31 @@ impl Hosted {
         self.flush();
     }
 
-    /// Runs what was held during a conversion, in order, up to the next conversion among it.
+    /// Runs what was held during a conversion, in order, up to the next conversion among it. What
+    /// clients asked for that have left since is dropped.
     fn run_held(self: &Arc<Self>) {
         let mut head = self.head();
         while let Some(held) = head.converting.as_mut().and_then(VecDeque::pop_front) {
+            let is_gone = |session: &Session| session.outbox.closed().is_some();
             match held {
-                Held::Transact(request) => self.run(&mut head, request, None),
+                Held::Transact(request) => {
+                    request.session.discharge(request.bytes());
+                    if !is_gone(&request.session) {
+                        self.run(&mut head, request, None);
+                    }
+                }
                 Held::Watch(session, request) => {
+                    session.discharge(request.requests.memory());
                     let ticket = request.ticket.clone();
                     if let Err(error) = self.begin_watch(&mut head, &session, request) {
+                        session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
+                    }
+                }
+                Held::Rewatch(session, ticket, ids, conditions) => {
+                    session.discharge(conditions.memory());
+                    let begun =
+                        self.begin_rewatch(&mut head, &session, ticket.clone(), ids, &conditions);
+                    if let Err(error) = begun {
                         session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
                     }
                 }

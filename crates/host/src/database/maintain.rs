@@ -75,7 +75,7 @@ impl Hosted {
             Ok(changes) => {
                 let changes = Arc::new(changes);
                 let again = head.waits.touched_by(&changes);
-                head.queue.push_back(Entry::Commit(Commit {
+                head.push(Entry::Commit(Commit {
                     changes,
                     schema,
                     comment: String::new(),

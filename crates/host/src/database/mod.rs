@@ -47,6 +47,8 @@ pub struct Hosted {
     /// Its name.
     pub name: String,
     head: Mutex<Head>,
+    /// The schema of the head, for those who want nothing else of it.
+    schema: Mutex<Arc<Schema>>,
     writer: Mutex<Option<Box<dyn Log>>>,
     watchers: Mutex<Watchers>,
     locking: Arc<Locking>,
@@ -58,6 +60,8 @@ pub struct Hosted {
     compacting: Compacting,
     /// How often the journal's file failed so that it could not be trusted any more.
     failures: AtomicU64,
+    /// Before this time a rewrite that failed is not tried again by itself.
+    retry_at: AtomicU64,
     policy: Policy,
     /// Tables that only the server changes.
     maintained: Vec<TableId>,
@@ -78,6 +82,8 @@ struct Head {
     broken: Option<Error>,
     /// Requests that wait for a conversion to end.
     converting: Option<VecDeque<convert::Held>>,
+    /// A conversion that waits for a compaction to end.
+    next_conversion: Option<convert::Conversion>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -100,7 +106,7 @@ impl Hosted {
     /// The schema.
     #[must_use]
     pub fn schema(&self) -> Arc<Schema> {
-        self.head().database.schema().clone()
+        lock(&self.schema).clone()
     }
 
     /// Runs a transaction for a client. Its reply is left in the client's outbox, at once or when
@@ -116,6 +122,7 @@ impl Hosted {
         let created = self.clock.now();
         let request = Request { session: session.clone(), ticket, operations, created };
         if let Some(held) = &mut head.converting {
+            session.charge(request.bytes());
             held.push_back(convert::Held::Transact(request));
             return;
         }
@@ -165,12 +172,12 @@ impl Hosted {
             }
         };
         let mut answer = Answer {
-            session: request.session,
-            ticket: request.ticket,
+            session: request.session.clone(),
+            ticket: request.ticket.clone(),
             reply: Reply::Results(done.results),
         };
         let Some(changes) = done.changes else {
-            head.answer(answer, done.durable);
+            head.answer(answer, done.durable, Some(request));
             return Vec::new();
         };
         if let Some(error) = head.broken.clone() {
@@ -178,13 +185,13 @@ impl Hosted {
             if let Reply::Results(results) = &mut answer.reply {
                 results.push(OpResult::Error(error));
             }
-            head.answer(answer, false);
+            head.answer(answer, false, None);
             // Every refused change is a reason to try again to replace the broken file.
             self.repair_later();
             return Vec::new();
         }
         let woken = head.waits.touched_by(&changes);
-        head.queue.push_back(Entry::Commit(Commit {
+        head.push(Entry::Commit(Commit {
             changes,
             schema: head.database.schema().clone(),
             comment: done.comment,
@@ -203,6 +210,10 @@ impl Hosted {
         timeout_ms: Option<u64>,
         tables: Vec<TableId>,
     ) {
+        // A client that has left is told nothing, and nobody would take its transaction away.
+        if request.session.outbox.closed().is_some() {
+            return;
+        }
         if self.lock_table.is_some_and(|table| tables.contains(&table)) {
             self.locking.note_watched();
         }
@@ -221,7 +232,7 @@ impl Hosted {
     /// Lets an answer that has nothing to do with this database leave behind those that wait here.
     pub fn answer(&self, session: &Arc<Session>, ticket: Ticket, reply: Reply) {
         let answer = Answer { session: session.clone(), ticket, reply };
-        self.head().answer(answer, false);
+        self.head().answer(answer, false, None);
     }
 
     /// Cancels a parked transaction; false if there is none under this ticket.
@@ -244,12 +255,14 @@ impl Hosted {
         }
     }
 
-    /// Forgets what a client that left was waiting for.
+    /// Forgets what a client that left was waiting for and watching.
     pub(crate) fn end_session(&self, session: &Session) {
         let mut head = self.head();
         for number in head.waits.of_session(session.id) {
             head.waits.take(number);
         }
+        drop(head);
+        self.watchers().remove_session(session.id);
     }
 
     /// Tries every parked transaction again.
@@ -294,12 +307,21 @@ impl Hosted {
 }
 
 impl Head {
-    /// Lets an answer leave: at once if nothing is in front of it.
-    fn answer(&mut self, answer: Answer, sync: bool) {
+    /// Leaves an entry for the committer, at the expense of its client.
+    fn push(&mut self, entry: Entry) {
+        if let Some((session, bytes)) = entry.charge() {
+            session.charge(bytes);
+        }
+        self.queue.push_back(entry);
+    }
+
+    /// Lets an answer leave: at once if nothing is in front of it. `again` is run once more if what
+    /// is in front of it is undone.
+    fn answer(&mut self, answer: Answer, sync: bool, again: Option<Request>) {
         if self.queue.is_empty() && !self.committing && !sync {
             answer.session.outbox.push(Outgoing::Reply(answer.ticket, answer.reply));
         } else {
-            self.queue.push_back(Entry::Answer { answer, sync });
+            self.push(Entry::Answer { answer, sync, again });
         }
     }
 }

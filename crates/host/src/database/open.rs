@@ -87,6 +87,7 @@ impl Hosted {
         };
         Self {
             name: schema.name.to_string(),
+            schema: Mutex::new(schema.clone()),
             is_journaled: log.is_some(),
             writer: Mutex::new(log),
             head: Mutex::new(Head {
@@ -96,6 +97,7 @@ impl Hosted {
                 waits: super::Waits::default(),
                 broken: None,
                 converting: None,
+                next_conversion: None,
             }),
             watchers: Mutex::new(Watchers::new(uuid_source().next_u64())),
             locking,
@@ -104,6 +106,7 @@ impl Hosted {
             rearm: Notify::new(),
             compacting: super::Compacting::new(false),
             failures: AtomicU64::new(0),
+            retry_at: AtomicU64::new(0),
             policy,
             maintained,
             unjournaled: lock_table.into_iter().collect(),

@@ -11,17 +11,23 @@ use paceline_tables::schema::Schema;
 use paceline_tables::{Changes, Error, OpResult, Snapshot};
 use paceline_types::Uuid;
 use std::sync::Arc;
+use std::task::Waker;
+
+use super::waits::Request;
 
 /// One step of the queue.
 pub(super) enum Entry {
     /// A transaction that changed the head.
     Commit(Commit),
-    /// An answer without changes; `sync` if everything before it must be on disk first.
-    Answer { answer: Answer, sync: bool },
+    /// An answer without changes; `sync` if everything before it must be on disk first. If what it
+    /// was read from is undone, `again` is run once more.
+    Answer { answer: Answer, sync: bool, again: Option<Request> },
     /// A client begins to watch.
     Watch(Watch),
     /// A client changes the conditions of its monitor.
     Rewatch(Rewatch),
+    /// A client stops watching.
+    Unwatch { session: Arc<Session>, ticket: Ticket, id: Ticket },
     /// Work on the journal that must happen between two transactions.
     Step(Step),
 }
@@ -102,44 +108,50 @@ impl Entry {
         }
     }
 
-    /// Tells whoever waits for this entry that `error` undid it.
-    pub(super) fn fail(self, error: &Error) {
+    /// The client this entry is for, and what it counts for while it waits.
+    pub(super) fn charge(&self) -> Option<(&Arc<Session>, usize)> {
+        const ENTRY: usize = 256;
         match self {
             Self::Commit(commit) => {
-                if let Some(answer) = commit.answer {
-                    answer.fail(error);
-                }
-                if let Some(done) = commit.done {
-                    done(Err(error.clone()));
-                }
+                let answer = commit.answer.as_ref()?;
+                let rows = commit.changes.rows.len() * ENTRY;
+                Some((&answer.session, ENTRY + rows + answer.reply.cost()))
             }
-            Self::Answer { answer, .. } => answer.fail(error),
-            Self::Watch(watch) => {
-                watch.session.forget_monitor(&watch.id);
-                let reply = Reply::Failed(error.clone());
-                watch.session.outbox.push(Outgoing::Reply(watch.ticket, reply));
-            }
-            Self::Rewatch(rewatch) => {
-                rewatch.session.rename_monitor(&rewatch.new_id, &rewatch.old_id, &rewatch.from);
-                let reply = Reply::Failed(error.clone());
-                rewatch.session.outbox.push(Outgoing::Reply(rewatch.ticket, reply));
-            }
-            Self::Step(step) => (step.work)(Err(error)),
+            Self::Answer { answer, .. } => Some((&answer.session, ENTRY + answer.reply.cost())),
+            Self::Watch(Watch { session, .. })
+            | Self::Rewatch(Rewatch { session, .. })
+            | Self::Unwatch { session, .. } => Some((session, ENTRY)),
+            Self::Step(_) => None,
+        }
+    }
+}
+
+impl Commit {
+    /// Tells whoever waits for this transaction that `error` undid it.
+    pub(super) fn fail(self, error: &Error) {
+        if let Some(answer) = self.answer {
+            answer.fail(error);
+        }
+        if let Some(done) = self.done {
+            done(Err(error.clone()));
         }
     }
 }
 
 impl Answer {
+    /// Leaves the answer in its client's outbox.
+    pub(super) fn leave(self) -> Option<Waker> {
+        self.session.outbox.leave(Outgoing::Reply(self.ticket, self.reply))
+    }
+
     /// Sends the answer that the transaction failed: no operation counts, and the error says why.
-    fn fail(self, error: &Error) {
-        let reply = match self.reply {
-            Reply::Results(results) => {
-                let mut failed: Vec<OpResult> = results.iter().map(|_| OpResult::Null).collect();
-                failed.push(OpResult::Error(error.clone()));
-                Reply::Results(failed)
-            }
-            _ => Reply::Failed(error.clone()),
-        };
-        self.session.outbox.push(Outgoing::Reply(self.ticket, reply));
+    fn fail(mut self, error: &Error) {
+        if let Reply::Results(results) = &mut self.reply {
+            results.iter_mut().for_each(|result| *result = OpResult::Null);
+            results.push(OpResult::Error(error.clone()));
+        }
+        if let Some(waker) = self.leave() {
+            waker.wake();
+        }
     }
 }

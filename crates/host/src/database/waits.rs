@@ -9,6 +9,8 @@ use paceline_tables::Changes;
 use paceline_tables::json::Json;
 use paceline_tables::schema::TableId;
 use paceline_types::Time;
+use paceline_types::limits::WAITS_MAX;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -19,6 +21,13 @@ pub(super) struct Request {
     pub(super) operations: Vec<Json>,
     /// When it was first tried.
     pub(super) created: Time,
+}
+
+impl Request {
+    /// Bytes of memory this holds.
+    pub(super) fn bytes(&self) -> usize {
+        256 + self.operations.iter().map(Json::memory).sum::<usize>()
+    }
 }
 
 /// A parked transaction.
@@ -35,6 +44,7 @@ pub(super) struct Waits {
     next: u64,
     parked: BTreeMap<u64, Parked>,
     by_request: BTreeMap<(SessionId, Ticket), u64>,
+    per_session: BTreeMap<SessionId, usize>,
     by_table: BTreeSet<(TableId, u64)>,
     deadlines: BTreeSet<(Time, u64)>,
 }
@@ -49,8 +59,9 @@ impl Waits {
         timeout_ms: Option<u64>,
         mut tables: Vec<TableId>,
     ) -> Result<(), Request> {
-        let bytes = 256 + request.operations.iter().map(Json::memory).sum::<usize>();
-        if !request.session.hold(bytes) {
+        let bytes = request.bytes();
+        let many = self.per_session.get(&request.session.id).is_some_and(|n| *n >= WAITS_MAX);
+        if many || !request.session.hold(bytes) {
             return Err(request);
         }
         let number = number.unwrap_or_else(|| {
@@ -61,6 +72,7 @@ impl Waits {
         tables.dedup();
         let deadline = timeout_ms.map(|ms| request.created.plus_ms(ms));
         self.by_request.insert((request.session.id, request.ticket.clone()), number);
+        *self.per_session.entry(request.session.id).or_insert(0) += 1;
         self.by_table.extend(tables.iter().map(|table| (*table, number)));
         self.deadlines.extend(deadline.map(|deadline| (deadline, number)));
         self.parked.insert(number, Parked { request, deadline, tables, bytes });
@@ -72,6 +84,12 @@ impl Waits {
         let Parked { request, deadline, tables, bytes } = self.parked.remove(&number)?;
         request.session.let_go(bytes);
         self.by_request.remove(&(request.session.id, request.ticket.clone()));
+        if let Entry::Occupied(mut count) = self.per_session.entry(request.session.id) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
         for table in tables {
             self.by_table.remove(&(table, number));
         }

@@ -36,6 +36,7 @@ impl Hosted {
         self.show_locks();
         let mut head = self.head();
         if let Some(held) = &mut head.converting {
+            session.charge(request.requests.memory());
             held.push_back(Held::Watch(session.clone(), request));
             return Ok(());
         }
@@ -63,7 +64,7 @@ impl Hosted {
         session.remember_monitor(id.clone(), record);
         let session = session.clone();
         let rows = head.database.snapshot();
-        head.queue.push_back(Entry::Watch(Watch { session, ticket, id, monitor, rows, since }));
+        head.push(Entry::Watch(Watch { session, ticket, id, monitor, rows, since }));
         Ok(())
     }
 
@@ -74,9 +75,25 @@ impl Hosted {
         session: &Arc<Session>,
         ticket: Ticket,
         (old_id, new_id): (Ticket, Ticket),
-        conditions: &Json,
+        conditions: Json,
     ) -> Result<(), Error> {
         let mut head = self.head();
+        if let Some(held) = &mut head.converting {
+            session.charge(conditions.memory());
+            held.push_back(Held::Rewatch(session.clone(), ticket, (old_id, new_id), conditions));
+            return Ok(());
+        }
+        self.begin_rewatch(&mut head, session, ticket, (old_id, new_id), &conditions)
+    }
+
+    pub(super) fn begin_rewatch(
+        self: &Arc<Self>,
+        head: &mut Head,
+        session: &Arc<Session>,
+        ticket: Ticket,
+        (old_id, new_id): (Ticket, Ticket),
+        conditions: &Json,
+    ) -> Result<(), Error> {
         let unknown = || Error::new(tag::SYNTAX, "unknown monitor session");
         let from = session.monitor(&old_id).ok_or_else(unknown)?.monitor;
         let mut to = from.with_conditions(conditions, head.database.schema())?;
@@ -85,17 +102,20 @@ impl Hosted {
             to = (*from).clone();
         }
         let to = Arc::new(to);
-        session.rename_monitor(&old_id, &new_id, &to);
+        if !session.rename_monitor(&old_id, &new_id, &to) {
+            let details = "this connection holds too many monitors";
+            return Err(Error::new(tag::RESOURCES, details));
+        }
         let session = session.clone();
         let rows = head.database.snapshot();
-        let rewatch = Rewatch { session, ticket, old_id, new_id, from, to, rows };
-        head.queue.push_back(Entry::Rewatch(rewatch));
+        head.push(Entry::Rewatch(Rewatch { session, ticket, old_id, new_id, from, to, rows }));
         Ok(())
     }
 
-    /// Ends a monitor: no update of it is left in the client's outbox after this.
-    pub fn unwatch(&self, session: &Session, id: &Ticket) {
-        session.forget_monitor(id);
-        self.watchers().remove(session.id, id);
+    /// Ends a monitor: no update of it comes after the answer.
+    pub fn unwatch(&self, session: &Arc<Session>, ticket: Ticket, id: Ticket) {
+        session.forget_monitor(&id);
+        let session = session.clone();
+        self.head().push(Entry::Unwatch { session, ticket, id });
     }
 }

@@ -10,7 +10,7 @@ use paceline_tables::Changes;
 use paceline_tables::monitor::{Dump, Monitor, Version, merge};
 use paceline_tables::schema::Schema;
 use paceline_types::Uuid;
-use paceline_types::limits::{HISTORY_ROWS_MAX, HISTORY_TRANSACTIONS_MAX};
+use paceline_types::limits::{HISTORY_BYTES_MAX, HISTORY_TRANSACTIONS_MAX};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
@@ -27,7 +27,7 @@ pub(super) struct Watchers {
     /// How many transactions were published.
     published: u64,
     history: VecDeque<Arc<Changes>>,
-    history_rows: usize,
+    history_bytes: usize,
 }
 
 struct Group {
@@ -44,7 +44,7 @@ impl Watchers {
             epoch,
             published: 0,
             history: VecDeque::new(),
-            history_rows: 0,
+            history_bytes: 0,
         }
     }
 
@@ -122,12 +122,13 @@ impl Watchers {
     }
 
     fn remember(&mut self, changes: &Arc<Changes>) {
-        self.history_rows += changes.rows.len();
+        self.history_bytes += changes.memory();
         self.history.push_back(changes.clone());
-        while self.history.len() > HISTORY_TRANSACTIONS_MAX || self.history_rows > HISTORY_ROWS_MAX
+        while self.history.len() > HISTORY_TRANSACTIONS_MAX
+            || self.history_bytes > HISTORY_BYTES_MAX
         {
             let Some(oldest) = self.history.pop_front() else { break };
-            self.history_rows -= oldest.rows.len();
+            self.history_bytes -= oldest.memory();
         }
     }
 
@@ -171,7 +172,8 @@ impl Watchers {
     /// Changes a monitor's conditions: tells what comes into view and goes out of it, then answers.
     pub(super) fn rewatch(&mut self, rewatch: Rewatch, wakers: &mut Vec<Waker>) {
         let Rewatch { session, ticket, old_id, new_id, from, to, rows } = rewatch;
-        if self.remove(session.id, &old_id) {
+        let removed = self.remove(session.id, &old_id);
+        if removed && session.outbox.closed().is_none() {
             self.add(session.clone(), new_id.clone(), to.clone());
         }
         let transaction = self.last_transaction();
@@ -211,6 +213,20 @@ impl Watchers {
         true
     }
 
+    /// Takes every monitor of a client away that has left. Its outbox is closed already, so none is
+    /// added after this.
+    pub(super) fn remove_session(&mut self, session: SessionId) {
+        let first: Ticket = Arc::from(&[][..]);
+        let of_session = self.members.range((session, first)..);
+        let ids: Vec<Ticket> = of_session
+            .take_while(|((id, _), _)| *id == session)
+            .map(|((_, ticket), _)| ticket.clone())
+            .collect();
+        for id in ids {
+            self.remove(session, &id);
+        }
+    }
+
     /// Ends every monitor, because the database changes shape, and forgets the history.
     pub(super) fn cancel_all(&mut self, epoch: u64, wakers: &mut Vec<Waker>) {
         for group in std::mem::take(&mut self.groups).into_values() {
@@ -223,6 +239,6 @@ impl Watchers {
         }
         self.members.clear();
         self.history.clear();
-        (self.history_rows, self.epoch, self.published) = (0, epoch, 0);
+        (self.history_bytes, self.epoch, self.published) = (0, epoch, 0);
     }
 }

@@ -267,18 +267,6 @@ impl Type {
         self.value.is_none() && self.min == 1 && self.max == 1
     }
 
-    /// Whether one atom or none.
-    #[must_use]
-    pub fn is_optional_scalar(&self) -> bool {
-        self.value.is_none() && self.min == 0 && self.max == 1
-    }
-
-    /// Whether a set and not a scalar or a map.
-    #[must_use]
-    pub fn is_set(&self) -> bool {
-        self.value.is_none() && (self.min != 1 || self.max != 1)
-    }
-
     /// Whether integers or reals, not a map.
     #[must_use]
     pub fn is_numeric(&self) -> bool {

@@ -52,7 +52,7 @@ pub enum Outcome {
     /// A `wait` does not hold yet: nothing was changed. Try again when one of `tables` changed, or
     /// when `timeout_ms` have passed since the first try.
     Waiting {
-        /// The shortest timeout of its waits.
+        /// The timeout of the wait that does not hold.
         timeout_ms: Option<u64>,
         /// The tables its waits look at.
         tables: Vec<TableId>,
@@ -80,6 +80,8 @@ struct Execution<'a> {
     comment: String,
     durable: bool,
     waits: Waits,
+    /// Rows selected so far.
+    selected: usize,
 }
 
 #[derive(Default)]
@@ -144,6 +146,7 @@ impl Database {
             comment: String::new(),
             durable: false,
             waits: Waits::default(),
+            selected: 0,
         };
         execution.announce_names(operations);
         let mut results = Vec::with_capacity(operations.len());

@@ -10,6 +10,7 @@ use crate::schema::{ColumnId, TableId, TableSchema};
 use crate::store::{Row, Store};
 use crate::value::{Atom, Datum};
 use paceline_types::Uuid;
+use paceline_types::limits::SELECT_ROWS_MAX;
 use std::sync::Arc;
 
 impl Execution<'_> {
@@ -123,7 +124,12 @@ impl Execution<'_> {
         let schema = self.edit.store.schema().clone();
         let columns = columns_or_all(schema.table(table), columns)?;
         let sort = sort.map(|sort| schema.table(table).column_set(sort)).transpose()?;
+        if self.selected > SELECT_ROWS_MAX {
+            let details = format!("the transaction selects more than {SELECT_ROWS_MAX} rows");
+            return Err(Error::new(tag::RESOURCES, details).into());
+        }
         let rows = matching(self.edit.store, table, &condition);
+        self.selected += rows.len();
         let mut selected = Selected::new(schema, table, columns, rows);
         selected.distinct();
         if let Some(sort) = sort {

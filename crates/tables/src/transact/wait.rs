@@ -1,7 +1,7 @@
 //! The `wait` operation: a transaction that holds until rows are, or are no longer, as given.
 
 use super::operations::{columns_or_all, matching};
-use super::{Execution, OpResult, Stop};
+use super::{Execution, OpResult, Stop, Waits};
 use crate::error::Error;
 use crate::json::Json;
 use crate::members::{Kinds, Members};
@@ -26,7 +26,7 @@ impl Execution<'_> {
         let condition = self.condition(condition, table)?;
         let schema = self.edit.store.schema().clone();
         let columns = columns_or_all(schema.table(table), columns)?;
-        let timeout_ms = self.wait_timeout(timeout)?;
+        let timeout_ms = wait_timeout(timeout)?;
         let until_equal = match until.as_str() {
             Some("==") => true,
             Some("!=") => false,
@@ -49,20 +49,16 @@ impl Execution<'_> {
             };
             return Err(Error::new("timed out", details).into());
         }
-        self.waits.tables.push(table);
+        self.waits = Waits { timeout_ms, tables: vec![table] };
         Err(Stop::Unsatisfied)
     }
+}
 
-    /// The timeout of this wait; the shortest one decides when the transaction gives up.
-    fn wait_timeout(&mut self, json: Option<&Json>) -> Result<Option<u64>, Error> {
-        let Some(json) = json else { return Ok(None) };
-        let Json::Integer(timeout) = json else { return Ok(None) };
-        let timeout = u64::try_from(*timeout)
-            .map_err(|_| Error::syntax(json, "timeout must be nonnegative"))?;
-        let shortest = self.waits.timeout_ms.map_or(timeout, |other| other.min(timeout));
-        self.waits.timeout_ms = Some(shortest);
-        Ok(Some(timeout))
-    }
+fn wait_timeout(json: Option<&Json>) -> Result<Option<u64>, Error> {
+    let Some(json @ Json::Integer(timeout)) = json else { return Ok(None) };
+    let timeout =
+        u64::try_from(*timeout).map_err(|_| Error::syntax(json, "timeout must be nonnegative"))?;
+    Ok(Some(timeout))
 }
 
 /// Whether both lists have the same distinct values in `columns`.

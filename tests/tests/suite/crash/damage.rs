@@ -6,10 +6,11 @@ use std::path::Path;
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Launch, Scratch, tool};
+use serde_json::json;
 
 use super::ledger::{self, Answer, Contents, Entry};
 
-/// The bytes of a small file with these transactions, all durable, and where its records begin.
+/// The bytes of a small file with these transactions, and a short one behind them, and where its records begin.
 fn small_file(transactions: i64) -> (Vec<u8>, Vec<usize>) {
     let scratch = Scratch::new();
     let file = ledger::create(&scratch);
@@ -19,6 +20,9 @@ fn small_file(transactions: i64) -> (Vec<u8>, Vec<usize>) {
         let answer = ledger::transact(&mut client, &Entry::new(0, i, true));
         assert_eq!(answer, Answer::Acknowledged);
     }
+    // A short last record: a writer that has not written.
+    let counter = json!({"op": "insert", "table": "Counter", "row": {"w": 9, "n": 0}});
+    client.call("transact", &json!(["db", counter])).unwrap();
     daemon.kill();
     let bytes = fs::read(&file).unwrap();
     let text = String::from_utf8(bytes.clone()).unwrap();
@@ -33,7 +37,7 @@ fn show_log(file: &Path) -> Result<String, String> {
 
 #[test]
 fn a_file_cut_at_any_byte_of_its_last_record_serves_the_rest_j2() {
-    let (bytes, starts) = small_file(3);
+    let (bytes, starts) = small_file(2);
     let last = *starts.last().unwrap();
     for length in last + 1..bytes.len() {
         let scratch = Scratch::new();
@@ -45,16 +49,11 @@ fn a_file_cut_at_any_byte_of_its_last_record_serves_the_rest_j2() {
 
         let launch = Launch::serving(&scratch, &file);
         let daemon = launch.start().unwrap_or_else(|ended| panic!("{length}: {ended:?}"));
-        let mut client = daemon.connect();
-        assert_eq!(ledger::contents(&mut client), BTreeMap::from([(0, 2)]), "{length}");
-        let named = format!("offset={offset}");
-        daemon.log_line(&["WARN", "db.db", &named]).unwrap();
+        assert_eq!(ledger::contents(&mut daemon.connect()), BTreeMap::from([(0, 2)]), "{length}");
+        daemon.log_line(&["WARN", "db.db", &format!("offset={offset}")]).unwrap();
         assert_eq!(fs::read(&file).unwrap(), bytes[..last], "{length}");
         let kept = fs::read(scratch.join(&format!("db.db.torn-{offset}"))).unwrap();
         assert_eq!(kept, bytes[last..length], "{length}");
-        let answer = ledger::transact(&mut client, &Entry::new(0, 2, true));
-        assert_eq!(answer, Answer::Acknowledged);
-        assert_eq!(ledger::contents(&mut client), BTreeMap::from([(0, 3)]), "{length}");
     }
 }
 
@@ -71,7 +70,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn damage_before_the_last_record_is_refused_and_left_alone_j3() {
-    let (bytes, starts) = small_file(3);
+    let (bytes, starts) = small_file(2);
     for record in 0..starts.len() - 1 {
         let (begin, end) = (starts[record], starts[record + 1]);
         // In the length, the hash, the first and the last byte of the body.
@@ -122,7 +121,7 @@ fn records_that_were_synced_do_not_vanish_in_silence_j2() {
             Ok(daemon) => {
                 let there: Contents = ledger::contents(&mut daemon.connect());
                 assert_eq!(there, BTreeMap::from([(0, 2)]));
-                daemon.log_line(&["WARN", "db.db", &last.to_string()]).unwrap_or_else(|error| {
+                daemon.log_line(&["db.db", &format!("offset={last}")]).unwrap_or_else(|error| {
                     panic!("cut at {length}, a durable transaction is gone: {error}")
                 });
             }

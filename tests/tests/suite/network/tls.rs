@@ -1,4 +1,4 @@
-//! `pssl:` remotes, with certificates made on the spot by `openssl`, and with `ovs-pki`'s.
+//! `pssl:` remotes, with certificates made on the spot by `openssl`.
 
 use std::io::{BufReader, Read, Write};
 use std::process::{Command, Stdio};

@@ -149,13 +149,11 @@ impl Run<'_> {
     /// A name stands for one UUID throughout the transaction: that of the insert that carries it.
     fn name_inserts(&mut self, operations: &[Json]) {
         let member = |op: &Json, name| op.as_object()?.get(name)?.as_str().map(str::to_owned);
-        let chosen = |_, op: &Json| member(op, "uuid")?.parse().ok();
-        let told = |at: usize, _: &Json| self.setting.inserted.get(at).copied().flatten();
-        let sources: [&dyn Fn(usize, &Json) -> Option<Uuid>; 2] = [&chosen, &told];
-        for uuid_of in sources {
-            for (at, operation) in operations.iter().enumerate() {
-                let name = member(operation, "uuid-name");
-                if let (Some(name), Some(uuid)) = (name, uuid_of(at, operation)) {
+        let chosen = operations.iter().map(|op| member(op, "uuid")?.parse().ok());
+        let told = self.setting.inserted.iter().copied();
+        for uuids in [chosen.collect::<Vec<Option<Uuid>>>(), told.collect()] {
+            for (operation, uuid) in operations.iter().zip(uuids) {
+                if let (Some(name), Some(uuid)) = (member(operation, "uuid-name"), uuid) {
                     self.names.entry(name).or_insert(uuid);
                 }
             }
