@@ -38,7 +38,7 @@ fn tests() -> String {
     for file in repo::files() {
         if repo::is_test(&file.path) {
             all += &file.text;
-        } else if file.path.ends_with(".rs") && !file.path.starts_with("tidy/") {
+        } else if file.path.ends_with(".rs") && file.path != "tidy/src/promises.rs" {
             all += repo::split_tests(&file.text).1;
         }
         all.push('\n');

@@ -210,12 +210,20 @@ impl Host {
 }
 
 /// Says loudly what was lost of a journal, if anything was.
-fn report_recovery(path: &Path, recovery: &Recovery) {
+pub fn report_recovery(path: &Path, recovery: &Recovery) {
     let file = path.display();
     if let Some(torn) = &recovery.torn {
-        let (offset, bytes, kept) = (torn.offset.0, torn.bytes, &torn.kept);
-        let reason = &torn.reason;
-        tracing::warn!(%file, offset, bytes, ?kept, "the damaged end of the journal was cut off: {reason}");
+        let (offset, bytes, reason) = (torn.offset.0, torn.bytes, &torn.reason);
+        match &torn.kept {
+            Some(kept) => tracing::warn!(
+                %file, offset, bytes, kept = %kept.display(),
+                "the damaged end of the journal was cut off and kept aside: {reason}"
+            ),
+            None => tracing::warn!(
+                %file, offset, bytes,
+                "the end of the journal is damaged and left out: {reason}"
+            ),
+        }
     }
     if recovery.lost_synced() {
         tracing::error!(
@@ -223,7 +231,8 @@ fn report_recovery(path: &Path, recovery: &Recovery) {
             offset = recovery.position.0,
             synced = recovery.synced.map_or(0, |synced| synced.0),
             "the journal ends before what had been synced: transactions answered as durable are \
-             gone, because the disk or someone else damaged the file"
+             missing, because the disk or someone else changed the file; restore a backup if they \
+             matter"
         );
     }
 }

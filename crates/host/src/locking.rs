@@ -154,6 +154,7 @@ impl Locking {
                 "{}"
             }
         };
+        tracing::debug!(client = %session.name, lock = name, answer = text, "{operation:?}");
         let mut wakers = state.drain_effects();
         let reply = Outgoing::Reply(ticket, Reply::Text(text.into()));
         wakers.extend(session.outbox.leave(reply));

@@ -190,22 +190,27 @@ pub enum LockError {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LockError::Process { path, pid: Some(pid) } => write!(
-                f,
-                "{}: locked by process {pid}, stop that process or open the file read-only",
-                path.display()
-            ),
-            LockError::Process { path, pid: None } => write!(
-                f,
-                "{}: locked by another process, stop it or open the file read-only",
-                path.display()
-            ),
+            LockError::Process { path, pid } => {
+                write!(f, "{} is in use by ", locked_file(path).display())?;
+                match pid {
+                    Some(pid) => write!(f, "process {pid}")?,
+                    None => f.write_str("another process")?,
+                }
+                f.write_str("; stop it first")
+            }
             LockError::Ourselves(path) => {
-                write!(f, "{}: this process has the file open already", path.display())
+                write!(f, "{} is open already in this process", locked_file(path).display())
             }
             LockError::Io(failure) => failure.fmt(f),
         }
     }
+}
+
+/// The file that a lock file is for: `.name.~lock~` stands beside `name`.
+fn locked_file(lock: &Path) -> PathBuf {
+    let name = lock.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = name.strip_prefix('.').unwrap_or(name);
+    lock.with_file_name(name.strip_suffix(".~lock~").unwrap_or(name))
 }
 
 impl Error for LockError {}

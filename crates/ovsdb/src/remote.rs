@@ -44,6 +44,9 @@ impl FromStr for Remote {
             Some((active @ ("tcp" | "unix" | "ssl"), _)) => {
                 fail(format!("{active}: would connect outward; to listen write p{active}:"))
             }
+            Some(("db", _)) => {
+                fail("db: remotes are not supported; name the remotes themselves".to_owned())
+            }
             _ => fail(format!(
                 "\"{text}\" is not a remote; write punix:PATH, ptcp:PORT[:IP] or pssl:PORT[:IP]"
             )),

@@ -1,6 +1,6 @@
 //! The command line, one definition for the parser and for `--help`.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use paceline_journal::disk::Faults;
 use paceline_ovsdb::Remote;
 use std::path::PathBuf;
@@ -9,12 +9,35 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
 pub struct Arguments {
-    /// What to log to stderr: error, warn, info, debug or trace
+    /// How much to log to stderr
     #[arg(long, global = true, default_value = "info", env = "PACELINE_LOG", value_name = "LEVEL")]
-    pub log: String,
+    pub log: Level,
 
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl Level {
+    /// The same in the words of the log.
+    pub fn filter(self) -> tracing::Level {
+        match self {
+            Self::Error => tracing::Level::ERROR,
+            Self::Warn => tracing::Level::WARN,
+            Self::Info => tracing::Level::INFO,
+            Self::Debug => tracing::Level::DEBUG,
+            Self::Trace => tracing::Level::TRACE,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -22,7 +45,7 @@ pub enum Command {
     /// Run the daemon
     #[command(after_help = SERVE_HELP)]
     Serve(Box<Serve>),
-    /// Work on database files while no server has them open
+    /// Work on database files: create, compact, show the log
     Ovsdb {
         #[command(subcommand)]
         command: OvsdbCommand,
@@ -30,16 +53,19 @@ pub enum Command {
 }
 
 const SERVE_HELP: &str = "\
-When it is ready it prints one line that names its doors. SIGTERM or Ctrl-C ends it cleanly;
-SIGUSR1 compacts the journals of all databases now (they are also compacted as they grow).
+Signals:
+  SIGTERM, SIGINT, SIGHUP   end cleanly
+  SIGUSR1                   compact the journals now (they also are as they grow)
 
 Examples:
   paceline serve
-      serves its own database on a unix socket in the data directory
+      its own database on a unix socket in the data directory
   paceline serve --database conf.db --ovsdb punix:/tmp/db.sock
-      serves conf.db as well; try: ovsdb-client list-dbs unix:/tmp/db.sock
+      conf.db as well; try: ovsdb-client list-dbs unix:/tmp/db.sock
   paceline serve --ovsdb ptcp:6640:127.0.0.1
-      listens on TCP, for this machine only";
+      on TCP, for this machine only
+
+It prints one line when it is ready, naming its doors.";
 
 #[derive(Debug, Args)]
 pub struct Serve {
@@ -62,7 +88,8 @@ pub struct Serve {
     #[arg(long)]
     pub durable: bool,
 
-    /// Serve the databases without accepting changes or locks
+    /// Serve the databases as they are now, without accepting changes or locks; what another server
+    /// writes to the files meanwhile is not seen
     #[arg(long)]
     pub read_only: bool,
 
@@ -97,8 +124,8 @@ pub struct Serve {
     pub probe_interval: u64,
 
     /// Longest message accepted from an OVSDB client, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = paceline_types::limits::FRAME_BYTES_MAX)]
-    pub frame_max: usize,
+    #[arg(long, value_name = "BYTES", default_value_t = paceline_types::limits::FRAME_BYTES_MAX as u64, value_parser = clap::value_parser!(u64).range(1024..))]
+    pub frame_max: u64,
 
     /// Make the journals fail on purpose, for tests, e.g. sync-error=3,kill-at=57
     #[arg(long, value_name = "FAULTS", hide = true)]
@@ -117,7 +144,7 @@ fn parse_door(text: &str) -> Result<RemoteOrNone, String> {
     }
     text.parse()
         .map(RemoteOrNone::Remote)
-        .map_err(|error: paceline_ovsdb::ParseRemoteError| error.to_string())
+        .map_err(|error: paceline_ovsdb::ParseRemoteError| format!("{error}, or none"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -129,14 +156,14 @@ pub enum OvsdbCommand {
         /// The schema, a JSON file
         schema: PathBuf,
     },
-    /// Rewrite a database file without its history
+    /// Rewrite a database file, which no server has open, without its history
     Compact {
         /// The database file
         file: PathBuf,
         /// Write the result here instead of over FILE; it must not exist
         target: Option<PathBuf>,
     },
-    /// Print the records of a database file
+    /// Print the records of a database file, which a server may have open
     ShowLog {
         /// The database file
         file: PathBuf,

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = cli::Arguments::parse();
-    start_log(&arguments.log);
+    start_log(arguments.log);
     let done = match arguments.command {
         cli::Command::Serve(serve) => serve::run(*serve),
         cli::Command::Ovsdb { command } => tools::run(command),
@@ -31,16 +31,12 @@ fn main() -> ExitCode {
 }
 
 /// Messages go to stderr, with colours only where a person reads them.
-fn start_log(filter: &str) {
+fn start_log(level: cli::Level) {
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|error| {
-        eprintln!("paceline: --log {filter}: {error}; using \"info\"");
-        tracing_subscriber::EnvFilter::new("info")
-    });
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(colours)
         .with_target(false)
-        .with_env_filter(filter)
+        .with_max_level(level.filter())
         .init();
 }

@@ -19,13 +19,15 @@ pub fn run(options: Serve) -> Result<(), String> {
             tracing::warn!("{door} is ignored: this version has no such door");
         }
     }
-    let data = options.data.clone().map_or_else(default_data, Ok)?;
+    let data = options.data.clone().filter(|data| !data.as_os_str().is_empty());
+    let data = data.map_or_else(default_data, Ok)?;
     let remotes = remotes(&options, &data)?;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&data)
-        .map_err(|error| format!("cannot create {}: {error}", data.display()))?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(
+        |error| match data.exists() && !data.is_dir() {
+            true => format!("{} is not a directory; say another with --data DIR", data.display()),
+            false => format!("cannot create the directory {}: {error}", data.display()),
+        },
+    )?;
     warn_if_shared(&data);
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -37,7 +39,12 @@ pub fn run(options: Serve) -> Result<(), String> {
     let xfsz = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
     let _xfsz = runtime.block_on(async { signal(xfsz) }).map_err(|error| error.to_string())?;
     let host = open_databases(&options, &data, runtime.handle())?;
-    let served = runtime.block_on(serve(host.clone(), &remotes, &door_options(&options)));
+    let served = runtime.block_on(serve(
+        host.clone(),
+        &remotes,
+        &door_options(&options),
+        policy_of(&options),
+    ));
     host.shut_down();
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
@@ -52,8 +59,9 @@ fn open_databases(
     if let Some(faults) = &options.journal_faults {
         disk = Arc::new(FaultyDisk::new(disk, faults.clone(), Death::Real));
     }
-    let policy = Policy { read_only: options.read_only, durable: options.durable };
-    let host = Host::new(runtime.clone(), disk, policy).map_err(|error| error.to_string())?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %data.display(), "starting");
+    let host =
+        Host::new(runtime.clone(), disk, policy_of(options)).map_err(|error| error.to_string())?;
     host.open_own(&data.join("paceline.db")).map_err(|error| error.to_string())?;
     for file in &options.database {
         host.open(file).map_err(|error| match error {
@@ -66,24 +74,35 @@ fn open_databases(
     Ok(host)
 }
 
-async fn serve(host: Arc<Host>, remotes: &[Remote], options: &DoorOptions) -> Result<(), String> {
+async fn serve(
+    host: Arc<Host>,
+    remotes: &[Remote],
+    options: &DoorOptions,
+    policy: Policy,
+) -> Result<(), String> {
     let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut hangup = listen(SignalKind::hangup())?;
     let mut compact = listen(SignalKind::user_defined1())?;
     let mut doors: Vec<Door> = Vec::new();
     for remote in remotes {
         doors.push(paceline_ovsdb::open(host.clone(), remote, options).await?);
     }
-    announce(&host, &doors);
+    announce(&host, &doors, policy);
     notify("READY=1");
     tokio::select! {
         _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
         _ = interrupt.recv() => tracing::info!("told to end by SIGINT"),
+        _ = hangup.recv() => tracing::info!("told to end by SIGHUP"),
         () = compact_when_asked(&host, &mut compact) => {}
     }
     notify("STOPPING=1");
     Ok(())
+}
+
+fn policy_of(options: &Serve) -> Policy {
+    Policy { read_only: options.read_only, durable: options.durable }
 }
 
 async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
@@ -95,23 +114,36 @@ async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
 }
 
 /// The one line that says the daemon is ready, and where.
-fn announce(host: &Host, doors: &[Door]) {
+fn announce(host: &Host, doors: &[Door], policy: Policy) {
     let doors: Vec<String> = doors.iter().map(|door| format!("ovsdb {}", door.remote)).collect();
     let doors = if doors.is_empty() { "no doors".to_owned() } else { doors.join(", ") };
     let names: Vec<String> = host.databases().iter().map(|db| db.name.clone()).collect();
+    let mut policies = String::new();
+    if policy.read_only {
+        policies.push_str("; read-only");
+    }
+    if policy.durable {
+        policies.push_str("; every transaction durable");
+    }
     let mut out = std::io::stdout().lock();
     // A closed stdout is no reason not to serve.
-    let _ = writeln!(out, "paceline ready: {doors}; databases {}", names.join(", "));
+    let _ = writeln!(out, "paceline ready: {doors}; databases {}{policies}", names.join(", "));
     let _ = out.flush();
 }
 
 fn remotes(options: &Serve, data: &Path) -> Result<Vec<Remote>, String> {
     if options.ovsdb.is_empty() {
-        return Ok(vec![Remote::Unix(data.join("ovsdb.sock"))]);
+        return Ok(vec![Remote::Unix(absolute(&data.join("ovsdb.sock")))]);
     }
     let mut remotes = Vec::new();
     for remote in &options.ovsdb {
-        let RemoteOrNone::Remote(remote) = remote else { continue };
+        let remote = match remote {
+            RemoteOrNone::None if options.ovsdb.len() == 1 => return Ok(remotes),
+            RemoteOrNone::None => return Err("--ovsdb none does not go with other remotes".into()),
+            // Clients take a relative path for one in a directory of their own.
+            RemoteOrNone::Remote(Remote::Unix(path)) => &Remote::Unix(absolute(path)),
+            RemoteOrNone::Remote(remote) => remote,
+        };
         if remote.is_open() && !options.allow_unauthenticated_remote {
             return Err(format!(
                 "{remote}: anyone who reaches that address could read and change everything; use \
@@ -121,6 +153,10 @@ fn remotes(options: &Serve, data: &Path) -> Result<Vec<Remote>, String> {
         remotes.push(remote.clone());
     }
     Ok(remotes)
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 fn door_options(options: &Serve) -> DoorOptions {
@@ -133,7 +169,8 @@ fn door_options(options: &Serve) -> DoorOptions {
         _ => None,
     };
     let probe = (options.probe_interval > 0).then(|| Duration::from_secs(options.probe_interval));
-    DoorOptions { frame_bytes_max: options.frame_max, probe, tls }
+    let frame_bytes_max = usize::try_from(options.frame_max).unwrap_or(usize::MAX);
+    DoorOptions { frame_bytes_max, probe, tls }
 }
 
 /// Where the daemon keeps its data if nobody said.
@@ -141,8 +178,10 @@ fn default_data() -> Result<PathBuf, String> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/paceline".into());
     }
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let directory =
+        |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let state = directory("XDG_STATE_HOME");
+    let home = directory("HOME").map(|home| home.join(".local/state"));
     state
         .or(home)
         .map(|state| state.join("paceline"))

@@ -40,15 +40,21 @@ pub fn show_log(file: &Path, detail: Detail) -> Result<(), String> {
         };
         let offset = record.offset;
         let parsed = json::parse(record.body, JSON_DEPTH_MAX_OVSDB).map_err(|e| e.to_string());
-        let printed = parsed
-            .and_then(|json| log.print(number, &json, &mut out).map_err(|error| error.to_string()));
-        if let Err(reason) = printed {
-            let _ = out.flush();
-            return Err(follow.reject(offset, reason).to_string());
+        let json = match parsed.and_then(|json| log.note_schema(number, &json).map(|()| json)) {
+            Ok(json) => json,
+            Err(reason) => {
+                let _ = out.flush();
+                return Err(follow.reject(offset, reason).to_string());
+            }
+        };
+        if let Err(error) = log.print(number, &json, &mut out) {
+            return end_of_output(&error);
         }
         number += 1;
     }
-    out.flush().map_err(|error| error.to_string())?;
+    if let Err(error) = out.flush() {
+        return end_of_output(&error);
+    }
     let (_, recovery) = follow.finish().map_err(|error| error.to_string())?;
     if let Some(torn) = recovery.torn {
         return Err(format!(
@@ -61,6 +67,14 @@ pub fn show_log(file: &Path, detail: Detail) -> Result<(), String> {
     Ok(())
 }
 
+/// A reader that has seen enough, such as `head`, is no error.
+fn end_of_output(error: &std::io::Error) -> Result<(), String> {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(format!("cannot write: {error}")),
+    }
+}
+
 struct Printer {
     detail: Detail,
     schema: Option<Schema>,
@@ -69,22 +83,27 @@ struct Printer {
 }
 
 impl Printer {
+    /// Takes the schema from the first record.
+    fn note_schema(&mut self, number: u64, json: &Json) -> Result<(), String> {
+        if number == 0 {
+            self.schema = Some(Schema::parse(json).map_err(|error| error.to_string())?);
+        }
+        Ok(())
+    }
+
     fn print(&mut self, number: u64, json: &Json, out: &mut impl Write) -> std::io::Result<()> {
         if self.detail == Detail::Json {
             return writeln!(out, "{}", json.to_text());
         }
-        if number == 0 {
-            let schema = Schema::parse(json).map_err(std::io::Error::other)?;
-            writeln!(
+        if let Some(schema) = self.schema.as_ref().filter(|_| number == 0) {
+            return writeln!(
                 out,
                 "record 0: \"{}\" schema, version=\"{}\", cksum=\"{}\"\n",
                 schema.name, schema.version, schema.cksum
-            )?;
-            self.schema = Some(schema);
-            return Ok(());
+            );
         }
         write!(out, "record {number}:")?;
-        let Some(object) = json.as_object() else { return writeln!(out, " not an object\n") };
+        let Some(object) = json.as_object() else { return writeln!(out, " not an object") };
         if let Some(Json::Integer(date)) = object.get("_date") {
             write!(out, " {}", date_text(*date))?;
         }
@@ -99,8 +118,9 @@ impl Printer {
                     self.print_row(table, uuid, row, diff, out)?;
                 }
             }
+            writeln!(out)?;
         }
-        writeln!(out)
+        Ok(())
     }
 
     fn print_row(

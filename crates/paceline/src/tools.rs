@@ -2,7 +2,7 @@
 
 use crate::cli::OvsdbCommand;
 use crate::show_log::{Detail, show_log};
-use paceline_host::{Mode, RealDisk, create_file, load_file, wall_ms};
+use paceline_host::{Mode, RealDisk, create_file, load_file, report_recovery, wall_ms};
 use paceline_journal::{Log as _, Position, frame};
 use paceline_tables::json;
 use paceline_tables::schema::Schema;
@@ -32,29 +32,40 @@ fn create(file: &Path, schema: &Path) -> Result<(), String> {
     let text = std::fs::read(schema)
         .map_err(|error| format!("cannot read {}: {error}", schema.display()))?;
     let fail = |error: String| format!("{}: {error}", schema.display());
-    let json = json::parse(&text, 128).map_err(|error| fail(error.to_string()))?;
+    let json = json::parse(&text, 128).map_err(|error| {
+        let before = text.get(..error.offset).unwrap_or_default();
+        let line = before.iter().filter(|c| **c == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|c| **c != b'\n').count() + 1;
+        format!("{}:{line}:{column}: {}", schema.display(), error.reason)
+    })?;
     let schema = Schema::parse(&json).map_err(|error| fail(error.to_string()))?;
     create_file(Arc::new(RealDisk), file, &schema).map(drop).map_err(|error| error.to_string())
 }
 
 fn compact(file: &Path) -> Result<(), String> {
+    let before = size(file);
     let mut loaded =
         load_file(Arc::new(RealDisk), file, Mode::ReadWrite).map_err(|error| error.to_string())?;
+    report_recovery(file, &loaded.recovery);
     let records = whole_file(&loaded.database.snapshot());
     let done = loaded.log.rewrite().and_then(|mut rewrite| {
         rewrite.write(&records)?;
         let end = loaded.log.position();
         loaded.log.install(rewrite, end)
     });
-    let before = loaded.recovery.position;
     let after = done.map_err(|error| error.to_string())?;
     report(file, before, after);
     Ok(())
 }
 
+fn size(file: &Path) -> u64 {
+    std::fs::metadata(file).map_or(0, |metadata| metadata.len())
+}
+
 fn compact_to(file: &Path, target: &Path) -> Result<(), String> {
     let loaded =
         load_file(Arc::new(RealDisk), file, Mode::ReadOnly).map_err(|error| error.to_string())?;
+    report_recovery(file, &loaded.recovery);
     let rows = loaded.database.snapshot();
     let mut log = create_file(Arc::new(RealDisk), target, rows.schema())
         .map_err(|error| error.to_string())?;
@@ -63,12 +74,12 @@ fn compact_to(file: &Path, target: &Path) -> Result<(), String> {
     let end = log.position();
     let after = log.append(end, &record).map_err(|error| error.to_string())?;
     log.sync().map_err(|error| error.to_string())?;
-    report(target, loaded.recovery.position, after);
+    report(target, size(file), after);
     Ok(())
 }
 
-fn report(file: &Path, before: Position, after: Position) {
-    eprintln!("{}: {} bytes, {} before", file.display(), after.0, before.0);
+fn report(file: &Path, before: u64, after: Position) {
+    eprintln!("{}: {before} bytes before, {} now", file.display(), after.0);
 }
 
 fn whole_file(rows: &Snapshot) -> Vec<u8> {

@@ -96,10 +96,18 @@ impl Hosted {
         self.head().broken = Some(error.clone());
     }
 
-    /// Tries to replace a broken file, on a thread that may block.
+    /// Tries to replace a broken file, at once or, if that failed just now, a little later.
     pub(super) fn repair_later(self: &Arc<Self>) {
+        if self.repairing.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let this = self.clone();
-        self.runtime.spawn_blocking(move || this.compact_by_itself());
+        self.runtime.spawn(async move {
+            let retry_at = this.clock.instant(Time(this.retry_at.load(Ordering::Acquire)));
+            tokio::time::sleep_until(retry_at.into()).await;
+            this.repairing.store(false, Ordering::Release);
+            this.compact();
+        });
     }
 
     /// Replaces a broken file before the end of service, so that what was refused is not in it.

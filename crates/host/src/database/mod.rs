@@ -35,7 +35,7 @@ use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Context, Database, Error, OpResult, Outcome, tag};
 use queue::{Answer, Commit, Entry};
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -60,6 +60,8 @@ pub struct Hosted {
     compacting: Compacting,
     /// How often the journal's file failed so that it could not be trusted any more.
     failures: AtomicU64,
+    /// Whether the replacement of a broken file is due.
+    repairing: AtomicBool,
     /// Before this time a rewrite that failed is not tried again by itself.
     retry_at: AtomicU64,
     policy: Policy,

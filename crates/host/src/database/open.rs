@@ -14,7 +14,7 @@ use paceline_tables::schema::Schema;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -106,6 +106,7 @@ impl Hosted {
             rearm: Notify::new(),
             compacting: super::Compacting::new(false),
             failures: AtomicU64::new(0),
+            repairing: AtomicBool::new(false),
             retry_at: AtomicU64::new(0),
             policy,
             maintained,

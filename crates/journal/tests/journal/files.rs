@@ -49,19 +49,18 @@ fn end(mut child: Child) {
 fn two_processes_exclude_each_other() {
     let place = Place::new("lock");
     let path = place.path("db");
-    let lock = place.path(".db.~lock~");
     let log = FileLog::create(&path, b"{}").unwrap();
-    let advice = "stop that process or open the file read-only";
+    let advice = "stop it first";
 
     let (child, word) = second_opens(&path);
-    assert_eq!(word, format!("{lock}: locked by process {}, {advice}", std::process::id()));
+    assert_eq!(word, format!("{path} is in use by process {}; {advice}", std::process::id()));
     end(child);
 
     // A failed second opening in this process must not lose the lock either.
     let again = FileLog::open(&path, Mode::ReadWrite).unwrap_err();
     assert!(matches!(again, OpenError::Locked(LockError::Ourselves(_))), "{again}");
     let (child, word) = second_opens(&path);
-    assert!(word.contains("locked by process"), "{word}");
+    assert!(word.contains("in use by process"), "{word}");
     end(child);
     FileLog::open(&path, Mode::ReadOnly).unwrap().finish().unwrap();
 
@@ -69,7 +68,7 @@ fn two_processes_exclude_each_other() {
     let (child, word) = second_opens(&path);
     assert_eq!(word, "open");
     let error = FileLog::open(&path, Mode::ReadWrite).unwrap_err();
-    assert_eq!(error.to_string(), format!("{lock}: locked by process {}, {advice}", child.id()));
+    assert_eq!(error.to_string(), format!("{path} is in use by process {}; {advice}", child.id()));
     end(child);
     FileLog::open(&path, Mode::ReadWrite).unwrap().finish().unwrap();
 }

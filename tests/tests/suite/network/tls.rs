@@ -1,4 +1,4 @@
-//! `pssl:` remotes, with certificates made on the spot by `openssl`.
+//! `pssl:` remotes (promise X1), with certificates made on the spot by `openssl`.
 
 use std::io::{BufReader, Read, Write};
 use std::process::{Command, Stdio};
