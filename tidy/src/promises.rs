@@ -36,9 +36,11 @@ fn is_id(word: &str) -> bool {
 fn tests() -> String {
     let mut all = String::new();
     for file in repo::files() {
-        if repo::is_test(&file.path) {
+        // The checks of house rules are tests too, but for this one, which names ids for its own sake.
+        let is_check = file.path.starts_with("tidy/") && file.path != "tidy/src/promises.rs";
+        if repo::is_test(&file.path) || is_check {
             all += &file.text;
-        } else if file.path.ends_with(".rs") && file.path != "tidy/src/promises.rs" {
+        } else if file.path.ends_with(".rs") && !file.path.starts_with("tidy/") {
             all += repo::split_tests(&file.text).1;
         }
         all.push('\n');

@@ -26,6 +26,6 @@ pub use convert::convert;
 pub use error::{Error, tag};
 pub use members::is_id;
 pub use mutation::Mutation;
-pub use record::{RecordRow, read_record, tells_differences, write_record, write_snapshot};
+pub use record::{write_record, write_snapshot};
 pub use store::{Row, Snapshot, Store, row_uuid};
 pub use transact::{Context, Database, Done, OpResult, Outcome, Selected};

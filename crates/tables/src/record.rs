@@ -10,7 +10,7 @@ use crate::error::{Error, tag};
 use crate::json::{Json, Reader, write_integer, write_string};
 use crate::schema::{ColumnId, Schema, TableId, TableSchema};
 use crate::store::{Row, Snapshot};
-use crate::transact::{Database, Edit, default_row};
+use crate::transact::{Database, default_row};
 use crate::value::{Atom, Datum, Symbols, apply_diff, diff};
 use paceline_types::Uuid;
 use paceline_types::limits::JSON_DEPTH_MAX_OVSDB;
@@ -197,79 +197,31 @@ fn persistent(table: &TableSchema) -> impl Iterator<Item = ColumnId> {
     table.column_ids().skip(ColumnId::FIRST).filter(|id| table.column(*id).persistent)
 }
 
-/// One row of a journal record, read but not applied.
-#[derive(Clone, Debug)]
-pub struct RecordRow {
-    table: TableId,
-    uuid: Uuid,
-    row: Json,
-}
-
-/// Reads a journal record row by row, so that a record of a whole database need not be in memory as
-/// a value. `each` gets every row.
-pub fn read_record(
-    record: &[u8],
-    schema: &Schema,
-    mut each: impl FnMut(RecordRow) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut reader = Reader::new(record, JSON_DEPTH_MAX_OVSDB);
-    reader.object(|reader, name| {
-        let Some(table) = schema.table_id(name) else {
-            let value = reader.value()?;
-            return match (name, value) {
-                ("_date", Json::Integer(_)) | ("_is_diff", Json::Bool(_)) | ("_comment", _) => {
-                    Ok(())
-                }
-                _ => Err(Error::new("unknown table", format!("No table named {name}."))),
-            };
-        };
-        reader.object(|reader, uuid| {
-            let uuid: Uuid = uuid
-                .parse()
-                .map_err(|_| Error::new(tag::SYNTAX, format!("\"{uuid}\" is not a valid UUID")))?;
-            each(RecordRow { table, uuid, row: reader.value()? })
-        })
-    })?;
-    Ok(reader.end()?)
-}
-
-/// Whether a record tells changed columns by their difference.
-pub fn tells_differences(record: &[u8]) -> Result<bool, Error> {
-    // The marker is a member like any other and may stand anywhere; it usually comes last.
-    if record.trim_ascii_end().ends_with(b"\"_is_diff\":true}") {
-        return Ok(true);
-    }
-    let mut differences = false;
-    Reader::new(record, JSON_DEPTH_MAX_OVSDB).object(|reader, name| {
-        if name == "_is_diff" {
-            differences = reader.value()? == Json::Bool(true);
-        } else {
-            reader.skip()?;
-        }
-        Ok::<(), Error>(())
-    })?;
-    Ok(differences)
-}
-
 impl Database {
     /// Does what a journal record says. The record was checked when it was written, so a failure
-    /// means that it is not a record of this database.
+    /// means that it is not a record of this database. It is read column by column, so that a record
+    /// of a whole database is never in memory as a value.
     pub fn apply_record(&mut self, record: &[u8]) -> Result<Changes, Error> {
         let schema = self.schema().clone();
         let differences = tells_differences(record)?;
         self.edit(|edit, symbols| {
-            read_record(record, &schema, |row| apply_row(row, differences, edit, symbols))
-        })
-    }
-
-    /// Does what a record says whose rows were read by [`read_record`].
-    pub fn apply_rows(
-        &mut self,
-        differences: bool,
-        mut rows: impl Iterator<Item = RecordRow>,
-    ) -> Result<Changes, Error> {
-        self.edit(|edit, symbols| {
-            rows.try_for_each(|row| apply_row(row, differences, edit, symbols))
+            let mut reader = Reader::new(record, JSON_DEPTH_MAX_OVSDB);
+            reader.object(|reader, name| {
+                let Some(table) = schema.table_id(name) else {
+                    return read_annotation(name, &reader.value()?);
+                };
+                reader.object(|reader, uuid| {
+                    let uuid: Uuid = uuid.parse().map_err(|_| {
+                        Error::new(tag::SYNTAX, format!("\"{uuid}\" is not a valid UUID"))
+                    })?;
+                    let old = edit.row(table, uuid);
+                    let table_schema = schema.table(table);
+                    let new = read_row(reader, old, table_schema, uuid, differences, symbols)?;
+                    edit.put(table, uuid, new);
+                    Ok(())
+                })
+            })?;
+            Ok(reader.end()?)
         })
     }
 
@@ -290,18 +242,30 @@ impl Database {
     }
 }
 
-fn apply_row(
-    row: RecordRow,
-    differences: bool,
-    edit: &mut Edit<'_>,
-    symbols: &mut Symbols<'_>,
-) -> Result<(), Error> {
-    let RecordRow { table, uuid, row } = row;
-    let old = edit.row(table, uuid);
-    let schema = edit.shared_schema();
-    let new = record_row(&row, old, schema.table(table), uuid, differences, symbols)?;
-    edit.put(table, uuid, new);
-    Ok(())
+/// A member of a record that is not a table.
+fn read_annotation(name: &str, value: &Json) -> Result<(), Error> {
+    match (name, value) {
+        ("_date", Json::Integer(_)) | ("_is_diff", Json::Bool(_)) | ("_comment", _) => Ok(()),
+        _ => Err(Error::new("unknown table", format!("No table named {name}."))),
+    }
+}
+
+/// Whether a record tells changed columns by their difference.
+fn tells_differences(record: &[u8]) -> Result<bool, Error> {
+    // The marker is a member like any other and may stand anywhere; it usually comes last.
+    if record.trim_ascii_end().ends_with(b"\"_is_diff\":true}") {
+        return Ok(true);
+    }
+    let mut differences = false;
+    Reader::new(record, JSON_DEPTH_MAX_OVSDB).object(|reader, name| {
+        if name == "_is_diff" {
+            differences = reader.value()? == Json::Bool(true);
+        } else {
+            reader.skip()?;
+        }
+        Ok::<(), Error>(())
+    })?;
+    Ok(differences)
 }
 
 /// A whole row from the values of its own columns.
@@ -313,43 +277,47 @@ pub(crate) fn finish_row(uuid: Uuid, values: Vec<Datum>, symbols: &mut Symbols<'
     row.into()
 }
 
-fn record_row(
-    json: &Json,
+/// Reads a row: `null` if it goes, or the columns that make it or change it.
+fn read_row(
+    reader: &mut Reader<'_>,
     old: Option<Row>,
     table: &TableSchema,
     uuid: Uuid,
-    is_diff: bool,
+    differences: bool,
     symbols: &mut Symbols<'_>,
 ) -> Result<Option<Row>, Error> {
-    let object = match (json, &old) {
-        (Json::Null, Some(_)) => return Ok(None),
-        (Json::Null, None) => {
-            let details = format!("transaction deletes row {uuid} that does not exist");
-            return Err(Error::new(tag::SYNTAX, details));
-        }
-        (Json::Object(object), _) => object,
-        _ => return Err(Error::syntax(json, "row must be JSON object")),
-    };
-    let is_new = old.is_none();
+    if !reader.is_object() {
+        return match (reader.value()?, old) {
+            (Json::Null, Some(_)) => Ok(None),
+            (Json::Null, None) => {
+                let details = format!("transaction deletes row {uuid} that does not exist");
+                Err(Error::new(tag::SYNTAX, details))
+            }
+            (other, _) => Err(Error::syntax(&other, "row must be JSON object")),
+        };
+    }
+    let differences = differences && old.is_some();
     let mut row: Row = old.unwrap_or_else(|| default_row(table).into());
     let fields = Arc::make_mut(&mut row);
-    for (name, value) in object.iter() {
+    reader.object(|reader, name| {
+        let value = reader.value()?;
         let Some(id) = table.column_id(name) else {
             let details = format!("No column {name} in table {}.", table.name);
-            return Err(Error::quoting("unknown column", json, details));
+            return Err(Error::new("unknown column", details));
         };
         let ty = &table.column(id).ty;
         let field = &mut fields[id.index()];
-        *field = if is_diff && !is_new {
+        *field = if differences {
             // A difference may have more or fewer elements than the column itself.
-            let change = Datum::parse_between(value, ty, (0, u32::MAX), None)?;
+            let change = Datum::parse_between(&value, ty, (0, u32::MAX), None)?;
             let changed = apply_diff(field, &change, ty);
             changed.check_count(ty)?;
             changed
         } else {
-            Datum::parse(value, ty, None)?
+            Datum::parse(&value, ty, None)?
         };
-    }
+        Ok(())
+    })?;
     fields[ColumnId::UUID.index()] = Datum::One(Atom::Uuid(uuid));
     fields[ColumnId::VERSION.index()] = Datum::One(Atom::Uuid(symbols.fresh()));
     Ok(Some(row))

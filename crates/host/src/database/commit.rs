@@ -252,7 +252,7 @@ impl Hosted {
 /// that belongs to it.
 fn publish_run(run: &mut Vec<Entry>, watchers: &mut Watchers, wakers: &mut Vec<Waker>) {
     let commits: Vec<&Commit> = run.iter().filter_map(Entry::commit).collect();
-    let several = commits.len() > 1;
+    let several = commits.len() > 1 && !watchers.is_idle();
     let waiting: BTreeSet<SessionId> = match several {
         true => run.iter().filter_map(Entry::answer).map(|answer| answer.session.id).collect(),
         false => BTreeSet::new(),

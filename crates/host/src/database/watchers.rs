@@ -26,7 +26,8 @@ pub(super) struct Watchers {
     epoch: u64,
     /// How many transactions were published.
     published: u64,
-    history: VecDeque<Arc<Changes>>,
+    /// Published transactions, oldest first, with the memory each takes.
+    history: VecDeque<(Arc<Changes>, usize)>,
     history_bytes: usize,
 }
 
@@ -122,14 +123,20 @@ impl Watchers {
     }
 
     fn remember(&mut self, changes: &Arc<Changes>) {
-        self.history_bytes += changes.memory();
-        self.history.push_back(changes.clone());
+        let bytes = changes.memory();
+        self.history_bytes += bytes;
+        self.history.push_back((changes.clone(), bytes));
         while self.history.len() > HISTORY_TRANSACTIONS_MAX
             || self.history_bytes > HISTORY_BYTES_MAX
         {
-            let Some(oldest) = self.history.pop_front() else { break };
-            self.history_bytes -= oldest.memory();
+            let Some((_, bytes)) = self.history.pop_front() else { break };
+            self.history_bytes -= bytes;
         }
+    }
+
+    /// Whether nobody watches.
+    pub(super) fn is_idle(&self) -> bool {
+        self.groups.is_empty()
     }
 
     /// The changes after transaction `since`, if all of them are remembered.
@@ -140,7 +147,7 @@ impl Watchers {
         }
         let missed = usize::try_from(self.published - position).ok()?;
         let skip = self.history.len().checked_sub(missed)?;
-        Some(merge(self.history.iter().skip(skip).map(|changes| &**changes)))
+        Some(merge(self.history.iter().skip(skip).map(|(changes, _)| &**changes)))
     }
 
     /// Adds a monitor and answers its request.

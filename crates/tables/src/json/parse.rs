@@ -4,6 +4,7 @@
 //! the byte they stand at and what was expected there.
 
 use super::{Json, Object};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a text is not JSON, and where.
@@ -44,14 +45,19 @@ impl<'a> Reader<'a> {
         Self { parser: Parser { text, at: 0, depth_left: depth_max } }
     }
 
+    /// Whether an object comes next.
+    pub fn is_object(&mut self) -> bool {
+        self.parser.skip_space();
+        self.parser.peek() == Some(b'{')
+    }
+
     /// Reads an object: `each` is called with the name of every member, in the order of the text,
     /// and must read or skip its value.
     pub fn object<E: From<ParseError>>(
         &mut self,
         mut each: impl FnMut(&mut Self, &str) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.parser.skip_space();
-        if self.parser.peek() != Some(b'{') {
+        if !self.is_object() {
             return Err(self.parser.error("expected an object").into());
         }
         self.parser.deeper()?;
@@ -118,12 +124,12 @@ impl<'a> Parser<'a> {
         Ok(c == Some(b','))
     }
 
-    fn member_name(&mut self) -> Result<Box<str>, ParseError> {
+    fn member_name(&mut self) -> Result<Cow<'a, str>, ParseError> {
         self.skip_space();
         if self.peek() != Some(b'"') {
             return Err(self.error("expected a member name"));
         }
-        let name = self.string()?;
+        let name = self.text()?;
         self.skip_space();
         if self.peek() != Some(b':') {
             return Err(self.error("expected : after member name"));
@@ -191,7 +197,7 @@ impl<'a> Parser<'a> {
     fn value(&mut self) -> Result<Json, ParseError> {
         self.skip_space();
         match self.peek() {
-            Some(b'"') => Ok(Json::String(self.string()?)),
+            Some(b'"') => Ok(Json::String(self.text()?.into())),
             Some(b'{') => self.object(),
             Some(b'[') => self.array(),
             Some(b'-' | b'0'..=b'9') => self.number(),
@@ -238,7 +244,7 @@ impl<'a> Parser<'a> {
         } else {
             loop {
                 let name = self.member_name()?;
-                members.push((name, self.value()?));
+                members.push((name.into(), self.value()?));
                 if !self.more(b'}', "expected , or } in object")? {
                     break;
                 }
@@ -249,19 +255,19 @@ impl<'a> Parser<'a> {
     }
 
     /// A string whose opening quote is at the current byte.
-    fn string(&mut self) -> Result<Box<str>, ParseError> {
+    fn text(&mut self) -> Result<Cow<'a, str>, ParseError> {
         self.at += 1;
         let run = self.plain_run()?;
         if self.peek() == Some(b'"') {
             self.at += 1;
-            return Ok(run.into());
+            return Ok(Cow::Borrowed(run));
         }
         let mut out = String::from(run);
         loop {
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(out.into());
+                    return Ok(Cow::Owned(out));
                 }
                 Some(b'\\') => out.push(self.escape()?),
                 _ => out.push_str(self.plain_run()?),

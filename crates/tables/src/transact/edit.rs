@@ -7,7 +7,6 @@ use crate::error::Error;
 use crate::schema::{Schema, TableId};
 use crate::store::{Lookup, Row, Store};
 use paceline_types::Uuid;
-use std::sync::Arc;
 
 /// A row the transaction has touched, as it was before.
 pub(super) struct Touched {
@@ -35,11 +34,6 @@ impl<'a> Edit<'a> {
     /// The schema.
     pub(crate) fn schema(&self) -> &Schema {
         self.store.schema()
-    }
-
-    /// The schema, to be used while rows are put.
-    pub(crate) fn shared_schema(&self) -> Arc<Schema> {
-        self.store.schema().clone()
     }
 
     /// The row as it is now.

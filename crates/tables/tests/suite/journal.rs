@@ -8,7 +8,7 @@ use crate::random::Random;
 use crate::world::{DEPTH, World, contents, empty, id, parse_schema};
 use paceline_tables::json::{self, Json};
 use paceline_tables::{Changes, Database, convert};
-use paceline_tables::{read_record, tells_differences, write_record, write_snapshot};
+use paceline_tables::{write_record, write_snapshot};
 use paceline_types::UuidSource;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -57,20 +57,9 @@ fn record(world: &World, changes: &Changes) -> Option<Vec<u8>> {
     })
 }
 
-/// Does what `record` says, at once or row by row.
-fn apply(database: &mut Database, record: &[u8], by_row: bool) {
-    let applied = if by_row {
-        let mut rows = Vec::new();
-        let read = read_record(record, database.schema(), |row| {
-            rows.push(row);
-            Ok(())
-        });
-        read.unwrap_or_else(|error| panic!("{error}"));
-        database.apply_rows(tells_differences(record).unwrap(), rows.into_iter())
-    } else {
-        database.apply_record(record)
-    };
-    applied.unwrap_or_else(|error| panic!("{error}"));
+/// Does what `record` says.
+fn apply(database: &mut Database, record: &[u8]) {
+    database.apply_record(record).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
@@ -88,7 +77,7 @@ fn records_and_snapshots_bring_everything_kept_back() {
                 Some(record) => {
                     let text = String::from_utf8_lossy(&record).into_owned();
                     world.note(format!("record {text}"));
-                    apply(&mut replica, &record, random.chance(50));
+                    apply(&mut replica, &record);
                 }
                 None => assert_eq!(before, after, "a change was not written"),
             }
@@ -97,7 +86,7 @@ fn records_and_snapshots_bring_everything_kept_back() {
         let mut whole = Vec::new();
         write_snapshot(&world.real.snapshot(), &[], "", 1, &mut whole);
         let mut copy = empty(&schema, seed + 2);
-        apply(&mut copy, &whole, random.chance(50));
+        apply(&mut copy, &whole);
         assert_eq!(content(&schema, &copy), kept(&schema, &world.model.tables), "snapshot");
         let before = content(&schema, &copy);
         assert!(copy.apply_record(b"{\"Nope\":{},\"_date\":1}").is_err());
