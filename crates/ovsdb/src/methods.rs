@@ -17,11 +17,13 @@ pub(crate) struct Methods {
     session: Arc<Session>,
     /// The database of the client's last call; an answer leaves behind what is written there.
     turned_to: Option<Arc<Hosted>>,
+    /// Transactions on that database that are to be run together.
+    pending: Vec<(Ticket, Vec<Json>)>,
 }
 
 impl Methods {
     pub(crate) fn new(host: Arc<Host>, session: Arc<Session>) -> Self {
-        Self { host, session, turned_to: None }
+        Self { host, session, turned_to: None, pending: Vec::new() }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -30,8 +32,15 @@ impl Methods {
 
     /// Lets what was done so far be written and answered.
     pub(crate) fn flush(&mut self) {
+        self.run_pending();
         if let Some(database) = &self.turned_to {
             database.flush();
+        }
+    }
+
+    fn run_pending(&mut self) {
+        if let Some(database) = self.turned_to.as_ref().filter(|_| !self.pending.is_empty()) {
+            database.transact(&self.session, self.pending.drain(..));
         }
     }
 
@@ -45,6 +54,7 @@ impl Methods {
                 }
             }
             Message::Notification { method, params } => {
+                self.run_pending();
                 if let ("cancel", [id]) = (&*method, params.as_slice()) {
                     let ticket = ticket(id);
                     self.host.databases().iter().any(|db| db.cancel(&self.session, &ticket));
@@ -56,6 +66,9 @@ impl Methods {
 
     /// Does one request. `Err` is its answer, good or bad, if there is one already.
     fn request(&mut self, ticket: &Ticket, method: &str, params: Vec<Json>) -> Result<(), Reply> {
+        if method != "transact" {
+            self.run_pending();
+        }
         match method {
             "transact" => self.transact(ticket, params),
             "monitor" => self.monitor(ticket, params, method, Version::V1),
@@ -113,10 +126,10 @@ impl Methods {
     }
 
     fn transact(&mut self, ticket: &Ticket, mut params: Vec<Json>) -> Result<(), Reply> {
-        let database = self.database(&params, "transact")?;
+        let database = self.database(&params, "transact").inspect_err(|_| self.run_pending())?;
         params.remove(0);
         self.turn_to(&database);
-        database.transact(&self.session, ticket.clone(), params);
+        self.pending.push((ticket.clone(), params));
         Ok(())
     }
 

@@ -111,34 +111,37 @@ impl Hosted {
         lock(&self.schema).clone()
     }
 
-    /// Runs a transaction for a client. Its reply is left in the client's outbox, at once or when
-    /// it is written; call [`Hosted::flush`] after one or several of these.
+    /// Runs transactions of a client, one after the other under one lock of the head. Their replies
+    /// are left in the client's outbox, at once or when they are written; call [`Hosted::flush`]
+    /// after this.
     pub fn transact(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        ticket: Ticket,
-        operations: Vec<Json>,
+        transactions: impl IntoIterator<Item = (Ticket, Vec<Json>)>,
     ) {
         self.show_locks();
         let mut head = self.head();
         let created = self.clock.now();
-        let request = Request { session: session.clone(), ticket, operations, created };
+        for (ticket, operations) in transactions {
+            let request = Request { session: session.clone(), ticket, operations, created };
+            self.accept(&mut head, request);
+        }
+    }
+
+    fn accept(self: &Arc<Self>, head: &mut Head, request: Request) {
         if let Some(held) = &mut head.converting {
-            session.charge(request.bytes());
+            request.session.charge(request.bytes());
             held.push_back(convert::Held::Transact(request));
             return;
         }
-        if head.waits.find(session.id, &request.ticket).is_some() {
-            let params = Json::Array(
-                std::iter::once(Json::string(self.name.clone()))
-                    .chain(request.operations)
-                    .collect(),
-            );
+        if head.waits.find(request.session.id, &request.ticket).is_some() {
+            let name = std::iter::once(Json::string(self.name.clone()));
+            let params = Json::Array(name.chain(request.operations).collect());
             let error = Error::syntax(&params, "transact: duplicate request ID");
-            session.outbox.push(Outgoing::Reply(request.ticket, Reply::Failed(error)));
+            request.session.outbox.push(Outgoing::Reply(request.ticket, Reply::Failed(error)));
             return;
         }
-        self.run(&mut head, request, None);
+        self.run(head, request, None);
     }
 
     /// Runs `request` and whatever parked transactions its changes let through.

@@ -29,6 +29,8 @@ pub(super) struct Watchers {
     /// Published transactions, oldest first, with the memory each takes.
     history: VecDeque<(Arc<Changes>, usize)>,
     history_bytes: usize,
+    /// Whether anyone knows the id of a transaction, so that remembering them is of use.
+    is_remembering: bool,
 }
 
 struct Group {
@@ -46,6 +48,7 @@ impl Watchers {
             published: 0,
             history: VecDeque::new(),
             history_bytes: 0,
+            is_remembering: false,
         }
     }
 
@@ -123,6 +126,9 @@ impl Watchers {
     }
 
     fn remember(&mut self, changes: &Arc<Changes>) {
+        if !self.is_remembering {
+            return;
+        }
         let bytes = changes.memory();
         self.history_bytes += bytes;
         self.history.push_back((changes.clone(), bytes));
@@ -153,6 +159,7 @@ impl Watchers {
     /// Adds a monitor and answers its request.
     pub(super) fn watch(&mut self, watch: Watch, wakers: &mut Vec<Waker>) {
         let Watch { session, ticket, id, monitor, rows, since } = watch;
+        self.is_remembering |= monitor.version == Version::V3;
         let known = since.and_then(|since| self.changes_since(since));
         let reply = match (monitor.version, known) {
             (Version::V3, Some(changes)) => {
