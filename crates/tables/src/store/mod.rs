@@ -50,6 +50,7 @@ pub struct Store {
     /// Rows whose last strong reference went away since [`Store::take_unreferenced`].
     unreferenced: Vec<(TableId, Uuid)>,
     sharing: Sharing,
+    has_weak_columns: bool,
 }
 
 impl Store {
@@ -57,7 +58,8 @@ impl Store {
     #[must_use]
     pub fn new(schema: Arc<Schema>, hash_seed: u64) -> Self {
         let tables = schema.tables.iter().map(|table| Table::new(table, hash_seed)).collect();
-        let links = schema.tables.iter().map(Links::new).collect();
+        let links: Vec<Links> = schema.tables.iter().map(Links::new).collect();
+        let has_weak_columns = links.iter().flat_map(Links::iter).any(|link| !link.strong);
         Self {
             schema,
             tables,
@@ -66,6 +68,7 @@ impl Store {
             weak: BTreeSet::new(),
             unreferenced: Vec::new(),
             sharing: Sharing::new(hash_seed),
+            has_weak_columns,
         }
     }
 
@@ -120,6 +123,11 @@ impl Store {
             .collect();
         referrers.dedup();
         referrers
+    }
+
+    /// Whether any table has a column with weak references.
+    pub(crate) fn has_weak_columns(&self) -> bool {
+        self.has_weak_columns
     }
 
     /// Which columns of a table hold references.

@@ -34,21 +34,26 @@ impl Edit<'_> {
 
     /// Forgets rows that came out as they went in, and gives them their old version back.
     fn forget_unchanged(&mut self) {
+        if !self.touched.iter().any(|touched| self.is_unchanged(touched)) {
+            return;
+        }
         let mut kept = Vec::with_capacity(self.touched.len());
         for touched in std::mem::take(&mut self.touched) {
-            let now = self.store.row(touched.table, touched.uuid);
-            let same = match (&touched.old, now) {
-                (Some(old), Some(new)) => same_content(old, new),
-                (None, None) => true,
-                _ => false,
-            };
-            if same {
+            if self.is_unchanged(&touched) {
                 self.store.put(touched.table, touched.uuid, touched.old);
             } else {
                 kept.push(touched);
             }
         }
         self.restore_touched(kept);
+    }
+
+    fn is_unchanged(&self, touched: &Touched) -> bool {
+        match (&touched.old, self.store.row(touched.table, touched.uuid)) {
+            (Some(old), Some(new)) => same_content(old, new),
+            (None, None) => true,
+            _ => false,
+        }
     }
 
     fn check_strong_references(&self) -> Result<(), Error> {
@@ -101,18 +106,24 @@ impl Edit<'_> {
     /// Deletes rows outside the root set that nothing refers to, and what only they referred to.
     fn collect_garbage(&mut self) {
         let mut candidates = self.store.take_unreferenced();
-        candidates.extend(self.touched.iter().map(|touched| (touched.table, touched.uuid)));
+        let schema = self.store.schema();
+        let mortal = self.touched.iter().filter(|touched| !schema.table(touched.table).is_root);
+        candidates.extend(mortal.map(|touched| (touched.table, touched.uuid)));
+        let mut any = false;
         while let Some((table, uuid)) = candidates.pop() {
             let garbage = !self.schema().table(table).is_root
                 && self.store.strong_count(table, uuid) == 0
                 && self.store.row(table, uuid).is_some();
             if garbage {
+                any = true;
                 self.put(table, uuid, None);
                 candidates.extend(self.store.take_unreferenced());
             }
         }
-        // A row that this transaction inserted may be gone again.
-        self.forget_unchanged();
+        if any {
+            // A row that this transaction inserted may be gone again.
+            self.forget_unchanged();
+        }
     }
 
     /// A pair of a map that goes because its weak side dangles may take the last strong reference to
@@ -127,10 +138,8 @@ impl Edit<'_> {
 
     fn check_row_counts(&self) -> Result<(), Error> {
         let schema = self.schema();
-        let mut tables: Vec<TableId> = self.touched.iter().map(|touched| touched.table).collect();
-        tables.sort_unstable();
-        tables.dedup();
-        for table in tables {
+        let bounded = |table: &TableId| schema.table(*table).max_rows != u32::MAX;
+        for table in self.touched.iter().map(|touched| touched.table).filter(bounded) {
             let (count, most) = (self.store.row_count(table), schema.table(table).max_rows);
             if count > most as usize {
                 let details = format!(
@@ -146,6 +155,9 @@ impl Edit<'_> {
 
     /// Removes weak references to rows that do not exist.
     fn drop_dangling(&mut self, symbols: &mut Symbols<'_>) -> Result<(), Error> {
+        if !self.store.has_weak_columns() {
+            return Ok(());
+        }
         let mut rows: Vec<(TableId, Uuid)> = Vec::new();
         for touched in &self.touched {
             if self.store.row(touched.table, touched.uuid).is_some() {
