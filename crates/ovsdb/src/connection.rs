@@ -28,6 +28,9 @@ thread_local! {
 /// Longer messages are worked on where blocking others is no concern.
 const LONG_BYTES: usize = 64 << 10;
 
+/// How often a connection reads or writes before others have their turn.
+const TURNS_MAX: u32 = 4;
+
 /// The most that a connection keeps of an empty buffer.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
@@ -109,13 +112,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         self.methods.session().outbox.awake();
+        let mut turns = 0;
         loop {
             let read = self.poll_read(cx);
             let wrote = self.poll_write(cx);
             match (read, wrote) {
                 (Poll::Ready(Err(end)), _) | (_, Poll::Ready(Err(end))) => return Poll::Ready(end),
                 (Poll::Pending, Poll::Pending) => {}
-                _ => continue,
+                _ if turns < TURNS_MAX => {
+                    turns += 1;
+                    continue;
+                }
+                _ => {
+                    // Others have their turn between two pieces of a long exchange.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             }
             if let Some(reason) = self.methods.session().outbox.closed() {
                 return Poll::Ready(End::Cut(reason.to_owned()));

@@ -188,6 +188,7 @@ impl<'a> Parser<'a> {
         self.text.get(self.at).copied()
     }
 
+    #[inline]
     fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
@@ -224,6 +225,8 @@ impl<'a> Parser<'a> {
         if self.peek() == Some(b']') {
             self.at += 1;
         } else {
+            // Most arrays of the notation are pairs.
+            elements.reserve_exact(2);
             loop {
                 elements.push(self.value()?);
                 if !self.more(b']', "expected , or ] in array")? {
