@@ -14,4 +14,5 @@ mod random;
 mod refusals;
 mod texts;
 mod transactions;
+mod waits;
 mod world;

@@ -45,6 +45,57 @@ impl Place {
     }
 }
 
+/// Promise J5: what has nothing to do with the change that found the disk full goes on, also when
+/// it was sent in one breath with it.
+#[test]
+fn reads_behind_a_refused_change_are_answered_j5() {
+    let place = Place::new();
+    let daemon = place.launch_with("full-after=20000").start().unwrap();
+    let mut client = daemon.connect();
+    let mut i = 0;
+    while ledger::transact(&mut client, &Entry::new(0, i, false)) == Answer::Acknowledged {
+        i += 1;
+    }
+    let request = |id: &str, method: &str, params: &serde_json::Value| {
+        json!({"id": id, "method": method, "params": params}).to_string()
+    };
+    let count = json!(["db", {"op": "select", "table": "Counter", "where": [], "columns": ["n"]}]);
+    let breath = [
+        request("change", "transact", &Entry::new(0, i, true).params()),
+        request("echo", "echo", &json!([7])),
+        request("read", "transact", &count),
+        request("watch", "monitor", &json!(["db", "m", {"Counter": {"columns": ["n"]}}])),
+    ];
+    client.send(breath.concat().as_bytes()).unwrap();
+    let mut replies = BTreeMap::new();
+    for _ in &breath {
+        let message = client.message().unwrap();
+        replies.insert(message["id"].as_str().unwrap().to_owned(), message);
+    }
+    assert!(replies["change"]["result"].to_string().contains("resources exhausted"));
+    assert_eq!(replies["echo"]["result"], json!([7]));
+    assert_eq!(replies["read"]["result"], json!([{"rows": [{"n": i}]}]));
+    let watched = replies["watch"]["result"]["Counter"].as_object().unwrap();
+    assert!(watched.values().all(|row| row["new"]["n"] == i), "{watched:?}");
+}
+
+/// A conversion and a compaction both replace the file; one waits for the other.
+#[test]
+fn a_database_is_converted_while_it_is_compacted() {
+    let place = Place::new();
+    let daemon = place.launch().start().unwrap();
+    let mut client = daemon.connect();
+    client.call("set_db_change_aware", &json!([true])).unwrap();
+    let schema = client.call("get_schema", &json!(["db"])).unwrap();
+    for i in 0..20 {
+        assert_eq!(ledger::transact(&mut client, &Entry::new(0, i, false)), Answer::Acknowledged);
+        daemon.signal(Signal::USR1);
+        assert_eq!(client.call("convert", &json!(["db", schema])).unwrap(), json!({}));
+    }
+    daemon.kill();
+    assert_eq!(place.transactions(), 20);
+}
+
 #[test]
 fn short_writes_are_finished() {
     for faults in ["short-write=1", "short-write=7", "short-write=100"] {
