@@ -1,4 +1,5 @@
 //! The command line, one definition for the parser and for `--help`.
+#![allow(rustdoc::broken_intra_doc_links, reason = "the comments here are help texts")]
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use paceline_journal::disk::Faults;

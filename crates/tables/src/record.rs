@@ -73,7 +73,7 @@ fn form_of(changes: &Changes, schema: &Schema) -> Form {
     for change in &changes.rows {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
         let table = schema.table(change.table);
-        for id in persistent(table) {
+        for id in journaled(table) {
             let (old, new, ty) = (&old[id.index()], &new[id.index()], &table.column(id).ty);
             let bounded = ty.max > 1 && (ty.min > 0 || ty.max < u32::MAX);
             if bounded && old != new {
@@ -155,7 +155,7 @@ fn write_change(change: &RowChange, table: &TableSchema, form: Form, out: &mut V
             write_key(change.uuid, out);
             out.push(b'{');
             let columns_start = out.len();
-            for id in persistent(table) {
+            for id in journaled(table) {
                 let (old, new, column) = (&old[id.index()], &new[id.index()], table.column(id));
                 if old != new {
                     write_string(column.name.as_bytes(), out);
@@ -180,7 +180,7 @@ fn write_change(change: &RowChange, table: &TableSchema, form: Form, out: &mut V
 fn write_new_row(row: &Row, table: &TableSchema, out: &mut Vec<u8>) {
     write_key(crate::store::row_uuid(row), out);
     out.push(b'{');
-    for id in persistent(table) {
+    for id in journaled(table) {
         let (value, column) = (&row[id.index()], table.column(id));
         if *value != column.default {
             write_string(column.name.as_bytes(), out);
@@ -193,8 +193,8 @@ fn write_new_row(row: &Row, table: &TableSchema, out: &mut Vec<u8>) {
     out.extend_from_slice(b"},");
 }
 
-fn persistent(table: &TableSchema) -> impl Iterator<Item = ColumnId> {
-    table.column_ids().skip(ColumnId::FIRST).filter(|id| table.column(*id).persistent)
+fn journaled(table: &TableSchema) -> impl Iterator<Item = ColumnId> {
+    table.column_ids().skip(ColumnId::FIRST).filter(|id| table.column(*id).journaled)
 }
 
 impl Database {

@@ -15,8 +15,11 @@ pub struct Column {
     pub ty: Type,
     /// Whether it can change after the row was inserted.
     pub mutable: bool,
-    /// Whether it is written to the journal; an ephemeral column is not.
+    /// Whether it is not ephemeral.
     pub persistent: bool,
+    /// Whether it is written to the journal: if it is persistent, or if replaying would fail without
+    /// it.
+    pub journaled: bool,
     /// The value when nothing was said.
     pub default: Datum,
 }
@@ -26,7 +29,7 @@ impl Column {
     #[must_use]
     pub fn new(name: &str, ty: Type, mutable: bool, persistent: bool) -> Self {
         let default = Datum::default_of(&ty);
-        Self { name: name.into(), ty, mutable, persistent, default }
+        Self { name: name.into(), ty, mutable, persistent, journaled: persistent, default }
     }
 
     /// Parses the schema of column `name`.

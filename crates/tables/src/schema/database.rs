@@ -56,9 +56,10 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Fills in which table each reference means. Some columns are always kept, because replaying the
-    /// journal without them would fail: those that must hold a reference, and those with strong
-    /// references to rows that live by being referred to.
+    /// Fills in which table each reference means. Replaying the journal would fail without columns
+    /// that must hold a reference, and those with strong references to rows that live by being
+    /// referred to, so they are journaled even if they are called ephemeral. The latter are not even
+    /// called so any more, as in `ovsdb-server`.
     fn resolve_references(&mut self) -> Result<(), Error> {
         let targets: Vec<(Box<str>, bool)> =
             self.tables.iter().map(|table| (table.name.clone(), table.is_root)).collect();
@@ -70,7 +71,8 @@ impl Schema {
             };
             let refers = |base: &BaseType| base.reference().is_some();
             let holds = refers(&column.ty.key) || column.ty.value.as_ref().is_some_and(refers);
-            column.persistent |= key || value || (holds && column.ty.min > 0);
+            column.persistent |= key || value;
+            column.journaled = column.persistent || (holds && column.ty.min > 0);
         }
         Ok(())
     }
