@@ -56,7 +56,7 @@ pub enum Command {
 const SERVE_HELP: &str = "\
 Signals:
   SIGTERM, SIGINT, SIGHUP   end cleanly
-  SIGUSR1                   compact the journals now (they also are as they grow)
+  SIGUSR1                   compact the journals now, not only as they grow
 
 Examples:
   paceline serve
