@@ -13,7 +13,9 @@ pub mod own;
 mod session;
 
 pub use clock::{Clock, uuid_source, wall_ms};
-pub use database::{Hosted, OpenDatabaseError, WatchRequest, create_file, load_file};
+pub use database::{
+    Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
+};
 pub use locking::{LockOperation, Locking};
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
 use paceline_journal::Recovery;

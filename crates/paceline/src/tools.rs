@@ -2,11 +2,10 @@
 
 use crate::cli::OvsdbCommand;
 use crate::show_log::{Detail, show_log};
-use paceline_host::{Mode, RealDisk, create_file, load_file, report_recovery, wall_ms};
-use paceline_journal::{Log as _, Position, frame};
+use paceline_host::{Loaded, Mode, RealDisk, create_file, load_file, replace, report_recovery};
+use paceline_journal::Position;
 use paceline_tables::json;
 use paceline_tables::schema::Schema;
-use paceline_tables::{Snapshot, write_snapshot};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -42,55 +41,37 @@ fn create(file: &Path, schema: &Path) -> Result<(), String> {
     create_file(Arc::new(RealDisk), file, &schema).map(drop).map_err(|error| error.to_string())
 }
 
+/// What the record of a compacted file says of itself.
+const COMMENT: &str = "compacted by paceline";
+
 fn compact(file: &Path) -> Result<(), String> {
     let before = size(file);
-    let mut loaded =
-        load_file(Arc::new(RealDisk), file, Mode::ReadWrite).map_err(|error| error.to_string())?;
-    report_recovery(file, &loaded.recovery);
-    let records = whole_file(&loaded.database.snapshot());
-    let done = loaded.log.rewrite().and_then(|mut rewrite| {
-        rewrite.write(&records)?;
-        let end = loaded.log.position();
-        loaded.log.install(rewrite, end)
-    });
-    let after = done.map_err(|error| error.to_string())?;
+    let mut loaded = load(file, Mode::ReadWrite)?;
+    let rows = loaded.database.snapshot();
+    let after = replace(&rows, &[], COMMENT, &mut loaded.log).map_err(|error| error.to_string())?;
     report(file, before, after);
     Ok(())
+}
+
+fn compact_to(file: &Path, target: &Path) -> Result<(), String> {
+    let rows = load(file, Mode::ReadOnly)?.database.snapshot();
+    let mut log = create_file(Arc::new(RealDisk), target, rows.schema())
+        .map_err(|error| error.to_string())?;
+    let after = replace(&rows, &[], COMMENT, &mut log).map_err(|error| error.to_string())?;
+    report(target, size(file), after);
+    Ok(())
+}
+
+fn load(file: &Path, mode: Mode) -> Result<Loaded, String> {
+    let loaded = load_file(Arc::new(RealDisk), file, mode).map_err(|error| error.to_string())?;
+    report_recovery(file, &loaded.recovery);
+    Ok(loaded)
 }
 
 fn size(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |metadata| metadata.len())
 }
 
-fn compact_to(file: &Path, target: &Path) -> Result<(), String> {
-    let loaded =
-        load_file(Arc::new(RealDisk), file, Mode::ReadOnly).map_err(|error| error.to_string())?;
-    report_recovery(file, &loaded.recovery);
-    let rows = loaded.database.snapshot();
-    let mut log = create_file(Arc::new(RealDisk), target, rows.schema())
-        .map_err(|error| error.to_string())?;
-    let mut record = Vec::new();
-    data_record(&rows, &mut record);
-    let end = log.position();
-    let after = log.append(end, &record).map_err(|error| error.to_string())?;
-    log.sync().map_err(|error| error.to_string())?;
-    report(target, size(file), after);
-    Ok(())
-}
-
 fn report(file: &Path, before: u64, after: Position) {
     eprintln!("{}: {before} bytes before, {} now", file.display(), after.0);
-}
-
-fn whole_file(rows: &Snapshot) -> Vec<u8> {
-    let mut out = Vec::new();
-    frame(rows.schema().to_json().to_text().as_bytes(), &mut out);
-    data_record(rows, &mut out);
-    out
-}
-
-fn data_record(rows: &Snapshot, out: &mut Vec<u8>) {
-    let mut body = Vec::new();
-    write_snapshot(rows, &[], "compacted by paceline", wall_ms(), &mut body);
-    frame(&body, out);
 }

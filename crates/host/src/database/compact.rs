@@ -198,18 +198,19 @@ pub(super) fn schema_record(schema: &Schema) -> Vec<u8> {
     out
 }
 
-/// Replaces the content of the log by `rows`, in the committer's turn.
-pub(super) fn replace(
+/// Replaces the content of a log by `rows`, without those of the tables in `unjournaled`. Nobody may
+/// append meanwhile: in service this happens in the committer's turn.
+pub fn replace(
     rows: &Snapshot,
     unjournaled: &[TableId],
     comment: &str,
     log: &mut dyn Log,
-) -> Result<(), RewriteError> {
+) -> Result<Position, RewriteError> {
     let mut rewrite = log.rewrite()?;
     rewrite.write(&whole_file(rows, unjournaled, comment))?;
     rewrite.sync()?;
     let end = log.position();
-    log.install(rewrite, end).map(|_| ())
+    log.install(rewrite, end)
 }
 
 /// A flag that says a compaction is under way.

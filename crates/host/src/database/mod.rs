@@ -16,8 +16,9 @@ mod waits;
 mod watch;
 mod watchers;
 
+pub use compact::replace;
 pub use convert::Converted;
-pub use load::load_file;
+pub use load::{Loaded, load_file};
 pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
