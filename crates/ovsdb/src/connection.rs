@@ -2,7 +2,7 @@
 //!
 //! One task a connection. It reads even while answers wait, so that a client may send thousands of
 //! requests before it reads the first answer; it stops reading when the answers that wait pass a
-//! bound. An idle connection holds no buffer. A client that is silent for a probe interval is asked
+//! bound. An idle connection keeps 16 KiB of buffer at most. A client that is silent for a probe interval is asked
 //! for an echo, and cut off if it stays silent for another.
 
 use crate::methods::Methods;

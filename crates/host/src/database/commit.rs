@@ -6,7 +6,8 @@
 //! write and one sync. What waits for the disk (a sync, a large write) moves the role to a thread
 //! that may block. The head is locked only to take entries and to undo.
 //!
-//! If writing fails, everything not yet published is undone, newest first, and refused.
+//! If writing fails, every change not yet published is undone, newest first, and refused; what was
+//! only read, or is to be watched from there on, is done again.
 
 use super::Hosted;
 use super::queue::{Answer, Commit, Entry, Step};

@@ -12,7 +12,7 @@ use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Error, Snapshot, write_snapshot};
 use paceline_types::Time;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Held while the journal is being rewritten, so that there is one rewrite at a time.
 pub(super) struct Turn(Arc<Hosted>);
@@ -212,6 +212,3 @@ pub fn replace(
     let end = log.position();
     log.install(rewrite, end)
 }
-
-/// A flag that says a compaction is under way.
-pub(super) type Compacting = AtomicBool;

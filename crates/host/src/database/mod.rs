@@ -29,7 +29,6 @@ use crate::clock::Clock;
 use crate::locking::Locking;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
-use compact::Compacting;
 use paceline_journal::Log;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
@@ -58,7 +57,8 @@ pub struct Hosted {
     /// Woken when an earlier deadline came.
     rearm: Notify,
     is_journaled: bool,
-    compacting: Compacting,
+    /// Whether the journal is being rewritten.
+    compacting: AtomicBool,
     /// How often the journal's file failed so that it could not be trusted any more.
     failures: AtomicU64,
     /// Whether the replacement of a broken file is due.

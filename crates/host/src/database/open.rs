@@ -104,7 +104,7 @@ impl Hosted {
             clock,
             runtime,
             rearm: Notify::new(),
-            compacting: super::Compacting::new(false),
+            compacting: AtomicBool::new(false),
             failures: AtomicU64::new(0),
             repairing: AtomicBool::new(false),
             retry_at: AtomicU64::new(0),

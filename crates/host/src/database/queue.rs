@@ -117,7 +117,10 @@ impl Entry {
                 let rows = commit.changes.rows.len() * ENTRY;
                 Some((&answer.session, ENTRY + rows + answer.reply.cost()))
             }
-            Self::Answer { answer, .. } => Some((&answer.session, ENTRY + answer.reply.cost())),
+            Self::Answer { answer, again, .. } => {
+                let again = again.as_ref().map_or(0, Request::bytes);
+                Some((&answer.session, ENTRY + again + answer.reply.cost()))
+            }
             Self::Watch(Watch { session, .. })
             | Self::Rewatch(Rewatch { session, .. })
             | Self::Unwatch { session, .. } => Some((session, ENTRY)),

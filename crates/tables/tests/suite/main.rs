@@ -5,6 +5,7 @@
 #![allow(missing_docs, reason = "tests describe themselves")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
+mod bounds;
 mod generate;
 mod history;
 mod journal;
