@@ -34,13 +34,10 @@ pub use changed::{CHANGED_NAMES_MAX, Changed};
 pub use ledger::{ENTRY_BYTES, Standing};
 pub use locks::{LockView, Locks};
 pub use name::valid_name;
+pub use paceline_types::SessionId;
 
 use std::fmt;
 use std::sync::Arc;
-
-/// One client connection, as the host numbers them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub u64);
 
 /// Something a session must be told, without having asked just now.
 #[derive(Clone, Debug, PartialEq, Eq)]

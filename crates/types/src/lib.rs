@@ -1,12 +1,27 @@
-//! Words that every crate shares: points in time, row identifiers, and the limits that guard memory.
+//! Words that every crate shares: time, priorities, requests and their attributes, refusals, ids, and
+//! the limits that guard memory.
 //!
 //! Owns plain values only. Promises that every value is the same on every run for the same input.
 //! Never reads a clock, a random source or the environment.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod attributes;
+mod ids;
 pub mod limits;
+mod line;
+mod priority;
+mod refusal;
+mod request;
+mod span;
 mod time;
 mod uuid;
 
+pub use attributes::{AttributeError, Attributes, KNOWN, Known, MAPS, Name, NameError};
+pub use ids::{CheckpointId, PoolId, RequestId, SessionId};
+pub use line::{Line, Toll};
+pub use priority::{Priority, Rank};
+pub use refusal::{Place, Reason, Refusal};
+pub use request::{Claim, Mode, Request, Unknown};
+pub use span::{ParseSpanError, Span};
 pub use time::Time;
 pub use uuid::{ParseUuidError, Uuid, UuidSource};

@@ -32,3 +32,45 @@ pub const WAITS_MAX: usize = 1_000;
 
 /// Rows that the selects of one transaction may find before a further one is refused.
 pub const SELECT_ROWS_MAX: usize = 1_000_000;
+
+/// Attributes of one request, the well-known ones included.
+pub const ATTRIBUTES_MAX: usize = 256;
+
+/// Names and values of one request's attributes together.
+pub const ATTRIBUTES_BYTES_MAX: usize = 1 << 20;
+
+/// Longest name of an attribute.
+pub const ATTRIBUTE_NAME_BYTES_MAX: usize = 256;
+
+/// Claims of one request.
+pub const CLAIMS_MAX: usize = 256;
+
+/// Locks that one request may require.
+pub const REQUIRED_LOCKS_MAX: usize = 64;
+
+/// Highest cost of one request.
+pub const COST_MAX: u32 = 1_000_000;
+
+/// Longest name of a pool, checkpoint or resource.
+pub const NAME_BYTES_MAX: usize = 1_024;
+
+/// Longest expression.
+pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;
+
+/// Longest pattern of a rule.
+pub const PATTERN_BYTES_MAX: usize = 4 << 10;
+
+/// Rules in one list.
+pub const RULES_MAX: usize = 100_000;
+
+/// Keys of one checkpoint unless it sets its own maximum (promise S3).
+pub const KEYS_MAX: usize = 1_000_000;
+
+/// Flows that share one counter fairly; more share one flow.
+pub const FLOWS_MAX: usize = 4_096;
+
+/// Requests that one call lets move on; the rest goes on the next turn.
+pub const STEP_MAX: usize = 256;
+
+/// Requests named by one answer to `why`.
+pub const AHEAD_MAX: usize = 16;

@@ -3,6 +3,8 @@
 //! A [`Time`] counts nanoseconds from an arbitrary start, so tests write `Time(0)`. It never comes
 //! from a clock inside this crate: the host reads one and passes it in.
 
+use crate::Span;
+
 /// A point in time, in nanoseconds from the start of the clock that the host chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
@@ -12,6 +14,18 @@ impl Time {
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms.saturating_mul(1_000_000)))
+    }
+
+    /// The point `span` later; the end of time if that overflows.
+    #[must_use]
+    pub const fn plus(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    /// The time from `earlier` to here, zero if `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
     }
 
     /// Whole milliseconds from `earlier` to here, zero if `earlier` is later.

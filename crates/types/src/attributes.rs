@@ -1,0 +1,351 @@
+//! What is known of a request: the attributes that rules match and expressions read.
+//!
+//! Owns one buffer of text per request. Well-known attributes are found by number, all others
+//! (`header.x-user`, `cookie.id`, `tag.job`, whatever a caller sends) by name. Promises that a
+//! request's attributes stay within [`limits`]; a missing attribute reads as `""`.
+
+use crate::limits;
+use std::fmt;
+
+/// An attribute that every request may have, found without a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Known {
+    /// http, sql, task or permit.
+    Kind,
+    /// Who asks.
+    User,
+    /// Where the request came from.
+    Host,
+    /// The program or job name.
+    Task,
+    /// Statement, URL or command.
+    Text,
+    /// HTTP method.
+    Method,
+    /// HTTP path.
+    Path,
+    /// HTTP query, without the question mark.
+    Query,
+    /// The HTTP Host.
+    Authority,
+    /// The name asked for in TLS.
+    Sni,
+    /// The client's address.
+    Client,
+    /// The frontend; the doors `api`, `sql` and `ovsdb` are frontends too.
+    Frontend,
+    /// The backend.
+    Backend,
+    /// The server, as `BACKEND/NAME`.
+    Server,
+    /// SQL database.
+    Database,
+    /// SQL fingerprint.
+    Fingerprint,
+}
+
+/// Every well-known attribute with its name.
+pub const KNOWN: [(&str, Known); 16] = [
+    ("kind", Known::Kind),
+    ("user", Known::User),
+    ("host", Known::Host),
+    ("task", Known::Task),
+    ("text", Known::Text),
+    ("method", Known::Method),
+    ("path", Known::Path),
+    ("query", Known::Query),
+    ("authority", Known::Authority),
+    ("sni", Known::Sni),
+    ("client", Known::Client),
+    ("frontend", Known::Frontend),
+    ("backend", Known::Backend),
+    ("server", Known::Server),
+    ("database", Known::Database),
+    ("fingerprint", Known::Fingerprint),
+];
+
+/// Maps of attributes: in expressions `header["x-user"]`, elsewhere `header.x-user`.
+pub const MAPS: [&str; 3] = ["header", "cookie", "tag"];
+
+/// The name of an attribute, looked up once and then found quickly.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Name {
+    /// One of the well-known ones.
+    Known(Known),
+    /// The request's priority so far, a number.
+    Priority,
+    /// Any other, by its full name.
+    Other(Box<str>),
+}
+
+/// Why a text cannot name an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// It is empty.
+    Empty,
+    /// It is longer than [`limits::ATTRIBUTE_NAME_BYTES_MAX`].
+    TooLong,
+    /// It contains a blank or a control character.
+    Character(char),
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("an attribute name may not be empty"),
+            Self::TooLong => write!(
+                f,
+                "an attribute name may have at most {} bytes",
+                limits::ATTRIBUTE_NAME_BYTES_MAX
+            ),
+            Self::Character(c) => write!(f, "an attribute name may not contain {c:?}"),
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
+
+impl Name {
+    /// The attribute that `text` names.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no name: empty, too long, or with blanks or control characters in it.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        if text == "priority" {
+            return Ok(Self::Priority);
+        }
+        if let Some((_, known)) = KNOWN.iter().find(|(name, _)| *name == text) {
+            return Ok(Self::Known(*known));
+        }
+        if text.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if text.len() > limits::ATTRIBUTE_NAME_BYTES_MAX {
+            return Err(NameError::TooLong);
+        }
+        match text.chars().find(|c| c.is_whitespace() || c.is_control()) {
+            Some(c) => Err(NameError::Character(c)),
+            None => Ok(Self::Other(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(known) => {
+                f.write_str(KNOWN.iter().find(|(_, k)| k == known).map_or("", |(name, _)| name))
+            }
+            Self::Priority => f.write_str("priority"),
+            Self::Other(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Why an attribute was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttributeError {
+    /// The name is none.
+    Name(NameError),
+    /// `priority` comes from the rules; nobody can set it.
+    Priority,
+    /// The request would have more than [`limits::ATTRIBUTES_MAX`] attributes.
+    TooMany,
+    /// The request's attributes would be longer than [`limits::ATTRIBUTES_BYTES_MAX`] together.
+    TooLong,
+}
+
+impl fmt::Display for AttributeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(error) => error.fmt(f),
+            Self::Priority => f.write_str("priority is given by the rules and cannot be set"),
+            Self::TooMany => {
+                write!(f, "a request may have at most {} attributes", limits::ATTRIBUTES_MAX)
+            }
+            Self::TooLong => write!(
+                f,
+                "the attributes of a request may have at most {} bytes together",
+                limits::ATTRIBUTES_BYTES_MAX
+            ),
+        }
+    }
+}
+
+impl std::error::Error for AttributeError {}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    start: u32,
+    len: u32,
+}
+
+/// The attributes of one request.
+#[derive(Clone, Debug, Default)]
+pub struct Attributes {
+    buffer: String,
+    known: [Piece; KNOWN.len()],
+    /// Name and value of the others, in the order they were set.
+    others: Vec<(Piece, Piece)>,
+}
+
+impl Attributes {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the attribute `name`, in place of an earlier value.
+    ///
+    /// # Errors
+    ///
+    /// When the name is none, or a limit would be passed; then nothing is changed.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), AttributeError> {
+        match Name::parse(name).map_err(AttributeError::Name)? {
+            Name::Known(known) => self.set_known(known, value),
+            Name::Priority => Err(AttributeError::Priority),
+            Name::Other(_) => {
+                self.check_room(name.len() + value.len())?;
+                if let Some(index) = self.find(name) {
+                    self.others[index].1 = self.push(value);
+                    return Ok(());
+                }
+                if self.others.len() + KNOWN.len() >= limits::ATTRIBUTES_MAX {
+                    return Err(AttributeError::TooMany);
+                }
+                let name = self.push(name);
+                let value = self.push(value);
+                self.others.push((name, value));
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets a well-known attribute, in place of an earlier value.
+    ///
+    /// # Errors
+    ///
+    /// When the attributes would be too long together; then nothing is changed.
+    pub fn set_known(&mut self, name: Known, value: &str) -> Result<(), AttributeError> {
+        self.check_room(value.len())?;
+        self.known[name as usize] = self.push(value);
+        Ok(())
+    }
+
+    /// The value of a well-known attribute, `""` if it was not set.
+    #[must_use]
+    pub fn known(&self, name: Known) -> &str {
+        self.text(self.known[name as usize])
+    }
+
+    /// The value of the attribute with this full name that is not well-known, `""` if not set.
+    #[must_use]
+    pub fn other(&self, name: &str) -> &str {
+        self.find(name).map_or("", |index| self.text(self.others[index].1))
+    }
+
+    /// The value of an attribute, `""` if it was not set. The priority is not kept here.
+    #[must_use]
+    pub fn value(&self, name: &Name) -> &str {
+        match name {
+            Name::Known(known) => self.known(*known),
+            Name::Priority => "",
+            Name::Other(name) => self.other(name),
+        }
+    }
+
+    /// Every attribute that has a value, well-known ones first.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let known = KNOWN.iter().map(|(name, known)| (*name, self.known(*known)));
+        let others = self.others.iter().map(|(name, value)| (self.text(*name), self.text(*value)));
+        known.chain(others).filter(|(_, value)| !value.is_empty())
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.others.iter().position(|(other, _)| self.text(*other) == name)
+    }
+
+    fn text(&self, piece: Piece) -> &str {
+        &self.buffer[piece.start as usize..(piece.start + piece.len) as usize]
+    }
+
+    fn check_room(&self, bytes: usize) -> Result<(), AttributeError> {
+        if bytes > limits::ATTRIBUTES_BYTES_MAX
+            || self.buffer.len() + bytes > limits::ATTRIBUTES_BYTES_MAX
+        {
+            return Err(AttributeError::TooLong);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, text: &str) -> Piece {
+        let start = self.buffer.len() as u32;
+        self.buffer.push_str(text);
+        Piece { start, len: text.len() as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AttributeError, Attributes, KNOWN, Known, Name, NameError};
+    use crate::limits;
+
+    #[test]
+    fn values_are_found_by_either_way() {
+        let mut attributes = Attributes::new();
+        attributes.set("user", "eva").unwrap();
+        attributes.set("header.x-user", "tom").unwrap();
+        attributes.set("user", "ann").unwrap();
+        attributes.set("header.x-user", "kim").unwrap();
+        assert_eq!(attributes.known(Known::User), "ann");
+        assert_eq!(attributes.other("header.x-user"), "kim");
+        assert_eq!(attributes.value(&Name::parse("user").unwrap()), "ann");
+        assert_eq!(attributes.value(&Name::parse("header.x-user").unwrap()), "kim");
+        assert_eq!(attributes.value(&Name::parse("header.none").unwrap()), "", "missing is empty");
+        assert_eq!(attributes.known(Known::Text), "");
+        let all: Vec<_> = attributes.iter().collect();
+        assert_eq!(all, [("user", "ann"), ("header.x-user", "kim")]);
+    }
+
+    #[test]
+    fn the_table_of_names_is_in_order() {
+        for (index, (name, known)) in KNOWN.iter().enumerate() {
+            assert_eq!(*known as usize, index, "{name}");
+            assert_eq!(Name::parse(name).unwrap().to_string(), *name);
+        }
+    }
+
+    #[test]
+    fn limits_hold_and_change_nothing() {
+        let mut attributes = Attributes::new();
+        let long = "x".repeat(limits::ATTRIBUTES_BYTES_MAX + 1);
+        assert_eq!(attributes.set("text", &long), Err(AttributeError::TooLong));
+        assert_eq!(attributes.known(Known::Text), "");
+        let room = limits::ATTRIBUTES_MAX - KNOWN.len();
+        for number in 0..room {
+            attributes.set(&format!("a{number}"), "v").unwrap();
+        }
+        assert_eq!(attributes.set("one-more", "v"), Err(AttributeError::TooMany));
+        assert_eq!(attributes.other("one-more"), "");
+        attributes.set("a0", "again").unwrap();
+        assert_eq!(attributes.other("a0"), "again");
+    }
+
+    #[test]
+    fn wrong_names_are_refused() {
+        let mut attributes = Attributes::new();
+        let long = "n".repeat(limits::ATTRIBUTE_NAME_BYTES_MAX + 1);
+        for (name, error) in [
+            ("", AttributeError::Name(NameError::Empty)),
+            ("a b", AttributeError::Name(NameError::Character(' '))),
+            ("a\u{7}", AttributeError::Name(NameError::Character('\u{7}'))),
+            ("priority", AttributeError::Priority),
+            (&long, AttributeError::Name(NameError::TooLong)),
+        ] {
+            assert_eq!(attributes.set(name, "v"), Err(error), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The line that every queue stands in: ordered by rank, with the cost of all who stand before.
+//!
+//! Owns a sorted list in chunks. Promises that joining, leaving, and asking who and how much stands
+//! before somebody touch one chunk and a short list of sums, so that a line of 100,000 costs about
+//! as much as one of ten. Never re-sorts: a rank does not change.
+
+use crate::{Rank, RequestId};
+use std::collections::VecDeque;
+
+/// A chunk that grows past this is split in two.
+const CHUNK_MAX: usize = 128;
+
+/// What one waiter, or several together, will use up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Toll {
+    /// Units of the counter that is waited for.
+    pub cost: u64,
+    /// Units of the fair share: cost by weight. Where shares do not matter, the same as the cost.
+    pub share: u64,
+}
+
+impl std::ops::AddAssign for Toll {
+    fn add_assign(&mut self, other: Self) {
+        self.cost += other.cost;
+        self.share += other.share;
+    }
+}
+
+impl std::ops::SubAssign for Toll {
+    fn sub_assign(&mut self, other: Self) {
+        self.cost -= other.cost;
+        self.share -= other.share;
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Chunk {
+    /// Rank and toll, in order; never empty.
+    places: Vec<(Rank, Toll)>,
+    toll: Toll,
+}
+
+/// Waiters in rank order, each with a toll.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    chunks: VecDeque<Chunk>,
+    len: usize,
+    toll: Toll,
+}
+
+impl Line {
+    /// Nobody waits.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { chunks: VecDeque::new(), len: 0, toll: Toll { cost: 0, share: 0 } }
+    }
+
+    /// Takes a place in the line. Each rank stands there once.
+    pub fn join(&mut self, rank: Rank, toll: Toll) {
+        self.len += 1;
+        self.toll += toll;
+        let index = self.chunk_of(rank);
+        let Some(chunk) = self.chunks.get_mut(index) else {
+            self.chunks.push_back(Chunk { places: vec![(rank, toll)], toll });
+            return;
+        };
+        let place = chunk.places.partition_point(|(other, _)| *other < rank);
+        debug_assert!(chunk.places.get(place).is_none_or(|(other, _)| *other != rank));
+        chunk.places.insert(place, (rank, toll));
+        chunk.toll += toll;
+        if chunk.places.len() > CHUNK_MAX {
+            let places = chunk.places.split_off(CHUNK_MAX / 2);
+            let toll = sum(&places);
+            chunk.toll -= toll;
+            self.chunks.insert(index + 1, Chunk { places, toll });
+        }
+    }
+
+    /// Gives up the place of `rank`; returns its toll, or `None` if it did not stand here.
+    pub fn leave(&mut self, rank: Rank) -> Option<Toll> {
+        let index = self.chunk_of(rank);
+        let chunk = self.chunks.get_mut(index)?;
+        let place = chunk.places.binary_search_by(|(other, _)| other.cmp(&rank)).ok()?;
+        let (_, toll) = chunk.places.remove(place);
+        chunk.toll -= toll;
+        if chunk.places.is_empty() {
+            self.chunks.remove(index);
+        }
+        self.len -= 1;
+        self.toll -= toll;
+        Some(toll)
+    }
+
+    /// Who stands first, and its toll.
+    #[must_use]
+    pub fn first(&self) -> Option<(Rank, Toll)> {
+        self.chunks.front().and_then(|chunk| chunk.places.first()).copied()
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nobody waits.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The toll of all who wait.
+    #[must_use]
+    pub const fn toll(&self) -> Toll {
+        self.toll
+    }
+
+    /// How many stand before `rank`, and their toll; `rank` itself need not stand here.
+    #[must_use]
+    pub fn before(&self, rank: Rank) -> (usize, Toll) {
+        let index = self.chunk_of(rank);
+        let (mut count, mut toll) = (0, Toll::default());
+        for chunk in self.chunks.range(..index.min(self.chunks.len())) {
+            count += chunk.places.len();
+            toll += chunk.toll;
+        }
+        if let Some(chunk) = self.chunks.get(index) {
+            let place = chunk.places.partition_point(|(other, _)| *other < rank);
+            count += place;
+            toll += sum(&chunk.places[..place]);
+        }
+        (count, toll)
+    }
+
+    /// The toll of those who stand first until `share` is used up: of everybody whose shares before
+    /// them come to less than `share`, or to exactly `share` if `tie` holds for them.
+    #[must_use]
+    pub fn until_share(&self, share: u64, tie: impl Fn(Rank) -> bool) -> Toll {
+        let mut toll = Toll::default();
+        for chunk in &self.chunks {
+            if toll.share + chunk.toll.share < share {
+                toll += chunk.toll;
+                continue;
+            }
+            for (rank, more) in &chunk.places {
+                if toll.share > share || (toll.share == share && !tie(*rank)) {
+                    return toll;
+                }
+                toll += *more;
+            }
+        }
+        toll
+    }
+
+    /// Everybody in order, with their tolls.
+    pub fn iter(&self) -> impl Iterator<Item = (Rank, Toll)> {
+        self.chunks.iter().flat_map(|chunk| chunk.places.iter().copied())
+    }
+
+    /// The last `max` who stand before `rank`, nearest first.
+    #[must_use]
+    pub fn nearest_before(&self, rank: Rank, max: usize) -> Vec<RequestId> {
+        let index = self.chunk_of(rank);
+        let mut found = Vec::with_capacity(max.min(self.len));
+        for chunk in self.chunks.range(..(index + 1).min(self.chunks.len())).rev() {
+            let place = chunk.places.partition_point(|(other, _)| *other < rank);
+            for (other, _) in chunk.places[..place].iter().rev() {
+                if found.len() == max {
+                    return found;
+                }
+                found.push(other.id);
+            }
+        }
+        found
+    }
+
+    /// The last chunk that starts at or before `rank`, or the first.
+    fn chunk_of(&self, rank: Rank) -> usize {
+        let after = self
+            .chunks
+            .partition_point(|chunk| chunk.places.first().is_some_and(|(first, _)| *first <= rank));
+        after.saturating_sub(1)
+    }
+}
+
+fn sum(places: &[(Rank, Toll)]) -> Toll {
+    let mut toll = Toll::default();
+    for (_, more) in places {
+        toll += *more;
+    }
+    toll
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, Toll};
+    use crate::{Priority, Rank, RequestId, Span, Time};
+    use std::collections::BTreeMap;
+    use std::collections::btree_map::Entry;
+
+    fn rank(at: u64, id: u64) -> Rank {
+        Rank::new(Time(at), Priority::START, Span(0), RequestId(id))
+    }
+
+    /// The line against a sorted map, over a long walk of joins and leaves.
+    #[test]
+    fn equals_a_sorted_map() {
+        let mut line = Line::new();
+        let mut model: BTreeMap<Rank, Toll> = BTreeMap::new();
+        let mut state = 7u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888);
+            state >> 33
+        };
+        let sum = |tolls: &mut dyn Iterator<Item = &Toll>| {
+            let mut sum = Toll::default();
+            tolls.for_each(|toll| sum += *toll);
+            sum
+        };
+        for step in 0..20_000 {
+            let growing = (step / 4_000) % 2 == 0;
+            let place = rank(next() % 5_000, next() % 3);
+            if next() % 10 < if growing { 8 } else { 2 } {
+                let toll = Toll { cost: next() % 100, share: 1 + next() % 50 };
+                if let Entry::Vacant(free) = model.entry(place) {
+                    free.insert(toll);
+                    line.join(place, toll);
+                }
+            } else {
+                assert_eq!(line.leave(place), model.remove(&place));
+            }
+            if step % 50 == 0 {
+                let probe = rank(next() % 5_000, next() % 3);
+                let ahead = model.range(..probe);
+                let toll = sum(&mut ahead.clone().map(|(_, toll)| toll));
+                assert_eq!(line.before(probe), (ahead.clone().count(), toll), "step {step}");
+                let near: Vec<_> = ahead.rev().take(5).map(|(rank, _)| rank.id).collect();
+                assert_eq!(line.nearest_before(probe, 5), near);
+                let share = next() % 10_000;
+                for tied in [false, true] {
+                    let mut used = Toll::default();
+                    for toll in model.values() {
+                        if used.share < share || (used.share == share && tied) {
+                            used += *toll;
+                        }
+                    }
+                    assert_eq!(line.until_share(share, |_| tied), used, "step {step}");
+                }
+                assert!(line.iter().eq(model.iter().map(|(r, c)| (*r, *c))));
+            }
+            assert_eq!(line.len(), model.len());
+            assert_eq!(line.first(), model.first_key_value().map(|(r, c)| (*r, *c)));
+        }
+        assert_eq!(line.toll(), sum(&mut model.values()));
+    }
+}

@@ -1,0 +1,69 @@
+//! One piece of work, as a door hands it in.
+
+use crate::{Attributes, SessionId, Span};
+
+/// How a claim shares what it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// Alone: no other claim may meet it.
+    #[default]
+    Exclusive,
+    /// Together with other shared claims.
+    Shared,
+}
+
+/// A claim on a resource and its whole sub-tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The resource's name.
+    pub resource: Box<str>,
+    /// Alone or shared.
+    pub mode: Mode,
+}
+
+/// What to do when a claim names a resource that does not exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unknown {
+    /// Refuse the request, with the nearest name there is.
+    #[default]
+    Refuse,
+    /// Wait until somebody makes it.
+    Wait,
+    /// Make it, without parents, for as long as it is claimed.
+    Create,
+}
+
+/// One piece of work.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What rules match and expressions read.
+    pub attributes: Attributes,
+    /// What it spends at rate checkpoints and in fair shares; 1 unless said.
+    pub cost: u32,
+    /// What it must hold while it runs.
+    pub claims: Vec<Claim>,
+    /// What to do about claims on resources that do not exist.
+    pub unknown: Unknown,
+    /// Locks that its session must own.
+    pub locks: Vec<Box<str>>,
+    /// The longest it is willing to wait over all queues.
+    pub wait_max: Option<Span>,
+    /// The session whose end gives back what the request holds.
+    pub session: Option<SessionId>,
+}
+
+impl Request {
+    /// A request with these attributes, cost 1, and nothing else asked for.
+    #[must_use]
+    pub fn new(attributes: Attributes) -> Self {
+        Self {
+            attributes,
+            cost: 1,
+            claims: vec![],
+            unknown: Unknown::Refuse,
+            locks: vec![],
+            wait_max: None,
+            session: None,
+        }
+    }
+}
