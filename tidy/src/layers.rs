@@ -48,6 +48,7 @@ fn outside(pure: &str) -> &'static [&'static str] {
     match pure {
         "tables" => &["hashbrown", "foldhash"],
         "expr" => &["cel"],
+        "checkpoints" => &["siphasher"],
         "rules" => &["aho-corasick", "memchr", "regex", "regex-automata", "regex-syntax"],
         _ => &[],
     }

@@ -152,6 +152,19 @@ impl Line {
         toll
     }
 
+    /// Who stands at place `index`, counted from 0.
+    #[must_use]
+    pub fn nth(&self, index: usize) -> Option<Rank> {
+        let mut left = index;
+        for chunk in &self.chunks {
+            if left < chunk.places.len() {
+                return chunk.places.get(left).map(|(rank, _)| *rank);
+            }
+            left -= chunk.places.len();
+        }
+        None
+    }
+
     /// Everybody in order, with their tolls.
     pub fn iter(&self) -> impl Iterator<Item = (Rank, Toll)> {
         self.chunks.iter().flat_map(|chunk| chunk.places.iter().copied())
@@ -236,6 +249,8 @@ mod tests {
                 assert_eq!(line.before(probe), (ahead.clone().count(), toll), "step {step}");
                 let near: Vec<_> = ahead.rev().take(5).map(|(rank, _)| rank.id).collect();
                 assert_eq!(line.nearest_before(probe, 5), near);
+                let index = next() as usize % 5_000;
+                assert_eq!(line.nth(index), model.keys().nth(index).copied());
                 let share = next() % 10_000;
                 for tied in [false, true] {
                     let mut used = Toll::default();

@@ -1,0 +1,289 @@
+//! One checkpoint at work: its counters, its meters, its queues.
+//!
+//! Owns the counters of all keys and the queues of those that somebody waits for. Promises that at
+//! most the limit passes, counted over all keys past the maximum as if they were one (S3), and that a
+//! counter is kept only while it differs from a new one.
+
+use crate::counter::Counter;
+use crate::edits::Edits;
+use crate::hash::KeyHash;
+use crate::limit::Limit;
+use crate::meter::TotalMeter;
+use crate::pace::Pace;
+use crate::queue::{Queue, Queues, Waiter};
+use crate::set::Checked;
+use crate::spec::{Mode, QueueSpec};
+use crate::table::{Spot, Table};
+use crate::ticket::{Arrival, Cause, Held, Outlook, Stats, Ticket, Which};
+use crate::timers::{QueueAt, Timers};
+use paceline_types::{CheckpointId, RequestId, Span, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Every so many calls the sweep looks at [`SWEEP_COUNT`] counters that lie side by side, which is
+/// cheaper than to look at a few in every call.
+const SWEEP_EVERY: u32 = 8;
+const SWEEP_COUNT: usize = 32;
+/// With all counters taken, a new key looks at so many for one that can go.
+const SWEEP_FULL: usize = 64;
+
+/// Who waits at any checkpoint, and what happens next.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) timers: Timers,
+    pub(crate) waiters: BTreeMap<RequestId, Waiter>,
+}
+
+/// The limit, ready for use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Terms {
+    Rate(Pace),
+    Concurrency(u32),
+    Count,
+}
+
+impl Terms {
+    pub(crate) fn new(limit: Limit) -> Self {
+        match limit {
+            Limit::Rate { count, per, burst } => Self::Rate(Pace::new(count, per, burst)),
+            Limit::Concurrency(limit) => Self::Concurrency(limit),
+            Limit::Count => Self::Count,
+        }
+    }
+}
+
+/// One checkpoint.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    pub(crate) id: CheckpointId,
+    pub(crate) checked: Arc<Checked>,
+    pub(crate) terms: Terms,
+    pub(crate) period: Span,
+    pub(crate) bounds: QueueSpec,
+    pub(crate) watch: bool,
+    /// Which counters these are, over all checkpoints: what an earlier generation gave is void.
+    pub(crate) generation: u32,
+    /// Whether it was deleted and only lets its waiters go.
+    pub(crate) closing: bool,
+    pub(crate) only: Counter,
+    pub(crate) overflow: Counter,
+    pub(crate) table: Table,
+    pub(crate) edits: Edits,
+    pub(crate) total: TotalMeter,
+    pub(crate) queues: Queues,
+    pub(crate) stats: Stats,
+    /// The mean time that counts were held, new ones weighing an eighth.
+    pub(crate) hold_mean: Option<Span>,
+    calls: u32,
+}
+
+/// Where a counter is, until the next key comes or goes.
+#[derive(Clone, Copy)]
+enum Seat {
+    Only,
+    Overflow,
+    Key(Spot),
+}
+
+impl Checkpoint {
+    pub(crate) fn new(checked: Arc<Checked>, generation: u32) -> Self {
+        let spec = &checked.spec;
+        Self {
+            id: spec.id,
+            terms: Terms::new(spec.limit),
+            period: spec.meter_period(),
+            bounds: spec.queue,
+            watch: spec.mode == Mode::Watch,
+            generation,
+            closing: false,
+            only: Counter::default(),
+            overflow: Counter::default(),
+            table: Table::default(),
+            edits: Edits::default(),
+            total: TotalMeter::default(),
+            queues: Queues::default(),
+            stats: Stats::default(),
+            hold_mean: None,
+            calls: 0,
+            checked,
+        }
+    }
+
+    /// A request arrives.
+    pub(crate) fn arrive(&mut self, now: Time, ticket: &Ticket, waiting: &mut Waiting) -> Arrival {
+        let (which, seat) = self.meter(now, ticket.key);
+        let counter = *self.seated(seat);
+        match self.decide(now, &counter, ticket) {
+            Outlook::Pass => Arrival::Passed(self.pass(now, which, seat, ticket.cost)),
+            Outlook::Queue { .. } if self.watch => {
+                self.stats.would_wait += 1;
+                Arrival::Passed(self.pass(now, which, seat, ticket.cost))
+            }
+            Outlook::Refuse(_) if self.watch => {
+                self.stats.would_refuse += 1;
+                Arrival::Passed(self.let_in(now, which, seat, 0))
+            }
+            Outlook::Queue { pass_at } => {
+                self.enqueue(now, which, seat, ticket, waiting);
+                Arrival::Queued { pass_at }
+            }
+            Outlook::Refuse(turned) => {
+                self.note(turned.cause);
+                Arrival::Refused(turned)
+            }
+        }
+    }
+
+    /// A request is counted, and not held back whatever the limit.
+    pub(crate) fn count(&mut self, now: Time, key: KeyHash) -> Held {
+        let (which, seat) = self.meter(now, key);
+        self.let_in(now, which, seat, 0)
+    }
+
+    /// The counter that this one stands for; `None` if it is no longer kept.
+    pub(crate) fn counter(&mut self, which: Which) -> Option<&mut Counter> {
+        match which {
+            Which::Only => Some(&mut self.only),
+            Which::Overflow => Some(&mut self.overflow),
+            Which::Key(key) => {
+                let spot = self.table.find(key, &self.edits)?;
+                self.table.at(spot)
+            }
+        }
+    }
+
+    /// The state of a counter, without touching it; a new one if it is not kept.
+    pub(crate) fn peek(&self, which: Which) -> Counter {
+        match which {
+            Which::Only => self.only,
+            Which::Overflow => self.overflow,
+            Which::Key(key) => self.table.peek(key, &self.edits).unwrap_or_default(),
+        }
+    }
+
+    /// The counter that an arrival with this key would use, without touching it.
+    pub(crate) fn peek_arrival(&self, key: KeyHash) -> Counter {
+        if !self.is_keyed() {
+            return self.only;
+        }
+        match self.table.peek(key, &self.edits) {
+            Some(counter) => counter,
+            None if self.table.keys() >= self.checked.spec.keys_max => self.overflow,
+            None => Counter::default(),
+        }
+    }
+
+    /// Remembers why somebody was turned away.
+    pub(crate) const fn note(&mut self, cause: Cause) {
+        match cause {
+            Cause::Full { .. } => self.stats.refused_full += 1,
+            Cause::TooLong { .. } => self.stats.refused_too_long += 1,
+            Cause::CostTooHigh { .. } => self.stats.refused_cost += 1,
+            Cause::Expired { .. } => self.stats.expired += 1,
+        }
+    }
+
+    /// Counts a request in and says what it must give back.
+    pub(crate) fn hold(&mut self, now: Time, which: Which, cost: u32) -> Held {
+        self.stats.inflight += 1;
+        self.stats.passed += 1;
+        let (checkpoint, generation) = (self.id, self.generation);
+        Held { checkpoint, generation, counter: which, cost, since: now }
+    }
+
+    pub(crate) const fn at(&self, queue: u32) -> QueueAt {
+        QueueAt { checkpoint: self.id, queue }
+    }
+
+    pub(crate) fn is_keyed(&self) -> bool {
+        self.checked.spec.key.is_some()
+    }
+
+    /// Finds or makes the counter of a key and meters an arrival there.
+    fn meter(&mut self, now: Time, key: KeyHash) -> (Which, Seat) {
+        let (which, seat) = self.seat(now, key);
+        let period = self.period;
+        self.seated(seat).meter.count(now, period);
+        self.total.count(now, period);
+        self.stats.arrivals += 1;
+        (which, seat)
+    }
+
+    fn seat(&mut self, now: Time, key: KeyHash) -> (Which, Seat) {
+        if !self.is_keyed() {
+            return (Which::Only, Seat::Only);
+        }
+        self.calls = self.calls.wrapping_add(1);
+        if self.calls.is_multiple_of(SWEEP_EVERY) {
+            self.table.sweep(SWEEP_COUNT, now, self.period, &self.edits);
+        }
+        if let Some(spot) = self.table.find(key, &self.edits) {
+            return (Which::Key(key), Seat::Key(spot));
+        }
+        let keys_max = self.checked.spec.keys_max;
+        if self.table.keys() >= keys_max {
+            self.table.sweep(SWEEP_FULL, now, self.period, &self.edits);
+        }
+        if self.table.keys() >= keys_max {
+            self.stats.overflowed += 1;
+            return (Which::Overflow, Seat::Overflow);
+        }
+        (Which::Key(key), Seat::Key(self.table.insert(key, &self.edits)))
+    }
+
+    fn seated(&mut self, seat: Seat) -> &mut Counter {
+        match seat {
+            Seat::Only => &mut self.only,
+            Seat::Overflow => &mut self.overflow,
+            // A seat is used before the next key comes or goes, so the counter is there.
+            Seat::Key(spot) => self.table.at(spot).unwrap_or(&mut self.overflow),
+        }
+    }
+
+    /// Spends, and counts a request in.
+    fn pass(&mut self, now: Time, which: Which, seat: Seat, cost: u32) -> Held {
+        let Terms::Rate(pace) = self.terms else { return self.let_in(now, which, seat, 0) };
+        let counter = self.seated(seat);
+        counter.set_tat(pace.spend(counter.tat(), now, cost));
+        self.let_in(now, which, seat, cost)
+    }
+
+    fn let_in(&mut self, now: Time, which: Which, seat: Seat, cost: u32) -> Held {
+        self.seated(seat).inflight += 1;
+        self.hold(now, which, cost)
+    }
+
+    fn enqueue(
+        &mut self,
+        now: Time,
+        which: Which,
+        seat: Seat,
+        ticket: &Ticket,
+        waiting: &mut Waiting,
+    ) {
+        let queue = match self.seated(seat).queue() {
+            Some(queue) => queue,
+            None => {
+                let fair = self.checked.spec.fair.is_some();
+                let queue = self.queues.insert(Queue::new(which, self.generation, fair));
+                self.seated(seat).set_queue(Some(queue));
+                queue
+            }
+        };
+        let deadline = self.deadline(now, ticket);
+        let Some(place) = self.queues.get_mut(queue) else { return };
+        let waiter = Waiter {
+            checkpoint: self.id,
+            queue,
+            rank: ticket.rank,
+            flow: place.join(ticket, deadline),
+            cost: ticket.cost,
+            entered: ticket.kept.map_or(now, |kept| kept.entered),
+            deadline,
+        };
+        waiting.waiters.insert(ticket.rank.id, waiter);
+        self.stats.queued += 1;
+        self.stats.queued_now += 1;
+        self.rearm(queue, waiting);
+    }
+}

@@ -1,0 +1,221 @@
+//! All checkpoints: where requests arrive, wait, pass and give back.
+//!
+//! Owns every counter and every queue. Each call takes the time; one earlier than the last counts as
+//! the last. Nothing moves by itself: [`Checkpoints::next`] lets out one waiter at a time, in the
+//! order of [`Due`], and [`Checkpoints::poll_timeout`] says when it will have something to do.
+//!
+//! Promises: never more than a limit passes (S1, P1), every waiter stays within all bounds of its
+//! queue (S2), the number of counters is bounded (S3). Never evaluates an expression, never sees the
+//! text of a key.
+
+use crate::checkpoint::{Checkpoint, Waiting};
+use crate::configure::Backlog;
+use crate::hash::{KeyHash, KeyHasher};
+use crate::set::CheckpointSet;
+use crate::table::Table;
+use crate::ticket::{Arrival, Held, How, Moved, Ticket, Which};
+use crate::timers::{Due, DueKind};
+use paceline_types::{CheckpointId, Priority, Rank, RequestId, Span, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// All checkpoints.
+#[derive(Debug)]
+pub struct Checkpoints {
+    pub(crate) set: Arc<CheckpointSet>,
+    /// The number of each of `list`, in order.
+    pub(crate) ids: Vec<CheckpointId>,
+    /// Boxed, because adding one must not move all others.
+    #[allow(clippy::vec_box)]
+    pub(crate) list: Vec<Box<Checkpoint>>,
+    pub(crate) waiting: Waiting,
+    /// Waiters that got a count which was given back, in the order they got it.
+    handed: VecDeque<(Rank, Moved)>,
+    pub(crate) backlog: VecDeque<Backlog>,
+    /// Counters that are no more, until their memory is given back.
+    pub(crate) dropped: Vec<Table>,
+    /// The last generation of counters.
+    pub(crate) generation: u32,
+    now: Time,
+    slip: Span,
+    hasher: KeyHasher,
+}
+
+impl Checkpoints {
+    /// None yet. `seed` is for the hashes of keys; `slip` is how late a waiter may be let out
+    /// without a loss to those behind it.
+    #[must_use]
+    pub fn new(seed: u128, slip: Span) -> Self {
+        Self {
+            set: Arc::default(),
+            ids: vec![],
+            list: vec![],
+            waiting: Waiting::default(),
+            handed: VecDeque::new(),
+            backlog: VecDeque::new(),
+            dropped: vec![],
+            generation: 0,
+            now: Time(0),
+            slip,
+            hasher: KeyHasher::new(seed),
+        }
+    }
+
+    /// Changes how late a waiter may be let out without a loss to those behind it.
+    pub const fn set_slip(&mut self, slip: Span) {
+        self.slip = slip;
+    }
+
+    /// A request arrives at a checkpoint. Whoever passes must give back what it holds, with
+    /// [`settle`](Self::settle) or [`refund`](Self::refund).
+    pub fn arrive(&mut self, now: Time, id: CheckpointId, ticket: &Ticket) -> Arrival {
+        let now = self.turn(now);
+        match self.open(id) {
+            Some(index) => self.list[index].arrive(now, ticket, &mut self.waiting),
+            None => Arrival::Passed(nothing(now, id)),
+        }
+    }
+
+    /// A request is counted at a checkpoint and passes whatever the limit: for the `count`
+    /// checkpoints of a frontend, before the rules.
+    pub fn count(&mut self, now: Time, id: CheckpointId, key: KeyHash) -> Held {
+        let now = self.turn(now);
+        match self.open(id) {
+            Some(index) => self.list[index].count(now, key),
+            None => nothing(now, id),
+        }
+    }
+
+    /// A request that ran gives back its count. If somebody waits for it, [`handed`](Self::handed)
+    /// has who got it.
+    pub fn settle(&mut self, now: Time, held: Held) {
+        let now = self.turn(now);
+        if let Some(index) = self.open(held.checkpoint) {
+            let got = self.list[index].settle(now, &held, &mut self.waiting);
+            self.handed.extend(got);
+        }
+    }
+
+    /// A request that ended before it ran gets back what it spent, and gives back its count.
+    pub fn refund(&mut self, now: Time, held: Held) {
+        let now = self.turn(now);
+        if let Some(index) = self.open(held.checkpoint) {
+            let got = self.list[index].refund(now, &held, &mut self.waiting);
+            self.handed.extend(got);
+        }
+    }
+
+    /// A waiter leaves its queue at once and spends nothing. Whether it waited.
+    pub fn leave(&mut self, now: Time, request: RequestId) -> bool {
+        let now = self.turn(now);
+        if let Some(waiter) = self.waiting.waiters.remove(&request) {
+            if let Ok(index) = self.ids.binary_search(&waiter.checkpoint) {
+                self.list[index].leave(&waiter, &mut self.waiting);
+                self.remove_if_done(index);
+            }
+            return true;
+        }
+        // It may just have been handed a count, which then goes on to the next.
+        let Some(index) = self.handed.iter().position(|(rank, _)| rank.id == request) else {
+            return false;
+        };
+        if let Some((_, Moved { how: How::Passed(held), .. })) = self.handed.remove(index) {
+            self.refund(now, held);
+        }
+        true
+    }
+
+    /// Whoever got a count that was given back, first come first served. Nobody else.
+    pub fn handed(&mut self) -> Option<Moved> {
+        self.handed.pop_front().map(|(_, moved)| moved)
+    }
+
+    /// Lets out one waiter: whoever was handed a count, else the earliest that is due by `now`.
+    ///
+    /// `None` may also mean that a large edit is still being carried out; then
+    /// [`poll_timeout`](Self::poll_timeout) stays at now, and the next call goes on with it.
+    pub fn next(&mut self, now: Time) -> Option<Moved> {
+        let now = self.turn(now);
+        if let Some(moved) = self.handed() {
+            return Some(moved);
+        }
+        if !self.backlog.is_empty() {
+            self.catch_up();
+            if !self.backlog.is_empty() {
+                return None;
+            }
+        }
+        let (due, at) = self.waiting.timers.first().filter(|(due, _)| due.at <= now)?;
+        let index = self.ids.binary_search(&at.checkpoint).ok()?;
+        let checkpoint = &mut self.list[index];
+        let moved = match due.kind {
+            DueKind::Pass => checkpoint.pass_head(now, self.slip, at.queue, &mut self.waiting),
+            DueKind::Expire => checkpoint.expire(now, due.rank, &mut self.waiting),
+        };
+        self.remove_if_done(index);
+        moved
+    }
+
+    /// What [`next`](Self::next) would do next, and when.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Due> {
+        let first = Due {
+            at: Time(0),
+            kind: DueKind::Pass,
+            rank: Rank::new(Time(0), Priority::MAX, Span(u64::MAX), RequestId(0)),
+        };
+        if let Some((rank, _)) = self.handed.front() {
+            return Some(Due { rank: *rank, ..first });
+        }
+        if !self.backlog.is_empty() {
+            return Some(first);
+        }
+        self.waiting.timers.first().map(|(due, _)| due)
+    }
+
+    /// When [`next`](Self::next) should be called, if nothing happens before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.next_due().map(|due| due.at.max(self.now))
+    }
+
+    /// What turns keys and flows into numbers, to be used outside the lock.
+    #[must_use]
+    pub const fn hasher(&self) -> KeyHasher {
+        self.hasher
+    }
+
+    /// The configuration in use.
+    #[must_use]
+    pub const fn set(&self) -> &Arc<CheckpointSet> {
+        &self.set
+    }
+
+    /// The time of this call, and some of what must be done sooner or later.
+    pub(crate) fn turn(&mut self, now: Time) -> Time {
+        self.now = self.now.max(now);
+        if !self.dropped.is_empty() {
+            self.drop_some();
+        }
+        self.now
+    }
+
+    /// The later of this time and the last one seen.
+    pub(crate) fn at(&self, now: Time) -> Time {
+        self.now.max(now)
+    }
+
+    /// Where a checkpoint is that was not deleted.
+    pub(crate) fn open(&self, id: CheckpointId) -> Option<usize> {
+        let index = self.ids.binary_search(&id).ok()?;
+        (!self.list[index].closing).then_some(index)
+    }
+}
+
+/// What a request holds from a checkpoint that does not exist: it may pass, and nothing comes back.
+const fn nothing(now: Time, checkpoint: CheckpointId) -> Held {
+    Held { checkpoint, generation: 0, counter: Which::Only, cost: 0, since: now }
+}
+
+#[cfg(test)]
+mod tests;

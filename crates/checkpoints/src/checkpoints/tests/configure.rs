@@ -1,0 +1,154 @@
+//! Edits while requests wait and run.
+
+use super::{Came, ID, Kit, MS, Ticket, rate, spec};
+use crate::hash::KeyHash;
+use crate::limit::Limit;
+use paceline_types::limits::STEP_MAX;
+use paceline_types::{CheckpointId, RequestId, Span, Time};
+
+fn second(burst: u32) -> crate::spec::Spec {
+    rate(1, Span::from_secs(1), burst)
+}
+
+#[test]
+fn a_faster_rate_lets_waiters_go_earlier() {
+    let mut kit = Kit::new(second(1));
+    kit.arrive_all(1..=4);
+    kit.configure(vec![rate(10, Span::from_secs(1), 1)]);
+    let at: Vec<_> = kit.run(Time(9_000 * MS)).iter().map(|(at, ..)| at / MS).collect();
+    assert_eq!(at, [100, 200, 300], "tat is no later than now and the new burst");
+}
+
+#[test]
+fn a_slower_rate_holds_waiters_longer() {
+    let mut kit = Kit::new(second(1));
+    kit.arrive_all(1..=3);
+    kit.configure(vec![rate(1, Span::from_secs(5), 1)]);
+    let at: Vec<_> = kit.run(Time(60_000 * MS)).iter().map(|(at, ..)| at / MS).collect();
+    assert_eq!(at, [1_000, 6_000], "tat is kept, what follows is slower");
+}
+
+/// Counters that nobody touches are brought up to date all the same, when somebody does.
+#[test]
+fn untouched_counters_follow_an_edit() {
+    let key = |n: u64| move |t: &mut Ticket| t.key = KeyHash([n, n]);
+    let mut wanted = rate(1, Span::from_secs(100), 5);
+    wanted.key = Some("user".into());
+    let mut kit = Kit::new(wanted.clone());
+    for id in 0..500 {
+        kit.arrive_with(id, |t| (t.key, t.cost) = (KeyHash([id, id]), 5));
+    }
+    wanted.limit = Limit::Rate { count: 1, per: Span::from_secs(1), burst: 2 };
+    kit.configure(vec![wanted]);
+    for id in 0..500 {
+        assert_eq!(kit.arrive_with(1_000 + id, key(id)), Came::Queued(Some(1_000 * MS)));
+    }
+}
+
+#[test]
+fn waiters_of_a_deleted_checkpoint_walk_on() {
+    let mut kit = Kit::new(second(1));
+    kit.arrive_all(1..=3);
+    kit.configure(vec![]);
+    assert_eq!(kit.room.poll_timeout(), Some(kit.now));
+    assert_eq!(kit.due(), [(0, 2, Came::Gone), (0, 3, Came::Gone)]);
+    assert!(kit.room.list.is_empty() && kit.room.ids.is_empty());
+    kit.settle(1);
+    assert_eq!(kit.arrive(4), Came::Passed, "what does not exist holds nobody back");
+    kit.settle(4);
+    assert_eq!((kit.room.stats(ID), kit.room.poll_timeout()), (None, None));
+}
+
+/// A new key, fairness or kind means new counters; waiters arrive again with their rank and deadline.
+#[test]
+fn new_counters_make_waiters_arrive_again() {
+    let mut by_key = second(1);
+    by_key.key = Some("user".into());
+    let mut by_flow = second(1);
+    by_flow.fair = Some("host".into());
+    let mut strict = spec(Limit::Concurrency(1));
+    strict.queue.len_max = 0;
+    strict.queue.delay_max = Span::ZERO;
+    for wanted in [by_key, by_flow, strict] {
+        let mut kit = Kit::new(second(1));
+        kit.arrive_all(1..=3);
+        kit.now = Time(500 * MS);
+        kit.configure(vec![wanted]);
+        assert_eq!(kit.room.inflight(ID, None), 0);
+        kit.settle(1);
+        let mut again = vec![];
+        while let Some(moved) = kit.room.next(kit.now) {
+            let crate::How::Again(kept) = moved.how else { panic!("{moved:?}") };
+            assert_eq!((kept.entered, kept.deadline), (Time(0), Time(30_000 * MS)));
+            again.push((moved.request.0, kept));
+        }
+        assert_eq!(again.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2, 3]);
+        let came: Vec<_> = again
+            .into_iter()
+            .map(|(id, kept)| kit.arrive_with(id, |t| t.kept = Some(kept)))
+            .collect();
+        assert_eq!(came[0], Came::Passed);
+        assert!(matches!(came[1], Came::Queued(_)), "past the bounds");
+        let place = kit.room.place(kit.now, RequestId(3)).unwrap();
+        assert_eq!((place.entered, place.deadline), (Time(0), Time(30_000 * MS)));
+    }
+}
+
+/// What an earlier generation of counters gave does not count in the new one.
+#[test]
+fn old_counts_do_not_come_back_to_new_counters() {
+    let mut kit = Kit::new(spec(Limit::Concurrency(2)));
+    kit.arrive_all(1..=2);
+    let mut wanted = spec(Limit::Concurrency(2));
+    wanted.key = Some("user".into());
+    kit.configure(vec![wanted]);
+    kit.arrive_all(3..=4);
+    assert_eq!(kit.room.inflight(ID, None), 2);
+    assert_eq!((kit.settle(1), kit.settle(2)), (None, None));
+    assert_eq!(kit.room.inflight(ID, None), 2);
+}
+
+#[test]
+fn other_checkpoints_are_left_alone() {
+    let mut other = second(1);
+    (other.id, other.name) = (CheckpointId(2), "two".into());
+    let mut kit = Kit::new(second(1));
+    kit.arrive(1);
+    kit.arrive(2);
+    kit.configure(vec![other.clone(), second(1)]);
+    assert_eq!(kit.due(), []);
+    kit.configure(vec![second(1)]);
+    assert_eq!(kit.due(), []);
+    assert_eq!(kit.run(Time(1_000 * MS)), [(1_000 * MS, 2, Came::Passed)]);
+}
+
+/// An edit that concerns many queues is carried out a step at a time; nobody is lost, and until it
+/// is done the room asks to be called again.
+#[test]
+fn a_large_edit_goes_in_steps() {
+    let mut wanted = second(1);
+    wanted.key = Some("user".into());
+    let mut kit = Kit::new(wanted.clone());
+    let queues = 5 * STEP_MAX as u64;
+    for id in 0..queues {
+        let key = |t: &mut Ticket| t.key = KeyHash([id, id]);
+        kit.arrive_with(id, key);
+        kit.arrive_with(queues + id, key);
+    }
+    wanted.limit = Limit::Rate { count: 10, per: Span::from_secs(1), burst: 1 };
+    kit.configure(vec![wanted]);
+    kit.now = Time(100 * MS);
+    let (mut calls, mut moved) = (0, 0);
+    while kit.room.poll_timeout().is_some_and(|at| at <= kit.now) {
+        calls += 1;
+        moved += kit.due().len();
+    }
+    assert_eq!(moved as u64, queues);
+    assert!((3..10).contains(&calls), "{calls} calls");
+    kit.configure(vec![]);
+    assert_eq!(kit.room.dropped.len(), 1);
+    for _ in 0..queues {
+        kit.room.leave(kit.now, RequestId(u64::MAX));
+    }
+    assert!(kit.room.dropped.is_empty(), "memory is given back bit by bit");
+}

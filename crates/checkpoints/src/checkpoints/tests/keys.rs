@@ -1,0 +1,112 @@
+//! Keys: each its own counter, bounded in number, swept when they equal a new one.
+
+use super::{Came, ID, Kit, MS, Ticket, rate, spec};
+use crate::hash::{KeyHash, KeyHasher};
+use crate::limit::Limit;
+use crate::spec::Spec;
+use paceline_types::{Span, Time};
+
+fn keyed(mut spec: Spec) -> Spec {
+    spec.key = Some("user".into());
+    spec
+}
+
+fn hash(key: u64) -> KeyHash {
+    KeyHasher::new(7).hash(&key.to_le_bytes())
+}
+
+fn key(key: u64) -> impl Fn(&mut Ticket) {
+    move |t| t.key = hash(key)
+}
+
+#[test]
+fn each_key_has_its_own_counter() {
+    let mut kit = Kit::new(keyed(rate(1, Span::from_secs(1), 1)));
+    for id in 0..1_000 {
+        assert_eq!(kit.arrive_with(id, key(id)), Came::Passed);
+    }
+    for id in 0..1_000 {
+        assert_eq!(kit.arrive_with(1_000 + id, key(id)), Came::Queued(Some(1_000 * MS)));
+    }
+    assert_eq!(kit.room.stats(ID).unwrap().keys, 1_000);
+    assert_eq!(kit.room.rate(kit.now, ID, Some(hash(5))), 2.0);
+    assert_eq!(kit.room.rate(kit.now, ID, None), 2_000.0);
+    assert_eq!(kit.room.inflight(ID, Some(hash(5))), 1);
+    assert_eq!(kit.room.queued(ID, Some(hash(5))), 1);
+    assert_eq!(kit.room.poll_timeout(), Some(Time(1_000 * MS)));
+    assert_eq!(kit.run(Time(1_000 * MS)).len(), 1_000);
+}
+
+/// S3: keys past the maximum share one counter, which has the limit of one key.
+#[test]
+fn s3_overflow_shares_one_counter() {
+    for limit in
+        [Limit::Concurrency(2), Limit::Rate { count: 1, per: Span::from_secs(1_000), burst: 2 }]
+    {
+        let mut wanted = keyed(spec(limit));
+        wanted.keys_max = 100;
+        let mut kit = Kit::new(wanted);
+        for id in 0..100 {
+            assert_eq!(kit.arrive_with(id, key(id)), Came::Passed);
+        }
+        let mut passed = 0;
+        for id in 100..1_100 {
+            passed += u64::from(kit.arrive_with(id, key(id)) == Came::Passed);
+        }
+        assert_eq!(passed, 2, "{limit:?}: a thousand keys got what one key gets");
+        let stats = kit.room.stats(ID).unwrap();
+        assert_eq!((stats.keys, stats.overflowed), (100, 1_000));
+        assert_eq!(kit.arrive_with(2_000, key(5)), Came::Passed, "a key that has one keeps it");
+        assert_eq!(kit.room.inflight(ID, Some(hash(5_555))), 2, "a rule reads what would decide");
+        assert!(kit.room.rate(kit.now, ID, Some(hash(5_555))) >= 1.0);
+    }
+}
+
+/// With the old keys gone quiet, new ones get counters of their own again.
+#[test]
+fn s3_quiet_keys_make_room() {
+    let mut wanted = keyed(rate(10, Span::from_secs(1), 1));
+    wanted.keys_max = 50;
+    let mut kit = Kit::new(wanted);
+    for id in 0..50 {
+        kit.arrive_with(id, key(id));
+        kit.settle(id);
+    }
+    kit.now = Time(5_000 * MS);
+    for id in 50..100 {
+        assert_eq!(kit.arrive_with(id, key(id)), Came::Passed);
+        kit.settle(id);
+    }
+    assert_eq!(kit.room.stats(ID).unwrap().overflowed, 0);
+    assert!(kit.room.stats(ID).unwrap().keys <= 50);
+}
+
+/// Keys that come once and never again do not pile up: the sweep keeps pace.
+#[test]
+fn the_sweep_keeps_pace() {
+    let mut kit = Kit::new(keyed(rate(1_000, Span::from_ms(1), 1)));
+    let mut most = 0;
+    for id in 0..50_000 {
+        kit.now = Time(id * MS / 100);
+        assert_eq!(kit.arrive_with(id, key(id)), Came::Passed);
+        kit.settle(id);
+        most = most.max(kit.room.stats(ID).unwrap().keys);
+    }
+    // A hundred come in a millisecond, and each matters for two.
+    assert!(most < 600, "{most} keys were kept");
+}
+
+/// Reading makes no counter.
+#[test]
+fn reading_makes_nothing() {
+    let kit = Kit::new(keyed(rate(1, Span::from_secs(1), 1)));
+    let mut asked = super::ticket(kit.now, 1);
+    for number in 0..100 {
+        asked.key = hash(number);
+        assert_eq!(kit.room.preview(kit.now, ID, &asked), crate::Outlook::Pass);
+        assert_eq!(kit.room.rate(kit.now, ID, Some(hash(number))), 0.0);
+        assert_eq!(kit.room.inflight(ID, Some(hash(number))), 0);
+        assert_eq!(kit.room.queued(ID, Some(hash(number))), 0);
+    }
+    assert_eq!(kit.room.stats(ID).unwrap().keys, 0);
+}

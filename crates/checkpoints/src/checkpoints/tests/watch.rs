@@ -1,0 +1,54 @@
+//! Watch mode: decides as an enforcing one would, tells, and lets everything pass.
+
+use super::{Came, ID, Kit, MS, rate, spec};
+use crate::limit::Limit;
+use crate::spec::{Mode, Spec};
+use paceline_types::{Span, Time};
+
+fn watch(mut spec: Spec) -> Spec {
+    spec.mode = Mode::Watch;
+    spec
+}
+
+#[test]
+fn a_watched_rate_tells_who_would_wait_or_be_refused() {
+    let mut wanted = watch(rate(1, Span::from_secs(1), 1));
+    wanted.queue.delay_max = Span::from_ms(2_000);
+    let mut kit = Kit::new(wanted);
+    for id in 1..=5 {
+        assert_eq!(kit.arrive(id), Came::Passed);
+    }
+    // Would pass now, after 1 s and after 2 s; the last two would wait too long, and do not spend.
+    let stats = kit.room.stats(ID).unwrap();
+    assert_eq!((stats.would_wait, stats.would_refuse, stats.passed), (2, 2, 5));
+    assert_eq!((stats.queued_now, kit.room.inflight(ID, None)), (0, 5));
+    kit.now = Time(1_000 * MS);
+    assert_eq!(kit.arrive(6), Came::Passed);
+    assert_eq!(kit.room.stats(ID).unwrap().would_wait, 3, "a second later there is room for one");
+    assert_eq!(kit.arrive_with(7, |t| t.cost = 2), Came::Passed);
+    assert_eq!(kit.room.stats(ID).unwrap().would_refuse, 3, "a cost over the burst");
+}
+
+#[test]
+fn a_watched_concurrency_tells_who_would_wait() {
+    let mut kit = Kit::new(watch(spec(Limit::Concurrency(1))));
+    (1..=3).for_each(|id| assert_eq!(kit.arrive(id), Came::Passed));
+    assert_eq!(kit.room.stats(ID).unwrap().would_wait, 2);
+    assert_eq!(kit.room.inflight(ID, None), 3);
+    kit.configure(vec![spec(Limit::Concurrency(1))]);
+    assert_eq!(kit.arrive(4), Came::Queued(None), "enforced from now on");
+    assert_eq!((kit.settle(1), kit.settle(2), kit.settle(3)), (None, None, Some(4)));
+}
+
+/// A checkpoint that only watches from now on lets its waiters arrive again, and so pass.
+#[test]
+fn turning_to_watch_lets_waiters_go() {
+    let mut kit = Kit::new(rate(1, Span::from_secs(1), 1));
+    kit.arrive_all(1..=3);
+    kit.configure(vec![watch(rate(1, Span::from_secs(1), 1))]);
+    assert_eq!(kit.due(), [(0, 2, Came::Again), (0, 3, Came::Again)]);
+    (2..=3).for_each(|id| assert_eq!(kit.arrive(id), Came::Passed));
+    // Back again, what ran ahead is no more than a burst.
+    kit.configure(vec![rate(1, Span::from_secs(1), 1)]);
+    assert_eq!(kit.arrive(4), Came::Queued(Some(1_000 * MS)));
+}

@@ -1,0 +1,178 @@
+//! Edits: a new configuration takes the place of the old one, while requests wait and run.
+//!
+//! A checkpoint keeps its counters as long as its id, kind, key and fairness stay. Promises that an
+//! edit lasts no longer than a bounded step however many keys and queues there are: counters are
+//! brought up to date when they are next touched, queues a few hundred per call, and what is dropped
+//! is given back bit by bit.
+
+use crate::checkpoint::{Checkpoint, Terms};
+use crate::checkpoints::Checkpoints;
+use crate::counter::Counter;
+use crate::meter::TotalMeter;
+use crate::set::{Checked, CheckpointSet};
+use crate::spec::Mode;
+use crate::table::Table;
+use crate::ticket::Stats;
+use paceline_types::limits::STEP_MAX;
+use paceline_types::{CheckpointId, Time};
+use std::sync::Arc;
+
+/// Sub-tables of a dropped table given back per call.
+const DROP_STEP: usize = 16;
+
+/// Queues that an edit concerns and that were not looked at yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backlog {
+    checkpoint: CheckpointId,
+    next: u32,
+}
+
+impl Checkpoints {
+    /// Puts a new configuration in the place of the old one.
+    ///
+    /// Waiters of a deleted checkpoint come out as [`Gone`](crate::How::Gone), those of one whose
+    /// kind, key or fairness changed (or that only watches from now on) as
+    /// [`Again`](crate::How::Again). All other waiters stay; their pass times follow the new limits.
+    pub fn configure(&mut self, now: Time, set: Arc<CheckpointSet>) {
+        let now = self.turn(now);
+        for checkpoint in &mut self.list {
+            if set.checkpoint(checkpoint.id).is_none() && !checkpoint.closing {
+                self.generation += 1;
+                self.dropped.push(checkpoint.close(self.generation));
+                self.backlog.push_back(Backlog { checkpoint: checkpoint.id, next: 0 });
+            }
+        }
+        for checked in set.iter() {
+            let id = checked.spec.id;
+            match self.ids.binary_search(&id) {
+                Ok(index) => {
+                    let edit = self.list[index].edit(now, checked, self.generation + 1);
+                    self.generation += u32::from(edit.dropped.is_some());
+                    self.dropped.extend(edit.dropped);
+                    if edit.queues {
+                        self.backlog.push_back(Backlog { checkpoint: id, next: 0 });
+                    }
+                }
+                Err(index) => {
+                    self.generation += 1;
+                    let new = Checkpoint::new(Arc::clone(checked), self.generation);
+                    self.ids.insert(index, id);
+                    self.list.insert(index, Box::new(new));
+                }
+            }
+        }
+        self.set = set;
+        self.catch_up();
+    }
+
+    /// Looks at some of the queues that edits concern; removes deleted checkpoints that nobody
+    /// waits at any more.
+    pub(crate) fn catch_up(&mut self) {
+        let mut left = STEP_MAX;
+        while let Some(backlog) = self.backlog.front_mut() {
+            let Ok(index) = self.ids.binary_search(&backlog.checkpoint) else {
+                self.backlog.pop_front();
+                continue;
+            };
+            let checkpoint = &mut self.list[index];
+            while backlog.next < checkpoint.queues.end() {
+                if left == 0 {
+                    return;
+                }
+                left -= 1;
+                checkpoint.rearm(backlog.next, &mut self.waiting);
+                backlog.next += 1;
+            }
+            self.backlog.pop_front();
+            self.remove_if_done(index);
+        }
+    }
+
+    /// Removes a deleted checkpoint that nobody waits at.
+    pub(crate) fn remove_if_done(&mut self, index: usize) {
+        if self.list[index].closing && self.list[index].stats.queued_now == 0 {
+            self.ids.remove(index);
+            self.list.remove(index);
+        }
+    }
+
+    /// Gives back some memory of dropped counters.
+    pub(crate) fn drop_some(&mut self) {
+        for _ in 0..DROP_STEP {
+            let Some(table) = self.dropped.last_mut() else { return };
+            if !table.drop_one() {
+                self.dropped.pop();
+            }
+        }
+    }
+}
+
+/// What is left to do after an edit.
+struct Edit {
+    /// Counters that are no more.
+    dropped: Option<Table>,
+    /// Whether every queue must be looked at again.
+    queues: bool,
+}
+
+impl Checkpoint {
+    /// Takes on new settings. `generation` is for new counters, if these settings want them.
+    fn edit(&mut self, now: Time, checked: &Arc<Checked>, generation: u32) -> Edit {
+        if Arc::ptr_eq(&self.checked, checked) && !self.closing {
+            return Edit { dropped: None, queues: false };
+        }
+        let (old, new) = (&self.checked.spec, &checked.spec);
+        let anew = self.closing
+            || !old.limit.is_same_kind(&new.limit)
+            || old.key != new.key
+            || old.fair != new.fair;
+        let limited = old.limit != new.limit || old.mode != new.mode;
+        let metered = old.meter_period() != new.meter_period();
+        self.checked = Arc::clone(checked);
+        self.terms = Terms::new(new.limit);
+        self.period = new.meter_period();
+        self.bounds = new.queue;
+        self.watch = new.mode == Mode::Watch;
+        if anew {
+            self.closing = false;
+            return Edit { dropped: Some(self.renew(generation)), queues: true };
+        }
+        if limited || metered {
+            self.bring_counters(now, limited, metered);
+        }
+        Edit { dropped: None, queues: limited }
+    }
+
+    /// Deletes the checkpoint, but for its waiters. Returns its counters.
+    fn close(&mut self, generation: u32) -> Table {
+        self.closing = true;
+        self.renew(generation)
+    }
+
+    /// Starts with new counters. Queues stay until their waiters are let out.
+    fn renew(&mut self, generation: u32) -> Table {
+        self.generation = generation;
+        self.only = Counter::default();
+        self.overflow = Counter::default();
+        self.total = TotalMeter::default();
+        self.hold_mean = None;
+        self.stats = Stats { inflight: 0, ..self.stats };
+        std::mem::take(&mut self.table)
+    }
+
+    /// An edit of a rate keeps `tat`, but no later than the whole burst from now; one of the period
+    /// starts the meters anew.
+    fn bring_counters(&mut self, now: Time, limited: bool, metered: bool) {
+        let tat_max = match self.terms {
+            Terms::Rate(pace) if limited => Some(now.plus(pace.recovery())),
+            _ => None,
+        };
+        let seen = self.edits.last();
+        self.edits.push(tat_max, metered);
+        self.edits.bring(seen, &mut self.only);
+        self.edits.bring(seen, &mut self.overflow);
+        if metered {
+            self.total = TotalMeter::default();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Start-time fair queuing: many flows take turns at one counter, by weight and cost.
+//!
+//! Owns the tags. The counter has a virtual time V, each flow a finish tag F, and each flow with
+//! waiters the start tag S of its head: max(V, F) when its line becomes non-empty, and the finish of
+//! the one before from then on. The flow with the least (S, rank of its head) is served. Waiters who
+//! leave unserved change no tag. Rank orders within a flow.
+//!
+//! Promises at most [`FLOWS_MAX`] flows; those beyond share one.
+
+use crate::hash::KeyHash;
+use paceline_types::limits::FLOWS_MAX;
+use paceline_types::{Line, Rank, RequestId, Toll};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A point in virtual time: shares served. Sums of shares do not run past 128 bits.
+type Tag = u128;
+
+/// Which flow a waiter stands in; the one that flows past the maximum share comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FlowKey {
+    Own(KeyHash),
+    Shared,
+}
+
+/// The flows of one counter.
+#[derive(Debug, Default)]
+pub(crate) struct Fair {
+    /// V.
+    time: Tag,
+    flows: BTreeMap<FlowKey, Flow>,
+    /// Flows with waiters, by the start tag and rank of their heads.
+    waiting: BTreeSet<(Tag, Rank, FlowKey)>,
+    /// Flows without waiters whose finish tag is still ahead of V, by that tag.
+    idle: BTreeSet<(Tag, FlowKey)>,
+    len: usize,
+    cost: u64,
+}
+
+#[derive(Debug, Default)]
+struct Flow {
+    line: Line,
+    /// S, while the line is not empty.
+    start: Tag,
+    /// F.
+    finish: Tag,
+}
+
+impl Fair {
+    /// Takes a place in the flow of this key, or in the shared one; returns which.
+    pub(crate) fn join(&mut self, flow: KeyHash, rank: Rank, toll: Toll) -> FlowKey {
+        let key = self.flow_of(flow);
+        self.len += 1;
+        self.cost += toll.cost;
+        let time = self.time;
+        let flow = self.flows.entry(key).or_default();
+        match flow.line.first() {
+            None => {
+                self.idle.remove(&(flow.finish, key));
+                flow.start = time.max(flow.finish);
+                self.waiting.insert((flow.start, rank, key));
+            }
+            Some((head, _)) if rank < head => {
+                self.waiting.remove(&(flow.start, head, key));
+                self.waiting.insert((flow.start, rank, key));
+            }
+            Some(_) => {}
+        }
+        flow.line.join(rank, toll);
+        key
+    }
+
+    /// Gives up a place unserved.
+    pub(crate) fn leave(&mut self, key: FlowKey, rank: Rank) -> Option<Toll> {
+        let flow = self.flows.get_mut(&key)?;
+        let (head, _) = flow.line.first()?;
+        let toll = flow.line.leave(rank)?;
+        self.len -= 1;
+        self.cost -= toll.cost;
+        if rank == head {
+            self.waiting.remove(&(flow.start, rank, key));
+            match flow.line.first() {
+                Some((next, _)) => {
+                    self.waiting.insert((flow.start, next, key));
+                }
+                None => self.rest(key),
+            }
+        }
+        Some(toll)
+    }
+
+    /// Who is served next, and its toll.
+    pub(crate) fn first(&self) -> Option<(Rank, Toll)> {
+        let (_, _, key) = self.waiting.first()?;
+        self.flows.get(key)?.line.first()
+    }
+
+    /// Serves the next.
+    pub(crate) fn serve(&mut self) -> Option<(Rank, Toll)> {
+        let (start, rank, key) = self.waiting.pop_first()?;
+        let flow = self.flows.get_mut(&key)?;
+        let toll = flow.line.leave(rank)?;
+        self.len -= 1;
+        self.cost -= toll.cost;
+        self.time = start;
+        flow.finish = start + Tag::from(toll.share);
+        match flow.line.first() {
+            Some((next, _)) => {
+                flow.start = flow.finish;
+                self.waiting.insert((flow.start, next, key));
+            }
+            None => self.rest(key),
+        }
+        self.forget();
+        Some((rank, toll))
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The cost of all who wait.
+    pub(crate) const fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// How many flows have waiters.
+    pub(crate) fn flows_waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The flow that a newcomer of this key would stand in.
+    pub(crate) fn flow_of(&self, flow: KeyHash) -> FlowKey {
+        let key = FlowKey::Own(flow);
+        let shared = usize::from(self.flows.contains_key(&FlowKey::Shared));
+        if self.flows.contains_key(&key) || self.flows.len() - shared < FLOWS_MAX {
+            key
+        } else {
+            FlowKey::Shared
+        }
+    }
+
+    /// The cost of those who stand before `rank` in its own flow: the least that is served before.
+    pub(crate) fn cost_before_in_flow(&self, key: FlowKey, rank: Rank) -> u64 {
+        self.flows.get(&key).map_or(0, |flow| flow.line.before(rank).1.cost)
+    }
+
+    /// The cost of all who are served before `rank`, whether it stands here already or not.
+    pub(crate) fn cost_before(&self, key: FlowKey, rank: Rank) -> u64 {
+        let tag = self.start_of(key, rank);
+        let mut cost = self.cost_before_in_flow(key, rank);
+        for (start, _, other) in &self.waiting {
+            if *start > tag {
+                break;
+            }
+            if *other != key
+                && let Some(flow) = self.flows.get(other)
+            {
+                let share = u64::try_from(tag - start).unwrap_or(u64::MAX);
+                cost += flow.line.until_share(share, |other| other < rank).cost;
+            }
+        }
+        cost
+    }
+
+    /// How many are served before `rank`, and the last `max` of those, nearest first. Looks at
+    /// everybody who waits.
+    pub(crate) fn ahead(&self, key: FlowKey, rank: Rank, max: usize) -> (usize, Vec<RequestId>) {
+        let mine = (self.start_of(key, rank), rank);
+        let mut count = 0;
+        let mut nearest: BTreeSet<(Tag, Rank)> = BTreeSet::new();
+        for (start, _, key) in &self.waiting {
+            let Some(flow) = self.flows.get(key) else { continue };
+            let mut tag = *start;
+            for (other, toll) in flow.line.iter() {
+                if (tag, other) >= mine {
+                    break;
+                }
+                count += 1;
+                nearest.insert((tag, other));
+                if nearest.len() > max {
+                    nearest.pop_first();
+                }
+                tag += Tag::from(toll.share);
+            }
+        }
+        (count, nearest.into_iter().rev().map(|(_, rank)| rank.id).collect())
+    }
+
+    /// The start tag of `rank`, or the one it would have as a newcomer.
+    fn start_of(&self, key: FlowKey, rank: Rank) -> Tag {
+        match self.flows.get(&key) {
+            None => self.time,
+            Some(flow) if flow.line.is_empty() => self.time.max(flow.finish),
+            Some(flow) => flow.start + Tag::from(flow.line.before(rank).1.share),
+        }
+    }
+
+    /// A flow whose line became empty is kept only as long as its finish tag matters.
+    fn rest(&mut self, key: FlowKey) {
+        let finish = self.flows.get(&key).map_or(0, |flow| flow.finish);
+        if finish > self.time {
+            self.idle.insert((finish, key));
+        } else {
+            self.flows.remove(&key);
+        }
+    }
+
+    /// Drops idle flows whose finish tag no longer matters.
+    fn forget(&mut self) {
+        while let Some((finish, key)) = self.idle.first().copied()
+            && finish <= self.time
+        {
+            self.idle.pop_first();
+            self.flows.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

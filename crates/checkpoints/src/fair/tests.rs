@@ -1,0 +1,73 @@
+//! Tags, from the definition of start-time fair queuing in the engine note.
+
+use super::{Fair, FlowKey};
+use crate::hash::KeyHash;
+use paceline_types::limits::FLOWS_MAX;
+use paceline_types::{Priority, Rank, RequestId, Span, Time, Toll};
+
+fn rank(id: u64) -> Rank {
+    Rank::new(Time(id), Priority::START, Span(0), RequestId(id))
+}
+
+fn join(fair: &mut Fair, flow: u64, id: u64, share: u64) -> FlowKey {
+    fair.join(KeyHash([flow, 0]), rank(id), Toll { cost: 1, share })
+}
+
+fn serve(fair: &mut Fair) -> u64 {
+    fair.serve().unwrap().0.id.0
+}
+
+/// A flow that rested does not come back with credit, nor does it lose its place by leaving.
+#[test]
+fn a_resting_flow_has_neither_credit_nor_debt() {
+    let mut fair = Fair::default();
+    for id in 1..=6 {
+        join(&mut fair, 1, id, 10);
+    }
+    join(&mut fair, 2, 7, 10);
+    assert_eq!([serve(&mut fair), serve(&mut fair), serve(&mut fair)], [1, 7, 2]);
+    // V is 10, the second flow's F is 10: forgotten, and new at V.
+    assert_eq!(fair.flows.len(), 1);
+    join(&mut fair, 2, 8, 10);
+    assert_eq!([serve(&mut fair), serve(&mut fair)], [8, 3]);
+    // V is 20; F of the second is 20. Served last at S = 10, it waits its turn behind nobody.
+    let key = join(&mut fair, 2, 9, 10);
+    assert_eq!(fair.leave(key, rank(9)), Some(Toll { cost: 1, share: 10 }));
+    assert_eq!(fair.leave(key, rank(9)), None);
+    join(&mut fair, 2, 10, 10);
+    assert_eq!([serve(&mut fair), serve(&mut fair)], [10, 4]);
+}
+
+/// A flow that was just served and comes back at once waits for its finish tag.
+#[test]
+fn an_idle_flow_is_remembered_while_it_is_ahead() {
+    let mut fair = Fair::default();
+    for id in 1..=3 {
+        join(&mut fair, 1, id, 10);
+    }
+    join(&mut fair, 2, 4, 25);
+    assert_eq!([serve(&mut fair), serve(&mut fair)], [1, 4]);
+    join(&mut fair, 2, 5, 25);
+    assert_eq!([serve(&mut fair), serve(&mut fair), serve(&mut fair)], [2, 3, 5]);
+    assert_eq!((fair.len(), fair.cost()), (0, 0));
+}
+
+#[test]
+fn flows_are_bounded_and_forgotten() {
+    let mut fair = Fair::default();
+    let count = FLOWS_MAX as u64;
+    for flow in 0..count {
+        assert_eq!(join(&mut fair, flow, flow, 5), FlowKey::Own(KeyHash([flow, 0])));
+    }
+    assert_eq!(join(&mut fair, count, count, 5), FlowKey::Shared);
+    assert_eq!(join(&mut fair, count + 1, count + 1, 5), FlowKey::Shared);
+    assert_eq!(join(&mut fair, 3, count + 2, 5), FlowKey::Own(KeyHash([3, 0])));
+    assert_eq!(fair.flows.len(), FLOWS_MAX + 1);
+    for _ in 0..=count {
+        serve(&mut fair);
+    }
+    // The next head starts at 5, where all the others finished.
+    serve(&mut fair);
+    assert!(fair.flows.len() <= 2, "{} flows are left", fair.flows.len());
+    assert_eq!(join(&mut fair, count + 9, count + 9, 5), FlowKey::Own(KeyHash([count + 9, 0])));
+}

@@ -1,0 +1,243 @@
+//! The queue of one counter: who waits, in what order, and until when.
+//!
+//! Exists only while somebody waits. Promises that joining, leaving, and finding the head or the
+//! earliest deadline cost about the same for ten waiters and for a hundred thousand. Never decides
+//! who may pass; it only knows who is next.
+
+use crate::fair::{Fair, FlowKey};
+use crate::segments::Segments;
+use crate::ticket::{Ticket, Which};
+use crate::timers::Due;
+use paceline_types::limits::AHEAD_MAX;
+use paceline_types::{CheckpointId, Line, Rank, RequestId, Time, Toll};
+use std::collections::BTreeSet;
+
+/// Flows up to which the wait of a newcomer is always worked out; past it, only where a bound asks.
+const FLOWS_EXACT: usize = 64;
+
+/// One unit of a fair share for a weight of one.
+const SHARE: u64 = 1 << 20;
+
+/// What is known of a waiter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) checkpoint: CheckpointId,
+    pub(crate) queue: u32,
+    pub(crate) rank: Rank,
+    pub(crate) flow: FlowKey,
+    pub(crate) cost: u32,
+    pub(crate) entered: Time,
+    pub(crate) deadline: Time,
+}
+
+/// The queue of one counter.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) counter: Which,
+    /// The counters it belongs to; those of an earlier generation are gone.
+    pub(crate) generation: u32,
+    order: Order,
+    deadlines: BTreeSet<(Time, Rank)>,
+    /// Its entry among the timers.
+    pub(crate) due: Option<Due>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Rank(Line),
+    Fair(Fair),
+}
+
+impl Queue {
+    pub(crate) fn new(counter: Which, generation: u32, fair: bool) -> Self {
+        let order = if fair { Order::Fair(Fair::default()) } else { Order::Rank(Line::default()) };
+        Self { counter, generation, order, deadlines: BTreeSet::new(), due: None }
+    }
+
+    /// Takes a place; returns the flow it stands in.
+    pub(crate) fn join(&mut self, ticket: &Ticket, deadline: Time) -> FlowKey {
+        self.deadlines.insert((deadline, ticket.rank));
+        match &mut self.order {
+            Order::Rank(line) => {
+                line.join(ticket.rank, toll(ticket));
+                FlowKey::Shared
+            }
+            Order::Fair(fair) => fair.join(ticket.flow, ticket.rank, toll(ticket)),
+        }
+    }
+
+    /// Gives up a place unserved.
+    pub(crate) fn leave(&mut self, waiter: &Waiter) {
+        let toll = match &mut self.order {
+            Order::Rank(line) => line.leave(waiter.rank),
+            Order::Fair(fair) => fair.leave(waiter.flow, waiter.rank),
+        };
+        debug_assert!(toll.is_some(), "a waiter stands in its queue");
+        self.deadlines.remove(&(waiter.deadline, waiter.rank));
+    }
+
+    /// Serves the head, which is `waiter`.
+    pub(crate) fn serve(&mut self, waiter: &Waiter) {
+        let served = match &mut self.order {
+            Order::Rank(line) => line.leave(waiter.rank).map(|toll| (waiter.rank, toll)),
+            Order::Fair(fair) => fair.serve(),
+        };
+        debug_assert!(served.is_some_and(|(rank, _)| rank == waiter.rank), "the head is served");
+        self.deadlines.remove(&(waiter.deadline, waiter.rank));
+    }
+
+    /// Who is next, and its cost.
+    pub(crate) fn first(&self) -> Option<(Rank, u64)> {
+        let first = match &self.order {
+            Order::Rank(line) => line.first(),
+            Order::Fair(fair) => fair.first(),
+        };
+        first.map(|(rank, toll)| (rank, toll.cost))
+    }
+
+    /// Who has waited long enough first, and when.
+    pub(crate) fn first_deadline(&self) -> Option<(Time, Rank)> {
+        self.deadlines.first().copied()
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        match &self.order {
+            Order::Rank(line) => line.len(),
+            Order::Fair(fair) => fair.len(),
+        }
+    }
+
+    /// What is served before a newcomer. `fits` tells whether so much is within its bounds.
+    pub(crate) fn cost_before_newcomer(
+        &self,
+        ticket: &Ticket,
+        fits: impl Fn(u64) -> bool,
+    ) -> Before {
+        let fair = match &self.order {
+            Order::Rank(line) => return Before::Exactly(line.before(ticket.rank).1.cost),
+            Order::Fair(fair) => fair,
+        };
+        let flow = fair.flow_of(ticket.flow);
+        let least = fair.cost_before_in_flow(flow, ticket.rank);
+        // Cheap bounds first: with thousands of flows the exact figure takes a while.
+        if fair.flows_waiting() > FLOWS_EXACT {
+            if fits(fair.cost()) {
+                return Before::Enough;
+            }
+            if !fits(least) {
+                return Before::AtLeast(least);
+            }
+        }
+        Before::Exactly(fair.cost_before(flow, ticket.rank))
+    }
+
+    /// What is served before a waiter.
+    pub(crate) fn cost_before(&self, waiter: &Waiter) -> u64 {
+        match &self.order {
+            Order::Rank(line) => line.before(waiter.rank).1.cost,
+            Order::Fair(fair) => fair.cost_before(waiter.flow, waiter.rank),
+        }
+    }
+
+    /// How many are served before a waiter, and the nearest of those.
+    pub(crate) fn ahead(&self, waiter: &Waiter) -> (usize, Vec<RequestId>) {
+        match &self.order {
+            Order::Rank(line) => {
+                (line.before(waiter.rank).0, line.nearest_before(waiter.rank, AHEAD_MAX))
+            }
+            Order::Fair(fair) => fair.ahead(waiter.flow, waiter.rank, AHEAD_MAX),
+        }
+    }
+}
+
+/// What is served before a newcomer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    Exactly(u64),
+    /// So little that it is within the bounds.
+    Enough,
+    /// No less than that, which is past the bounds.
+    AtLeast(u64),
+}
+
+fn toll(ticket: &Ticket) -> Toll {
+    let cost = u64::from(ticket.cost);
+    Toll { cost, share: (cost * SHARE / u64::from(ticket.weight.max(1))).max(1) }
+}
+
+/// The queues of one checkpoint, found by number.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    slots: Segments<Option<Box<Queue>>>,
+    free: Vec<u32>,
+}
+
+/// With nobody waiting, more slots than this are given back.
+const SLOTS_KEPT: usize = 256;
+
+impl Queues {
+    pub(crate) fn insert(&mut self, queue: Queue) -> u32 {
+        let queue = Some(Box::new(queue));
+        match self.free.pop() {
+            Some(number) => {
+                if let Some(slot) = self.slots.get_mut(number as usize) {
+                    *slot = queue;
+                }
+                number
+            }
+            None => {
+                self.slots.push(queue);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) {
+        if let Some(slot) = self.slots.get_mut(number as usize)
+            && slot.take().is_some()
+        {
+            self.free.push(number);
+        }
+        if self.free.len() == self.slots.len() && self.free.len() > SLOTS_KEPT {
+            *self = Self::default();
+        }
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<&Queue> {
+        self.slots.get(number as usize)?.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Queue> {
+        self.slots.get_mut(number as usize)?.as_deref_mut()
+    }
+
+    /// One more than the highest number in use.
+    pub(crate) const fn end(&self) -> u32 {
+        self.slots.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Queue, Queues, SLOTS_KEPT};
+    use crate::ticket::Which;
+
+    #[test]
+    fn numbers_are_used_again_and_slots_given_back() {
+        let mut queues = Queues::default();
+        let all: Vec<_> = (0..3 * SLOTS_KEPT)
+            .map(|n| queues.insert(Queue::new(Which::Only, n as u32, false)))
+            .collect();
+        assert_eq!(queues.end() as usize, 3 * SLOTS_KEPT);
+        queues.remove(all[7]);
+        queues.remove(all[7]);
+        assert!(queues.get(all[7]).is_none());
+        assert_eq!(queues.insert(Queue::new(Which::Only, 99, false)), all[7]);
+        assert_eq!(queues.get(all[7]).unwrap().generation, 99);
+        assert_eq!(queues.get(all[8]).unwrap().generation, 8);
+        for number in all {
+            queues.remove(number);
+        }
+        assert_eq!(queues.end(), 0);
+    }
+}

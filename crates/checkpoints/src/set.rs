@@ -1,0 +1,156 @@
+//! All checkpoints of a configuration, checked and compiled.
+//!
+//! Owns the lists per place, in the order in which a request walks them. Promises that what is in a
+//! set can be put to use without an error: [`CheckpointSet::compile`] refuses everything that could
+//! not. Never changes once made.
+
+use crate::at::At;
+use crate::limit::Limit;
+use crate::spec::{CHECKPOINTS_MAX, Field, Problem, Spec, SpecError};
+use paceline_expr::{Expr, Kind, Scope, compile};
+use paceline_types::CheckpointId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// One checkpoint, checked.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Its settings.
+    pub spec: Spec,
+    /// The condition under which a request stops here.
+    pub when: Option<Expr>,
+    /// What tells one counter from another.
+    pub key: Option<Expr>,
+    /// What tells one flow from another.
+    pub fair: Option<Expr>,
+    /// What a flow's share is multiplied by.
+    pub weight: Option<Expr>,
+}
+
+/// All checkpoints of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct CheckpointSet {
+    by_id: BTreeMap<CheckpointId, Arc<Checked>>,
+    lists: BTreeMap<At, Vec<Arc<Checked>>>,
+    warnings: Vec<Warning>,
+}
+
+/// Something that works, but hardly as it was meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// Requests hold a count of `concurrency` while they wait at `rate`, which comes later in the
+    /// same list.
+    ConcurrencyBeforeRate {
+        /// The list.
+        at: At,
+        /// The name of the first of the two.
+        concurrency: Box<str>,
+        /// The name of the second.
+        rate: Box<str>,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::ConcurrencyBeforeRate { at, concurrency, rate } = self;
+        write!(
+            f,
+            "{at}: requests hold a count of checkpoint \"{concurrency}\" while they wait at the \
+             rate of checkpoint \"{rate}\", which comes later"
+        )
+    }
+}
+
+impl CheckpointSet {
+    /// Checks and compiles these checkpoints.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong: a setting out of range, a name or number that occurs twice, an
+    /// expression that does not compile or reads what it may not.
+    pub fn compile(specs: Vec<Spec>, scope: &dyn Scope) -> Result<Self, SpecError> {
+        let mut set = Self::default();
+        let mut names: BTreeSet<Box<str>> = BTreeSet::new();
+        for spec in specs {
+            let wrong = |field, problem| SpecError { name: spec.name.clone(), field, problem };
+            if set.by_id.len() >= CHECKPOINTS_MAX {
+                return Err(wrong(Field::Name, Problem::TooMany));
+            }
+            if set.by_id.contains_key(&spec.id) {
+                return Err(wrong(Field::Id, Problem::Duplicate));
+            }
+            if !names.insert(spec.name.clone()) {
+                return Err(wrong(Field::Name, Problem::Duplicate));
+            }
+            let checked = Arc::new(Checked::compile(spec, scope)?);
+            set.by_id.insert(checked.spec.id, Arc::clone(&checked));
+            set.lists.entry(checked.spec.at.clone()).or_default().push(checked);
+        }
+        for list in set.lists.values_mut() {
+            list.sort_by_key(|checked| (checked.spec.number, checked.spec.id));
+            set.warnings.extend(warning(list));
+        }
+        Ok(set)
+    }
+
+    /// The checkpoints of a place, in the order in which a request walks them.
+    #[must_use]
+    pub fn list(&self, at: &At) -> &[Arc<Checked>] {
+        self.lists.get(at).map_or(&[], Vec::as_slice)
+    }
+
+    /// The checkpoint with this number.
+    #[must_use]
+    pub fn checkpoint(&self, id: CheckpointId) -> Option<&Arc<Checked>> {
+        self.by_id.get(&id)
+    }
+
+    /// All checkpoints, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Checked>> {
+        self.by_id.values()
+    }
+
+    /// What works, but hardly as it was meant.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+}
+
+impl Checked {
+    fn compile(spec: Spec, scope: &dyn Scope) -> Result<Self, SpecError> {
+        spec.check()?;
+        let expression = |text: &Option<String>, field, kind| {
+            let Some(text) = text else { return Ok(None) };
+            let wrong = |problem| SpecError { name: spec.name.clone(), field, problem };
+            let expr = compile(text, kind, scope).map_err(|e| wrong(Problem::Expression(e)))?;
+            if field != Field::When && expr.reads_counters() {
+                return Err(wrong(Problem::ReadsCounters));
+            }
+            Ok(Some(expr))
+        };
+        Ok(Self {
+            when: expression(&spec.when, Field::When, Kind::Condition)?,
+            key: expression(&spec.key, Field::Key, Kind::Key)?,
+            fair: expression(&spec.fair, Field::Fair, Kind::Key)?,
+            weight: expression(&spec.weight, Field::Weight, Kind::Weight)?,
+            spec,
+        })
+    }
+}
+
+/// The first concurrency checkpoint of a list that has a rate behind it, once.
+fn warning(list: &[Arc<Checked>]) -> Option<Warning> {
+    let mut specs = list.iter().map(|checked| &checked.spec);
+    let concurrency = specs.find(|spec| matches!(spec.limit, Limit::Concurrency(_)))?;
+    let rate = specs.find(|spec| matches!(spec.limit, Limit::Rate { .. }))?;
+    Some(Warning::ConcurrencyBeforeRate {
+        at: rate.at.clone(),
+        concurrency: concurrency.name.clone(),
+        rate: rate.name.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

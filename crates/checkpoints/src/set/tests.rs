@@ -1,0 +1,163 @@
+//! What a configuration may say, and what is told about one that may not.
+
+use super::{CheckpointSet, Warning};
+use crate::at::At;
+use crate::limit::Limit;
+use crate::spec::{CHECKPOINTS_MAX, KEYS_MAX_MAX, Spec};
+use paceline_expr::Scope;
+use paceline_types::{CheckpointId, PoolId, Span, limits};
+
+struct Names;
+
+impl Scope for Names {
+    fn checkpoint(&self, name: &str) -> Option<CheckpointId> {
+        (name == "per-user").then_some(CheckpointId(1))
+    }
+    fn pool(&self, name: &str) -> Option<PoolId> {
+        (name == "batch").then_some(PoolId(1))
+    }
+    fn names(&self) -> Vec<&str> {
+        vec!["per-user", "batch"]
+    }
+}
+
+fn spec(id: u32, name: &str) -> Spec {
+    let rate = Limit::Rate { count: 5, per: Span::from_secs(1), burst: 1 };
+    Spec::new(CheckpointId(id), name, At::Frontend("api".into()), rate)
+}
+
+/// What is said about one checkpoint with one setting changed.
+fn said(change: impl Fn(&mut Spec)) -> String {
+    let mut spec = spec(1, "per-user");
+    change(&mut spec);
+    CheckpointSet::compile(vec![spec], &Names).map_or_else(|e| e.to_string(), |_| "fine".into())
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    let rate = |count, per, burst| Limit::Rate { count, per: Span(per), burst };
+    let cases: [(&str, &dyn Fn(&mut Spec)); 14] = [
+        ("fine", &|_| ()),
+        ("fine", &|s| s.keys_max = KEYS_MAX_MAX),
+        ("checkpoint \"\", name: expected 1 to 1024 bytes", &|s| s.name = "".into()),
+        ("checkpoint \"per-user\", status: expected 400 to 599, found 399", &|s| s.status = 399),
+        ("checkpoint \"per-user\", status: expected 400 to 599, found 600", &|s| s.status = 600),
+        ("checkpoint \"per-user\", keys_max: expected 1 to 100000000, found 0", &|s| {
+            s.keys_max = 0;
+        }),
+        ("checkpoint \"per-user\", keys_max: expected 1 to 100000000, found 100000001", &|s| {
+            s.keys_max = KEYS_MAX_MAX + 1;
+        }),
+        ("checkpoint \"per-user\", rate: expected more than zero", &|s| s.limit = rate(0, 1, 1)),
+        ("checkpoint \"per-user\", period: expected more than zero", &|s| s.limit = rate(1, 0, 1)),
+        ("checkpoint \"per-user\", burst: expected more than zero", &|s| s.limit = rate(1, 1, 0)),
+        ("checkpoint \"per-user\", burst: the burst may take at most 36500d to come back", &|s| {
+            s.limit = rate(1, 86_400_000_000_000, 36_501);
+        }),
+        ("checkpoint \"per-user\", concurrency: expected more than zero", &|s| {
+            s.limit = Limit::Concurrency(0);
+        }),
+        ("checkpoint \"per-user\", period: expected more than zero", &|s| {
+            s.limit = Limit::Count;
+            s.period = Span::ZERO;
+        }),
+        ("checkpoint \"per-user\", weight: there is no fair that it could weigh", &|s| {
+            s.weight = Some("2".into());
+        }),
+    ];
+    for (expected, change) in cases {
+        assert_eq!(said(change), expected);
+    }
+    let long = "x".repeat(limits::NAME_BYTES_MAX + 1);
+    assert!(said(|s| s.name = long.as_str().into()).ends_with("expected 1 to 1024 bytes"));
+}
+
+#[test]
+fn expressions_are_compiled_and_placed() {
+    assert_eq!(said(|s| s.when = Some("rate(\"per-user\", user) > 10.0".into())), "fine");
+    assert_eq!(said(|s| s.key = Some("header[\"x-user\"]".into())), "fine");
+    let both = |s: &mut Spec| {
+        s.key = Some("client".into());
+        s.fair = Some("user".into());
+        s.weight = Some("user == \"eva\" ? 3 : 1".into());
+    };
+    assert_eq!(said(both), "fine");
+    let broken = said(|s| s.when = Some("user ==".into()));
+    assert!(broken.starts_with("checkpoint \"per-user\", when: "), "{broken}");
+    for field in ["key", "fair", "weight"] {
+        let text = if field == "weight" {
+            "inflight(\"per-user\")"
+        } else {
+            "string(inflight(\"per-user\"))"
+        };
+        let reads = said(|s| {
+            s.fair = Some("user".into());
+            let setting = match field {
+                "key" => &mut s.key,
+                "fair" => &mut s.fair,
+                _ => &mut s.weight,
+            };
+            *setting = Some(text.into());
+        });
+        assert_eq!(reads, format!("checkpoint \"per-user\", {field}: only when may read counters"));
+    }
+}
+
+#[test]
+fn an_expression_error_has_its_place() {
+    let mut wrong = spec(1, "per-user");
+    wrong.key = Some("user +\n 1".into());
+    let error = CheckpointSet::compile(vec![wrong], &Names).unwrap_err();
+    let crate::spec::Problem::Expression(place) = &error.problem else { panic!("{error}") };
+    assert!(place.line >= 1 && place.offset <= 9, "{place:?}");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn names_and_numbers_occur_once() {
+    let twice = |a, b| CheckpointSet::compile(vec![a, b], &Names).unwrap_err().to_string();
+    assert_eq!(
+        twice(spec(1, "a"), spec(2, "a")),
+        "checkpoint \"a\", name: another checkpoint has the same"
+    );
+    assert_eq!(
+        twice(spec(1, "a"), spec(1, "b")),
+        "checkpoint \"b\", id: another checkpoint has the same"
+    );
+    let many = (0..=CHECKPOINTS_MAX as u32).map(|id| spec(id, &id.to_string())).collect();
+    let error = CheckpointSet::compile(many, &Names).unwrap_err().to_string();
+    assert_eq!(error, "checkpoint \"10000\", name: there may be at most 10000 checkpoints");
+}
+
+#[test]
+fn lists_are_in_order_and_warn() {
+    let mut specs = vec![spec(5, "five"), spec(2, "two"), spec(9, "nine"), spec(4, "four")];
+    specs[0].number = 10;
+    specs[1].number = 20;
+    specs[1].limit = Limit::Concurrency(3);
+    specs[2].number = 20;
+    specs[3].at = At::Pool("batch".into());
+    let set = CheckpointSet::compile(specs, &Names).unwrap();
+    let names = |at: At| {
+        set.list(&at).iter().map(|checked| checked.spec.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(At::Frontend("api".into())), ["five", "two", "nine"]);
+    assert_eq!(names(At::Pool("batch".into())), ["four"]);
+    assert!(names(At::Backend("db".into())).is_empty());
+    assert_eq!(set.iter().count(), 4);
+    assert_eq!(set.checkpoint(CheckpointId(4)).unwrap().spec.number, 0);
+    let [warning] = set.warnings() else { panic!("{:?}", set.warnings()) };
+    assert_eq!(
+        *warning,
+        Warning::ConcurrencyBeforeRate {
+            at: At::Frontend("api".into()),
+            concurrency: "two".into(),
+            rate: "nine".into()
+        }
+    );
+    assert_eq!(
+        warning.to_string(),
+        "frontend api: requests hold a count of checkpoint \"two\" while they wait at the rate of \
+         checkpoint \"nine\", which comes later"
+    );
+}

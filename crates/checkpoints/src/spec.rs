@@ -1,0 +1,267 @@
+//! One checkpoint as somebody wrote it, and what can be wrong with it.
+//!
+//! Owns the settings with their defaults and ranges. Expressions are still text here; `set` compiles
+//! them.
+
+use crate::at::At;
+use crate::limit::Limit;
+use paceline_expr::CompileError;
+use paceline_types::{CheckpointId, Span, limits};
+use std::fmt;
+
+/// Checkpoints in one configuration.
+pub const CHECKPOINTS_MAX: usize = 10_000;
+
+/// The most that `keys_max` of a checkpoint can be set to.
+pub const KEYS_MAX_MAX: usize = 100_000_000;
+
+/// The longest that a whole burst may take to come back, so that no time runs past its end.
+pub const RECOVERY_MAX: Span = Span::from_secs(100 * 365 * 86_400);
+
+/// One checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Its number, which an edit keeps.
+    pub id: CheckpointId,
+    /// Its name.
+    pub name: Box<str>,
+    /// The list it stands in.
+    pub at: At,
+    /// Its place in that list.
+    pub number: u32,
+    /// The condition under which a request stops here; without one, all do.
+    pub when: Option<String>,
+    /// What tells one counter from another; without it there is one counter.
+    pub key: Option<String>,
+    /// What tells one flow from another within a counter's queue; without it, rank alone orders.
+    pub fair: Option<String>,
+    /// What a flow's share is multiplied by.
+    pub weight: Option<String>,
+    /// What is limited.
+    pub limit: Limit,
+    /// The meters' period, where the limit is no rate; a rate's meters use its own.
+    pub period: Span,
+    /// The bounds of its queues.
+    pub queue: QueueSpec,
+    /// How many keys have a counter of their own; more share one.
+    pub keys_max: usize,
+    /// The HTTP status of its refusals.
+    pub status: u16,
+    /// Whether it decides or only tells.
+    pub mode: Mode,
+}
+
+/// The bounds of a checkpoint's queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSpec {
+    /// How many may wait for one counter.
+    pub len_max: u64,
+    /// How many may wait for all counters of the checkpoint together.
+    pub total_max: u64,
+    /// How long one may wait.
+    pub delay_max: Span,
+}
+
+impl Default for QueueSpec {
+    fn default() -> Self {
+        Self { len_max: 1_000, total_max: 100_000, delay_max: Span::from_secs(30) }
+    }
+}
+
+/// Whether a checkpoint decides or only tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It holds up and refuses.
+    #[default]
+    Enforce,
+    /// It counts what it would have done and lets everything pass.
+    Watch,
+}
+
+impl Spec {
+    /// A checkpoint with every setting at its default.
+    #[must_use]
+    pub fn new(id: CheckpointId, name: &str, at: At, limit: Limit) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            at,
+            number: 0,
+            when: None,
+            key: None,
+            fair: None,
+            weight: None,
+            limit,
+            period: Span::from_secs(1),
+            queue: QueueSpec::default(),
+            keys_max: limits::KEYS_MAX,
+            status: 503,
+            mode: Mode::Enforce,
+        }
+    }
+
+    /// The period of its meters.
+    #[must_use]
+    pub const fn meter_period(&self) -> Span {
+        match self.limit {
+            Limit::Rate { per, .. } => per,
+            Limit::Concurrency(_) | Limit::Count => self.period,
+        }
+    }
+
+    /// Whether every plain setting is in its range; expressions are checked by compiling them.
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        let wrong = |field, problem| Err(SpecError { name: self.name.clone(), field, problem });
+        if self.name.is_empty() || self.name.len() > limits::NAME_BYTES_MAX {
+            return wrong(Field::Name, Problem::NameLength);
+        }
+        if !(400..=599).contains(&self.status) {
+            return wrong(Field::Status, Problem::Status(self.status));
+        }
+        if self.meter_period() == Span::ZERO {
+            return wrong(Field::Period, Problem::Zero);
+        }
+        if self.keys_max == 0 || self.keys_max > KEYS_MAX_MAX {
+            return wrong(Field::KeysMax, Problem::KeysMax(self.keys_max));
+        }
+        match self.limit {
+            Limit::Rate { count: 0, .. } => wrong(Field::Rate, Problem::Zero),
+            Limit::Rate { burst: 0, .. } => wrong(Field::Burst, Problem::Zero),
+            Limit::Rate { count, per, burst } if recovery(count, per, burst) > RECOVERY_MAX => {
+                wrong(Field::Burst, Problem::Recovery)
+            }
+            Limit::Concurrency(0) => wrong(Field::Concurrency, Problem::Zero),
+            _ if self.weight.is_some() && self.fair.is_none() => {
+                wrong(Field::Weight, Problem::WithoutFair)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn recovery(count: u32, per: Span, burst: u32) -> Span {
+    let nanos = u128::from(per.0) * u128::from(burst) / u128::from(count);
+    Span(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// A setting of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// The number that an edit keeps.
+    Id,
+    /// `name`
+    Name,
+    /// `when`
+    When,
+    /// `key`
+    Key,
+    /// `fair`
+    Fair,
+    /// `weight`
+    Weight,
+    /// `rate`
+    Rate,
+    /// `burst`
+    Burst,
+    /// `concurrency`
+    Concurrency,
+    /// `period`
+    Period,
+    /// `keys_max`
+    KeysMax,
+    /// `status`
+    Status,
+}
+
+impl Field {
+    /// The setting's name, as people write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Name => "name",
+            Self::When => "when",
+            Self::Key => "key",
+            Self::Fair => "fair",
+            Self::Weight => "weight",
+            Self::Rate => "rate",
+            Self::Burst => "burst",
+            Self::Concurrency => "concurrency",
+            Self::Period => "period",
+            Self::KeysMax => "keys_max",
+            Self::Status => "status",
+        }
+    }
+}
+
+/// Why a configuration is refused: the checkpoint, the setting, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpecError {
+    /// The checkpoint's name.
+    pub name: Box<str>,
+    /// The setting.
+    pub field: Field,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a setting.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    /// There are more than [`CHECKPOINTS_MAX`] checkpoints.
+    TooMany,
+    /// Another checkpoint has the same.
+    Duplicate,
+    /// The name is empty or longer than [`limits::NAME_BYTES_MAX`].
+    NameLength,
+    /// It must be at least 1, or longer than no time.
+    Zero,
+    /// The burst takes longer than [`RECOVERY_MAX`] to come back.
+    Recovery,
+    /// It is not from 1 to [`KEYS_MAX_MAX`].
+    KeysMax(usize),
+    /// It is not from 400 to 599.
+    Status(u16),
+    /// It means something only together with `fair`.
+    WithoutFair,
+    /// Keys, flows and weights are computed before any counter is looked at.
+    ReadsCounters,
+    /// The expression does not compile.
+    Expression(CompileError),
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "checkpoint \"{}\", {}: {}", self.name, self.field.name(), self.problem)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany => write!(f, "there may be at most {CHECKPOINTS_MAX} checkpoints"),
+            Self::Duplicate => f.write_str("another checkpoint has the same"),
+            Self::NameLength => {
+                write!(f, "expected 1 to {} bytes", limits::NAME_BYTES_MAX)
+            }
+            Self::Zero => f.write_str("expected more than zero"),
+            Self::Recovery => {
+                write!(f, "the burst may take at most {RECOVERY_MAX} to come back")
+            }
+            Self::KeysMax(found) => write!(f, "expected 1 to {KEYS_MAX_MAX}, found {found}"),
+            Self::Status(found) => write!(f, "expected 400 to 599, found {found}"),
+            Self::WithoutFair => f.write_str("there is no fair that it could weigh"),
+            Self::ReadsCounters => f.write_str("only when may read counters"),
+            Self::Expression(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SpecError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.problem {
+            Problem::Expression(error) => Some(error),
+            _ => None,
+        }
+    }
+}

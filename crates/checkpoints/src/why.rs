@@ -1,0 +1,121 @@
+//! What can be asked without changing anything: counters, a waiter's place, what would happen.
+
+use crate::checkpoint::Terms;
+use crate::checkpoints::Checkpoints;
+use crate::hash::KeyHash;
+use crate::queue::Queue;
+use crate::ticket::{Held, Outlook, Stats, Ticket};
+use paceline_types::{CheckpointId, RequestId, Time};
+
+/// Where a waiter stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// At this checkpoint.
+    pub checkpoint: CheckpointId,
+    /// So many are served before it.
+    pub ahead: usize,
+    /// The last of those, nearest first.
+    pub nearest: Vec<RequestId>,
+    /// When it passes if nobody comes or leaves, where that can be known.
+    pub pass_at: Option<Time>,
+    /// When it began to wait.
+    pub entered: Time,
+    /// When it will have waited long enough.
+    pub deadline: Time,
+    /// How many requests passed this counter and are not settled.
+    pub held: u32,
+    /// How many may be, where that is what it waits for.
+    pub limit: Option<u32>,
+}
+
+impl Checkpoints {
+    /// Arrivals per second at a checkpoint, refused ones included: of one key, or of all.
+    #[must_use]
+    pub fn rate(&self, now: Time, id: CheckpointId, key: Option<KeyHash>) -> f64 {
+        let (now, Some(index)) = (self.at(now), self.open(id)) else { return 0.0 };
+        let checkpoint = &self.list[index];
+        match key {
+            Some(key) => checkpoint.peek_arrival(key).meter.per_second(now, checkpoint.period),
+            None => checkpoint.total.per_second(now, checkpoint.period),
+        }
+    }
+
+    /// Requests that passed a checkpoint and are not settled: of one key, or of all.
+    #[must_use]
+    pub fn inflight(&self, id: CheckpointId, key: Option<KeyHash>) -> u64 {
+        let Some(index) = self.open(id) else { return 0 };
+        let checkpoint = &self.list[index];
+        key.map_or(checkpoint.stats.inflight, |key| {
+            u64::from(checkpoint.peek_arrival(key).inflight)
+        })
+    }
+
+    /// Requests that wait at a checkpoint: for one key's counter, or for any.
+    #[must_use]
+    pub fn queued(&self, id: CheckpointId, key: Option<KeyHash>) -> u64 {
+        let Some(index) = self.open(id) else { return 0 };
+        let checkpoint = &self.list[index];
+        key.map_or(checkpoint.stats.queued_now, |key| {
+            let queue = checkpoint.peek_arrival(key).queue();
+            queue.and_then(|queue| checkpoint.queues.get(queue)).map_or(0, Queue::len) as u64
+        })
+    }
+
+    /// Where a waiter stands; `None` if it does not wait here.
+    ///
+    /// In a fair queue this looks at all who are served before it.
+    #[must_use]
+    pub fn place(&self, now: Time, request: RequestId) -> Option<Standing> {
+        let now = self.at(now);
+        let waiter = self.waiting.waiters.get(&request)?;
+        let checkpoint = &self.list[self.ids.binary_search(&waiter.checkpoint).ok()?];
+        let queue = checkpoint.queues.get(waiter.queue)?;
+        let counter = checkpoint.peek(queue.counter);
+        let (ahead, nearest) = queue.ahead(waiter);
+        let (pass_at, limit) = match checkpoint.terms {
+            _ if checkpoint.dismisses(waiter.queue) => (Some(now), None),
+            Terms::Rate(pace) => {
+                let cost = queue.cost_before(waiter) + u64::from(waiter.cost);
+                (Some(pace.pass_at(counter.tat(), cost).max(now)), None)
+            }
+            Terms::Concurrency(limit) => (None, Some(limit)),
+            Terms::Count => (Some(now), None),
+        };
+        Some(Standing {
+            checkpoint: waiter.checkpoint,
+            ahead,
+            nearest,
+            pass_at,
+            entered: waiter.entered,
+            deadline: waiter.deadline,
+            held: counter.inflight,
+            limit,
+        })
+    }
+
+    /// Whether a waiter waits for the counter that this was passed at.
+    #[must_use]
+    pub fn waits_for(&self, request: RequestId, held: &Held) -> bool {
+        let Some(waiter) = self.waiting.waiters.get(&request) else { return false };
+        let Ok(index) = self.ids.binary_search(&waiter.checkpoint) else { return false };
+        let counter = self.list[index].queues.get(waiter.queue).map(|queue| queue.counter);
+        held.checkpoint == waiter.checkpoint
+            && held.generation == self.list[index].generation
+            && counter == Some(held.counter)
+    }
+
+    /// What would become of a request that arrived now, if the checkpoint enforces.
+    #[must_use]
+    pub fn preview(&self, now: Time, id: CheckpointId, ticket: &Ticket) -> Outlook {
+        let (now, Some(index)) = (self.at(now), self.open(id)) else { return Outlook::Pass };
+        let checkpoint = &self.list[index];
+        checkpoint.decide(now, &checkpoint.peek_arrival(ticket.key), ticket)
+    }
+
+    /// What a checkpoint did so far and what it holds.
+    #[must_use]
+    pub fn stats(&self, id: CheckpointId) -> Option<Stats> {
+        let checkpoint = &self.list[self.open(id)?];
+        Some(Stats { keys: checkpoint.table.keys() as u64, ..checkpoint.stats })
+    }
+}

@@ -1,0 +1,390 @@
+//! Who holds claims, who waits for them, and who can move on.
+//!
+//! Owns the state under the engine's lock. A request is in one of these stages:
+//!
+//! - *aside*: it names a resource that does not exist, and is in nobody's way;
+//! - *free*: it waits, and nobody found it blocked; the engine may try [`Claims::take`];
+//! - *ready*: the same, and [`Claims::poll`] is going to say so;
+//! - *parked*: it was tried and found blocked, and stands parked at one node where it is blocked;
+//! - *held*: it holds all its claims.
+//!
+//! A waiter is blocked at a node where it has a mark when a holder has a clashing one there, or an
+//! eligible waiter of earlier rank has. When a mark leaves a node, parked waiters are looked at from
+//! the front and handed out as long as they are not blocked there; being tried again looks at all
+//! marks, so what may be held together never depends on who is woken. Handing out happens one by one
+//! in [`Claims::poll`], so a release that frees 100,000 waiters costs the caller as much as it takes.
+//!
+//! A new graph is swapped in at once, and the marks it changes are worked out in steps; until they
+//! are, nothing is taken.
+
+mod aside;
+mod edit;
+mod made;
+mod step;
+mod view;
+mod why;
+
+pub use view::{Stats, View};
+pub use why::Blocker;
+
+use crate::graph::Graph;
+use crate::mark::{Mark, MarkMode, NodeKey, Root, add_root, combine};
+use crate::node::{Nodes, Tag};
+use crate::wanted::Wanted;
+use edit::Edit;
+use made::Made;
+use paceline_types::{Claim, Rank, RequestId, SessionId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use step::Leaving;
+
+/// Holders and waiters of all resources.
+#[derive(Debug)]
+pub struct Claims {
+    graph: Arc<Graph>,
+    /// Counts the graphs; a request remembers for which one its marks are right.
+    sequence: u64,
+    requests: BTreeMap<RequestId, Request>,
+    nodes: Nodes,
+    made: Made,
+    /// For each name that is missing, who waits for it; each request under one name at a time.
+    asides: BTreeMap<Box<str>, BTreeSet<RequestId>>,
+    /// Holders by session.
+    sessions: BTreeSet<(SessionId, RequestId)>,
+    ready: VecDeque<RequestId>,
+    /// Requests that went aside or came back.
+    news: VecDeque<RequestId>,
+    edits: VecDeque<Edit>,
+    leaving: VecDeque<Leaving>,
+    stats: Stats,
+}
+
+/// What the engine should do next for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// What blocked this waiter may be gone: try [`Claims::take`] again.
+    Unblocked(RequestId),
+    /// A resource of this waiter was deleted; it stands aside, not eligible, until it is removed, or
+    /// made by [`Claims::create`], or the resource comes back.
+    Unknown(RequestId),
+    /// All resources of this request exist now: it waits like any other, not eligible yet.
+    Known(RequestId),
+}
+
+/// Why claims were not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// Another request is in the way.
+    By {
+        /// The first one found.
+        id: RequestId,
+        /// Whether it holds what is wanted; otherwise it waits and comes first.
+        is_held: bool,
+    },
+    /// A graph edit is still being worked in; a waiter will be told to try again.
+    Busy,
+    /// There is no such waiter.
+    NotWaiting,
+}
+
+#[derive(Debug)]
+struct Request {
+    rank: Rank,
+    session: Option<SessionId>,
+    sequence: u64,
+    stage: Stage,
+    is_eligible: bool,
+    /// Whether the engine was told that all its resources exist.
+    is_told_known: bool,
+    /// In the order of their keys; empty while aside.
+    roots: Vec<Root>,
+    marks: Box<[Mark]>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// What it claims, and the missing name it is listed under.
+    Aside(Vec<Claim>, Box<str>),
+    Free,
+    Ready,
+    Parked(NodeKey, MarkMode),
+    Held,
+}
+
+impl Stage {
+    const fn is_waiting(&self) -> bool {
+        matches!(self, Self::Free | Self::Ready | Self::Parked(..))
+    }
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Claims {
+    /// No resources, nobody.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            graph: Arc::new(Graph::empty()),
+            sequence: 0,
+            requests: BTreeMap::new(),
+            nodes: Nodes::default(),
+            made: Made::default(),
+            asides: BTreeMap::new(),
+            sessions: BTreeSet::new(),
+            ready: VecDeque::new(),
+            news: VecDeque::new(),
+            edits: VecDeque::new(),
+            leaving: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Adds a waiter, neither eligible nor tried yet. Names that no resource has are made for it.
+    pub fn add(&mut self, id: RequestId, rank: Rank, session: Option<SessionId>, wanted: Wanted) {
+        self.enter(id, rank, session, wanted, Stage::Free);
+        self.stats.waiting += 1;
+    }
+
+    /// Makes a newcomer that [`Claims::check`] let pass a holder, without its ever waiting.
+    pub fn take_at_once(
+        &mut self,
+        id: RequestId,
+        rank: Rank,
+        session: Option<SessionId>,
+        wanted: Wanted,
+    ) {
+        self.enter(id, rank, session, wanted, Stage::Held);
+        self.sessions.extend(session.map(|session| (session, id)));
+        self.stats.holding += 1;
+    }
+
+    /// Says whether a waiter's marks block those of later rank: they do while it could run.
+    pub fn set_eligible(&mut self, id: RequestId, is_eligible: bool) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        if request.is_eligible == is_eligible || matches!(request.stage, Stage::Held) {
+            return;
+        }
+        request.is_eligible = is_eligible;
+        if !request.stage.is_waiting() {
+            return;
+        }
+        for mark in &request.marks {
+            if is_eligible {
+                self.nodes.insert(mark.key, Tag::Waiting(mark.mode), request.rank);
+            } else {
+                self.nodes.remove(mark.key, Tag::Waiting(mark.mode), request.rank);
+            }
+        }
+    }
+
+    /// Whether a newcomer could take its claims, names that no resource has included.
+    ///
+    /// # Errors
+    ///
+    /// When it could not: who is in its way, or that nothing can be taken just now.
+    pub fn check(&self, wanted: &mut Wanted, rank: Rank) -> Result<(), Blocked> {
+        if self.is_busy() {
+            return Err(Blocked::Busy);
+        }
+        self.refresh(wanted);
+        let unknown = wanted.unknown.iter().filter_map(|claim| {
+            Some((self.made.find(&claim.resource)?, MarkMode::full(claim.mode)))
+        });
+        let known = wanted.marks.iter().map(|mark| (mark.key, mark.mode));
+        let obstacle = |(key, mode)| self.nodes.obstacle(key, mode, rank);
+        match known.chain(unknown).find_map(obstacle) {
+            Some((id, is_held)) => Err(Blocked::By { id, is_held }),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a waiter a holder, or parks it where it is blocked.
+    ///
+    /// # Errors
+    ///
+    /// When it is blocked; [`Claims::poll`] tells when to try again.
+    pub fn take(&mut self, id: RequestId) -> Result<(), Blocked> {
+        let is_busy = self.is_busy();
+        let Some(request) = self.requests.get_mut(&id) else { return Err(Blocked::NotWaiting) };
+        match request.stage {
+            Stage::Held | Stage::Aside(..) => return Err(Blocked::NotWaiting),
+            Stage::Free if is_busy => {
+                request.stage = Stage::Ready;
+                self.ready.push_back(id);
+                return Err(Blocked::Busy);
+            }
+            _ if is_busy => return Err(Blocked::Busy),
+            _ => {}
+        }
+        if let Stage::Parked(key, mode) = request.stage {
+            self.nodes.remove(key, Tag::Parked(mode), request.rank);
+            self.stats.parked -= 1;
+        }
+        let rank = request.rank;
+        let obstacle = |mark: &Mark| Some((*mark, self.nodes.obstacle(mark.key, mark.mode, rank)?));
+        if let Some((mark, (id, is_held))) = request.marks.iter().find_map(obstacle) {
+            self.nodes.insert(mark.key, Tag::Parked(mark.mode), rank);
+            request.stage = Stage::Parked(mark.key, mark.mode);
+            self.stats.parked += 1;
+            return Err(Blocked::By { id, is_held });
+        }
+        self.hold(id);
+        Ok(())
+    }
+
+    /// A waiter leaves, or a holder gives everything back. Whether there was such a request.
+    pub fn remove(&mut self, id: RequestId) -> bool {
+        let Some(request) = self.requests.remove(&id) else { return false };
+        self.unpark(&request);
+        match &request.stage {
+            Stage::Aside(_, missing) => self.unwatch(id, missing),
+            Stage::Held => {
+                if let Some(session) = request.session {
+                    self.sessions.remove(&(session, id));
+                }
+                self.stats.holding -= 1;
+            }
+            _ => self.stats.waiting -= 1,
+        }
+        self.unlist(request);
+        true
+    }
+
+    /// What to do next. Says nobody is unblocked as long as a graph edit is being worked in.
+    pub fn poll(&mut self) -> Option<Event> {
+        while let Some(id) = self.news.pop_front() {
+            if let Some(event) = self.tell(id) {
+                return Some(event);
+            }
+        }
+        if self.is_busy() {
+            return None;
+        }
+        while let Some(id) = self.ready.pop_front() {
+            if let Some(request) = self.requests.get_mut(&id)
+                && matches!(request.stage, Stage::Ready)
+            {
+                request.stage = Stage::Free;
+                return Some(Event::Unblocked(id));
+            }
+        }
+        let id = self.nodes.poll_unblocked()?;
+        self.stats.parked -= 1;
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.stage = Stage::Free;
+        }
+        Some(Event::Unblocked(id))
+    }
+
+    /// The graph that new requests are resolved against.
+    #[must_use]
+    pub const fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    /// Resolves claims again if the graph has changed since.
+    pub fn refresh(&self, wanted: &mut Wanted) {
+        if !Arc::ptr_eq(&wanted.graph, &self.graph) {
+            *wanted = wanted.resolved_in(&self.graph);
+        }
+    }
+
+    /// Puts a request into the books.
+    fn enter(
+        &mut self,
+        id: RequestId,
+        rank: Rank,
+        session: Option<SessionId>,
+        mut wanted: Wanted,
+        stage: Stage,
+    ) {
+        debug_assert!(!self.requests.contains_key(&id), "request {id} is there already");
+        self.refresh(&mut wanted);
+        let (roots, marks) = self.make_unknown(wanted);
+        let request = Request {
+            rank,
+            session,
+            sequence: self.sequence,
+            stage,
+            is_eligible: false,
+            is_told_known: true,
+            roots,
+            marks,
+        };
+        self.list(&request);
+        self.requests.insert(id, request);
+    }
+
+    /// Roots and marks of what is wanted, with a node for every name that no resource has.
+    fn make_unknown(&mut self, wanted: Wanted) -> (Vec<Root>, Box<[Mark]>) {
+        let Wanted { mut roots, marks, unknown, .. } = wanted;
+        if unknown.is_empty() {
+            return (roots, marks);
+        }
+        let mut marks = marks.into_vec();
+        let known = roots.len();
+        for claim in unknown {
+            let key = self.made.make(&claim.resource);
+            add_root(&mut roots, Root { key, mode: claim.mode });
+        }
+        // Keys of made nodes are higher than all others, so the roots before them keep their numbers.
+        for (root, number) in roots.iter().zip(0u16..).skip(known) {
+            marks.push(Mark { key: root.key, mode: MarkMode::full(root.mode), root: number });
+        }
+        combine(&mut marks);
+        (roots, marks.into_boxed_slice())
+    }
+
+    /// Turns a waiter that is not blocked, nor parked, into a holder.
+    fn hold(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        for mark in &request.marks {
+            if request.is_eligible {
+                self.nodes.hold(mark.key, mark.mode, request.rank);
+            } else {
+                self.nodes.insert(mark.key, Tag::Held(mark.mode), request.rank);
+            }
+        }
+        for root in &request.roots {
+            self.nodes.insert(root.key, Tag::RootHeld, request.rank);
+            self.nodes.remove(root.key, Tag::RootWaiting, request.rank);
+        }
+        request.stage = Stage::Held;
+        request.is_eligible = false;
+        self.sessions.extend(request.session.map(|session| (session, id)));
+        self.stats.waiting -= 1;
+        self.stats.holding += 1;
+    }
+
+    /// Puts the marks and roots of a request at their nodes, as its stage asks for.
+    fn list(&mut self, request: &Request) {
+        for root in &request.roots {
+            self.nodes.insert(root.key, request.root_tag(), request.rank);
+        }
+        for mark in &request.marks {
+            if let Some(tag) = request.mark_tag(mark.mode) {
+                self.nodes.insert(mark.key, tag, request.rank);
+            }
+        }
+    }
+}
+
+impl Request {
+    /// The tag of its marks; an ineligible waiter leaves none.
+    const fn mark_tag(&self, mode: MarkMode) -> Option<Tag> {
+        match self.stage {
+            Stage::Held => Some(Tag::Held(mode)),
+            Stage::Aside(..) => None,
+            _ if self.is_eligible => Some(Tag::Waiting(mode)),
+            _ => None,
+        }
+    }
+
+    const fn root_tag(&self) -> Tag {
+        if matches!(self.stage, Stage::Held) { Tag::RootHeld } else { Tag::RootWaiting }
+    }
+}

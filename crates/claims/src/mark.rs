@@ -1,0 +1,189 @@
+//! Marks: what a request leaves at the nodes of the graph, so that two requests whose sub-trees meet
+//! find each other without walking either sub-tree.
+//!
+//! A claim on R leaves an intention at every ancestor of R, a full mark at R, and a full mark at each
+//! side door: a node inside the sub-tree that also has a parent outside it. Two requests conflict
+//! exactly when they have clashing marks at one node:
+//!
+//! - A full mark lies inside the sub-tree, and every mark lies at or above a node of the sub-tree. So
+//!   a full mark of one and any mark of the other at the same node have a node in common below them.
+//! - If the sub-trees meet, either one root lies in the other's sub-tree, and then the intention of the
+//!   inner stands at the root of the outer. Or take a common node with no common node above it: it has
+//!   a parent in each sub-tree that is not in the other, so it is a side door of both.
+//!
+//! The same holds for the union of several sub-trees, so a request with many roots needs side doors
+//! only where its union has them. The modes are those of hierarchical locking; a request that has both
+//! a shared mark and an exclusive intention at a node (elsewhere called SIX) keeps them as two marks.
+
+use paceline_types::Mode;
+
+/// Names a node for as long as somebody refers to it: a resource of the graph, or a name that has no
+/// resource and is claimed all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeKey(pub(crate) u64);
+
+impl NodeKey {
+    /// Keys from here on belong to nodes that are in no graph.
+    pub(crate) const MADE: u64 = 1 << 63;
+
+    pub(crate) const fn is_made(self) -> bool {
+        self.0 >= Self::MADE
+    }
+}
+
+/// What a mark says at its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum MarkMode {
+    /// A shared claim lies below.
+    SharedBelow,
+    /// An exclusive claim lies below.
+    ExclusiveBelow,
+    /// The node and all below it are claimed shared.
+    Shared,
+    /// The node and all below it are claimed alone.
+    Exclusive,
+}
+
+impl MarkMode {
+    pub const ALL: [Self; 4] =
+        [Self::SharedBelow, Self::ExclusiveBelow, Self::Shared, Self::Exclusive];
+
+    pub const fn full(mode: Mode) -> Self {
+        match mode {
+            Mode::Exclusive => Self::Exclusive,
+            Mode::Shared => Self::Shared,
+        }
+    }
+
+    pub const fn below(mode: Mode) -> Self {
+        match mode {
+            Mode::Exclusive => Self::ExclusiveBelow,
+            Mode::Shared => Self::SharedBelow,
+        }
+    }
+
+    /// The modes that another request may not have at the same node.
+    pub const fn clashing(self) -> &'static [Self] {
+        match self {
+            Self::SharedBelow => &[Self::Exclusive],
+            Self::ExclusiveBelow => &[Self::Shared, Self::Exclusive],
+            Self::Shared => &[Self::ExclusiveBelow, Self::Exclusive],
+            Self::Exclusive => &Self::ALL,
+        }
+    }
+
+    /// Whether a mark of this mode clashes with all that `other` clashes with.
+    const fn covers(self, other: Self) -> bool {
+        match self {
+            Self::Exclusive => true,
+            Self::SharedBelow => matches!(other, Self::SharedBelow),
+            _ => matches!(other, Self::SharedBelow) || self as u8 == other as u8,
+        }
+    }
+}
+
+/// One mark of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub key: NodeKey,
+    pub mode: MarkMode,
+    /// Which of the request's roots it comes from; the last number stands for all further ones.
+    pub root: u16,
+}
+
+/// A node whose whole sub-tree a request claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub key: NodeKey,
+    pub mode: Mode,
+}
+
+/// Adds a root, or strengthens the one that is there: `roots` stays in the order of the keys.
+pub(crate) fn add_root(roots: &mut Vec<Root>, root: Root) {
+    match roots.binary_search_by_key(&root.key, |other| other.key) {
+        Ok(index) if root.mode == Mode::Exclusive => roots[index].mode = Mode::Exclusive,
+        Ok(_) => {}
+        Err(index) => roots.insert(index, root),
+    }
+}
+
+/// Sorts roots by key, and leaves one of each, the strongest.
+pub(crate) fn sort_roots(roots: &mut Vec<Root>) {
+    roots.sort_unstable_by_key(|root| (root.key, root.mode));
+    roots.dedup_by_key(|root| root.key);
+}
+
+/// Sorts marks by node and mode, and leaves out those that a stronger one at the same node covers.
+pub(crate) fn combine(marks: &mut Vec<Mark>) {
+    marks.sort_unstable_by_key(|mark| (mark.key, std::cmp::Reverse(mark.mode), mark.root));
+    let mut kept = 0;
+    let mut first = 0;
+    for index in 0..marks.len() {
+        let mark = marks[index];
+        if kept == first || marks[first].key != mark.key {
+            first = kept;
+        }
+        if marks[first..kept].iter().all(|stronger| !stronger.mode.covers(mark.mode)) {
+            marks[kept] = mark;
+            kept += 1;
+        }
+    }
+    marks.truncate(kept);
+}
+
+/// The first mark of `ours` that clashes with one of `theirs`; both as [`combine`] leaves them.
+pub(crate) fn clash<'a>(ours: &'a [Mark], theirs: &[Mark]) -> Option<&'a Mark> {
+    if ours.len() <= theirs.len() {
+        return ours.iter().find(|mark| meets(mark, theirs));
+    }
+    let their = theirs.iter().find(|mark| meets(mark, ours))?;
+    at(ours, their.key).iter().find(|mark| mark.mode.clashing().contains(&their.mode))
+}
+
+fn meets(mark: &Mark, others: &[Mark]) -> bool {
+    at(others, mark.key).iter().any(|other| mark.mode.clashing().contains(&other.mode))
+}
+
+/// The marks at one node.
+fn at(marks: &[Mark], key: NodeKey) -> &[Mark] {
+    let start = marks.partition_point(|mark| mark.key < key);
+    let len = marks[start..].iter().take_while(|mark| mark.key == key).count();
+    &marks[start..start + len]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mark, MarkMode, NodeKey, combine};
+
+    #[test]
+    fn clashing_is_mutual() {
+        for a in MarkMode::ALL {
+            for b in MarkMode::ALL {
+                assert_eq!(a.clashing().contains(&b), b.clashing().contains(&a), "{a:?} {b:?}");
+            }
+        }
+    }
+
+    /// Leaving a covered mark out loses no clash.
+    #[test]
+    fn combined_marks_clash_with_the_same() {
+        for bits in 0..1u8 << 4 {
+            let some: Vec<_> =
+                MarkMode::ALL.into_iter().filter(|mode| bits >> (*mode as u8) & 1 == 1).collect();
+            let mark = |key, mode: &MarkMode| Mark { key: NodeKey(key), mode: *mode, root: 0 };
+            let mut marks: Vec<_> = some.iter().map(|mode| mark(1, mode)).collect();
+            marks.extend(some.iter().map(|mode| mark(0, mode)));
+            combine(&mut marks);
+            for other in MarkMode::ALL {
+                let before = some.iter().any(|mode| mode.clashing().contains(&other));
+                for key in [0, 1] {
+                    let after =
+                        marks.iter().any(|m| m.key.0 == key && m.mode.clashing().contains(&other));
+                    assert_eq!(before, after, "{some:?} {other:?}");
+                }
+            }
+            assert!(marks.len() <= 4, "at most two marks a node: {marks:?}");
+        }
+    }
+}

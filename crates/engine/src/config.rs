@@ -1,0 +1,206 @@
+//! What an administrator sets, and the plan that makes the engine use it.
+//!
+//! A [`Config`] is plain values. A [`Plan`] is a checked and compiled one: everything that can go
+//! wrong (patterns, expressions, ranges, cycles, duplicates) goes wrong while it is made, outside the
+//! engine's lock, with one error that says where. Using a plan cannot fail.
+
+use crate::snapshot::{Routes, Snapshot};
+use paceline_checkpoints::{At, CheckpointSet, Spec, SpecError};
+use paceline_claims::{Graph, GraphError, Resource};
+use paceline_expr::Scope;
+use paceline_pools::PoolSet;
+use paceline_rules::{CompileRuleError, Rule, Ruleset};
+use paceline_types::{CheckpointId, PoolId, Span, limits};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Everything an administrator can set.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What one step of priority is worth, as a head start in time.
+    pub age_step: Span,
+    /// How late a wake may be without costing throughput.
+    pub slip: Span,
+    /// How many requests one call may move; the rest goes on the next turn.
+    pub step_max: usize,
+    /// The running list of rules.
+    pub rules: Vec<Rule>,
+    /// All checkpoints.
+    pub checkpoints: Vec<Spec>,
+    /// All pools.
+    pub pools: PoolSet,
+    /// All resources.
+    pub resources: Vec<Resource>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            age_step: Span::from_secs(1),
+            slip: Span::from_ms(5),
+            step_max: limits::STEP_MAX,
+            rules: vec![],
+            checkpoints: vec![],
+            pools: PoolSet::new(1),
+            resources: vec![],
+        }
+    }
+}
+
+/// A configuration that works, ready to be used.
+#[derive(Debug)]
+pub struct Plan {
+    pub(crate) snapshot: Snapshot,
+    warnings: Vec<String>,
+}
+
+impl Plan {
+    /// Checks and compiles `config`. What did not change since `current` is taken over from it.
+    ///
+    /// # Errors
+    ///
+    /// When a part of it cannot work; the error says which and where.
+    pub fn new(current: &Snapshot, config: Config) -> Result<Self, PlanError> {
+        let names = Names::of(&config)?;
+        let same_names = names == current.names;
+        let checkpoints = if same_names && config.checkpoints == current.specs {
+            Arc::clone(&current.checkpoints)
+        } else {
+            Arc::new(CheckpointSet::compile(config.checkpoints.clone(), &names)?)
+        };
+        let rules = if same_names && config.rules == current.rules.rules() {
+            Arc::clone(&current.rules)
+        } else {
+            Arc::new(Ruleset::compile(&config.rules, &names)?)
+        };
+        let graph = if config.resources == current.resources {
+            Arc::clone(&current.graph)
+        } else {
+            Arc::new(Graph::build(Some(&current.graph), config.resources.clone())?)
+        };
+        let warnings = checkpoints.warnings().iter().map(ToString::to_string).collect();
+        let routes = Routes::new(&checkpoints);
+        let snapshot = Snapshot {
+            generation: current.generation + 1,
+            age_step: config.age_step,
+            slip: config.slip,
+            step_max: config.step_max.max(1),
+            rules,
+            checkpoints,
+            specs: config.checkpoints,
+            routes,
+            pools: config.pools,
+            resources: config.resources,
+            graph,
+            hasher: current.hasher,
+            names,
+        };
+        Ok(Self { snapshot, warnings })
+    }
+
+    /// What works but is hardly meant.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+/// Why a configuration cannot work.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanError {
+    /// A rule.
+    Rule(CompileRuleError),
+    /// A checkpoint.
+    Checkpoint(SpecError),
+    /// A resource.
+    Resource(GraphError),
+    /// A checkpoint stands at a pool that does not exist.
+    NoSuchPool {
+        /// The checkpoint.
+        checkpoint: Box<str>,
+        /// The pool.
+        pool: Box<str>,
+    },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(error) => error.fmt(f),
+            Self::Checkpoint(error) => error.fmt(f),
+            Self::Resource(error) => error.fmt(f),
+            Self::NoSuchPool { checkpoint, pool } => {
+                write!(f, "checkpoint \"{checkpoint}\": at: no pool \"{pool}\"")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Rule(error) => Some(error),
+            Self::Checkpoint(error) => Some(error),
+            Self::Resource(error) => Some(error),
+            Self::NoSuchPool { .. } => None,
+        }
+    }
+}
+
+impl From<CompileRuleError> for PlanError {
+    fn from(error: CompileRuleError) -> Self {
+        Self::Rule(error)
+    }
+}
+
+impl From<SpecError> for PlanError {
+    fn from(error: SpecError) -> Self {
+        Self::Checkpoint(error)
+    }
+}
+
+impl From<GraphError> for PlanError {
+    fn from(error: GraphError) -> Self {
+        Self::Resource(error)
+    }
+}
+
+/// The names that expressions may use, with what they mean.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    checkpoints: BTreeMap<Box<str>, CheckpointId>,
+    pools: BTreeMap<Box<str>, PoolId>,
+}
+
+impl Names {
+    fn of(config: &Config) -> Result<Self, PlanError> {
+        let pools: BTreeMap<_, _> =
+            config.pools.list().iter().map(|pool| (pool.name.clone(), pool.id)).collect();
+        let mut checkpoints = BTreeMap::new();
+        for spec in &config.checkpoints {
+            if let At::Pool(pool) = &spec.at
+                && !pools.contains_key(pool)
+            {
+                let (checkpoint, pool) = (spec.name.clone(), pool.clone());
+                return Err(PlanError::NoSuchPool { checkpoint, pool });
+            }
+            checkpoints.insert(spec.name.clone(), spec.id);
+        }
+        Ok(Self { checkpoints, pools })
+    }
+}
+
+impl Scope for Names {
+    fn checkpoint(&self, name: &str) -> Option<CheckpointId> {
+        self.checkpoints.get(name).copied()
+    }
+
+    fn pool(&self, name: &str) -> Option<PoolId> {
+        self.pools.get(name).copied()
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.checkpoints.keys().chain(self.pools.keys()).map(AsRef::as_ref).collect()
+    }
+}

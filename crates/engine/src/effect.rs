@@ -1,0 +1,38 @@
+//! What the engine tells the host: answers to the caller, and effects for everybody else.
+
+use paceline_types::{Refusal, RequestId};
+
+/// What became of a request that was just submitted. Whatever happens to it later is an [`Effect`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It runs: the caller holds a permit and must settle it.
+    Started,
+    /// It waits; `why` tells for what.
+    Waiting,
+    /// It was turned away and holds nothing.
+    Refused(Refusal),
+}
+
+/// Something that happened to a request other than the one the caller asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// A waiter runs now.
+    Start {
+        /// The request.
+        id: RequestId,
+    },
+    /// A waiter was turned away and holds nothing.
+    Refuse {
+        /// The request.
+        id: RequestId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A rule that is set to log matched.
+    Log {
+        /// The request.
+        id: RequestId,
+        /// The rule's number.
+        rule: u32,
+    },
+}

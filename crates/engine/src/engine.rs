@@ -1,0 +1,354 @@
+//! The state machine: commands in, effects out.
+//!
+//! Every command does, in this order: events that are due, the command itself, events that it made
+//! due. At most `step_max` requests are moved by one call; while some are left, `poll_timeout` says
+//! `now`. `docs/internals/engine.md` is the meaning of all of it.
+//!
+//! The stages are in files of their own: [`walk`](crate::walk) (classify and shape),
+//! [`grant`](crate::grant) (claims and slots), [`why`](crate::why), [`explain`](crate::explain).
+
+use crate::config::{Config, Names, Plan};
+use crate::effect::{Effect, Outcome};
+use crate::prepare::Prepared;
+use crate::snapshot::{Routes, Snapshot};
+use crate::work::{Stage, Work};
+use paceline_checkpoints::{Checkpoints, KeyHasher};
+use paceline_claims::Claims;
+use paceline_expr::Counter;
+use paceline_pools::Pools;
+use paceline_rules::Counts;
+use paceline_types::{RequestId, SessionId, Time, limits};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Which work runs now, which waits, and which is turned away.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) now: Time,
+    next_id: u64,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) claims: Claims,
+    pub(crate) pools: Pools,
+    pub(crate) rule_counts: Counts,
+    /// Every request that waits or runs.
+    pub(crate) requests: BTreeMap<RequestId, Box<Work>>,
+    sessions: BTreeSet<(SessionId, RequestId)>,
+    /// Who waits or runs and requires which lock.
+    lock_users: BTreeSet<(SessionId, Box<str>, RequestId)>,
+    pub(crate) effects: VecDeque<Effect>,
+    /// What a call had no budget left for.
+    chores: VecDeque<Chore>,
+    /// How many more requests this call may move.
+    pub(crate) budget: usize,
+    pub(crate) stats: Stats,
+}
+
+/// What has happened since the engine was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests submitted.
+    pub submitted: u64,
+    /// Requests that ran, or run.
+    pub started: u64,
+    /// Requests turned away.
+    pub refused: u64,
+    /// Waiters that left by themselves.
+    pub cancelled: u64,
+    /// Requests that ran and are done.
+    pub settled: u64,
+    /// Expressions of checkpoints that failed.
+    pub expression_errors: u64,
+}
+
+/// Work that many requests need and one call may not finish.
+#[derive(Debug)]
+enum Chore {
+    /// The session is over.
+    End(RequestId),
+    /// The lock is lost.
+    Lost(RequestId, Box<str>),
+}
+
+impl Engine {
+    /// An engine with no rules, no checkpoints, and only the default pool. `seed` keys the hashes of
+    /// keys, so that nobody outside can make them collide.
+    #[must_use]
+    pub fn new(seed: u128) -> Self {
+        let config = Config::default();
+        let hasher = KeyHasher::new(seed);
+        let claims = Claims::new();
+        let snapshot = Arc::new(Snapshot {
+            generation: 0,
+            age_step: config.age_step,
+            slip: config.slip,
+            step_max: config.step_max,
+            rules: Arc::default(),
+            checkpoints: Arc::default(),
+            specs: vec![],
+            routes: Routes::default(),
+            pools: config.pools,
+            resources: vec![],
+            graph: Arc::clone(claims.graph()),
+            hasher,
+            names: Names::default(),
+        });
+        Self {
+            now: Time(0),
+            next_id: 1,
+            checkpoints: Checkpoints::new(seed, snapshot.slip),
+            claims,
+            pools: Pools::new(&snapshot.pools),
+            rule_counts: Counts::new(&[]),
+            requests: BTreeMap::new(),
+            sessions: BTreeSet::new(),
+            lock_users: BTreeSet::new(),
+            effects: VecDeque::new(),
+            chores: VecDeque::new(),
+            budget: 0,
+            stats: Stats::default(),
+            snapshot,
+        }
+    }
+
+    /// The configuration in use, to prepare requests and plans against.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot)
+    }
+
+    /// Takes a request in. `owns` says whether a session owns a lock, now.
+    pub fn submit(
+        &mut self,
+        now: Time,
+        prepared: Prepared,
+        owns: &dyn Fn(SessionId, &str) -> bool,
+    ) -> (RequestId, Outcome) {
+        self.begin(now);
+        let id = RequestId(self.next_id);
+        self.next_id += 1;
+        self.stats.submitted += 1;
+        let outcome = match self.classify(id, prepared, owns) {
+            Ok(work) => self.walk(work, None),
+            Err(refusal) => {
+                self.stats.refused += 1;
+                Outcome::Refused(refusal)
+            }
+        };
+        self.run();
+        (id, outcome)
+    }
+
+    /// The work of a request that ran is done: everything it holds is given back, once. Tells
+    /// whether it ran; if it did not, nothing happens.
+    pub fn settle(&mut self, now: Time, id: RequestId) -> bool {
+        self.begin(now);
+        let ran = self.settle_one(id);
+        self.run();
+        ran
+    }
+
+    /// A waiter leaves: at once, having spent nothing. Tells whether it waited; if it did not,
+    /// nothing happens.
+    pub fn cancel(&mut self, now: Time, id: RequestId) -> bool {
+        self.begin(now);
+        let waited = self.cancel_one(id);
+        self.run();
+        waited
+    }
+
+    /// A session is over: its waiters leave, and its permits are settled.
+    pub fn end_session(&mut self, now: Time, session: SessionId) {
+        self.begin(now);
+        let range = (session, RequestId(0))..=(session, RequestId(u64::MAX));
+        let (waiting, running): (Vec<_>, Vec<_>) = self
+            .sessions
+            .range(range)
+            .map(|(_, id)| *id)
+            .partition(|id| self.requests.get(id).is_some_and(|work| !work.runs()));
+        self.chores.extend(waiting.into_iter().chain(running).map(Chore::End));
+        self.run();
+    }
+
+    /// A session lost a lock: its waiters that require it are refused. What runs goes on.
+    pub fn lock_lost(&mut self, now: Time, session: SessionId, lock: &str) {
+        self.begin(now);
+        let from = (session, Box::from(lock), RequestId(0));
+        let users = self.lock_users.range(from..);
+        let users = users.take_while(|(owner, name, _)| *owner == session && **name == *lock);
+        self.chores.extend(users.map(|(_, name, id)| Chore::Lost(*id, name.clone())));
+        self.run();
+    }
+
+    /// Uses a new configuration.
+    pub fn configure(&mut self, now: Time, plan: Plan) {
+        self.begin(now);
+        let snapshot = Arc::new(plan.snapshot);
+        let old = std::mem::replace(&mut self.snapshot, Arc::clone(&snapshot));
+        if !Arc::ptr_eq(&old.rules, &snapshot.rules) {
+            self.rule_counts = self.rule_counts.carry_over(&old.rules, &snapshot.rules);
+        }
+        self.checkpoints.set_slip(snapshot.slip);
+        if !Arc::ptr_eq(&old.checkpoints, &snapshot.checkpoints) {
+            self.checkpoints.configure(self.now, Arc::clone(&snapshot.checkpoints));
+        }
+        self.pools.configure(&snapshot.pools);
+        self.claims.configure(Arc::clone(&snapshot.graph));
+        self.run();
+    }
+
+    /// Handles what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.begin(now);
+    }
+
+    /// The next effect to carry out.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When to call [`Engine::handle_timeout`]: at once if that is not later than `now`.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.has_work() {
+            return Some(self.now);
+        }
+        let expiry = self.pools.next_due().map(|(at, _, _)| at);
+        [expiry, self.checkpoints.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// How often each rule was evaluated and matched.
+    #[must_use]
+    pub const fn rule_counts(&self) -> &Counts {
+        &self.rule_counts
+    }
+
+    /// The checkpoints, for their figures.
+    #[must_use]
+    pub const fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
+    }
+
+    /// The pools, for their figures.
+    #[must_use]
+    pub const fn pools(&self) -> &Pools {
+        &self.pools
+    }
+
+    /// The claims, for pictures of who holds what.
+    #[must_use]
+    pub const fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// Every request that waits or runs, in the order they came.
+    pub fn requests(&self) -> impl Iterator<Item = RequestId> {
+        self.requests.keys().copied()
+    }
+
+    /// The value of a counter, as expressions read it.
+    #[must_use]
+    pub fn counter(&self, counter: Counter, key: Option<&str>) -> f64 {
+        let key = key.map(|key| self.snapshot.hasher.hash(key.as_bytes()));
+        match counter {
+            Counter::Rate(id) => self.checkpoints.rate(self.now, id, key),
+            Counter::Inflight(id) => self.checkpoints.inflight(id, key) as f64,
+            Counter::Queued(id) => self.checkpoints.queued(id, key) as f64,
+            Counter::Running(id) => f64::from(self.pools.running(id)),
+            Counter::Waiting(id) => self.pools.waiting(id) as f64,
+        }
+    }
+
+    /// Raises the clock, gives the call its budget, and handles what is due.
+    fn begin(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        self.budget = self.snapshot.step_max;
+        self.run();
+    }
+
+    /// Moves whoever can be moved, as far as the budget goes.
+    pub(crate) fn run(&mut self) {
+        while self.budget > 0 {
+            let moved = self.grant_step() || self.move_next() || self.chore();
+            if !moved {
+                return;
+            }
+            self.budget -= 1;
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        self.has_grant_work() || !self.chores.is_empty()
+    }
+
+    fn chore(&mut self) -> bool {
+        let Some(chore) = self.chores.pop_front() else { return false };
+        match chore {
+            Chore::End(id) => {
+                let _ = self.cancel_one(id) || self.settle_one(id);
+            }
+            Chore::Lost(id, lock) => {
+                if self.requests.get(&id).is_some_and(|work| !work.runs()) {
+                    self.refuse_lock(id, lock);
+                }
+            }
+        }
+        true
+    }
+
+    fn settle_one(&mut self, id: RequestId) -> bool {
+        let Some(Stage::Running { since }) = self.requests.get(&id).map(|work| work.stage) else {
+            return false;
+        };
+        let Some(mut work) = self.requests.remove(&id) else { return false };
+        self.stats.settled += 1;
+        self.forget(&work);
+        self.pools.release(work.pool, self.now.since(since));
+        if work.claims() {
+            self.claims.remove(id);
+        }
+        self.grant();
+        for held in work.held.drain(..) {
+            self.checkpoints.settle(self.now, held);
+            self.move_handed_over();
+        }
+        true
+    }
+
+    fn cancel_one(&mut self, id: RequestId) -> bool {
+        if self.requests.get(&id).is_none_or(|work| work.runs()) {
+            return false;
+        }
+        let Some(work) = self.requests.remove(&id) else { return false };
+        self.stats.cancelled += 1;
+        self.leave_queue(&work);
+        self.give_back(work);
+        true
+    }
+
+    /// Remembers whom a request belongs to, from when it first waits or runs.
+    pub(crate) fn remember(&mut self, work: &Work) {
+        let Some(session) = work.prepared.request.session else { return };
+        self.sessions.insert((session, work.rank.id));
+        for lock in &work.prepared.request.locks {
+            self.lock_users.insert((session, lock.clone(), work.rank.id));
+        }
+    }
+
+    pub(crate) fn forget(&mut self, work: &Work) {
+        let Some(session) = work.prepared.request.session else { return };
+        self.sessions.remove(&(session, work.rank.id));
+        for lock in &work.prepared.request.locks {
+            self.lock_users.remove(&(session, lock.clone(), work.rank.id));
+        }
+    }
+
+    /// The most ids one answer names.
+    pub(crate) const AHEAD_MAX: usize = limits::AHEAD_MAX;
+}

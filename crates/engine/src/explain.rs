@@ -1,0 +1,244 @@
+//! What would become of a request, as a dry run: nothing is counted, spent or held.
+//!
+//! Walks the same path with the same rooms, as everything stands now. Behind the first place where
+//! the request would wait, the rest is told as if it came there at once.
+
+use crate::engine::Engine;
+use crate::input::Live;
+use crate::prepare::{Filled, Prepared, fill};
+use crate::why::WaitsFor;
+use crate::work::{Stage, Work};
+use paceline_checkpoints::{Mode, Outlook};
+use paceline_rules::{Outcome as RuleOutcome, Rule, Then, Trace, Verdict};
+use paceline_types::{
+    Place, Priority, Rank, Reason, Refusal, RequestId, SessionId, Span, Time, Unknown,
+};
+use std::fmt;
+
+/// What would become of a request.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// When it was asked.
+    pub now: Time,
+    /// Every rule that would be reached, and what it says.
+    pub trace: Trace,
+    /// The rules that match, in order.
+    pub matched: Vec<Rule>,
+    /// Priority and pool, unless it is rejected.
+    pub admitted: Option<(Priority, Box<str>)>,
+    /// The checkpoints on its way that apply to it.
+    pub checkpoints: Vec<CheckpointOutlook>,
+    /// The end of it.
+    pub foreseen: Foreseen,
+}
+
+/// What a checkpoint would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointOutlook {
+    /// The checkpoint and the key.
+    pub place: Place,
+    /// What it would do if it enforces.
+    pub outlook: Outlook,
+    /// Whether it enforces.
+    pub enforces: bool,
+}
+
+/// What would become of a request in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Foreseen {
+    /// It would run at once.
+    Start,
+    /// It would wait.
+    Wait {
+        /// For this, first of all.
+        waits_for: WaitsFor,
+        /// Until then, where that is known.
+        until: Option<Time>,
+    },
+    /// It would be turned away.
+    Refuse(Refusal),
+}
+
+impl Engine {
+    /// What would become of a request that was submitted now. `owns` says whether a session owns a
+    /// lock.
+    #[must_use]
+    pub fn explain(
+        &self,
+        now: Time,
+        prepared: &Prepared,
+        owns: &dyn Fn(SessionId, &str) -> bool,
+    ) -> Explanation {
+        let mut prepared = prepared.clone();
+        if prepared.generation != self.snapshot.generation {
+            prepared.refresh(&self.snapshot, None);
+        }
+        let attributes = &prepared.request.attributes;
+        let live = Live { attributes, priority: Priority::START, engine: self };
+        let trace = self.snapshot.rules.trace(attributes, &live);
+        let matched = self.matched(&trace);
+        let mut explanation = Explanation {
+            now: self.now.max(now),
+            matched,
+            admitted: None,
+            checkpoints: vec![],
+            foreseen: Foreseen::Start,
+            trace,
+        };
+        let priority = match explanation.trace.decision.verdict {
+            Verdict::Priority(priority) => priority,
+            Verdict::Rejected { rule } => {
+                let refusal = Refusal::lasting(Reason::Rejected { rule });
+                explanation.foreseen = Foreseen::Refuse(refusal);
+                return explanation;
+            }
+        };
+        let pool = self.snapshot.pools.pool_for(priority);
+        explanation.admitted = Some((priority, pool.name.clone()));
+        let work = self.imagined(explanation.now, prepared, priority);
+        explanation.foreseen = match self.check_admission(&work.prepared, priority, owns) {
+            Err(refusal) => Foreseen::Refuse(refusal),
+            Ok(()) => self.foresee(&work, &mut explanation),
+        };
+        explanation
+    }
+
+    fn matched(&self, trace: &Trace) -> Vec<Rule> {
+        let rules = self.snapshot.rules.rules();
+        let matched = trace.steps.iter().filter(|s| matches!(s.outcome, RuleOutcome::Matched(_)));
+        matched.filter_map(|step| rules.get(step.rule as usize).cloned()).collect()
+    }
+
+    fn imagined(&self, now: Time, mut prepared: Prepared, priority: Priority) -> Work {
+        let id = RequestId(u64::MAX);
+        let pool = self.snapshot.pools.pool_for(priority).id;
+        prepared.plan_steps(&self.snapshot, Some(priority), Some(pool));
+        Work {
+            arrival: now,
+            priority,
+            rank: Rank::new(now, priority, self.snapshot.age_step, id),
+            pool,
+            deadline: prepared.request.wait_max.map(|wait| now.plus(wait)),
+            position: None,
+            stage: Stage::Moving,
+            held: vec![],
+            prepared,
+        }
+    }
+
+    /// Looks at checkpoints, claims and slots; the first that is not passed decides.
+    fn foresee(&self, work: &Work, explanation: &mut Explanation) -> Foreseen {
+        let mut foreseen = None;
+        for step in &work.prepared.steps {
+            let (_, _, id) = step.position;
+            let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else { continue };
+            let attributes = &work.prepared.request.attributes;
+            let live = Live { attributes, priority: work.priority, engine: self };
+            let filled: Filled = fill(checkpoint, &self.snapshot, &live);
+            if !filled.applies {
+                continue;
+            }
+            let ticket = crate::walk::ticket(work, filled, None);
+            let outlook = self.checkpoints.preview(explanation.now, id, &ticket);
+            let place = self.checkpoint_place(work, id);
+            let enforces = checkpoint.spec.mode == Mode::Enforce;
+            if enforces && foreseen.is_none() {
+                foreseen = match outlook {
+                    Outlook::Pass => None,
+                    Outlook::Queue { pass_at } => {
+                        let waits_for = WaitsFor::Checkpoint { place: place.clone() };
+                        Some(Foreseen::Wait { waits_for, until: pass_at })
+                    }
+                    Outlook::Refuse(turned) => {
+                        Some(Foreseen::Refuse(self.turned_away(work, id, turned)))
+                    }
+                };
+            }
+            explanation.checkpoints.push(CheckpointOutlook { place, outlook, enforces });
+        }
+        foreseen.unwrap_or_else(|| self.foresee_slot(work, explanation.now))
+    }
+
+    /// Looks at claims and slots.
+    fn foresee_slot(&self, work: &Work, now: Time) -> Foreseen {
+        let pool = self.snapshot.pool_name(work.pool);
+        let waits_for = if !self.pools.is_open(work.pool) {
+            WaitsFor::Start { pool }
+        } else if let Some(waits_for) = self.foresee_claims(work) {
+            waits_for
+        } else if !self.pools.has_slot(work.pool) {
+            WaitsFor::Slot { pool }
+        } else {
+            return Foreseen::Start;
+        };
+        if let Some(wanted) = &work.prepared.wanted
+            && let Some(session) = work.prepared.request.session
+            && let Some((resource, holder)) = self.claims.own_way(wanted, work.rank, session)
+        {
+            return Foreseen::Refuse(Refusal::lasting(Reason::BlocksItself { resource, holder }));
+        }
+        match self.cannot_wait(work, now) {
+            Some(refusal) => Foreseen::Refuse(refusal),
+            None => Foreseen::Wait { waits_for, until: None },
+        }
+    }
+
+    fn foresee_claims(&self, work: &Work) -> Option<WaitsFor> {
+        let mut wanted = work.prepared.wanted.clone()?;
+        if work.prepared.request.unknown == Unknown::Wait
+            && let Some(claim) = wanted.unknown().first()
+        {
+            return Some(WaitsFor::Creation { resource: claim.resource.clone() });
+        }
+        self.claims.check(&mut wanted, work.rank).err()?;
+        let blockers = self.claims.blockers_of(&wanted, work.rank, 1);
+        let first = blockers.into_iter().next();
+        Some(first.map_or(WaitsFor::Turn, |b| WaitsFor::Resource { resource: b.resource }))
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for rule in &self.matched {
+            let then = if rule.then == Then::Stop { "stop" } else { "continue" };
+            writeln!(f, "rule {} matched: {}, {then}", rule.number, rule.action)?;
+        }
+        if let Some((priority, pool)) = &self.admitted {
+            writeln!(f, "priority {priority}, pool \"{pool}\"")?;
+        }
+        for checkpoint in &self.checkpoints {
+            checkpoint.write(f, self.now)?;
+        }
+        match &self.foreseen {
+            Foreseen::Start => writeln!(f, "would start"),
+            Foreseen::Wait { waits_for, until } => {
+                let text = waits_for.to_string();
+                let text = text.strip_prefix("waits ").unwrap_or(&text);
+                write!(f, "would wait {text}")?;
+                write_until(f, *until, self.now)
+            }
+            Foreseen::Refuse(refusal) => writeln!(f, "would be refused: {refusal}"),
+        }
+    }
+}
+
+impl CheckpointOutlook {
+    fn write(&self, f: &mut fmt::Formatter<'_>, now: Time) -> fmt::Result {
+        write!(f, "{}{}: ", self.place, if self.enforces { "" } else { " (watches)" })?;
+        match self.outlook {
+            Outlook::Pass => writeln!(f, "would pass"),
+            Outlook::Queue { pass_at } => {
+                f.write_str("would wait")?;
+                write_until(f, pass_at, now)
+            }
+            Outlook::Refuse(_) => writeln!(f, "would refuse"),
+        }
+    }
+}
+
+fn write_until(f: &mut fmt::Formatter<'_>, until: Option<Time>, now: Time) -> fmt::Result {
+    match until {
+        Some(at) => writeln!(f, ", for {}", Span(at.0.saturating_sub(now.0))),
+        None => writeln!(f),
+    }
+}

@@ -1,0 +1,275 @@
+//! Claims and run slot, taken together in one step or not at all.
+//!
+//! A waiter stands in its pool's line, ready or parked. The lowest ready rank in a pool with a free
+//! slot is tried: it takes its claims and the slot, or is parked where its claims are blocked until
+//! that changes. Trying checks everything anew, so nothing depends on who was woken why.
+
+use crate::effect::Outcome;
+use crate::engine::Engine;
+use crate::work::{Stage, Work};
+use paceline_claims::{Event, Wanted};
+use paceline_types::{Place, Reason, Refusal, RequestId, Span, Time, Unknown};
+
+impl Engine {
+    /// A request that passed all its checkpoints runs, waits, or is refused.
+    pub(crate) fn enter(&mut self, mut work: Box<Work>) -> Outcome {
+        if !work.claims() {
+            if !self.has_grant_work() && self.pools.has_slot(work.pool) {
+                return self.start_at_once(work);
+            }
+            return self.wait(work, true);
+        }
+        if let Some(wanted) = &mut work.prepared.wanted {
+            self.claims.refresh(wanted);
+            if !wanted.unknown().is_empty() {
+                match work.prepared.request.unknown {
+                    Unknown::Refuse => {
+                        let refusal = self.unknown_resource(wanted);
+                        return self.refuse(work, refusal);
+                    }
+                    Unknown::Wait => return self.wait(work, false),
+                    Unknown::Create => {}
+                }
+            }
+        }
+        self.enter_with_claims(work)
+    }
+
+    fn enter_with_claims(&mut self, mut work: Box<Work>) -> Outcome {
+        let Some(mut wanted) = work.prepared.wanted.take() else { return self.wait(work, true) };
+        let (id, rank, session) = (work.rank.id, work.rank, work.prepared.request.session);
+        if !self.has_grant_work()
+            && self.pools.has_slot(work.pool)
+            && self.claims.check(&mut wanted, rank).is_ok()
+        {
+            self.claims.take_at_once(id, rank, session, wanted);
+            return self.start_at_once(work);
+        }
+        let own_way = session.and_then(|session| self.claims.own_way(&wanted, rank, session));
+        if let Some((resource, holder)) = own_way {
+            let reason = Reason::BlocksItself { resource, holder };
+            return self.refuse(work, Refusal::lasting(reason));
+        }
+        work.prepared.wanted = Some(wanted);
+        self.wait(work, true)
+    }
+
+    /// Makes grants until none is possible, as far as the budget goes.
+    pub(crate) fn grant(&mut self) {
+        while self.budget > 0 && self.grant_step() {
+            self.budget -= 1;
+        }
+    }
+
+    /// Whether a grant could be possible that has not been tried.
+    pub(crate) fn has_grant_work(&self) -> bool {
+        self.pools.has_work() || self.claims.has_work()
+    }
+
+    /// One thing that leads to a grant: a change of eligibility, an unblocked waiter, an orphan of a
+    /// deleted pool, or a try.
+    pub(crate) fn grant_step(&mut self) -> bool {
+        if let Some(flip) = self.pools.poll_flip() {
+            if self.requests.get(&flip.request).is_some_and(|work| work.claims()) {
+                self.claims.set_eligible(flip.request, flip.eligible);
+            }
+            return true;
+        }
+        if self.claims.step(1) > 0 {
+            return true;
+        }
+        if let Some(event) = self.claims.poll() {
+            self.claims_event(event);
+            return true;
+        }
+        if let Some((rank, _)) = self.pools.orphan() {
+            self.rehome(rank.id);
+            return true;
+        }
+        let Some((rank, pool)) = self.pools.next_ready() else { return false };
+        let claims = self.requests.get(&rank.id).is_some_and(|work| work.claims());
+        if claims && self.claims.take(rank.id).is_err() {
+            self.pools.park(pool, rank);
+        } else {
+            self.start_waiter(rank.id);
+        }
+        true
+    }
+
+    /// The claims' room has news of a waiter.
+    fn claims_event(&mut self, event: Event) {
+        match event {
+            Event::Unblocked(id) => {
+                let Some(work) = self.requests.get(&id) else { return };
+                if matches!(work.stage, Stage::Line { .. }) {
+                    self.pools.unpark(work.pool, work.rank);
+                }
+            }
+            Event::Known(id) => {
+                let Some(work) = self.requests.get_mut(&id) else { return };
+                if let Stage::Aside { since, deadline } = work.stage {
+                    work.stage = Stage::Line { since, deadline };
+                    self.pools.step_in(work.pool, work.rank);
+                }
+            }
+            Event::Unknown(id) => self.lost_resource(id),
+        }
+    }
+
+    /// Takes a waiter out of its pool's queue and out of the claims.
+    pub(crate) fn leave_line(&mut self, work: &Work, deadline: Option<Time>) {
+        self.pools.leave(work.pool, work.rank, deadline);
+        if work.claims() {
+            self.claims.remove(work.rank.id);
+        }
+    }
+
+    /// A waiter's deadline came while it stood in line or aside.
+    pub(crate) fn expire_in_pool(&mut self, id: RequestId) {
+        let Some(work) = self.requests.remove(&id) else { return };
+        self.leave_queue(&work);
+        let waited = match work.stage {
+            Stage::Line { since, .. } | Stage::Aside { since, .. } => self.now.since(since),
+            _ => Span::ZERO,
+        };
+        let refusal = self.expired(&work, waited);
+        let outcome = self.refuse(work, refusal);
+        self.tell(id, outcome);
+    }
+
+    /// Refuses a claim on a resource that does not exist.
+    pub(crate) fn check_known(&self, wanted: &Wanted) -> Result<(), Refusal> {
+        if wanted.unknown().is_empty() { Ok(()) } else { Err(self.unknown_resource(wanted)) }
+    }
+
+    fn unknown_resource(&self, wanted: &Wanted) -> Refusal {
+        let resource = wanted.unknown().first().map(|claim| claim.resource.clone());
+        self.no_resource(resource.unwrap_or_default())
+    }
+
+    fn no_resource(&self, resource: Box<str>) -> Refusal {
+        let near = self.snapshot.graph.near(&resource).map(Into::into);
+        Refusal::lasting(Reason::UnknownResource { resource, near })
+    }
+
+    /// A resource that a waiter claims was deleted: it is refused, waits aside, or makes it anew.
+    fn lost_resource(&mut self, id: RequestId) {
+        let Some(work) = self.requests.get_mut(&id) else { return };
+        let Stage::Line { since, deadline } = work.stage else { return };
+        match work.prepared.request.unknown {
+            Unknown::Refuse => {
+                let resource = self.claims.missing(id).unwrap_or_default().into();
+                let Some(work) = self.requests.remove(&id) else { return };
+                self.leave_queue(&work);
+                let refusal = self.no_resource(resource);
+                let outcome = self.refuse(work, refusal);
+                self.tell(id, outcome);
+            }
+            Unknown::Wait => {
+                work.stage = Stage::Aside { since, deadline };
+                self.pools.leave(work.pool, work.rank, deadline);
+                self.pools.stand_aside(work.pool, work.rank, deadline);
+            }
+            Unknown::Create => {
+                self.pools.leave(work.pool, work.rank, deadline);
+                self.claims.create(id);
+                self.pools.join(work.pool, work.rank, deadline);
+            }
+        }
+    }
+
+    fn start_at_once(&mut self, mut work: Box<Work>) -> Outcome {
+        self.pools.take(work.pool);
+        work.stage = Stage::Running { since: self.now };
+        self.stats.started += 1;
+        self.keep(work);
+        Outcome::Started
+    }
+
+    fn start_waiter(&mut self, id: RequestId) {
+        let now = self.now;
+        let Some(work) = self.requests.get_mut(&id) else { return };
+        let Stage::Line { deadline, .. } = work.stage else { return };
+        work.stage = Stage::Running { since: now };
+        self.stats.started += 1;
+        self.pools.start(work.pool, work.rank, deadline);
+        self.tell(id, Outcome::Started);
+    }
+
+    /// Waits in line, or aside if a resource is unknown; or is refused if it may not wait.
+    fn wait(&mut self, work: Box<Work>, known: bool) -> Outcome {
+        if let Some(refusal) = self.cannot_wait(&work, self.now) {
+            return self.refuse(work, refusal);
+        }
+        let deadline = self.pool_deadline(&work, self.now);
+        let since = self.now;
+        self.stand(work, since, deadline, known);
+        Outcome::Waiting
+    }
+
+    /// Why a request may not begin to wait in its pool's queue, if it may not.
+    pub(crate) fn cannot_wait(&self, work: &Work, now: Time) -> Option<Refusal> {
+        if let Some(max) = self.pools.full(work.pool) {
+            let place = Place::Pool(self.snapshot.pool_name(work.pool));
+            let retry_at = self.pools.retry_at(work.pool, now);
+            return Some(Refusal {
+                reason: Reason::QueueFull { place, max },
+                retry_at,
+                status: None,
+            });
+        }
+        let deadline = self.pool_deadline(work, now)?;
+        (deadline <= now).then(|| self.expired(work, Span::ZERO))
+    }
+
+    fn pool_deadline(&self, work: &Work, now: Time) -> Option<Time> {
+        let bound = self.pools.deadline(work.pool, now);
+        [bound, work.deadline].into_iter().flatten().min()
+    }
+
+    /// Puts a waiter into its pool's line, or aside if it waits for an unknown resource.
+    fn stand(&mut self, mut work: Box<Work>, since: Time, deadline: Option<Time>, known: bool) {
+        let mut known = known;
+        if let Some(wanted) = work.prepared.wanted.take() {
+            let (id, session) = (work.rank.id, work.prepared.request.session);
+            if known {
+                self.claims.add(id, work.rank, session, wanted);
+            } else {
+                known = !self.claims.add_aside(id, work.rank, session, wanted);
+            }
+        }
+        if known {
+            work.stage = Stage::Line { since, deadline };
+            self.pools.join(work.pool, work.rank, deadline);
+        } else {
+            work.stage = Stage::Aside { since, deadline };
+            self.pools.stand_aside(work.pool, work.rank, deadline);
+        }
+        self.keep(work);
+    }
+
+    /// The pool of a waiter was deleted: it stands in the pool of its priority, where it stood.
+    fn rehome(&mut self, id: RequestId) {
+        let snapshot = self.snapshot();
+        let Some(work) = self.requests.get_mut(&id) else { return };
+        let (Stage::Line { deadline, .. } | Stage::Aside { deadline, .. }) = work.stage else {
+            return;
+        };
+        self.pools.leave(work.pool, work.rank, deadline);
+        work.pool = snapshot.pools.pool_for(work.priority).id;
+        if matches!(work.stage, Stage::Aside { .. }) {
+            self.pools.stand_aside(work.pool, work.rank, deadline);
+        } else {
+            if work.claims() {
+                self.claims.set_eligible(id, false);
+            }
+            self.pools.join(work.pool, work.rank, deadline);
+        }
+    }
+
+    fn expired(&self, work: &Work, waited: Span) -> Refusal {
+        let place = Place::Pool(self.snapshot.pool_name(work.pool));
+        let retry_at = self.pools.retry_at(work.pool, self.now);
+        Refusal { reason: Reason::Expired { place, waited }, retry_at, status: None }
+    }
+}

@@ -1,0 +1,52 @@
+//! The one path of a request: classify, shape, claim, run, settle.
+//!
+//! The engine joins the rooms: rules give a request its priority or reject it, checkpoints hold each
+//! key to its rate and concurrency, claims keep conflicting work apart, pools run it. Rooms do not
+//! know each other; only this crate knows what comes next. It promises:
+//!
+//! - limits hold exactly (S1, P1), claims never conflict (C1), and are taken with the run slot in one
+//!   step (C2), in rank order (C3);
+//! - everything a request holds is given back exactly once, however it ends;
+//! - whatever waits can say why;
+//! - the same calls give the same effects, on every run.
+//!
+//! It never reads a clock, takes a lock, starts a thread or does I/O: `now` is an argument, effects
+//! are values. `docs/internals/engine.md` says exactly what it means.
+//!
+//! ```
+//! use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
+//! use paceline_types::{Attributes, Request, Time};
+//!
+//! let mut engine = Engine::new(7);
+//! let mut config = Config::default();
+//! config.rules.push(paceline_rules::Rule::parse("10 user exact eve reject stop").unwrap());
+//! let plan = Plan::new(&engine.snapshot(), config).unwrap();
+//! engine.configure(Time(0), plan);
+//!
+//! let mut attributes = Attributes::new();
+//! attributes.set("user", "ann").unwrap();
+//! let prepared = prepare(&engine.snapshot(), Request::new(attributes)).unwrap();
+//! let (id, outcome) = engine.submit(Time(0), prepared, &|_, _| false);
+//! assert_eq!(outcome, Outcome::Started);
+//! assert!(engine.settle(Time(1_000), id));
+//! ```
+
+mod config;
+mod effect;
+mod engine;
+mod explain;
+mod grant;
+mod input;
+mod prepare;
+mod snapshot;
+mod walk;
+mod why;
+mod work;
+
+pub use config::{Config, Plan, PlanError};
+pub use effect::{Effect, Outcome};
+pub use engine::{Engine, Stats};
+pub use explain::{Explanation, Foreseen};
+pub use prepare::{Prepared, RequestError, prepare};
+pub use snapshot::Snapshot;
+pub use why::{WaitsFor, Why};

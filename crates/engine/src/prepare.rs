@@ -1,0 +1,307 @@
+//! What can be known of a request before the engine's lock is taken.
+//!
+//! [`prepare`] matches patterns, evaluates keys and conditions, and resolves claims against an
+//! immutable snapshot. What reads a counter is left for [`Engine::submit`](crate::Engine::submit),
+//! which also prepares again if the configuration changed in between.
+
+use crate::input::Still;
+use crate::snapshot::Snapshot;
+use paceline_checkpoints::{Checked, KeyHash, Limit};
+use paceline_claims::Wanted;
+use paceline_expr::{Expr, Input};
+use paceline_rules::{Candidates, Decision, Verdict};
+use paceline_types::{CheckpointId, Known, PoolId, Priority, Request, limits};
+use std::fmt;
+
+/// Why a request is none: nothing is decided about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestError {
+    /// The cost is 0 or more than [`limits::COST_MAX`].
+    Cost {
+        /// The cost.
+        cost: u32,
+    },
+    /// It has more than [`limits::CLAIMS_MAX`] claims.
+    Claims {
+        /// How many.
+        count: usize,
+    },
+    /// It requires more than [`limits::REQUIRED_LOCKS_MAX`] locks.
+    Locks {
+        /// How many.
+        count: usize,
+    },
+    /// A resource's name is empty or longer than [`limits::NAME_BYTES_MAX`].
+    Resource {
+        /// Which claim, from 0.
+        index: usize,
+    },
+    /// It requires a lock, but belongs to no session that could own one.
+    NoSession,
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cost { cost } => {
+                write!(f, "a cost of {cost} is not within 1 to {}", limits::COST_MAX)
+            }
+            Self::Claims { count } => {
+                write!(f, "{count} claims are more than {}", limits::CLAIMS_MAX)
+            }
+            Self::Locks { count } => {
+                write!(f, "{count} required locks are more than {}", limits::REQUIRED_LOCKS_MAX)
+            }
+            Self::Resource { index } => write!(
+                f,
+                "claims[{index}]: a resource's name has 1 to {} bytes",
+                limits::NAME_BYTES_MAX
+            ),
+            Self::NoSession => f.write_str("a request without a session cannot require locks"),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// A request with everything that could be found out without the engine's lock.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub(crate) request: Request,
+    pub(crate) generation: u64,
+    pub(crate) candidates: Candidates,
+    /// What the rules say, unless one of them reads a counter.
+    pub(crate) decision: Option<Decision>,
+    /// The `count` checkpoints of the frontend, which count before the rules.
+    pub(crate) counts: Vec<Step>,
+    /// The checkpoints on its way, in order; those of the pool once that is known.
+    pub(crate) steps: Vec<Step>,
+    /// The pool whose checkpoints are among the steps.
+    pub(crate) steps_pool: Option<PoolId>,
+    /// What it claims, as long as the claims are not in the books of the claims' room.
+    pub(crate) wanted: Option<Wanted>,
+}
+
+impl Prepared {
+    /// The request.
+    #[must_use]
+    pub const fn request(&self) -> &Request {
+        &self.request
+    }
+}
+
+/// Where a checkpoint stands on the way: its list, its number, itself.
+pub(crate) type Position = (List, u32, CheckpointId);
+
+/// The lists in the order they are walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum List {
+    Frontend,
+    Backend,
+    Server,
+    Pool,
+}
+
+/// One checkpoint on a request's way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub position: Position,
+    /// What its expressions say, unless they must be evaluated when it is reached.
+    pub filled: Option<Filled>,
+}
+
+/// What a checkpoint's expressions say of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Filled {
+    /// Whether the checkpoint applies.
+    pub applies: bool,
+    pub key: KeyHash,
+    pub flow: KeyHash,
+    pub weight: u32,
+    /// How many of the expressions failed.
+    pub errors: u32,
+}
+
+/// Finds out about `request` what can be known outside the engine's lock.
+///
+/// # Errors
+///
+/// When it is no request: a number or a name is out of bounds.
+pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, RequestError> {
+    check(&request)?;
+    let candidates = snapshot.rules.candidates(&request.attributes);
+    let wanted = resolve(snapshot, &request);
+    let mut prepared = Prepared {
+        request,
+        generation: snapshot.generation,
+        candidates,
+        decision: None,
+        counts: vec![],
+        steps: vec![],
+        steps_pool: None,
+        wanted,
+    };
+    if !snapshot.rules.reads_counters() {
+        let still = Still { attributes: &prepared.request.attributes, priority: Priority::START };
+        prepared.decision = Some(snapshot.rules.decide(&prepared.candidates, &still));
+    }
+    prepared.plan_counts(snapshot);
+    let known = match prepared.decision.as_ref().map(|decision| &decision.verdict) {
+        Some(Verdict::Priority(priority)) => Some(*priority),
+        Some(Verdict::Rejected { .. }) => return Ok(prepared),
+        None => None,
+    };
+    let pool = known.map(|priority| snapshot.pools.pool_for(priority).id);
+    prepared.plan_steps(snapshot, known, pool);
+    Ok(prepared)
+}
+
+impl Prepared {
+    /// Prepares again for another configuration; the decision stands if there was one.
+    pub(crate) fn refresh(&mut self, snapshot: &Snapshot, decided: Option<(Priority, PoolId)>) {
+        self.generation = snapshot.generation;
+        if let Some((priority, pool)) = decided {
+            self.plan_steps(snapshot, Some(priority), Some(pool));
+            return;
+        }
+        self.wanted = resolve(snapshot, &self.request);
+        self.candidates = snapshot.rules.candidates(&self.request.attributes);
+        self.decision = None;
+        self.plan_counts(snapshot);
+        self.steps.clear();
+        self.steps_pool = None;
+    }
+
+    fn plan_counts(&mut self, snapshot: &Snapshot) {
+        self.counts.clear();
+        let attributes = &self.request.attributes;
+        let still = Still { attributes, priority: Priority::START };
+        for checkpoint in snapshot.routes.frontends.list(attributes.known(Known::Frontend)) {
+            if is_early_count(checkpoint) {
+                let position = (List::Frontend, checkpoint.spec.number, checkpoint.spec.id);
+                push(&mut self.counts, position, checkpoint, snapshot, &still, true);
+            }
+        }
+    }
+
+    /// Lists the checkpoints on the way of a request whose priority and pool are given, if known.
+    pub(crate) fn plan_steps(
+        &mut self,
+        snapshot: &Snapshot,
+        priority: Option<Priority>,
+        pool: Option<PoolId>,
+    ) {
+        self.steps.clear();
+        self.steps_pool = pool;
+        if snapshot.specs.is_empty() {
+            return;
+        }
+        let routes = &snapshot.routes;
+        let attributes = &self.request.attributes;
+        let still = Still { attributes, priority: priority.unwrap_or(Priority::START) };
+        let pool_list = pool
+            .and_then(|id| snapshot.pools.by_id(id))
+            .map_or(&[][..], |pool| routes.pools.list(&pool.name));
+        let lists = [
+            (List::Frontend, routes.frontends.list(attributes.known(Known::Frontend))),
+            (List::Backend, routes.backends.list(attributes.known(Known::Backend))),
+            (List::Server, routes.servers.list(attributes.known(Known::Server))),
+            (List::Pool, pool_list),
+        ];
+        for (list, checkpoints) in lists {
+            for checkpoint in checkpoints {
+                if list == List::Frontend && is_early_count(checkpoint) {
+                    continue;
+                }
+                let position = (list, checkpoint.spec.number, checkpoint.spec.id);
+                let decided = priority.is_some();
+                push(&mut self.steps, position, checkpoint, snapshot, &still, decided);
+            }
+        }
+    }
+}
+
+/// A frontend's `count` checkpoints count before the rules, rejected requests included.
+fn is_early_count(checkpoint: &Checked) -> bool {
+    matches!(checkpoint.spec.limit, Limit::Count)
+}
+
+/// Adds a step, unless it is known already that the checkpoint does not apply.
+fn push(
+    steps: &mut Vec<Step>,
+    position: Position,
+    checkpoint: &Checked,
+    snapshot: &Snapshot,
+    still: &Still<'_>,
+    decided: bool,
+) {
+    let late = |expr: &Expr| expr.reads_counters() || (expr.reads_priority() && !decided);
+    let Checked { when, key, fair, weight, .. } = checkpoint;
+    if [when, key, fair, weight].into_iter().flatten().any(late) {
+        steps.push(Step { position, filled: None });
+        return;
+    }
+    let filled = fill(checkpoint, snapshot, still);
+    if filled.applies || filled.errors > 0 {
+        steps.push(Step { position, filled: Some(filled) });
+    }
+}
+
+/// Evaluates a checkpoint's expressions. A condition that fails does not match; a key that fails is
+/// the empty key and a weight that fails is 1, so that no limit is passed by because of a failure.
+pub(crate) fn fill(checkpoint: &Checked, snapshot: &Snapshot, input: &impl Input) -> Filled {
+    let mut filled = Filled { applies: true, weight: 1, ..Filled::default() };
+    if let Some(when) = &checkpoint.when {
+        let answer = when.condition(input);
+        filled.errors += u32::from(answer.is_err());
+        filled.applies = answer.unwrap_or(false);
+        if !filled.applies {
+            return filled;
+        }
+    }
+    let mut hash = |expr: &Option<Expr>| {
+        let Some(expr) = expr else { return KeyHash::default() };
+        if let Ok(key) = expr.key(input) {
+            return snapshot.hasher.hash(key.as_bytes());
+        }
+        filled.errors += 1;
+        snapshot.hasher.hash(b"")
+    };
+    let (key, flow) = (hash(&checkpoint.key), hash(&checkpoint.fair));
+    (filled.key, filled.flow) = (key, flow);
+    if let Some(weight) = &checkpoint.weight {
+        match weight.weight(input) {
+            Ok(weight) => filled.weight = weight,
+            Err(_) => filled.errors += 1,
+        }
+    }
+    filled
+}
+
+/// What a request claims; names and numbers have been checked.
+pub(crate) fn resolve(snapshot: &Snapshot, request: &Request) -> Option<Wanted> {
+    if request.claims.is_empty() {
+        return None;
+    }
+    snapshot.graph.resolve(&request.claims).ok()
+}
+
+fn check(request: &Request) -> Result<(), RequestError> {
+    if request.cost == 0 || request.cost > limits::COST_MAX {
+        return Err(RequestError::Cost { cost: request.cost });
+    }
+    if request.claims.len() > limits::CLAIMS_MAX {
+        return Err(RequestError::Claims { count: request.claims.len() });
+    }
+    if request.locks.len() > limits::REQUIRED_LOCKS_MAX {
+        return Err(RequestError::Locks { count: request.locks.len() });
+    }
+    let wrong = |name: &str| name.is_empty() || name.len() > limits::NAME_BYTES_MAX;
+    if let Some(index) = request.claims.iter().position(|claim| wrong(&claim.resource)) {
+        return Err(RequestError::Resource { index });
+    }
+    if request.session.is_none() && !request.locks.is_empty() {
+        return Err(RequestError::NoSession);
+    }
+    Ok(())
+}

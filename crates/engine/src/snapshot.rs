@@ -1,0 +1,108 @@
+//! The configuration in use: compiled, immutable, shared, so that requests are prepared against it
+//! without the engine's lock.
+
+use crate::config::Names;
+use paceline_checkpoints::{At, Checked, CheckpointSet, KeyHasher, Spec};
+use paceline_claims::{Graph, Resource};
+use paceline_pools::{PoolSet, PoolSpec};
+use paceline_rules::Ruleset;
+use paceline_types::{PoolId, Span};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A compiled configuration.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Grows with every plan; what was prepared for another generation is prepared again.
+    pub(crate) generation: u64,
+    pub(crate) age_step: Span,
+    pub(crate) slip: Span,
+    pub(crate) step_max: usize,
+    pub(crate) rules: Arc<Ruleset>,
+    pub(crate) checkpoints: Arc<CheckpointSet>,
+    pub(crate) specs: Vec<Spec>,
+    pub(crate) routes: Routes,
+    pub(crate) pools: PoolSet,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) names: Names,
+}
+
+impl Snapshot {
+    /// The number of the configuration; it grows with every edit.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The rules in use.
+    #[must_use]
+    pub fn rules(&self) -> &Ruleset {
+        &self.rules
+    }
+
+    /// The checkpoints in use.
+    #[must_use]
+    pub fn checkpoints(&self) -> &CheckpointSet {
+        &self.checkpoints
+    }
+
+    /// The pools in use.
+    #[must_use]
+    pub const fn pools(&self) -> &PoolSet {
+        &self.pools
+    }
+
+    /// The resources in use.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    pub(crate) fn pool_name(&self, id: PoolId) -> Box<str> {
+        self.pools.by_id(id).map_or_else(|| "deleted".into(), |pool: &PoolSpec| pool.name.clone())
+    }
+}
+
+/// The checkpoints of each place, found by the names that requests carry.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    pub frontends: Route,
+    pub backends: Route,
+    /// By `BACKEND/NAME`.
+    pub servers: Route,
+    pub pools: Route,
+}
+
+/// The checkpoints of the places of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Route(BTreeMap<Box<str>, Vec<Arc<Checked>>>);
+
+impl Route {
+    /// The checkpoints of the place of this name, in order.
+    pub fn list(&self, name: &str) -> &[Arc<Checked>] {
+        if self.0.is_empty() {
+            return &[];
+        }
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Routes {
+    pub fn new(set: &CheckpointSet) -> Self {
+        let mut routes = Self::default();
+        for checked in set.iter() {
+            let (route, name) = match &checked.spec.at {
+                At::Frontend(name) => (&mut routes.frontends, name.clone()),
+                At::Backend(name) => (&mut routes.backends, name.clone()),
+                At::Server { backend, name } => {
+                    (&mut routes.servers, format!("{backend}/{name}").into())
+                }
+                At::Pool(name) => (&mut routes.pools, name.clone()),
+            };
+            route.0.entry(name).or_insert_with(|| set.list(&checked.spec.at).to_vec());
+        }
+        routes
+    }
+}

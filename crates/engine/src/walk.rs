@@ -1,0 +1,372 @@
+//! Classify and shape: the rules' verdict, and the way through the checkpoints.
+//!
+//! A request walks its checkpoints in turn and sleeps in at most one queue at a time. Whatever ends
+//! it before it runs gives back what it spent and held.
+
+use crate::effect::{Effect, Outcome};
+use crate::engine::Engine;
+use crate::input::Live;
+use crate::prepare::{Filled, Prepared, Step, fill};
+use crate::work::{Stage, Work};
+use paceline_checkpoints::{Arrival, Cause, Due, DueKind, Held, How, Kept, Moved, Ticket, Turned};
+use paceline_pools::State;
+use paceline_rules::Verdict;
+use paceline_types::{
+    CheckpointId, Place, Priority, Rank, Reason, Refusal, RequestId, SessionId, Unknown,
+};
+use std::sync::Arc;
+
+impl Engine {
+    /// Steps 1 to 4 of the path: counts the arrival, asks the rules, finds the pool, checks what the
+    /// request requires.
+    pub(crate) fn classify(
+        &mut self,
+        id: RequestId,
+        mut prepared: Prepared,
+        owns: &dyn Fn(SessionId, &str) -> bool,
+    ) -> Result<Box<Work>, Refusal> {
+        if prepared.generation != self.snapshot.generation {
+            let snapshot = Arc::clone(&self.snapshot);
+            prepared.refresh(&snapshot, None);
+        }
+        let held = self.count_arrival(&prepared);
+        match self.verdict(id, &mut prepared, owns) {
+            Ok(priority) => Ok(Box::new(self.begin_work(id, prepared, priority, held))),
+            Err(refusal) => {
+                self.refund(held);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Lets a request go on from where it stands, until it sleeps, runs or is refused. `again` names a checkpoint it has to enter once more, and since when it waits there.
+    pub(crate) fn walk(
+        &mut self,
+        mut work: Box<Work>,
+        again: Option<(CheckpointId, Kept)>,
+    ) -> Outcome {
+        self.refresh(&mut work);
+        let first = first_step(&work, again);
+        for index in first..work.prepared.steps.len() {
+            let step = work.prepared.steps[index];
+            let Some(filled) = self.filled(&work, step) else { continue };
+            work.position = Some(step.position);
+            let (_, _, checkpoint) = step.position;
+            let kept = again.filter(|(id, _)| *id == checkpoint).map(|(_, kept)| kept);
+            let ticket = ticket(&work, filled, kept);
+            match self.checkpoints.arrive(self.now, checkpoint, &ticket) {
+                Arrival::Passed(held) => work.held.push(held),
+                Arrival::Queued { .. } => {
+                    work.stage = Stage::Checkpoint(checkpoint);
+                    self.keep(work);
+                    return Outcome::Waiting;
+                }
+                Arrival::Refused(turned) => {
+                    let refusal = self.turned_away(&work, checkpoint, turned);
+                    return self.refuse(work, refusal);
+                }
+            }
+        }
+        self.enter(work)
+    }
+
+    /// Moves one request on: one that was handed a count, or the earliest that is due.
+    pub(crate) fn move_next(&mut self) -> bool {
+        if self.move_handed() {
+            return true;
+        }
+        let due = self.checkpoints.next_due().filter(|due| due.at <= self.now);
+        let expiry = self.pools.next_due().filter(|(at, _, _)| *at <= self.now);
+        if let Some((at, rank, _)) = expiry {
+            let in_pool = Due { at, kind: DueKind::Expire, rank };
+            if due.is_none_or(|due| in_pool < due) {
+                self.expire_in_pool(rank.id);
+                return true;
+            }
+        }
+        if let Some(moved) = self.checkpoints.next(self.now) {
+            self.moved(moved);
+        }
+        due.is_some()
+    }
+
+    /// Moves those who were handed a count, before anything else is given back.
+    pub(crate) fn move_handed_over(&mut self) {
+        while self.budget > 0 && self.move_handed() {
+            self.budget -= 1;
+        }
+    }
+
+    fn move_handed(&mut self) -> bool {
+        match self.checkpoints.handed() {
+            Some(moved) => {
+                self.moved(moved);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn moved(&mut self, moved: Moved) {
+        let Some(mut work) = self.requests.remove(&moved.request) else {
+            debug_assert!(false, "a checkpoint moved a request that does not wait");
+            return;
+        };
+        work.stage = Stage::Moving;
+        let outcome = match moved.how {
+            How::Passed(held) => {
+                work.held.push(held);
+                self.walk(work, None)
+            }
+            How::Gone => self.walk(work, None),
+            How::Again(kept) => self.walk(work, Some((moved.checkpoint, kept))),
+            How::Expired(turned) => {
+                let refusal = self.turned_away(&work, moved.checkpoint, turned);
+                self.refuse(work, refusal)
+            }
+        };
+        self.tell(moved.request, outcome);
+    }
+
+    /// Tells about a request that nobody asked for in this call.
+    pub(crate) fn tell(&mut self, id: RequestId, outcome: Outcome) {
+        match outcome {
+            Outcome::Started => self.effects.push_back(Effect::Start { id }),
+            Outcome::Waiting => {}
+            Outcome::Refused(refusal) => self.effects.push_back(Effect::Refuse { id, refusal }),
+        }
+    }
+
+    /// Keeps a request that waits or runs.
+    pub(crate) fn keep(&mut self, work: Box<Work>) {
+        self.remember(&work);
+        self.requests.insert(work.rank.id, work);
+    }
+
+    /// Ends a request that did not run, and is in no queue any more.
+    pub(crate) fn refuse(&mut self, work: Box<Work>, refusal: Refusal) -> Outcome {
+        self.stats.refused += 1;
+        self.give_back(work);
+        Outcome::Refused(refusal)
+    }
+
+    /// Gives back what a request that did not run spent and held.
+    pub(crate) fn give_back(&mut self, mut work: Box<Work>) {
+        self.forget(&work);
+        self.refund(std::mem::take(&mut work.held));
+    }
+
+    fn refund(&mut self, held: Vec<Held>) {
+        for held in held {
+            self.checkpoints.refund(self.now, held);
+        }
+    }
+
+    /// Takes a waiter out of the queue it sleeps in.
+    pub(crate) fn leave_queue(&mut self, work: &Work) {
+        match work.stage {
+            Stage::Checkpoint(_) => {
+                self.checkpoints.leave(self.now, work.rank.id);
+            }
+            Stage::Line { deadline, .. } | Stage::Aside { deadline, .. } => {
+                self.leave_line(work, deadline);
+            }
+            Stage::Moving | Stage::Running { .. } => {}
+        }
+    }
+
+    /// Refuses a waiter that requires a lock its session no longer owns.
+    pub(crate) fn refuse_lock(&mut self, id: RequestId, lock: Box<str>) {
+        let Some(work) = self.requests.remove(&id) else { return };
+        self.leave_queue(&work);
+        let outcome = self.refuse(work, Refusal::lasting(Reason::NotOwner { lock }));
+        self.tell(id, outcome);
+    }
+
+    fn count_arrival(&mut self, prepared: &Prepared) -> Vec<Held> {
+        let mut held = vec![];
+        for step in &prepared.counts {
+            let filled =
+                step.filled.unwrap_or_else(|| self.evaluate(prepared, *step, Priority::START));
+            self.stats.expression_errors += u64::from(filled.errors);
+            if filled.applies {
+                let (_, _, checkpoint) = step.position;
+                held.push(self.checkpoints.count(self.now, checkpoint, filled.key));
+            }
+        }
+        held
+    }
+
+    fn verdict(
+        &mut self,
+        id: RequestId,
+        prepared: &mut Prepared,
+        owns: &dyn Fn(SessionId, &str) -> bool,
+    ) -> Result<Priority, Refusal> {
+        let decision = match prepared.decision.take() {
+            Some(decision) => decision,
+            None => {
+                let attributes = &prepared.request.attributes;
+                let live = Live { attributes, priority: Priority::START, engine: self };
+                self.snapshot.rules.decide(&prepared.candidates, &live)
+            }
+        };
+        self.rule_counts.record(&decision);
+        for index in &decision.matched {
+            if let Some(rule) = self.snapshot.rules.rules().get(*index as usize)
+                && rule.log
+            {
+                self.effects.push_back(Effect::Log { id, rule: rule.number });
+            }
+        }
+        let priority = match decision.verdict {
+            Verdict::Priority(priority) => priority,
+            Verdict::Rejected { rule } => {
+                return Err(Refusal::lasting(Reason::Rejected { rule }));
+            }
+        };
+        self.check_admission(prepared, priority, owns)?;
+        Ok(priority)
+    }
+
+    /// Steps 3 and 4 of the path: the pool takes work, the session owns the locks, and the resources
+    /// exist.
+    pub(crate) fn check_admission(
+        &self,
+        prepared: &Prepared,
+        priority: Priority,
+        owns: &dyn Fn(SessionId, &str) -> bool,
+    ) -> Result<(), Refusal> {
+        let pool = self.snapshot.pools.pool_for(priority);
+        if pool.state == State::Draining {
+            return Err(Refusal::lasting(Reason::Draining { pool: pool.name.clone() }));
+        }
+        self.check_required(&prepared.request, owns)?;
+        match &prepared.wanted {
+            Some(wanted) if prepared.request.unknown == Unknown::Refuse => self.check_known(wanted),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_required(
+        &self,
+        request: &paceline_types::Request,
+        owns: &dyn Fn(SessionId, &str) -> bool,
+    ) -> Result<(), Refusal> {
+        let Some(session) = request.session else { return Ok(()) };
+        match request.locks.iter().find(|lock| !owns(session, lock)) {
+            Some(lock) => Err(Refusal::lasting(Reason::NotOwner { lock: lock.clone() })),
+            None => Ok(()),
+        }
+    }
+
+    fn begin_work(
+        &self,
+        id: RequestId,
+        mut prepared: Prepared,
+        priority: Priority,
+        held: Vec<Held>,
+    ) -> Work {
+        let pool = self.snapshot.pools.pool_for(priority).id;
+        if prepared.steps_pool != Some(pool) {
+            prepared.plan_steps(&self.snapshot, Some(priority), Some(pool));
+        }
+        let deadline = prepared.request.wait_max.map(|wait| self.now.plus(wait));
+        Work {
+            arrival: self.now,
+            priority,
+            rank: Rank::new(self.now, priority, self.snapshot.age_step, id),
+            pool,
+            deadline,
+            position: None,
+            stage: Stage::Moving,
+            held,
+            prepared,
+        }
+    }
+
+    /// Prepares a request again whose configuration is no longer the one in use.
+    pub(crate) fn refresh(&mut self, work: &mut Work) {
+        if work.prepared.generation == self.snapshot.generation {
+            return;
+        }
+        let snapshot = Arc::clone(&self.snapshot);
+        if snapshot.pools.by_id(work.pool).is_none() {
+            work.pool = snapshot.pools.pool_for(work.priority).id;
+        }
+        work.prepared.refresh(&snapshot, Some((work.priority, work.pool)));
+    }
+
+    /// What a checkpoint's expressions say of a request that reaches it, if it applies.
+    fn filled(&mut self, work: &Work, step: Step) -> Option<Filled> {
+        let filled =
+            step.filled.unwrap_or_else(|| self.evaluate(&work.prepared, step, work.priority));
+        self.stats.expression_errors += u64::from(filled.errors);
+        filled.applies.then_some(filled)
+    }
+
+    fn evaluate(&self, prepared: &Prepared, step: Step, priority: Priority) -> Filled {
+        let (_, _, id) = step.position;
+        let attributes = &prepared.request.attributes;
+        let live = Live { attributes, priority, engine: self };
+        match self.snapshot.checkpoints.checkpoint(id) {
+            Some(checkpoint) => fill(checkpoint, &self.snapshot, &live),
+            None => Filled::default(),
+        }
+    }
+
+    /// The refusal of a checkpoint, in words everybody knows.
+    pub(crate) fn turned_away(&self, work: &Work, id: CheckpointId, turned: Turned) -> Refusal {
+        let place = self.checkpoint_place(work, id);
+        let reason = match turned.cause {
+            Cause::Full { max } => Reason::QueueFull { place, max },
+            Cause::TooLong { wait, max } => Reason::TooLong { place, wait, max },
+            Cause::Expired { waited } => Reason::Expired { place, waited },
+            Cause::CostTooHigh { burst } => {
+                let burst = u64::from(burst);
+                Reason::CostTooHigh { place, cost: work.prepared.request.cost, burst }
+            }
+        };
+        let status =
+            self.snapshot.checkpoints.checkpoint(id).map(|checkpoint| checkpoint.spec.status);
+        Refusal { reason, retry_at: turned.retry_at, status }
+    }
+
+    /// A checkpoint and the key that a request has there.
+    pub(crate) fn checkpoint_place(&self, work: &Work, id: CheckpointId) -> Place {
+        let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else {
+            return Place::Checkpoint { name: "deleted".into(), key: None };
+        };
+        let attributes = &work.prepared.request.attributes;
+        let live = Live { attributes, priority: work.priority, engine: self };
+        let key = checkpoint.key.as_ref().map(|key| key.key(&live).unwrap_or_default().into());
+        Place::Checkpoint { name: checkpoint.spec.name.clone(), key }
+    }
+}
+
+/// Where the walk goes on: after the checkpoint it reached last, wherever that stands now; at the
+/// checkpoint it has to enter again.
+fn first_step(work: &Work, again: Option<(CheckpointId, Kept)>) -> usize {
+    let Some(reached) = work.position else { return 0 };
+    let steps = &work.prepared.steps;
+    let find = |id: CheckpointId| steps.iter().position(|step| step.position.2 == id);
+    if let Some(index) = again.and_then(|(id, _)| find(id)) {
+        return index;
+    }
+    match find(reached.2) {
+        Some(index) => index + 1,
+        None => steps.partition_point(|step| step.position <= reached),
+    }
+}
+
+pub(crate) fn ticket(work: &Work, filled: Filled, kept: Option<Kept>) -> Ticket {
+    Ticket {
+        rank: work.rank,
+        key: filled.key,
+        flow: filled.flow,
+        weight: filled.weight,
+        cost: work.prepared.request.cost,
+        deadline: work.deadline,
+        kept,
+    }
+}

@@ -1,0 +1,178 @@
+//! Why a request waits, behind whom, and for how long.
+//!
+//! Answers from the values the queues decide on, never from a copy. Every waiter has an answer that
+//! names an object; who is ahead is named by number, nearest first, at most
+//! [`limits::AHEAD_MAX`](paceline_types::limits::AHEAD_MAX) of them.
+
+use crate::engine::Engine;
+use crate::work::{Stage, Work};
+use paceline_checkpoints::Held;
+use paceline_types::{CheckpointId, Place, PoolId, Priority, RequestId, Time};
+use std::fmt;
+
+/// Requests looked at, oldest first, to name those that run in a pool or hold a count.
+const HOLDERS_LOOKED_AT_MAX: usize = 10_000;
+
+/// What a request waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// Nothing: it runs.
+    Nothing,
+    /// Its turn at a checkpoint.
+    Checkpoint {
+        /// The checkpoint and the key.
+        place: Place,
+    },
+    /// A resource that somebody else holds, or claims before it.
+    Resource {
+        /// The resource.
+        resource: Box<str>,
+    },
+    /// A free slot.
+    Slot {
+        /// The pool.
+        pool: Box<str>,
+    },
+    /// The pool to be started.
+    Start {
+        /// The pool.
+        pool: Box<str>,
+    },
+    /// A resource that does not exist yet.
+    Creation {
+        /// The resource.
+        resource: Box<str>,
+    },
+    /// The engine's next turn: it can go on, and will at once.
+    Turn,
+}
+
+/// Why a request waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// The request.
+    pub id: RequestId,
+    /// What it waits for.
+    pub waits_for: WaitsFor,
+    /// When it was submitted.
+    pub arrival: Time,
+    /// Since when it waits here, or runs.
+    pub since: Time,
+    /// Its priority.
+    pub priority: Priority,
+    /// Its pool.
+    pub pool: Box<str>,
+    /// Who is ahead of it or holds what it waits for, nearest first.
+    pub ahead: Vec<RequestId>,
+    /// How many that are altogether.
+    pub ahead_total: usize,
+    /// When it will go on, if nothing else changes and that can be known.
+    pub until: Option<Time>,
+    /// When it will be turned away if it still waits.
+    pub deadline: Option<Time>,
+}
+
+impl Engine {
+    /// Why a request waits, or since when it runs. `None` if it does neither.
+    #[must_use]
+    pub fn why(&self, id: RequestId) -> Option<Why> {
+        let work = self.requests.get(&id)?;
+        let mut why = Why {
+            id,
+            waits_for: WaitsFor::Turn,
+            arrival: work.arrival,
+            since: work.arrival,
+            priority: work.priority,
+            pool: self.snapshot.pool_name(work.pool),
+            ahead: vec![],
+            ahead_total: 0,
+            until: None,
+            deadline: work.deadline,
+        };
+        match work.stage {
+            Stage::Running { since } => {
+                why.waits_for = WaitsFor::Nothing;
+                (why.since, why.deadline) = (since, None);
+            }
+            Stage::Moving => {}
+            Stage::Checkpoint(checkpoint) => self.why_checkpoint(&mut why, work, checkpoint),
+            Stage::Aside { since, deadline } => {
+                (why.since, why.deadline) = (since, deadline);
+                let resource = self.claims.missing(id).unwrap_or_default().into();
+                why.waits_for = WaitsFor::Creation { resource };
+            }
+            Stage::Line { since, deadline } => {
+                (why.since, why.deadline) = (since, deadline);
+                self.why_line(&mut why, work);
+            }
+        }
+        Some(why)
+    }
+
+    fn why_checkpoint(&self, why: &mut Why, work: &Work, checkpoint: CheckpointId) {
+        why.waits_for = WaitsFor::Checkpoint { place: self.checkpoint_place(work, checkpoint) };
+        let Some(place) = self.checkpoints.place(self.now, work.rank.id) else { return };
+        (why.since, why.until, why.deadline) = (place.entered, place.pass_at, Some(place.deadline));
+        (why.ahead, why.ahead_total) = (place.nearest, place.ahead);
+        if why.ahead.is_empty() && why.until.is_none() {
+            let id = work.rank.id;
+            let waits_for = |held: &Held| self.checkpoints.waits_for(id, held);
+            self.name_holders(why, |other| other.held.iter().any(waits_for));
+        }
+    }
+
+    fn why_line(&self, why: &mut Why, work: &Work) {
+        if !self.pools.is_open(work.pool) {
+            why.waits_for = WaitsFor::Start { pool: why.pool.clone() };
+            self.name_line(why, work);
+            return;
+        }
+        if work.claims() {
+            let blockers = self.claims.blockers(work.rank.id, Self::AHEAD_MAX);
+            if let Some(first) = blockers.first() {
+                why.waits_for = WaitsFor::Resource { resource: first.resource.clone() };
+                why.ahead_total = blockers.len();
+                why.ahead = blockers.into_iter().map(|blocker| blocker.id).collect();
+                return;
+            }
+        }
+        if self.pools.has_slot(work.pool) {
+            return;
+        }
+        why.waits_for = WaitsFor::Slot { pool: why.pool.clone() };
+        self.name_line(why, work);
+        if why.ahead.is_empty() {
+            let pool: PoolId = work.pool;
+            self.name_holders(why, |other| other.runs() && other.pool == pool);
+        }
+    }
+
+    fn name_line(&self, why: &mut Why, work: &Work) {
+        let place = self.pools.place(work.pool, work.rank);
+        (why.ahead, why.ahead_total) = (place.ahead, place.ahead_total);
+    }
+
+    /// Names those who hold what a waiter at the front waits for.
+    fn name_holders(&self, why: &mut Why, holds: impl Fn(&Work) -> bool) {
+        let oldest = self.requests.values().take(HOLDERS_LOOKED_AT_MAX);
+        let holders = oldest.filter(|other| other.rank.id != why.id && holds(other));
+        why.ahead = holders.take(Self::AHEAD_MAX).map(|other| other.rank.id).collect();
+        why.ahead_total = why.ahead.len();
+    }
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("runs"),
+            Self::Checkpoint { place } => write!(f, "waits at {place}"),
+            Self::Resource { resource } => write!(f, "waits for resource \"{resource}\""),
+            Self::Slot { pool } => write!(f, "waits for a slot of pool \"{pool}\""),
+            Self::Start { pool } => write!(f, "waits for pool \"{pool}\" to be started"),
+            Self::Creation { resource } => {
+                write!(f, "waits for resource \"{resource}\" to be created")
+            }
+            Self::Turn => f.write_str("goes on at once"),
+        }
+    }
+}

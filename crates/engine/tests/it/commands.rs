@@ -1,0 +1,410 @@
+//! The commands of scripts.
+
+use crate::world::World;
+use paceline_checkpoints::{At, Limit, Mode as CheckMode, Rate, Spec};
+use paceline_claims::{Resource, ResourceId};
+use paceline_engine::prepare;
+use paceline_expr::Counter;
+use paceline_pools::{Change, PoolSet, QueueBounds, Range};
+use paceline_rules::{Rule, RuleCounts};
+use paceline_types::{
+    Attributes, CheckpointId, Claim, Mode, Priority, Request, SessionId, Span, Unknown,
+};
+
+type Answer = Result<Vec<String>, String>;
+
+impl World {
+    pub fn dispatch(&mut self, line: &str, words: &[&str]) -> Answer {
+        let (command, rest) = words.split_first().ok_or("an empty command")?;
+        let first = rest.first().copied().unwrap_or_default();
+        match *command {
+            "pool" => self.pool(first, rest.get(1..).unwrap_or_default()),
+            "create" | "start" | "stop" | "drain" | "persist" | "unpersist" | "delete-pool"
+            | "configure" => self.edit_pool(command, first, rest.get(1..).unwrap_or_default()),
+            "pools" => Ok(self.list_pools()),
+            "restart" => self.restart(),
+            "rule" => {
+                let text = line.strip_prefix("rule ").unwrap_or_default();
+                let new = Rule::parse_new(text).map_err(|error| error.to_string())?;
+                self.edit_rules(|lists| lists.add(new).map(drop))
+            }
+            "no-rules" => self.edit_rules(|lists| {
+                lists.clear();
+                Ok(())
+            }),
+            "save-rules" => {
+                self.rules.save();
+                Ok(vec![])
+            }
+            "rules" => Ok(self.rules.running().iter().map(ToString::to_string).collect()),
+            "saved-rules" => Ok(self.rules.saved().iter().map(ToString::to_string).collect()),
+            "rule-counts" => Ok(self.rule_counts()),
+            "checkpoint" => self.checkpoint(first, rest.get(1..).unwrap_or_default()),
+            "delete-checkpoint" => {
+                self.checkpoints.retain(|spec| *spec.name != *first);
+                self.configure()
+            }
+            "resource" => self.resource(first, rest.get(2..).unwrap_or_default()),
+            "delete-resource" => self.delete_resource(first),
+            "rename-resource" => self.rename_resource(first, rest.get(1).ok_or("a new name")?),
+            "step-max" => {
+                self.step_max = Some(first.parse().map_err(|_| "a number")?);
+                self.configure()
+            }
+            "submit" => self.submit(first, rest.get(1..).unwrap_or_default()),
+            "explain" => self.explain(rest),
+            "owns" => {
+                let lock = rest.get(1).ok_or("a lock")?;
+                self.owned.insert((session(first)?, (*lock).into()));
+                Ok(vec![])
+            }
+            "settle" => {
+                let id = self.id(first)?;
+                let ran = self.engine.settle(self.now, id);
+                Ok(if ran { vec![] } else { vec![format!("{first} does not run")] })
+            }
+            "cancel" => {
+                let id = self.id(first)?;
+                let waited = self.engine.cancel(self.now, id);
+                Ok(if waited { vec![] } else { vec![format!("{first} does not wait")] })
+            }
+            "end-session" => {
+                self.engine.end_session(self.now, session(first)?);
+                Ok(vec![])
+            }
+            "lose" => {
+                let lock = *rest.get(1).ok_or("a lock")?;
+                self.owned.remove(&(session(first)?, lock.into()));
+                self.engine.lock_lost(self.now, session(first)?, lock);
+                Ok(vec![])
+            }
+            "advance" => Ok(self.advance(span(first)?)),
+            "late" => {
+                self.now = self.now.plus(span(first)?);
+                self.engine.handle_timeout(self.now);
+                Ok(vec![])
+            }
+            "back" => {
+                self.now.0 -= span(first)?.0;
+                Ok(vec![])
+            }
+            "turn" => {
+                self.engine.handle_timeout(self.now);
+                Ok(vec![])
+            }
+            "why" => {
+                let id = self.id(first)?;
+                let why = self.engine.why(id).map(|why| self.why(&why));
+                Ok(vec![why.unwrap_or_else(|| format!("{first} is gone"))])
+            }
+            "timeout" => Ok(vec![match self.engine.poll_timeout() {
+                None => "none".into(),
+                Some(at) => Span(at.0).to_string(),
+            }]),
+            "counter" => self.counter(rest),
+            other => Err(format!("no command {other}")),
+        }
+    }
+
+    fn pool(&mut self, name: &str, rest: &[&str]) -> Answer {
+        self.edit_pools(|set| {
+            if set.pool(name).is_none() {
+                set.create(name)?;
+            }
+            Ok(())
+        })?;
+        self.edit_pool("configure", name, rest)?;
+        if rest.contains(&"stopped") || name == "default" {
+            return Ok(vec![]);
+        }
+        self.edit_pool("start", name, &[])
+    }
+
+    fn edit_pool(&mut self, command: &str, name: &str, rest: &[&str]) -> Answer {
+        let change =
+            if command == "configure" { self.pool_change(name, rest)? } else { Change::default() };
+        self.edit_pools(|set| match command {
+            "create" => set.create(name).map(drop),
+            "start" => set.start(name),
+            "stop" => set.stop(name),
+            "drain" => set.drain(name),
+            "persist" => set.persist(name),
+            "unpersist" => set.unpersist(name),
+            "configure" => set.configure(name, change),
+            _ => set.delete(name),
+        })
+    }
+
+    fn edit_pools(
+        &mut self,
+        edit: impl FnOnce(&mut PoolSet) -> Result<(), paceline_pools::PoolError>,
+    ) -> Answer {
+        let before = self.pools.clone();
+        edit(&mut self.pools).map_err(|error| error.to_string())?;
+        let done = self.configure();
+        if done.is_err() {
+            self.pools = before;
+        }
+        done
+    }
+
+    fn pool_change(&self, name: &str, rest: &[&str]) -> Result<Change, String> {
+        let mut change = Change::default();
+        let mut queue = self.pools.pool(name).map_or_else(QueueBounds::default, |pool| pool.queue);
+        for (key, value) in pairs(rest) {
+            match key {
+                "range" => {
+                    let (low, high) = value.split_once("..").ok_or("range is LOW..HIGH")?;
+                    let priority = |text: &str| {
+                        text.parse()
+                            .ok()
+                            .and_then(Priority::new)
+                            .ok_or(format!("no priority: {text}"))
+                    };
+                    let range = Range::new(priority(low)?, priority(high)?);
+                    change.range = Some(range.ok_or("a range goes from low to high")?);
+                }
+                "min" => change.threads_min = Some(number(value)?),
+                "max" => {
+                    let max = if value == "none" { None } else { Some(number(value)?) };
+                    change.threads_max = Some(max);
+                }
+                "len" => queue.len_max = number(value)?,
+                "delay" => queue.delay_max = Some(span(value)?),
+                _ => return Err(format!("pool: no setting {key}")),
+            }
+        }
+        change.queue = Some(queue);
+        Ok(change)
+    }
+
+    fn list_pools(&self) -> Vec<String> {
+        let line = |pool: &paceline_pools::PoolSpec| {
+            let range = pool.range.map_or_else(|| "no range".into(), |range| range.to_string());
+            let max = pool.threads_max.map_or_else(|| "unlimited".into(), |max| max.to_string());
+            let kind = if pool.persistent { "persistent" } else { "transient" };
+            format!(
+                "{}: {}, {range}, threads {} to {max}, {kind}",
+                pool.name, pool.state, pool.threads_min
+            )
+        };
+        self.pools.list().iter().map(line).collect()
+    }
+
+    fn restart(&mut self) -> Answer {
+        self.pools.restart();
+        self.rules.restart();
+        self.engine = paceline_engine::Engine::new(2);
+        self.configure()
+    }
+
+    fn edit_rules(
+        &mut self,
+        edit: impl FnOnce(&mut paceline_rules::Lists) -> Result<(), paceline_rules::ListError>,
+    ) -> Answer {
+        let before = self.rules.clone();
+        edit(&mut self.rules).map_err(|error| error.to_string())?;
+        let done = self.configure();
+        if done.is_err() {
+            self.rules = before;
+        }
+        done
+    }
+
+    fn rule_counts(&self) -> Vec<String> {
+        let counts = self.engine.rule_counts().read();
+        let snapshot = self.engine.snapshot();
+        let line = |(rule, count): (&Rule, &RuleCounts)| {
+            let RuleCounts { evaluations, matches, errors } = count;
+            format!(
+                "rule {}: evaluated {evaluations}, matched {matches}, failed {errors}",
+                rule.number
+            )
+        };
+        snapshot.rules().rules().iter().zip(&counts).map(line).collect()
+    }
+
+    fn checkpoint(&mut self, name: &str, rest: &[&str]) -> Answer {
+        let before = self.checkpoints.clone();
+        let old = self.checkpoints.iter().position(|spec| *spec.name == *name);
+        let id = match old {
+            Some(index) => self.checkpoints.remove(index).id,
+            None => {
+                self.next_checkpoint += 1;
+                CheckpointId(self.next_checkpoint)
+            }
+        };
+        let done = spec(id, name, rest).and_then(|spec| {
+            self.checkpoints.push(spec);
+            self.configure()
+        });
+        if done.is_err() {
+            self.checkpoints = before;
+        }
+        done
+    }
+
+    fn resource(&mut self, name: &str, parents: &[&str]) -> Answer {
+        let before = self.resources.clone();
+        let parents =
+            parents.iter().map(|parent| self.resource_id(parent)).collect::<Result<_, _>>()?;
+        match self.resources.iter_mut().find(|resource| *resource.name == *name) {
+            Some(resource) => resource.parents = parents,
+            None => {
+                self.next_resource += 1;
+                let id = ResourceId(self.next_resource);
+                self.resources.push(Resource { id, name: name.into(), parents });
+            }
+        }
+        let done = self.configure();
+        if done.is_err() {
+            self.resources = before;
+        }
+        done
+    }
+
+    fn delete_resource(&mut self, name: &str) -> Answer {
+        let id = self.resource_id(name)?;
+        self.resources.retain(|resource| resource.id != id);
+        for resource in &mut self.resources {
+            resource.parents.retain(|parent| *parent != id);
+        }
+        self.configure()
+    }
+
+    fn rename_resource(&mut self, old: &str, new: &str) -> Answer {
+        let id = self.resource_id(old)?;
+        for resource in &mut self.resources {
+            if resource.id == id {
+                resource.name = new.into();
+            }
+        }
+        self.configure()
+    }
+
+    fn resource_id(&self, name: &str) -> Result<ResourceId, String> {
+        let found = self.resources.iter().find(|resource| *resource.name == *name);
+        found.map(|resource| resource.id).ok_or_else(|| format!("no resource \"{name}\""))
+    }
+
+    fn submit(&mut self, name: &str, rest: &[&str]) -> Answer {
+        let request = request(rest)?;
+        let prepared =
+            prepare(&self.engine.snapshot(), request).map_err(|error| error.to_string())?;
+        let owned = self.owned.clone();
+        let owns = |session: SessionId, lock: &str| owned.contains(&(session, lock.to_string()));
+        let (id, outcome) = self.engine.submit(self.now, prepared, &owns);
+        self.names.insert(id, name.into());
+        Ok(vec![self.outcome(id, &outcome)])
+    }
+
+    fn explain(&mut self, rest: &[&str]) -> Answer {
+        let request = request(rest)?;
+        let prepared =
+            prepare(&self.engine.snapshot(), request).map_err(|error| error.to_string())?;
+        let owned = self.owned.clone();
+        let owns = |session: SessionId, lock: &str| owned.contains(&(session, lock.to_string()));
+        let explanation = self.engine.explain(self.now, &prepared, &owns);
+        Ok(explanation.to_string().lines().map(Into::into).collect())
+    }
+
+    fn counter(&self, rest: &[&str]) -> Answer {
+        let [kind, name, key @ ..] = rest else { return Err("counter KIND NAME [KEY]".into()) };
+        let pool =
+            || self.pools.pool(name).map(|pool| pool.id).ok_or_else(|| format!("no pool {name}"));
+        let counter = match *kind {
+            "rate" => Counter::Rate(self.checkpoint_id(name)?),
+            "inflight" => Counter::Inflight(self.checkpoint_id(name)?),
+            "queued" => Counter::Queued(self.checkpoint_id(name)?),
+            "running" => Counter::Running(pool()?),
+            "waiting" => Counter::Waiting(pool()?),
+            other => return Err(format!("no counter {other}")),
+        };
+        Ok(vec![self.engine.counter(counter, key.first().copied()).to_string()])
+    }
+}
+
+fn spec(id: CheckpointId, name: &str, rest: &[&str]) -> Result<Spec, String> {
+    let mut spec = Spec::new(id, name, At::Frontend("api".into()), Limit::Count);
+    let (mut rate, mut burst): (Option<Rate>, u32) = (None, 1);
+    for (key, value) in pairs(rest) {
+        match key {
+            "at" => spec.at = value.parse().map_err(|error| format!("at: {error}"))?,
+            "number" => spec.number = number(value)?,
+            "when" => spec.when = Some(value.into()),
+            "key" => spec.key = Some(value.into()),
+            "fair" => spec.fair = Some(value.into()),
+            "weight" => spec.weight = Some(value.into()),
+            "rate" => rate = Some(value.parse().map_err(|error| format!("rate: {error}"))?),
+            "burst" => burst = number(value)?,
+            "concurrency" => spec.limit = Limit::Concurrency(number(value)?),
+            "len" => spec.queue.len_max = number(value)?,
+            "total" => spec.queue.total_max = number(value)?,
+            "delay" => spec.queue.delay_max = span(value)?,
+            "period" => spec.period = span(value)?,
+            "keys" => spec.keys_max = number(value)?,
+            "status" => spec.status = number(value)?,
+            "mode" => {
+                spec.mode = if value == "watch" { CheckMode::Watch } else { CheckMode::Enforce }
+            }
+            "count" => {}
+            _ => return Err(format!("checkpoint: no setting {key}")),
+        }
+    }
+    if let Some(rate) = rate {
+        spec.limit = rate.limit(burst);
+    }
+    Ok(spec)
+}
+
+fn request(rest: &[&str]) -> Result<Request, String> {
+    let mut request = Request::new(Attributes::new());
+    request.attributes.set("frontend", "api").unwrap();
+    for (key, value) in pairs(rest) {
+        match key {
+            "cost" => request.cost = number(value)?,
+            "claim" => {
+                let (resource, mode) = match value.strip_suffix(":shared") {
+                    Some(resource) => (resource, Mode::Shared),
+                    None => (value, Mode::Exclusive),
+                };
+                request.claims.push(Claim { resource: resource.into(), mode });
+            }
+            "unknown" => {
+                request.unknown = match value {
+                    "wait" => Unknown::Wait,
+                    "create" => Unknown::Create,
+                    _ => Unknown::Refuse,
+                };
+            }
+            "lock" => request.locks.push(value.into()),
+            "wait" => request.wait_max = Some(span(value)?),
+            "session" => request.session = Some(session(value)?),
+            _ => request.attributes.set(key, value).map_err(|error| error.to_string())?,
+        }
+    }
+    Ok(request)
+}
+
+/// `key=value` words; a word without `=` has no value.
+fn pairs<'a>(words: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+    let plain = |word: &&str| !matches!(*word, "stopped" | "started");
+    words
+        .iter()
+        .copied()
+        .filter(|word| plain(word))
+        .map(|word| word.split_once('=').unwrap_or((word, "")))
+        .collect()
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("no number: {text}"))
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    text.parse().map_err(|error| format!("{text}: {error}"))
+}
+
+fn session(text: &str) -> Result<SessionId, String> {
+    number(text).map(SessionId)
+}

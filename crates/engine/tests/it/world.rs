@@ -1,0 +1,193 @@
+//! The engine as a script sees it: names for requests, a logical clock, and a configuration that is
+//! edited line by line.
+
+use paceline_checkpoints::Spec;
+use paceline_claims::Resource;
+use paceline_engine::{Config, Effect, Engine, Outcome, Plan, Why};
+use paceline_rules::Lists;
+use paceline_types::{CheckpointId, Refusal, RequestId, SessionId, Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+pub struct World {
+    pub engine: Engine,
+    pub now: Time,
+    pub pools: paceline_pools::PoolSet,
+    pub rules: Lists,
+    pub checkpoints: Vec<Spec>,
+    pub resources: Vec<Resource>,
+    pub step_max: Option<usize>,
+    pub next_checkpoint: u32,
+    pub next_resource: u64,
+    pub names: BTreeMap<RequestId, String>,
+    pub owned: BTreeSet<(SessionId, String)>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            engine: Engine::new(1),
+            now: Time(0),
+            pools: paceline_pools::PoolSet::new(2),
+            rules: Lists::default(),
+            checkpoints: vec![],
+            resources: vec![],
+            step_max: None,
+            next_checkpoint: 1,
+            next_resource: 1,
+            names: BTreeMap::new(),
+            owned: BTreeSet::new(),
+        }
+    }
+
+    pub fn command(&mut self, line: &str) -> Vec<String> {
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut answers = match self.dispatch(line, &words) {
+            Ok(answers) => answers,
+            Err(error) => vec![format!("error: {error}")],
+        };
+        answers.extend(self.effects());
+        answers
+    }
+
+    pub fn config(&self) -> Config {
+        let mut config = Config {
+            rules: self.rules.running().to_vec(),
+            checkpoints: self.checkpoints.clone(),
+            pools: self.pools.clone(),
+            resources: self.resources.clone(),
+            ..Config::default()
+        };
+        if let Some(step_max) = self.step_max {
+            config.step_max = step_max;
+        }
+        config
+    }
+
+    /// Plans and uses the configuration; gives the plan's warnings.
+    pub fn configure(&mut self) -> Result<Vec<String>, String> {
+        let plan = Plan::new(&self.engine.snapshot(), self.config());
+        let plan = plan.map_err(|error| error.to_string())?;
+        let warnings = plan.warnings().iter().map(|text| format!("warning: {text}")).collect();
+        self.engine.configure(self.now, plan);
+        Ok(warnings)
+    }
+
+    /// Moves the clock, waking the engine at every time it asks for.
+    pub fn advance(&mut self, span: Span) -> Vec<String> {
+        let end = self.now.plus(span);
+        let mut answers = vec![];
+        let mut turns = 0;
+        while let Some(at) = self.engine.poll_timeout().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.engine.handle_timeout(self.now);
+            answers.extend(self.effects());
+            turns += 1;
+            assert!(turns < 100_000, "the engine asks to be woken for ever");
+        }
+        self.now = end;
+        answers
+    }
+
+    pub fn effects(&mut self) -> Vec<String> {
+        let mut answers = vec![];
+        while let Some(effect) = self.engine.poll_effect() {
+            let at = Span(self.now.0);
+            answers.push(match effect {
+                Effect::Start { id } => format!("{at} {} started", self.name(id)),
+                Effect::Refuse { id, refusal } => {
+                    format!("{at} {} {}", self.name(id), self.refusal(&refusal))
+                }
+                Effect::Log { id, rule } => format!("{at} {} matched rule {rule}", self.name(id)),
+            });
+        }
+        answers
+    }
+
+    pub fn outcome(&self, id: RequestId, outcome: &Outcome) -> String {
+        match outcome {
+            Outcome::Started => format!("{} started", self.name(id)),
+            Outcome::Waiting => {
+                self.engine.why(id).map_or_else(|| "lost".into(), |why| self.why(&why))
+            }
+            Outcome::Refused(refusal) => format!("{} {}", self.name(id), self.refusal(refusal)),
+        }
+    }
+
+    pub fn refusal(&self, refusal: &Refusal) -> String {
+        let mut text = format!("refused: {refusal}");
+        if let paceline_types::Reason::BlocksItself { resource, holder } = &refusal.reason {
+            text = format!(
+                "refused: \"{resource}\" is held by {} of the same session",
+                self.name(*holder)
+            );
+        }
+        if let Some(at) = refusal.retry_at {
+            let _ = write!(text, "; come back in {}", at.since(self.now));
+        }
+        if let Some(status) = refusal.status.filter(|status| *status != 503) {
+            let _ = write!(text, "; status {status}");
+        }
+        text
+    }
+
+    pub fn why(&self, why: &Why) -> String {
+        let mut text = format!("{} {}", self.name(why.id), why.waits_for);
+        if !why.ahead.is_empty() {
+            let names: Vec<_> = why.ahead.iter().map(|id| self.name(*id)).collect();
+            let _ = write!(text, ", behind {}", names.join(" "));
+            if why.ahead_total > why.ahead.len() {
+                let _ = write!(text, " and {} more", why.ahead_total - why.ahead.len());
+            }
+        }
+        if let Some(until) = why.until {
+            let _ = write!(text, ", until {}", Span(until.0));
+        }
+        if let Some(deadline) = why.deadline {
+            let _ = write!(text, ", at most until {}", Span(deadline.0));
+        }
+        text
+    }
+
+    pub fn name(&self, id: RequestId) -> String {
+        self.names.get(&id).cloned().unwrap_or_else(|| format!("request {id}"))
+    }
+
+    /// The latest request of this name.
+    pub fn id(&self, name: &str) -> Result<RequestId, String> {
+        let found = self.names.iter().rev().find(|(_, other)| *other == name);
+        found.map(|(id, _)| *id).ok_or_else(|| format!("the script has no request {name}"))
+    }
+
+    pub fn checkpoint_id(&self, name: &str) -> Result<CheckpointId, String> {
+        let found = self.checkpoints.iter().find(|spec| *spec.name == *name);
+        found.map(|spec| spec.id).ok_or_else(|| format!("the script has no checkpoint {name}"))
+    }
+}
+
+/// Words of a line; quotes, single or double, keep blanks together.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote, mut inside) = (vec![], String::new(), None, false);
+    for c in line.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => word.push(c),
+            None if c == '"' || c == '\'' => (quote, inside) = (Some(c), true),
+            None if c == ' ' => {
+                if inside {
+                    words.push(std::mem::take(&mut word));
+                }
+                inside = false;
+            }
+            None => {
+                word.push(c);
+                inside = true;
+            }
+        }
+    }
+    if inside {
+        words.push(word);
+    }
+    words
+}

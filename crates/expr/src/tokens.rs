@@ -1,0 +1,196 @@
+//! Splits a text into tokens.
+//!
+//! Owns the shape of names, numbers and strings. Promises to accept no more than the lexer of the
+//! `cel` crate does, so that both see the same tokens and nothing can hide in a string from the
+//! checks that guard the parser. Never decodes a literal: the parser does.
+
+use crate::CompileError;
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A name that is no keyword.
+    Name,
+    /// `true`, `false` or `null`.
+    Keyword,
+    Number,
+    String,
+    /// An operator (`in` is one), bracket or other sign.
+    Sign,
+}
+
+/// A token and its place in the text, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token<'a> {
+    pub kind: Kind,
+    pub start: usize,
+    pub text: &'a str,
+}
+
+/// Longer signs stand before their beginnings.
+const SIGNS: [&str; 22] = [
+    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "(", ")", ".", ",", "-", "!", "?", ":",
+    "+", "*", "/", "%",
+];
+
+/// The tokens of a text, without blanks and comments.
+pub(crate) fn split(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
+    let mut tokens = Vec::new();
+    let mut start = skip_blanks(text, 0);
+    while let Some(first) = rest(text, start).chars().next() {
+        let (kind, len) = token(text, start, first)?;
+        let end = start + len;
+        tokens.push(Token { kind, start, text: text.get(start..end).unwrap_or_default() });
+        start = skip_blanks(text, end);
+    }
+    Ok(tokens)
+}
+
+fn rest(text: &str, start: usize) -> &str {
+    text.get(start..).unwrap_or_default()
+}
+
+fn skip_blanks(text: &str, mut start: usize) -> usize {
+    loop {
+        let left = rest(text, start).trim_start_matches(['\t', ' ', '\r', '\n', '\u{c}']);
+        start = text.len() - left.len();
+        if !left.starts_with("//") {
+            return start;
+        }
+        start += left.find('\n').unwrap_or(left.len());
+    }
+}
+
+/// Kind and length of the token that starts at `start`.
+fn token(text: &str, start: usize, first: char) -> Result<(Kind, usize), CompileError> {
+    let left = rest(text, start);
+    let second = left.chars().nth(1).unwrap_or('\0');
+    if first.is_ascii_digit() || (first == '.' && second.is_ascii_digit()) {
+        return Ok((Kind::Number, number(text, start)?));
+    }
+    if matches!(first, '"' | '\'') {
+        return Ok((Kind::String, string(text, start, false)?));
+    }
+    if first.is_ascii_alphabetic() || first == '_' {
+        return word(text, start);
+    }
+    if let Some(sign) = SIGNS.iter().find(|sign| left.starts_with(**sign)) {
+        return Ok((Kind::Sign, sign.len()));
+    }
+    let message = match first {
+        '=' => "`=` is no operator, write `==` to compare".to_owned(),
+        '&' | '|' => format!("`{first}` is no operator, write `{first}{first}`"),
+        '{' | '}' => "maps and messages are not part of the language".to_owned(),
+        '`' => {
+            "names in backticks are not part of the language, write header[\"x-user\"]".to_owned()
+        }
+        other => format!("unexpected character {other:?}"),
+    };
+    Err(CompileError::new(text, start, message))
+}
+
+fn word(text: &str, start: usize) -> Result<(Kind, usize), CompileError> {
+    let left = rest(text, start);
+    let len = left.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(left.len());
+    let (word, after) = left.split_at(len);
+    if after.starts_with(['"', '\'']) {
+        match word {
+            "r" | "R" => return Ok((Kind::String, 1 + string(text, start + 1, true)?)),
+            "b" | "B" | "br" | "bR" | "Br" | "BR" => {
+                let message = "bytes are not part of the language, write a string without `b`";
+                return Err(CompileError::new(text, start, message));
+            }
+            _ => {}
+        }
+    }
+    let kind = match word {
+        "in" => Kind::Sign,
+        "true" | "false" | "null" => Kind::Keyword,
+        _ => Kind::Name,
+    };
+    Ok((kind, len))
+}
+
+/// Length of the number at `start`: digits, `0x` and hex digits, either with `u`; or a double.
+fn number(text: &str, start: usize) -> Result<usize, CompileError> {
+    let left = rest(text, start);
+    let digits = |from: usize| count(rest(left, from), |c| c.is_ascii_digit());
+    let hex = left.strip_prefix("0x").map_or(0, |hex| count(hex, |c| c.is_ascii_hexdigit()));
+    let mut len = if hex > 0 { 2 + hex } else { digits(0) };
+    let mut double = false;
+    if hex == 0 {
+        if rest(left, len).starts_with('.') && digits(len + 1) > 0 {
+            len += 1 + digits(len + 1);
+            double = true;
+        }
+        let exponent = exponent(rest(left, len));
+        double |= exponent > 0;
+        len += exponent;
+    }
+    if !double && rest(left, len).starts_with(['u', 'U']) {
+        len += 1;
+    }
+    if rest(left, len).starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
+        let message = "a number may not run into a name: expected an operator after it";
+        return Err(CompileError::new(text, start + len, message));
+    }
+    Ok(len)
+}
+
+fn exponent(left: &str) -> usize {
+    if !left.starts_with(['e', 'E']) {
+        return 0;
+    }
+    let sign = usize::from(rest(left, 1).starts_with(['+', '-']));
+    match count(rest(left, 1 + sign), |c| c.is_ascii_digit()) {
+        0 => 0,
+        digits => 1 + sign + digits,
+    }
+}
+
+fn count(text: &str, wanted: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !wanted(c)).unwrap_or(text.len())
+}
+
+/// Length of the string whose opening quote is at `start`.
+fn string(text: &str, start: usize, raw: bool) -> Result<usize, CompileError> {
+    let left = rest(text, start);
+    let triple = ["\"\"\"", "'''"].into_iter().find(|quotes| left.starts_with(quotes));
+    let quote = triple.unwrap_or(if left.starts_with('"') { "\"" } else { "'" });
+    let mut at = quote.len();
+    loop {
+        let here = rest(left, at);
+        if here.starts_with(quote) {
+            return Ok(at + quote.len());
+        }
+        match here.chars().next() {
+            Some('\\') if !raw => match escape(here) {
+                Some(len) => at += len,
+                None => {
+                    return Err(CompileError::new(text, start + at, "unknown escape in a string"));
+                }
+            },
+            None | Some('\n' | '\r') if here.is_empty() || triple.is_none() => {
+                let message = format!("string without its closing {quote}");
+                return Err(CompileError::new(text, start, message));
+            }
+            other => at += other.map_or(1, char::len_utf8),
+        }
+    }
+}
+
+/// Length of the escape that `text` begins with, if it is one and stands for a character.
+fn escape(text: &str) -> Option<usize> {
+    let code = |from: usize, len: usize, radix: u32| {
+        let digits = text.get(from..from + len).filter(|d| d.chars().all(|c| c.is_digit(radix)))?;
+        char::from_u32(u32::from_str_radix(digits, radix).ok()?).map(|_| from + len)
+    };
+    match text.chars().nth(1)? {
+        'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '"' | '\'' | '\\' | '?' | '`' => Some(2),
+        'x' | 'X' => code(2, 2, 16),
+        'u' => code(2, 4, 16),
+        'U' => code(2, 8, 16),
+        '0'..='3' => code(1, 3, 8),
+        _ => None,
+    }
+}

@@ -1,0 +1,135 @@
+//! One pool at work: its slots, its line, and who of the line is worth trying.
+//!
+//! The first `max` in line are *eligible*: they could be the next to run, so what they claim keeps
+//! later requests back. Eligible waiters are always the front of the line, so one number, `marked`,
+//! says who has been told; it moves towards its target one waiter at a time.
+
+use crate::spec::{PoolSpec, QueueBounds, State};
+use paceline_types::{Line, Rank, Span, Toll};
+use std::collections::BTreeSet;
+
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub max: Option<u32>,
+    /// Whether it starts work (started or draining).
+    pub open: bool,
+    pub bounds: QueueBounds,
+    pub running: u32,
+    /// Who stands in line for a slot.
+    pub line: Line,
+    /// How many at the front of the line have been told that they are eligible.
+    pub marked: usize,
+    /// Those in line who would run if there were a slot, as far as is known.
+    pub ready: BTreeSet<Rank>,
+    /// Those who wait for a resource that nobody knows.
+    pub aside: BTreeSet<Rank>,
+    /// It is gone from the configuration, and stays only until nobody runs or waits in it.
+    pub deleted: bool,
+    /// What the set of callable pools has this pool under.
+    pub callable_as: Option<Rank>,
+    mean_run: Option<Span>,
+}
+
+impl Pool {
+    pub fn new(spec: &PoolSpec) -> Self {
+        let mut pool = Self {
+            max: None,
+            open: false,
+            bounds: QueueBounds::default(),
+            running: 0,
+            line: Line::new(),
+            marked: 0,
+            ready: BTreeSet::new(),
+            aside: BTreeSet::new(),
+            deleted: false,
+            callable_as: None,
+            mean_run: None,
+        };
+        pool.configure(spec);
+        pool
+    }
+
+    pub fn configure(&mut self, spec: &PoolSpec) {
+        self.max = spec.threads_max;
+        self.open = spec.state != State::Stopped;
+        self.bounds = spec.queue;
+    }
+
+    pub fn has_slot(&self) -> bool {
+        self.open && !self.deleted && self.max.is_none_or(|max| self.running < max)
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.line.len() + self.aside.len()
+    }
+
+    /// Who should be tried next, if a slot is free.
+    pub fn next_ready(&self) -> Option<Rank> {
+        if self.has_slot() { self.ready.first().copied() } else { None }
+    }
+
+    /// Stands in line; tells whether that is inside the marked front, where it is marked at once.
+    pub fn join(&mut self, rank: Rank) -> bool {
+        let (place, _) = self.line.before(rank);
+        self.line.join(rank, Toll { cost: 1, share: 1 });
+        self.ready.insert(rank);
+        let in_front = place < self.marked;
+        self.marked += usize::from(in_front);
+        in_front
+    }
+
+    /// Leaves the line or the side; tells whether it stood in either.
+    pub fn leave(&mut self, rank: Rank) -> bool {
+        if self.aside.remove(&rank) {
+            return true;
+        }
+        let (place, _) = self.line.before(rank);
+        if self.line.leave(rank).is_none() {
+            return false;
+        }
+        self.ready.remove(&rank);
+        self.marked -= usize::from(place < self.marked);
+        true
+    }
+
+    /// How many at the front of the line are eligible.
+    pub fn eligible(&self) -> usize {
+        if !self.open || self.deleted {
+            return 0;
+        }
+        let max = self.max.map_or(usize::MAX, |max| max as usize);
+        self.line.len().min(max)
+    }
+
+    /// Moves the end of the marked front by one towards where it should be.
+    pub fn next_flip(&mut self) -> Option<(Rank, bool)> {
+        let target = self.eligible();
+        if self.marked < target {
+            let rank = self.line.nth(self.marked)?;
+            self.marked += 1;
+            return Some((rank, true));
+        }
+        if self.marked > target {
+            self.marked -= 1;
+            return Some((self.line.nth(self.marked)?, false));
+        }
+        None
+    }
+
+    /// Somebody ran for so long and gives the slot back.
+    pub fn release(&mut self, ran: Span) {
+        debug_assert!(self.running > 0, "a slot is given back once");
+        self.running = self.running.saturating_sub(1);
+        let mean = self.mean_run.unwrap_or(ran).0;
+        self.mean_run = Some(Span(mean - mean / 8 + ran.0 / 8));
+    }
+
+    /// How long work runs here, on average, once some has.
+    pub fn mean_run(&self) -> Option<Span> {
+        self.mean_run
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.deleted && self.running == 0 && self.waiting() == 0
+    }
+}

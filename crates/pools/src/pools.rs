@@ -1,0 +1,268 @@
+//! All pools at work.
+//!
+//! A waiter is in a pool's line, ready or parked, or stands aside. Ready means: try it when a slot is
+//! free. The engine parks one whose claims are in somebody's way, and unparks it when that changes.
+//! Deadlines of all pools are in one ordered set; there is no timer per request.
+
+use crate::pool::Pool;
+use crate::set::PoolSet;
+use paceline_types::{PoolId, Rank, RequestId, Span, Time, limits};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A waiter became eligible, or is so no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flip {
+    /// The waiter.
+    pub request: RequestId,
+    /// Whether it could be among the next to run.
+    pub eligible: bool,
+}
+
+/// Where a waiter stands in a pool's line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolPlace {
+    /// How many of this pool stand before it.
+    pub ahead_total: usize,
+    /// The nearest of them, nearest first.
+    pub ahead: Vec<RequestId>,
+}
+
+/// Slots and lines of all pools.
+#[derive(Debug, Default)]
+pub struct Pools {
+    pools: BTreeMap<PoolId, Pool>,
+    /// Pools with a free slot and somebody ready, under the rank that would be next.
+    callable: BTreeSet<(Rank, PoolId)>,
+    deadlines: BTreeSet<(Time, Rank, PoolId)>,
+    flips: VecDeque<Flip>,
+    /// Pools whose marked front may not be where it should be.
+    unsettled: BTreeSet<PoolId>,
+    /// Deleted pools that still have waiters, who need another pool.
+    orphaned: BTreeSet<PoolId>,
+}
+
+impl Pools {
+    /// The pools of `set`, all idle.
+    #[must_use]
+    pub fn new(set: &PoolSet) -> Self {
+        let mut pools = Self::default();
+        pools.configure(set);
+        pools
+    }
+
+    /// Uses a new set of pools. Waiters of deleted ones come out of [`Pools::orphan`].
+    pub fn configure(&mut self, set: &PoolSet) {
+        for spec in set.list() {
+            let pool = self.pools.entry(spec.id).or_insert_with(|| Pool::new(spec));
+            pool.configure(spec);
+        }
+        let ids: Vec<PoolId> = self.pools.keys().copied().collect();
+        for id in ids {
+            if set.by_id(id).is_none() {
+                self.with(id, |pool| pool.deleted = true);
+                self.orphaned.insert(id);
+            }
+            self.touched(id);
+        }
+    }
+
+    /// Whether a slot is free in a pool that starts work.
+    #[must_use]
+    pub fn has_slot(&self, id: PoolId) -> bool {
+        self.pools.get(&id).is_some_and(Pool::has_slot)
+    }
+
+    /// How many may wait in this pool, if no more may.
+    #[must_use]
+    pub fn full(&self, id: PoolId) -> Option<u64> {
+        let pool = self.pools.get(&id)?;
+        (pool.waiting() as u64 >= pool.bounds.len_max).then_some(pool.bounds.len_max)
+    }
+
+    /// When somebody who begins to wait now must give up.
+    #[must_use]
+    pub fn deadline(&self, id: PoolId, now: Time) -> Option<Time> {
+        self.pools.get(&id)?.bounds.delay_max.map(|delay| now.plus(delay))
+    }
+
+    /// When a slot may be free, by how long work ran so far.
+    #[must_use]
+    pub fn retry_at(&self, id: PoolId, now: Time) -> Option<Time> {
+        let mean = self.pools.get(&id)?.mean_run().filter(|mean| *mean > Span::ZERO)?;
+        Some(now.plus(mean))
+    }
+
+    /// Takes a slot for somebody who never waited.
+    pub fn take(&mut self, id: PoolId) {
+        self.with(id, |pool| pool.running += 1);
+        self.touched(id);
+    }
+
+    /// Stands in line, ready to be tried.
+    pub fn join(&mut self, id: PoolId, rank: Rank, deadline: Option<Time>) {
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, rank, id));
+        }
+        if self.with(id, |pool| pool.join(rank)) == Some(true) {
+            self.flips.push_back(Flip { request: rank.id, eligible: true });
+        }
+        self.touched(id);
+    }
+
+    /// Waits aside, for a resource that nobody knows.
+    pub fn stand_aside(&mut self, id: PoolId, rank: Rank, deadline: Option<Time>) {
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, rank, id));
+        }
+        self.with(id, |pool| pool.aside.insert(rank));
+    }
+
+    /// Goes from the side into the line; its deadline stays.
+    pub fn step_in(&mut self, id: PoolId, rank: Rank) {
+        if self.with(id, |pool| pool.aside.remove(&rank)) == Some(true) {
+            self.join(id, rank, None);
+        }
+    }
+
+    /// It was tried, and somebody's claims are in its way.
+    pub fn park(&mut self, id: PoolId, rank: Rank) {
+        self.with(id, |pool| pool.ready.remove(&rank));
+        self.touched(id);
+    }
+
+    /// It is worth another try.
+    pub fn unpark(&mut self, id: PoolId, rank: Rank) {
+        self.with(id, |pool| pool.ready.insert(rank));
+        self.touched(id);
+    }
+
+    /// Who should be tried next: the lowest rank that is ready in a pool with a free slot.
+    #[must_use]
+    pub fn next_ready(&self) -> Option<(Rank, PoolId)> {
+        self.callable.first().copied()
+    }
+
+    /// A waiter leaves the line and runs.
+    pub fn start(&mut self, id: PoolId, rank: Rank, deadline: Option<Time>) {
+        self.leave(id, rank, deadline);
+        self.take(id);
+    }
+
+    /// A waiter leaves, wherever it stands. `deadline` is the one it came with.
+    pub fn leave(&mut self, id: PoolId, rank: Rank, deadline: Option<Time>) {
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, rank, id));
+        }
+        // What was not told yet would be told of the wrong stay if it comes back.
+        self.flips.retain(|flip| flip.request != rank.id);
+        self.with(id, |pool| pool.leave(rank));
+        self.touched(id);
+    }
+
+    /// Work that ran for so long is done.
+    pub fn release(&mut self, id: PoolId, ran: Span) {
+        self.with(id, |pool| pool.release(ran));
+        self.touched(id);
+    }
+
+    /// The next change of eligibility to tell about.
+    pub fn poll_flip(&mut self) -> Option<Flip> {
+        if let Some(flip) = self.flips.pop_front() {
+            return Some(flip);
+        }
+        while let Some(id) = self.unsettled.first().copied() {
+            if let Some(Some((rank, eligible))) = self.with(id, Pool::next_flip) {
+                return Some(Flip { request: rank.id, eligible });
+            }
+            self.unsettled.remove(&id);
+        }
+        None
+    }
+
+    /// A waiter of a deleted pool, still in its line; it needs another pool.
+    #[must_use]
+    pub fn orphan(&mut self) -> Option<(Rank, PoolId)> {
+        while let Some(id) = self.orphaned.first().copied() {
+            let pool = self.pools.get(&id)?;
+            let found = pool.line.first().map(|(rank, _)| rank);
+            if let Some(rank) = found.or_else(|| pool.aside.first().copied()) {
+                return Some((rank, id));
+            }
+            self.orphaned.remove(&id);
+        }
+        None
+    }
+
+    /// The earliest deadline of a waiter.
+    #[must_use]
+    pub fn next_due(&self) -> Option<(Time, Rank, PoolId)> {
+        self.deadlines.first().copied()
+    }
+
+    /// Whether something is left to be told or moved.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !(self.flips.is_empty()
+            && self.unsettled.is_empty()
+            && self.orphaned.is_empty()
+            && self.callable.is_empty())
+    }
+
+    /// How many run in this pool.
+    #[must_use]
+    pub fn running(&self, id: PoolId) -> u32 {
+        self.pools.get(&id).map_or(0, |pool| pool.running)
+    }
+
+    /// How many wait in this pool.
+    #[must_use]
+    pub fn waiting(&self, id: PoolId) -> usize {
+        self.pools.get(&id).map_or(0, Pool::waiting)
+    }
+
+    /// Whether the pool starts work.
+    #[must_use]
+    pub fn is_open(&self, id: PoolId) -> bool {
+        self.pools.get(&id).is_some_and(|pool| pool.open && !pool.deleted)
+    }
+
+    /// Where `rank` stands in the pool's line.
+    #[must_use]
+    pub fn place(&self, id: PoolId, rank: Rank) -> PoolPlace {
+        let Some(pool) = self.pools.get(&id) else {
+            return PoolPlace { ahead_total: 0, ahead: vec![] };
+        };
+        let (ahead_total, _) = pool.line.before(rank);
+        PoolPlace { ahead_total, ahead: pool.line.nearest_before(rank, limits::AHEAD_MAX) }
+    }
+
+    fn with<T>(&mut self, id: PoolId, change: impl FnOnce(&mut Pool) -> T) -> Option<T> {
+        self.pools.get_mut(&id).map(change)
+    }
+
+    /// Brings what is derived from a pool up to date after a change in it.
+    fn touched(&mut self, id: PoolId) {
+        let Some(pool) = self.pools.get_mut(&id) else { return };
+        let next = pool.next_ready();
+        if pool.callable_as != next {
+            if let Some(old) = pool.callable_as {
+                self.callable.remove(&(old, id));
+            }
+            if let Some(rank) = next {
+                self.callable.insert((rank, id));
+            }
+            pool.callable_as = next;
+        }
+        if pool.marked != pool.eligible() {
+            self.unsettled.insert(id);
+        }
+        if pool.is_over() {
+            self.pools.remove(&id);
+            self.unsettled.remove(&id);
+            self.orphaned.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

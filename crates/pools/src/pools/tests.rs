@@ -1,0 +1,205 @@
+//! Slots, lines and eligibility against what the page on the engine says of them.
+
+use super::{Flip, Pools};
+use crate::{Change, PoolSet, QueueBounds, Range};
+use paceline_types::{PoolId, Priority, Rank, RequestId, Span, Time};
+use std::collections::BTreeSet;
+
+fn rank(at: u64, id: u64) -> Rank {
+    Rank::new(Time(at), Priority::START, Span(0), RequestId(id))
+}
+
+fn set_with(max: u32, len_max: u64) -> (PoolSet, PoolId) {
+    let mut set = PoolSet::new(4);
+    let id = set.create("p").unwrap();
+    let change = Change {
+        threads_max: Some(Some(max)),
+        range: Range::new(Priority::MIN, Priority::MAX),
+        queue: Some(QueueBounds { len_max, delay_max: Some(Span::from_secs(1)) }),
+        ..Change::default()
+    };
+    set.configure("p", change).unwrap();
+    set.start("p").unwrap();
+    (set, id)
+}
+
+fn flips(pools: &mut Pools) -> Vec<(u64, bool)> {
+    let mut all = vec![];
+    while let Some(Flip { request, eligible }) = pools.poll_flip() {
+        all.push((request.0, eligible));
+    }
+    all
+}
+
+#[test]
+fn no_more_run_than_the_maximum_p1() {
+    let (set, id) = set_with(2, 10);
+    let mut pools = Pools::new(&set);
+    pools.take(id);
+    assert!(pools.has_slot(id));
+    pools.take(id);
+    assert!(!pools.has_slot(id));
+    pools.join(id, rank(1, 1), None);
+    assert_eq!(pools.next_ready(), None);
+    pools.release(id, Span(1));
+    assert_eq!(pools.next_ready(), Some((rank(1, 1), id)));
+    pools.start(id, rank(1, 1), None);
+    assert_eq!((pools.running(id), pools.waiting(id)), (2, 0));
+}
+
+#[test]
+fn a_lowered_maximum_drains_p1() {
+    let (mut set, id) = set_with(2, 10);
+    let mut pools = Pools::new(&set);
+    pools.take(id);
+    pools.take(id);
+    pools.join(id, rank(1, 1), None);
+    let one = Change { threads_max: Some(Some(1)), ..Change::default() };
+    set.configure("p", one).unwrap();
+    pools.configure(&set);
+    pools.release(id, Span(1));
+    assert_eq!(pools.next_ready(), None, "one still runs, and one may");
+    pools.release(id, Span(1));
+    assert_eq!(pools.next_ready(), Some((rank(1, 1), id)));
+}
+
+#[test]
+fn the_default_pool_has_no_maximum() {
+    let mut pools = Pools::new(&PoolSet::new(1));
+    (0..10_000).for_each(|_| pools.take(PoolId::DEFAULT));
+    assert!(pools.has_slot(PoolId::DEFAULT));
+}
+
+#[test]
+fn the_lowest_ready_rank_of_all_pools_is_next() {
+    let (mut set, first) = set_with(1, 10);
+    let narrow = |low, high| Change {
+        range: Range::new(Priority::new(low).unwrap(), Priority::new(high).unwrap()),
+        ..Change::default()
+    };
+    set.configure("p", narrow(1, 5)).unwrap();
+    let second = set.create("q").unwrap();
+    set.configure("q", narrow(6, 9)).unwrap();
+    set.start("q").unwrap();
+    let mut pools = Pools::new(&set);
+    pools.join(first, rank(5, 5), None);
+    pools.join(second, rank(3, 3), None);
+    pools.join(first, rank(1, 1), None);
+    assert_eq!(pools.next_ready(), Some((rank(1, 1), first)));
+    pools.park(first, rank(1, 1));
+    assert_eq!(pools.next_ready(), Some((rank(3, 3), second)));
+    pools.park(second, rank(3, 3));
+    assert_eq!(pools.next_ready(), Some((rank(5, 5), first)));
+    pools.unpark(first, rank(1, 1));
+    assert_eq!(pools.next_ready(), Some((rank(1, 1), first)));
+    set.stop("p").unwrap();
+    pools.configure(&set);
+    assert_eq!(pools.next_ready(), None, "a stopped pool starts nothing");
+}
+
+#[test]
+fn deadlines_come_in_order_and_leave_with_the_waiter() {
+    let (set, id) = set_with(0, 10);
+    let mut pools = Pools::new(&set);
+    assert_eq!(pools.deadline(id, Time(5)), Some(Time(1_000_000_005)));
+    pools.join(id, rank(1, 1), Some(Time(30)));
+    pools.join(id, rank(2, 2), Some(Time(20)));
+    pools.stand_aside(id, rank(3, 3), Some(Time(10)));
+    assert_eq!(pools.next_due(), Some((Time(10), rank(3, 3), id)));
+    pools.leave(id, rank(3, 3), Some(Time(10)));
+    assert_eq!(pools.next_due(), Some((Time(20), rank(2, 2), id)));
+    pools.leave(id, rank(2, 2), Some(Time(20)));
+    pools.leave(id, rank(1, 1), Some(Time(30)));
+    assert_eq!(pools.next_due(), None);
+}
+
+#[test]
+fn those_aside_count_for_the_bound_and_nothing_else() {
+    let (set, id) = set_with(1, 2);
+    let mut pools = Pools::new(&set);
+    pools.stand_aside(id, rank(1, 1), None);
+    assert_eq!(pools.full(id), None);
+    assert_eq!(pools.next_ready(), None);
+    pools.join(id, rank(2, 2), None);
+    assert_eq!(pools.full(id), Some(2));
+    assert_eq!(pools.place(id, rank(2, 2)).ahead_total, 0);
+    pools.step_in(id, rank(1, 1));
+    assert_eq!(pools.next_ready(), Some((rank(1, 1), id)));
+    assert_eq!(pools.place(id, rank(2, 2)).ahead, [RequestId(1)]);
+}
+
+#[test]
+fn waiters_of_a_deleted_pool_come_out_and_what_runs_ends() {
+    let (mut set, id) = set_with(1, 10);
+    let mut pools = Pools::new(&set);
+    pools.take(id);
+    pools.join(id, rank(1, 1), None);
+    pools.stand_aside(id, rank(2, 2), None);
+    set.delete("p").unwrap();
+    pools.configure(&set);
+    for expected in [rank(1, 1), rank(2, 2)] {
+        assert_eq!(pools.orphan(), Some((expected, id)));
+        pools.leave(id, expected, None);
+    }
+    assert_eq!(pools.orphan(), None);
+    assert_eq!(pools.running(id), 1);
+    pools.release(id, Span(1));
+    assert_eq!(pools.running(id), 0);
+    assert!(!pools.has_work());
+}
+
+/// Whatever happens, those told that they are eligible are the first `max` in line, or nobody
+/// while the pool is stopped.
+#[test]
+fn the_eligible_are_the_front_of_the_line() {
+    for seed in 0..300u64 {
+        let mut state = seed;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888);
+            (state >> 33) % below
+        };
+        let (mut set, id) = set_with(3, 1_000);
+        let mut pools = Pools::new(&set);
+        let (mut told, mut line) = (BTreeSet::new(), BTreeSet::new());
+        let (mut max, mut open) = (3, true);
+        for step in 0..200 {
+            match next(10) {
+                0 => {
+                    max = next(6) as usize;
+                    let threads = Some(Some(max as u32));
+                    let change = Change { threads_max: threads, ..Change::default() };
+                    set.configure("p", change).unwrap();
+                    pools.configure(&set);
+                }
+                1 => {
+                    open = !open;
+                    if open {
+                        set.start("p").unwrap()
+                    } else {
+                        set.stop("p").unwrap()
+                    }
+                    pools.configure(&set);
+                }
+                2..=4 if !line.is_empty() => {
+                    let index = next(line.len() as u64) as usize;
+                    let gone: Rank = *line.iter().nth(index).unwrap();
+                    line.remove(&gone);
+                    told.remove(&gone.id.0);
+                    pools.leave(id, gone, None);
+                }
+                _ => {
+                    let new = rank(next(1_000), step);
+                    line.insert(new);
+                    pools.join(id, new, None);
+                }
+            }
+            for (request, eligible) in flips(&mut pools) {
+                let changed = if eligible { told.insert(request) } else { told.remove(&request) };
+                assert!(changed, "seed {seed} step {step}: {request} was told twice");
+            }
+            let front = line.iter().take(if open { max } else { 0 });
+            let expected: BTreeSet<u64> = front.map(|rank| rank.id.0).collect();
+            assert_eq!(told, expected, "seed {seed} step {step}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! A compiled list of rules: immutable, shared by all threads, and the first half of classifying.
+//!
+//! Owns the matchers of all enabled rules and the indexes that find them. [`Ruleset::candidates`]
+//! looks each attribute's value up once, which names few rules, and verifies those in order. The
+//! second half is in `decide`. Memory for looking up is kept in a pool, one per thread that looks
+//! up at the same time; what is in it never changes an answer.
+
+use crate::compile;
+use crate::error::CompileRuleError;
+use crate::fold::Fold;
+use crate::index::{Index, IndexWork};
+use crate::pattern::Pattern;
+use crate::rule::{Action, Rule, Then};
+use crate::run::Work;
+use paceline_expr::{Expr, Scope};
+use paceline_types::{Attributes, Name, Priority};
+use regex_automata::util::pool::{Pool, PoolGuard};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+/// A compiled list of rules.
+#[derive(Debug)]
+pub struct Ruleset {
+    rules: Vec<Rule>,
+    /// None for a rule that is disabled or can never be reached.
+    matchers: Vec<Option<Matcher>>,
+    exprs: Vec<Expr>,
+    /// Rules that need no attribute: they are candidates of every request.
+    always: Vec<u32>,
+    fold: Fold,
+    attributes: Vec<Name>,
+    /// By attribute; none where no rule is found by that attribute.
+    indexes: Vec<Option<Index>>,
+    /// Indexed attributes that every request may have.
+    known: Vec<u32>,
+    /// Indexed attributes that few requests have, by name.
+    others: Vec<(Box<str>, u32)>,
+    /// Those of them that have rules for requests without the attribute.
+    others_missing: Vec<u32>,
+    reads_counters: bool,
+    pool: Pool<Scratch, MakeScratch>,
+}
+
+/// Rules whose patterns match a request, to be handed to [`Ruleset::decide`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Candidates {
+    /// Indexes in order, without those rules that are candidates of every request.
+    pub(crate) rules: Vec<u32>,
+}
+
+/// What an enabled rule does.
+#[derive(Debug)]
+pub(crate) struct Matcher {
+    /// Patterns on attributes, cheap ones first.
+    pub(crate) checks: Vec<Check>,
+    /// Patterns on the priority so far, with the index of the criterion.
+    pub(crate) priority: Vec<(usize, Bits)>,
+    /// Index of the condition.
+    pub(crate) when: Option<u32>,
+    pub(crate) action: Action,
+    pub(crate) then: Then,
+}
+
+/// One pattern on one attribute.
+#[derive(Debug)]
+pub(crate) struct Check {
+    pub(crate) attribute: u32,
+    pub(crate) pattern: Pattern,
+    /// Index of the criterion in its rule.
+    pub(crate) at: usize,
+}
+
+/// A set of priorities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bits([u64; 4]);
+
+type MakeScratch = Box<dyn Fn() -> Scratch + Send + Sync + UnwindSafe + RefUnwindSafe>;
+
+/// Memory that matching one request uses.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    found: Vec<u32>,
+    indexes: Vec<IndexWork>,
+    pub(crate) matching: Matching,
+}
+
+/// What verifying uses: folded values and the memory of programs.
+#[derive(Debug, Default)]
+pub(crate) struct Matching {
+    folded: FoldedValues,
+    work: Work,
+}
+
+/// Folded values of one request's attributes, each made when first asked for.
+#[derive(Debug, Default)]
+struct FoldedValues {
+    /// By attribute, valid if it carries the current stamp.
+    values: Vec<(u64, String)>,
+    stamp: u64,
+}
+
+impl Default for Ruleset {
+    /// No rules: every request keeps priority 0.
+    fn default() -> Self {
+        Self::assemble(vec![], vec![], vec![], vec![], Fold::default(), vec![], vec![])
+    }
+}
+
+impl Ruleset {
+    /// Compiles a list of rules, which are in order of their numbers.
+    ///
+    /// # Errors
+    ///
+    /// When a rule cannot be compiled, also if it is disabled: the error says which and why.
+    pub fn compile(rules: &[Rule], scope: &dyn Scope) -> Result<Self, CompileRuleError> {
+        compile::compile(rules, scope, compile::LIST_BYTES_MAX)
+    }
+
+    pub(crate) fn assemble(
+        rules: Vec<Rule>,
+        matchers: Vec<Option<Matcher>>,
+        exprs: Vec<Expr>,
+        always: Vec<u32>,
+        fold: Fold,
+        attributes: Vec<Name>,
+        indexes: Vec<Option<Index>>,
+    ) -> Self {
+        let used = matchers.iter().flatten().filter_map(|matcher| matcher.when);
+        let reads_counters = used.into_iter().any(|when| exprs[when as usize].reads_counters());
+        let len = attributes.len();
+        let make: MakeScratch = Box::new(move || Scratch::new(len));
+        let (known, others, others_missing) = (vec![], vec![], vec![]);
+        let mut ruleset = Self {
+            rules,
+            matchers,
+            exprs,
+            always,
+            fold,
+            attributes,
+            indexes,
+            known,
+            others,
+            others_missing,
+            reads_counters,
+            pool: Pool::new(make),
+        };
+        ruleset.sort_attributes();
+        ruleset
+    }
+
+    fn sort_attributes(&mut self) {
+        for (at, (name, index)) in self.attributes.iter().zip(&self.indexes).enumerate() {
+            let (Some(index), at) = (index, at as u32) else { continue };
+            let Name::Other(name) = name else {
+                self.known.push(at);
+                continue;
+            };
+            let mut found = vec![];
+            index.find("", "", &mut IndexWork::default(), &mut found);
+            if !found.is_empty() {
+                self.others_missing.push(at);
+            }
+            self.others.push((name.clone(), at));
+        }
+        self.others.sort_unstable();
+    }
+
+    /// The rules whose patterns match these attributes.
+    #[must_use]
+    pub fn candidates(&self, attributes: &Attributes) -> Candidates {
+        if self.known.is_empty() && self.others.is_empty() {
+            return Candidates::default();
+        }
+        let mut scratch = self.scratch();
+        let Scratch { found, indexes, matching } = &mut *scratch;
+        self.look_up(attributes, found, indexes, matching);
+        found.sort_unstable();
+        found.dedup();
+        let mut rules = Vec::new();
+        for rule in found.drain(..) {
+            let Some(matcher) = &self.matchers[rule as usize] else { continue };
+            if self.first_failing(matcher, attributes, matching).is_none() {
+                rules.push(rule);
+                if matcher.always_stops() {
+                    break;
+                }
+            }
+        }
+        Candidates { rules }
+    }
+
+    fn look_up(
+        &self,
+        attributes: &Attributes,
+        found: &mut Vec<u32>,
+        indexes: &mut [IndexWork],
+        matching: &mut Matching,
+    ) {
+        found.clear();
+        let mut one = |at: u32, value: &str| {
+            if let Some(index) = &self.indexes[at as usize] {
+                let folded = if index.reads_folded() {
+                    matching.folded.value(at, value, &self.fold)
+                } else {
+                    value
+                };
+                index.find(value, folded, &mut indexes[at as usize], found);
+            }
+        };
+        for at in &self.known {
+            one(*at, attributes.value(&self.attributes[*at as usize]));
+        }
+        if self.others.is_empty() {
+            return;
+        }
+        for (name, value) in attributes.iter() {
+            if let Ok(place) = self.others.binary_search_by(|(other, _)| (**other).cmp(name)) {
+                one(self.others[place].1, value);
+            }
+        }
+        for at in &self.others_missing {
+            if attributes.value(&self.attributes[*at as usize]).is_empty() {
+                one(*at, "");
+            }
+        }
+    }
+
+    /// The index, in its rule, of a criterion that does not match. Those on the priority are not
+    /// looked at here.
+    pub(crate) fn first_failing(
+        &self,
+        matcher: &Matcher,
+        attributes: &Attributes,
+        matching: &mut Matching,
+    ) -> Option<usize> {
+        let fails = |check: &&Check| {
+            let value = attributes.value(&self.attributes[check.attribute as usize]);
+            !matching.matches(check, value, &self.fold)
+        };
+        matcher.checks.iter().find(fails).map(|check| check.at)
+    }
+
+    /// The rules, in order; the indexes in decisions and counts are indexes of this.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Whether a condition of an enabled rule reads counters. If none does, deciding needs nothing
+    /// but the request.
+    #[must_use]
+    pub fn reads_counters(&self) -> bool {
+        self.reads_counters
+    }
+
+    /// The conditions of all enabled rules, each with the index of its rule.
+    pub fn conditions(&self) -> impl Iterator<Item = (u32, &Expr)> {
+        self.matchers.iter().enumerate().filter_map(|(rule, matcher)| {
+            let when = matcher.as_ref()?.when?;
+            Some((rule as u32, &self.exprs[when as usize]))
+        })
+    }
+
+    pub(crate) fn matcher(&self, rule: u32) -> Option<&Matcher> {
+        self.matchers[rule as usize].as_ref()
+    }
+
+    pub(crate) fn expr(&self, when: u32) -> &Expr {
+        &self.exprs[when as usize]
+    }
+
+    pub(crate) fn always(&self) -> &[u32] {
+        &self.always
+    }
+
+    /// Memory to match one request with.
+    pub(crate) fn scratch(&self) -> PoolGuard<'_, Scratch, MakeScratch> {
+        let mut scratch = self.pool.get();
+        scratch.matching.folded.stamp += 1;
+        scratch
+    }
+}
+
+impl Candidates {
+    /// The indexes of the rules, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.rules.iter().copied()
+    }
+}
+
+impl Matcher {
+    /// Whether a match of its patterns is a match, and the last one.
+    fn always_stops(&self) -> bool {
+        self.when.is_none() && self.priority.is_empty() && self.then == Then::Stop
+    }
+}
+
+impl Bits {
+    pub(crate) fn insert(&mut self, priority: Priority) {
+        let at = Self::place(priority);
+        self.0[at / 64] |= 1 << (at % 64);
+    }
+
+    pub(crate) fn contains(&self, priority: Priority) -> bool {
+        let at = Self::place(priority);
+        self.0[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    fn place(priority: Priority) -> usize {
+        usize::from(priority.number().cast_unsigned())
+    }
+}
+
+impl Scratch {
+    fn new(attributes: usize) -> Self {
+        let mut scratch = Self::default();
+        scratch.indexes.resize_with(attributes, IndexWork::default);
+        scratch.matching.folded.values.resize_with(attributes, || (0, String::new()));
+        scratch
+    }
+}
+
+impl Matching {
+    fn matches(&mut self, check: &Check, value: &str, fold: &Fold) -> bool {
+        let folded = if check.pattern.reads_folded() {
+            self.folded.value(check.attribute, value, fold)
+        } else {
+            value
+        };
+        check.pattern.matches(value, folded, &mut self.work)
+    }
+}
+
+impl FoldedValues {
+    /// The folded form of an attribute's value.
+    fn value<'t>(&'t mut self, attribute: u32, value: &'t str, fold: &Fold) -> &'t str {
+        if !fold.is_active() {
+            return value;
+        }
+        let (stamp, folded) = &mut self.values[attribute as usize];
+        if *stamp != self.stamp {
+            *stamp = self.stamp;
+            fold.apply(value, folded);
+        }
+        folded
+    }
+}

@@ -1,0 +1,148 @@
+//! Sets of regular expressions that have no literal to be found by.
+//!
+//! Owns automata that run many expressions over a value in one pass. They are filters: what they
+//! name may match and is verified, what they do not name cannot. So an expression is put into its set
+//! in a simpler form that matches no less: all characters beyond ASCII count as one, and word
+//! boundaries are left out, which makes the automata small. A set has few members because the time to
+//! build one and its memory grow fast; where sets do not help, or there would be too many, rules are
+//! tried one by one.
+
+use regex_automata::hybrid::dfa::{Builder, Cache, Config, DFA};
+use regex_automata::nfa::thompson;
+use regex_automata::{Input, MatchKind, PatternSet};
+use regex_syntax::hir::{
+    Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, Repetition,
+};
+use std::sync::Arc;
+
+/// Expressions in one set.
+const SET_LEN_MAX: usize = 64;
+
+/// Fewer are tried one by one, which is faster.
+const SET_LEN_MIN: usize = 4;
+
+/// Sets of one attribute; further expressions are tried one by one.
+const SETS_MAX: usize = 160;
+
+/// Sets of one attribute that are begun, with those that turn out too large.
+const TRIES_MAX: usize = 320;
+
+/// Size of one set before it runs.
+const SET_BYTES_MAX: usize = 1 << 20;
+
+/// Memory that one set runs with.
+const CACHE_BYTES_MAX: usize = 256 << 10;
+
+/// A set of expressions and the rule of each.
+#[derive(Debug)]
+pub(crate) struct Set {
+    automaton: DFA,
+    rules: Vec<u32>,
+}
+
+/// Memory that running a set uses.
+#[derive(Debug)]
+pub(crate) struct SetWork {
+    cache: Cache,
+    found: PatternSet,
+}
+
+/// Makes sets of expressions, each with its rule; the rules that are in no set are added to `rest`.
+pub(crate) fn build(members: &[(Arc<Hir>, u32)], rest: &mut Vec<u32>) -> Vec<Set> {
+    let mut sets = vec![];
+    let (mut members, mut len) = (members, SET_LEN_MAX);
+    for _ in 0..TRIES_MAX {
+        len = len.min(members.len());
+        if sets.len() >= SETS_MAX || len < SET_LEN_MIN {
+            break;
+        }
+        match Set::new(&members[..len]) {
+            // Too large: this and all later ones are made smaller.
+            None if len / 2 >= SET_LEN_MIN => {
+                len /= 2;
+                continue;
+            }
+            None => rest.extend(members[..len].iter().map(|(_, rule)| rule)),
+            Some(set) => sets.push(set),
+        }
+        members = &members[len..];
+    }
+    rest.extend(members.iter().map(|(_, rule)| rule));
+    sets
+}
+
+impl Set {
+    fn new(members: &[(Arc<Hir>, u32)]) -> Option<Self> {
+        let config = thompson::Config::new()
+            .which_captures(thompson::WhichCaptures::None)
+            .nfa_size_limit(Some(SET_BYTES_MAX));
+        let hirs: Vec<Hir> = members.iter().map(|(hir, _)| simpler(hir)).collect();
+        let nfa = thompson::Compiler::new().configure(config).build_many_from_hir(&hirs).ok()?;
+        let config = Config::new()
+            .match_kind(MatchKind::All)
+            .cache_capacity(CACHE_BYTES_MAX)
+            // A value that makes new states all the time is tried one by one instead.
+            .minimum_cache_clear_count(Some(3))
+            .minimum_bytes_per_state(Some(10));
+        let automaton = Builder::new().configure(config).build_from_nfa(nfa).ok()?;
+        Some(Self { automaton, rules: members.iter().map(|(_, rule)| *rule).collect() })
+    }
+
+    pub(crate) fn work(&self) -> SetWork {
+        SetWork {
+            cache: self.automaton.create_cache(),
+            found: PatternSet::new(self.automaton.pattern_len()),
+        }
+    }
+
+    /// Adds the rules whose expression may match.
+    pub(crate) fn find(&self, value: &str, work: &mut SetWork, rules: &mut Vec<u32>) {
+        work.found.clear();
+        let searched = self.automaton.try_which_overlapping_matches(
+            &mut work.cache,
+            &Input::new(value),
+            &mut work.found,
+        );
+        match searched {
+            Ok(()) => rules.extend(work.found.iter().map(|at| self.rules[at.as_usize()])),
+            Err(_) => rules.extend(&self.rules),
+        }
+    }
+}
+
+/// An expression that matches whatever `hir` does, and perhaps more, with small classes only.
+fn simpler(hir: &Hir) -> Hir {
+    match hir.kind() {
+        HirKind::Empty => Hir::empty(),
+        HirKind::Literal(literal) => Hir::literal(literal.0.clone()),
+        HirKind::Class(Class::Unicode(class)) => Hir::class(Class::Unicode(simpler_class(class))),
+        HirKind::Class(class) => Hir::class(class.clone()),
+        HirKind::Look(look) if is_plain(*look) => Hir::look(*look),
+        HirKind::Look(_) => Hir::empty(),
+        HirKind::Repetition(repetition) => Hir::repetition(Repetition {
+            sub: Box::new(simpler(&repetition.sub)),
+            ..repetition.clone()
+        }),
+        HirKind::Capture(Capture { sub, .. }) => simpler(sub),
+        HirKind::Concat(parts) => Hir::concat(parts.iter().map(simpler).collect()),
+        HirKind::Alternation(branches) => Hir::alternation(branches.iter().map(simpler).collect()),
+    }
+}
+
+fn simpler_class(class: &ClassUnicode) -> ClassUnicode {
+    const ASCII_MAX: char = '\u{7f}';
+    let ascii = class.iter().filter(|range| range.start() <= ASCII_MAX);
+    let mut ranges: Vec<_> = ascii
+        .map(|range| ClassUnicodeRange::new(range.start(), range.end().min(ASCII_MAX)))
+        .collect();
+    if class.iter().any(|range| range.end() > ASCII_MAX) {
+        ranges.push(ClassUnicodeRange::new('\u{80}', char::MAX));
+    }
+    ClassUnicode::new(ranges)
+}
+
+/// Whether an automaton can tell that this holds without looking at words.
+fn is_plain(look: Look) -> bool {
+    use Look::{End, EndCRLF, EndLF, Start, StartCRLF, StartLF};
+    matches!(look, Start | End | StartLF | EndLF | StartCRLF | EndCRLF)
+}

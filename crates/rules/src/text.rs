@@ -1,0 +1,157 @@
+//! The text form of a rule: one line, the same in scripts, SQL, files and the API.
+//!
+//! ```text
+//! 10 user glob etl-* and text regex nocase "^select" when 'rate("per-user", user) > 100.0' lower 20 stop log
+//! ```
+//!
+//! ```text
+//! rule      = [number] [criterion {"and" criterion}] ["when" text] action ["continue" | "stop"] {flag}
+//! criterion = attribute ("exact" | "glob" | "regex") ["nocase"] text
+//! action    = "nothing" | "set" -127..127 | "raise" 1..254 | "lower" 1..254 | "reject"
+//! flag      = "log" | "disabled"
+//! ```
+//!
+//! A rule without a number is new and goes to the end of its list; without `stop` it continues. An
+//! attribute or a text is written in one of three ways:
+//!
+//! - bare, if it has no blank, quote, backslash or control character and is none of the words above
+//!   (an attribute that begins with a digit is quoted too);
+//! - `"in double quotes"`, with `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}` inside;
+//! - `'in single quotes'`, where `''` is a quote and every other character stands for itself, so that
+//!   regular expressions and conditions need no backslashes doubled.
+//!
+//! What is shown reads back as the same rule. Owns reading (`read`) and showing (`show`).
+
+mod read;
+mod show;
+
+use crate::rule::{CRITERIA_MAX, Rule};
+use paceline_types::NameError;
+use std::fmt;
+
+/// Longest text of a rule. The longest rule that can be compiled has a text shorter than this.
+pub const RULE_BYTES_MAX: usize = 2 << 20;
+
+/// Words that stand for themselves only in quotes.
+const RESERVED: [&str; 15] = [
+    "and", "when", "exact", "glob", "regex", "nocase", "nothing", "set", "raise", "lower",
+    "reject", "continue", "stop", "log", "disabled",
+];
+
+/// A rule that may not have its number yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRule {
+    /// The number, if it was given.
+    pub number: Option<u32>,
+    /// The rest of the rule; its own number means nothing.
+    rule: Rule,
+}
+
+/// Why a text is no rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseRuleError {
+    /// The column, in characters from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What is wrong with the text of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Something else should stand here.
+    Expected {
+        /// What should.
+        what: &'static str,
+        /// What does; empty at the end of the text.
+        found: String,
+    },
+    /// A quoted text does not end.
+    Unclosed,
+    /// A backslash in double quotes is followed by something without a meaning.
+    Escape,
+    /// The attribute is none.
+    Attribute(NameError),
+    /// The rule has more than [`CRITERIA_MAX`] criteria.
+    TooManyCriteria,
+    /// The text is longer than [`RULE_BYTES_MAX`].
+    TooLong,
+}
+
+impl Rule {
+    /// Reads a rule with its number.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no rule or has no number.
+    pub fn parse(text: &str) -> Result<Self, ParseRuleError> {
+        let new = Self::parse_new(text)?;
+        match new.number {
+            Some(number) => Ok(new.numbered(number)),
+            None => {
+                let found = text.split_whitespace().next().unwrap_or_default();
+                let column = text.chars().take_while(|c| c.is_whitespace()).count() + 1;
+                Err(ParseRuleError::expected(column, "the number of the rule", found))
+            }
+        }
+    }
+
+    /// Reads a rule that may have no number.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no rule.
+    pub fn parse_new(text: &str) -> Result<NewRule, ParseRuleError> {
+        read::read(text)
+    }
+}
+
+impl NewRule {
+    /// The rule with this number.
+    #[must_use]
+    pub fn numbered(self, number: u32) -> Rule {
+        Rule { number, ..self.rule }
+    }
+}
+
+impl From<Rule> for NewRule {
+    fn from(rule: Rule) -> Self {
+        Self { number: Some(rule.number), rule }
+    }
+}
+
+impl ParseRuleError {
+    fn expected(column: usize, what: &'static str, found: &str) -> Self {
+        // A rule can be long; enough of it is quoted to recognise the place.
+        let found = found.chars().take(40).collect();
+        Self { column, problem: Problem::Expected { what, found } }
+    }
+}
+
+impl fmt::Display for ParseRuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "column {}: ", self.column)?;
+        match &self.problem {
+            Problem::Expected { what, found } if found.is_empty() => {
+                write!(f, "expected {what} before the end")
+            }
+            Problem::Expected { what, found } => write!(f, "expected {what}, found {found:?}"),
+            Problem::Unclosed => f.write_str("this quoted text has no end, expected its quote"),
+            Problem::Escape => {
+                f.write_str("expected one of \" \\ n r t u{...} after the backslash")
+            }
+            Problem::Attribute(error) => error.fmt(f),
+            Problem::TooManyCriteria => {
+                write!(f, "a rule may have at most {CRITERIA_MAX} criteria")
+            }
+            Problem::TooLong => {
+                write!(f, "the text of a rule may have at most {RULE_BYTES_MAX} bytes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ParseRuleError {}
+
+#[cfg(test)]
+mod tests;

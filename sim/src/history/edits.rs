@@ -1,0 +1,283 @@
+//! Edits: one change at a time, of every kind.
+
+use super::{History, MS};
+use crate::model::config::{At, Checkpoint, Config, Limit, PoolState, When};
+use crate::model::{Model, State};
+
+type Edit = fn(&mut History, &Model, &mut Config) -> Option<String>;
+
+const CHECKPOINT_EDITS: [Edit; 8] = [
+    History::edit_limit,
+    History::edit_limit,
+    History::edit_bounds,
+    History::edit_when,
+    History::edit_key,
+    History::edit_kind,
+    History::add_checkpoint,
+    History::delete_checkpoint,
+];
+
+const POOL_EDITS: [Edit; 7] = [
+    History::edit_state,
+    History::edit_state,
+    History::edit_max,
+    History::edit_pool_bounds,
+    History::edit_range,
+    History::add_pool,
+    History::delete_pool,
+];
+
+const RESOURCE_EDITS: [Edit; 5] = [
+    History::add_resource,
+    History::delete_resource,
+    History::add_edge,
+    History::remove_edge,
+    History::rename,
+];
+
+const OTHER_EDITS: [Edit; 3] = [History::edit_rules, History::edit_slip, History::edit_age];
+
+impl History {
+    /// Another configuration that differs in one thing, and what that is.
+    pub(super) fn edit(&mut self, model: &Model) -> Option<(Config, String)> {
+        let mut config = model.config.clone();
+        let edit = match self.rng.weighted(&[10, 8, 6, 3]) {
+            0 => self.rng.pick(&CHECKPOINT_EDITS),
+            1 => self.rng.pick(&POOL_EDITS),
+            2 => self.rng.pick(&RESOURCE_EDITS),
+            _ => self.rng.pick(&OTHER_EDITS),
+        };
+        let what = edit(self, model, &mut config)?;
+        Some((config, what))
+    }
+
+    fn any_checkpoint(&mut self, config: &Config) -> Option<usize> {
+        let count = config.checkpoints.len() as u64;
+        (count > 0).then(|| self.rng.below(count) as usize)
+    }
+
+    fn edit_limit(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        let limit = match config.checkpoints[index].limit {
+            Limit::Rate { n, d, burst } => match (self.rng.below(3), self.rate()) {
+                (0, Limit::Rate { burst, .. }) => Limit::Rate { n, d, burst },
+                (1, Limit::Rate { n, d, .. }) => Limit::Rate { n, d, burst },
+                (_, other) => other,
+            },
+            Limit::Concurrency(_) => Limit::Concurrency(self.rng.below(6)),
+            Limit::Count => return None,
+        };
+        let checkpoint = &mut config.checkpoints[index];
+        checkpoint.limit = limit;
+        Some(format!("{} limit {limit:?}", checkpoint.name))
+    }
+
+    fn edit_bounds(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        config.checkpoints[index].queue = self.bounds();
+        let checkpoint = &config.checkpoints[index];
+        Some(format!("{} {:?}", checkpoint.name, checkpoint.queue))
+    }
+
+    fn edit_when(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        let when = self.rng.chance(50).then(|| self.when(config));
+        config.checkpoints[index].when = when;
+        Some(format!("{} when {when:?}", config.checkpoints[index].name))
+    }
+
+    /// Another key or other flows: the checkpoint starts anew.
+    fn edit_key(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        let attribute = self.rng.chance(60).then(|| self.attribute());
+        let checkpoint = &mut config.checkpoints[index];
+        let what = if self.rng.chance(50) && checkpoint.limit != Limit::Count {
+            checkpoint.fair = attribute;
+            "fair"
+        } else {
+            checkpoint.key = attribute;
+            "key"
+        };
+        let name = checkpoint.name;
+        drop_conditions(config, name);
+        Some(format!("{name} {what} {attribute:?}"))
+    }
+
+    fn edit_kind(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        let limit = self.limit();
+        let checkpoint = &mut config.checkpoints[index];
+        // What counts at the frontend counts before the rules: it changes places, not only kind.
+        if checkpoint.limit == Limit::Count || limit == Limit::Count {
+            return None;
+        }
+        checkpoint.limit = limit;
+        Some(format!("{} kind {limit:?}", checkpoint.name))
+    }
+
+    fn add_checkpoint(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let checkpoint = self.checkpoint(config)?;
+        let what = format!("new {checkpoint:?}");
+        config.checkpoints.push(checkpoint);
+        Some(what)
+    }
+
+    fn delete_checkpoint(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        let Checkpoint { name, .. } = config.checkpoints.remove(index);
+        drop_conditions(config, name);
+        Some(format!("{name} deleted"))
+    }
+
+    fn edit_state(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let state = self.rng.pick(&[PoolState::Stopped, PoolState::Started, PoolState::Draining]);
+        let count = config.pools.len() as u64;
+        let index = self.rng.below(count) as usize;
+        let pool = &mut config.pools[index];
+        if pool.id == 0 || pool.range.is_none() {
+            return None;
+        }
+        pool.state = state;
+        Some(format!("{} {state:?}", pool.name))
+    }
+
+    fn edit_max(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.rng.below(config.pools.len() as u64) as usize;
+        let max = self.rng.below(5);
+        let pool = &mut config.pools[index];
+        pool.max = Some(max);
+        Some(format!("{} max {max}", pool.name))
+    }
+
+    fn edit_pool_bounds(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.rng.below(config.pools.len() as u64) as usize;
+        let (max_len, max_delay) = (self.max_len(), self.max_delay());
+        let pool = &mut config.pools[index];
+        (pool.max_len, pool.max_delay) = (max_len, max_delay);
+        Some(format!("{} max_len {max_len} max_delay {max_delay:?}", pool.name))
+    }
+
+    fn edit_range(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.rng.below(config.pools.len() as u64) as usize;
+        let id = config.pools[index].id;
+        let range = self.range(config, id)?;
+        if id == 0 {
+            return None;
+        }
+        config.pools[index].range = Some(range);
+        Some(format!("{} range {range:?}", config.pools[index].name))
+    }
+
+    fn add_pool(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let pool = self.pool(config)?;
+        let what = format!("new {pool:?}");
+        config.pools.push(pool);
+        Some(what)
+    }
+
+    /// Only a pool without checkpoints can be deleted.
+    fn delete_pool(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.rng.below(config.pools.len() as u64) as usize;
+        let name = config.pools[index].name;
+        if index == 0 || config.checkpoints.iter().any(|c| c.at == At::Pool(name)) {
+            return None;
+        }
+        config.pools.remove(index);
+        drop_conditions(config, name);
+        Some(format!("{name} deleted"))
+    }
+
+    fn add_resource(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let resource = self.resource(config)?;
+        let what = format!("new {resource:?}");
+        config.resources.push(resource);
+        Some(what)
+    }
+
+    fn delete_resource(&mut self, model: &Model, config: &mut Config) -> Option<String> {
+        let index = self.rng.below(config.resources.len() as u64) as usize;
+        let gone = config.resources.get(index)?.clone();
+        if made_by_waiter(model, gone.name) {
+            return None;
+        }
+        config.resources.remove(index);
+        for resource in &mut config.resources {
+            resource.parents.retain(|parent| *parent != gone.id);
+        }
+        Some(format!("{} ({}) deleted", gone.name, gone.id))
+    }
+
+    /// A further parent for a resource; a cycle is no graph.
+    fn add_edge(&mut self, model: &Model, config: &mut Config) -> Option<String> {
+        let parent = self.rng.pick_any(&config.resources)?.id;
+        let index = self.rng.below(config.resources.len() as u64) as usize;
+        let child = &mut config.resources[index];
+        if child.parents.contains(&parent) || model.is_below(parent, child.id) {
+            return None;
+        }
+        child.parents.push(parent);
+        Some(format!("{parent} above {}", child.id))
+    }
+
+    fn remove_edge(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.rng.below(config.resources.len() as u64) as usize;
+        let child = config.resources.get_mut(index)?;
+        let parent = self.rng.pick_any(&child.parents)?;
+        child.parents.retain(|other| *other != parent);
+        Some(format!("{parent} no more above {}", child.id))
+    }
+
+    fn rename(&mut self, model: &Model, config: &mut Config) -> Option<String> {
+        let index = self.rng.below(config.resources.len() as u64) as usize;
+        let name = self.rng.pick(&crate::words::RESOURCES);
+        if config.resources.iter().any(|resource| resource.name == name) {
+            return None;
+        }
+        let resource = config.resources.get_mut(index)?;
+        if made_by_waiter(model, resource.name) {
+            return None;
+        }
+        let what = format!("{} ({}) renamed {name}", resource.name, resource.id);
+        resource.name = name;
+        Some(what)
+    }
+
+    fn edit_rules(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        config.rules = self.rules(config);
+        Some(format!("rules {:?}", config.rules))
+    }
+
+    fn edit_slip(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        config.slip = self.rng.pick(&[0, MS, 5 * MS, 50 * MS]);
+        Some(format!("slip {}", config.slip))
+    }
+
+    fn edit_age(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        config.age_step = self.rng.pick(&[0, MS, 10 * MS, 1_000 * MS]);
+        Some(format!("age_step {}", config.age_step))
+    }
+}
+
+/// Whether a request that makes what it does not find still waits for this resource: only names
+/// that nobody configures can be made.
+fn made_by_waiter(model: &Model, name: &str) -> bool {
+    model.requests.values().any(|request| {
+        request.arrival.unknown == paceline_types::Unknown::Create
+            && request.state != State::Running
+            && request.claims.iter().any(|claim| claim.name == name)
+    })
+}
+
+/// Conditions may only name what there is, and keys only where there are keys.
+fn drop_conditions(config: &mut Config, name: &str) {
+    let speaks = |when: &When| match when {
+        When::Inflight(of, ..) | When::Queued(of, ..) => *of == name,
+        When::Running(of, _) | When::Waiting(of, _) => *of == name,
+        When::Is(..) | When::PriorityOver(_) => false,
+    };
+    let rules = config.rules.iter_mut().map(|rule| &mut rule.when);
+    let checkpoints = config.checkpoints.iter_mut().map(|checkpoint| &mut checkpoint.when);
+    for when in rules.chain(checkpoints) {
+        *when = when.filter(|when| !speaks(when));
+    }
+}

@@ -1,0 +1,138 @@
+//! Random histories: what is configured, who comes, who goes, what is edited, what the clock does.
+//!
+//! Owns the dice. Each step is drawn from the seed and from what the model says is going on, so a
+//! seed is a whole history. Promises the same history for the same seed. Never looks at the engine.
+
+mod arrivals;
+mod configs;
+mod edits;
+mod profile;
+
+pub use profile::{Focus, Profile};
+
+use crate::model::config::{Arrival, Config};
+use crate::model::{Model, State};
+use crate::rng::Rng;
+use crate::words::LOCKS;
+use std::collections::BTreeSet;
+
+const MS: u64 = 1_000_000;
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A request comes in.
+    Submit(Box<Arrival>),
+    /// A request that runs ends; or one is settled that does not run.
+    Settle(u64),
+    /// A waiter goes away; or one is cancelled that does not wait.
+    Cancel(u64),
+    /// A session ends.
+    EndSession(u64),
+    /// A session comes to own a lock; nobody is told.
+    LockTaken(u64, &'static str),
+    /// A session loses a lock.
+    LockLost(u64, &'static str),
+    /// The configuration changes, in the way that the text says.
+    Configure(Box<Config>, String),
+    /// Only time passes.
+    Timeout,
+}
+
+/// The dice of one seed.
+#[derive(Clone, Debug)]
+pub struct History {
+    rng: Rng,
+    /// How this seed's history is mixed.
+    pub profile: Profile,
+    /// Which session owns which lock.
+    pub owned: BTreeSet<(u64, &'static str)>,
+    clock: u64,
+    /// Numbers of checkpoints, pools and resources are never used again.
+    next_checkpoint: u32,
+    next_pool: u32,
+    next_resource: u32,
+}
+
+impl History {
+    /// The history of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let profile = Profile::draw(&mut rng);
+        let clock = rng.pick(&[0, 1, 1_000_000 * MS, 1_000_000 * MS, 1_000_000_000 * MS]);
+        Self {
+            rng,
+            profile,
+            owned: BTreeSet::new(),
+            clock,
+            next_checkpoint: 1,
+            next_pool: 1,
+            next_resource: 1,
+        }
+    }
+
+    /// The configuration at the start, and when that is.
+    pub fn start(&mut self) -> (u64, Config) {
+        let config = self.config();
+        (self.clock, config)
+    }
+
+    /// What happens next, and when.
+    pub fn step(&mut self, model: &Model) -> (u64, Step) {
+        let mix = self.profile.mix;
+        let step = match self.rng.weighted(&mix) {
+            0 => Step::Submit(Box::new(self.arrival(&model.config))),
+            1 => Step::Settle(self.someone(model, true)),
+            2 => Step::Cancel(self.someone(model, false)),
+            3 => Step::EndSession(self.rng.between(1, 3)),
+            4 => {
+                let (session, lock) = (self.rng.between(1, 3), self.rng.pick(&LOCKS));
+                if self.owned.insert((session, lock)) {
+                    Step::LockTaken(session, lock)
+                } else {
+                    self.owned.remove(&(session, lock));
+                    Step::LockLost(session, lock)
+                }
+            }
+            5 => match self.edit(model) {
+                Some((config, what)) => Step::Configure(Box::new(config), what),
+                None => Step::Timeout,
+            },
+            _ => Step::Timeout,
+        };
+        (self.tick(model, matches!(step, Step::Timeout)), step)
+    }
+
+    /// The clock of the next call: mostly near, often exactly at a due time, sometimes late, far, or
+    /// backwards.
+    fn tick(&mut self, model: &Model, timeout: bool) -> u64 {
+        let next = model.next_event();
+        let exact = if timeout { 60 } else { 10 };
+        let way = self.rng.weighted(&[exact, 12, 4, 30, 20, 2, 3]);
+        self.clock = match (way, next) {
+            (0, Some(next)) => next.max(self.clock),
+            (1, Some(next)) => next.max(self.clock) + self.rng.below(20 * MS),
+            (2, Some(next)) => next.max(self.clock) + self.rng.below(3_000 * MS),
+            (3, _) => self.clock,
+            (5, _) => self.clock + self.rng.below(60_000 * MS),
+            (6, _) => return self.clock.saturating_sub(self.rng.below(50 * MS)),
+            _ => {
+                let scale = self.rng.pick(&[1_000, MS, 10 * MS, 100 * MS]);
+                self.clock + self.rng.below(scale)
+            }
+        };
+        self.clock
+    }
+
+    /// Somebody who runs or waits; sometimes anybody at all, also the dead.
+    fn someone(&mut self, model: &Model, runs: bool) -> u64 {
+        if self.rng.chance(3) {
+            return self.rng.below(30) + 1;
+        }
+        let fits = |state: &State| (*state == State::Running) == runs;
+        let all: Vec<u64> =
+            model.requests.iter().filter(|(_, r)| fits(&r.state)).map(|(id, _)| *id).collect();
+        self.rng.pick_any(&all).unwrap_or(0)
+    }
+}

@@ -1,0 +1,127 @@
+//! How the history of one seed is mixed: some try everything, some dwell on one room.
+
+use crate::rng::Rng;
+
+/// What a history dwells on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Focus {
+    /// Everything at once.
+    Mixed,
+    /// One or two rate checkpoints.
+    Rate,
+    /// Concurrency checkpoints.
+    Concurrency,
+    /// Fair queues.
+    Fair,
+    /// Claims on a graph.
+    Claims,
+    /// Pools and rules.
+    Pools,
+    /// Many edits.
+    Edits,
+}
+
+/// The mix.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// What it dwells on.
+    pub focus: Focus,
+    /// How many steps.
+    pub steps: u64,
+    /// Weights of arrivals, settles, cancels, ends of sessions, locks, edits, timeouts.
+    pub mix: [u64; 7],
+    /// The most checkpoints at the start.
+    pub checkpoints: u64,
+    /// The most pools beside the default pool.
+    pub pools: u64,
+    /// The most resources.
+    pub resources: u64,
+    /// The most rules.
+    pub rules: u64,
+    /// In how many of a hundred cases a checkpoint is fair, has keys, watches, has a condition.
+    pub fair: u64,
+    /// See `fair`.
+    pub keyed: u64,
+    /// See `fair`.
+    pub watch: u64,
+    /// See `fair`.
+    pub when: u64,
+    /// In how many of a hundred cases bounds are tight.
+    pub tight: u64,
+    /// Weights of rate, concurrency and count among checkpoints.
+    pub kinds: [u64; 3],
+    /// In how many of a hundred cases a request has claims.
+    pub claims: u64,
+    /// How many requests the engine moves in one call.
+    pub step_max: usize,
+}
+
+impl Profile {
+    /// The mix of a seed.
+    pub fn draw(rng: &mut Rng) -> Self {
+        let all = [
+            Focus::Mixed,
+            Focus::Rate,
+            Focus::Concurrency,
+            Focus::Fair,
+            Focus::Claims,
+            Focus::Pools,
+            Focus::Edits,
+        ];
+        let focus = all[rng.weighted(&[30, 14, 12, 12, 14, 10, 8])];
+        let mut profile = Self {
+            focus,
+            steps: rng.between(20, 110),
+            mix: [40, 22, 6, 1, 3, 5, 25],
+            checkpoints: 5,
+            pools: 3,
+            resources: 10,
+            rules: 6,
+            fair: 25,
+            keyed: 40,
+            watch: 10,
+            when: 20,
+            tight: 30,
+            kinds: [5, 4, 1],
+            claims: 35,
+            step_max: 256,
+        };
+        profile.dwell(rng);
+        // Few settles fill the house, many empty it.
+        profile.mix[1] = rng.between(8, 40);
+        if rng.chance(15) {
+            profile.step_max = rng.between(1, 4) as usize;
+        }
+        profile
+    }
+
+    fn dwell(&mut self, rng: &mut Rng) {
+        match self.focus {
+            Focus::Mixed => {}
+            Focus::Rate => {
+                (self.checkpoints, self.pools, self.resources, self.rules) = (2, 0, 0, 2);
+                (self.kinds, self.claims, self.when) = ([1, 0, 0], 0, 5);
+            }
+            Focus::Concurrency => {
+                (self.checkpoints, self.pools, self.resources, self.rules) = (3, 0, 0, 2);
+                (self.kinds, self.claims, self.when) = ([0, 1, 0], 0, 5);
+            }
+            Focus::Fair => {
+                (self.checkpoints, self.pools, self.resources, self.rules) = (2, 0, 0, 2);
+                (self.kinds, self.claims, self.fair, self.when) = ([1, 1, 0], 0, 95, 0);
+                (self.keyed, self.tight) = (15, 10);
+            }
+            Focus::Claims => {
+                (self.checkpoints, self.pools, self.resources) = (rng.below(2), 2, 14);
+                (self.claims, self.watch) = (95, 0);
+            }
+            Focus::Pools => {
+                (self.checkpoints, self.pools, self.resources, self.rules) = (1, 4, 0, 10);
+                self.claims = 0;
+            }
+            Focus::Edits => {
+                self.mix[5] = 25;
+            }
+        }
+    }
+}

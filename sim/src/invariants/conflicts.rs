@@ -1,0 +1,131 @@
+//! No conflicting claims are granted (C1): when a request starts, no sub-tree of its claims meets
+//! what another running request was granted or holds through the graph as it is now, unless both
+//! claims are shared.
+//!
+//! Keeps its own books: sets of nodes as they were when each request started.
+
+use super::Invariant;
+use crate::history::Step;
+use crate::model::config::{Arrival, Config};
+use crate::model::{Effect, Outcome, Spot};
+use crate::seen::{Answer, Seen};
+use paceline_types::Mode;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A node: a configured resource by its number, or one made by requests by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Node {
+    Configured(u32),
+    Made(&'static str),
+}
+
+#[derive(Clone, Debug)]
+struct Claim {
+    name: &'static str,
+    mode: Mode,
+    root: Option<Node>,
+    granted: BTreeSet<Node>,
+}
+
+/// Remembers the claims of everybody who is alive.
+#[derive(Default)]
+pub struct Conflicts {
+    claims: BTreeMap<u64, Vec<Claim>>,
+    running: BTreeSet<u64>,
+}
+
+impl Invariant for Conflicts {
+    fn name(&self) -> &'static str {
+        "no conflicting claims are granted"
+    }
+
+    fn look(&mut self, seen: &Seen) -> Result<(), String> {
+        if let (Step::Submit(arrival), Answer::Submitted(id, outcome)) = (&*seen.step, &seen.answer)
+        {
+            self.claims.insert(*id, claims(arrival, &seen.config));
+            if matches!(outcome, Outcome::Refused(_)) {
+                self.claims.remove(id);
+            }
+        }
+        // Whoever left in this step gave back what it held before anybody was granted it.
+        self.running.retain(|id| seen.alive.contains_key(id));
+        self.claims.retain(|id, _| {
+            seen.alive.contains_key(id)
+                || seen.effects.iter().any(|effect| matches!(effect, Effect::Start(s) if s == id))
+        });
+        for effect in &seen.effects {
+            if let Effect::Start(id) = effect {
+                self.start(*id, &seen.config)?;
+            }
+        }
+        if let Answer::Submitted(id, Outcome::Started) = seen.answer {
+            self.start(id, &seen.config)?;
+        }
+        let runs = |id: &u64| seen.alive.get(id).is_some_and(|sight| sight.spot == Spot::Running);
+        self.running.retain(runs);
+        Ok(())
+    }
+}
+
+impl Conflicts {
+    fn start(&mut self, id: u64, config: &Config) -> Result<(), String> {
+        let mut mine = self.claims.get(&id).cloned().unwrap_or_default();
+        for claim in &mut mine {
+            let there = |node: &Node| match node {
+                Node::Configured(id) => config.resources.iter().any(|r| r.id == *id),
+                Node::Made(_) => false,
+            };
+            let found = || find(claim.name, config).unwrap_or(Node::Made(claim.name));
+            let root = claim.root.filter(there).unwrap_or_else(found);
+            claim.root = Some(root);
+            claim.granted = below(root, config);
+        }
+        for other in &self.running {
+            for theirs in self.claims.get(other).into_iter().flatten() {
+                let mut held = theirs.granted.clone();
+                held.extend(theirs.root.iter().flat_map(|root| below(*root, config)));
+                let meets = |claim: &&Claim| {
+                    let shared = claim.mode == Mode::Shared && theirs.mode == Mode::Shared;
+                    !shared && !claim.granted.is_disjoint(&held)
+                };
+                if let Some(claim) = mine.iter().find(meets) {
+                    return Err(format!(
+                        "request {id} is granted {} while {other} holds {}",
+                        claim.name, theirs.name
+                    ));
+                }
+            }
+        }
+        self.claims.insert(id, mine);
+        self.running.insert(id);
+        Ok(())
+    }
+}
+
+fn claims(arrival: &Arrival, config: &Config) -> Vec<Claim> {
+    let claim = |(name, mode): &(&'static str, Mode)| Claim {
+        name,
+        mode: *mode,
+        root: find(name, config),
+        granted: BTreeSet::new(),
+    };
+    arrival.claims.iter().map(claim).collect()
+}
+
+fn find(name: &str, config: &Config) -> Option<Node> {
+    config.resources.iter().find(|r| r.name == name).map(|r| Node::Configured(r.id))
+}
+
+/// The nodes below a root, by walking down from it.
+fn below(root: Node, config: &Config) -> BTreeSet<Node> {
+    let (mut found, mut next) = (BTreeSet::from([root]), vec![root]);
+    while let Some(Node::Configured(parent)) = next.pop() {
+        for child in config.resources.iter().filter(|r| r.parents.contains(&parent)) {
+            let child = Node::Configured(child.id);
+            if found.insert(child) {
+                next.push(child);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,100 @@
+//! The dead stay dead: a request that was refused, expired, cancelled or settled is never heard of
+//! again, and nobody starts twice.
+
+use super::Invariant;
+use crate::history::Step;
+use crate::model::{Effect, Outcome};
+use crate::seen::{Answer, Seen};
+use std::collections::BTreeSet;
+
+/// Remembers who waits, who runs and who is gone.
+#[derive(Default)]
+pub struct Dead {
+    waiting: BTreeSet<u64>,
+    running: BTreeSet<u64>,
+    gone: BTreeSet<u64>,
+}
+
+impl Invariant for Dead {
+    fn name(&self) -> &'static str {
+        "the dead stay dead"
+    }
+
+    fn look(&mut self, seen: &Seen) -> Result<(), String> {
+        for effect in &seen.effects {
+            match effect {
+                Effect::Log(..) => {}
+                Effect::Start(id) if self.waiting.remove(id) => drop(self.running.insert(*id)),
+                Effect::Refuse(id, _) if self.waiting.remove(id) => drop(self.gone.insert(*id)),
+                Effect::Start(id) | Effect::Refuse(id, _) => {
+                    return Err(format!("{effect:?}, but {}", self.state(*id)));
+                }
+            }
+        }
+        self.answered(seen)?;
+        // Who left with its session is seen no more, and nobody else may vanish.
+        let ended = matches!(&*seen.step, Step::EndSession(_));
+        for id in self.waiting.iter().chain(&self.running) {
+            if !seen.alive.contains_key(id) && !ended {
+                return Err(format!("request {id} vanished, {}", self.state(*id)));
+            }
+        }
+        for set in [&mut self.waiting, &mut self.running] {
+            let left: Vec<u64> =
+                set.iter().copied().filter(|id| !seen.alive.contains_key(id)).collect();
+            for id in left {
+                set.remove(&id);
+                self.gone.insert(id);
+            }
+        }
+        match seen.alive.keys().find(|id| self.gone.contains(id)) {
+            Some(id) => Err(format!("request {id} is alive, but {}", self.state(*id))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Dead {
+    fn answered(&mut self, seen: &Seen) -> Result<(), String> {
+        match (&*seen.step, &seen.answer) {
+            (Step::Settle(id), Answer::Done(true)) if !self.running.remove(id) => {
+                Err(format!("request {id} was settled, but {}", self.state(*id)))
+            }
+            (Step::Settle(id), Answer::Done(false)) if self.running.contains(id) => {
+                Err(format!("request {id} was not settled, but {}", self.state(*id)))
+            }
+            (Step::Cancel(id), Answer::Done(true)) if !self.waiting.remove(id) => {
+                Err(format!("request {id} was cancelled, but {}", self.state(*id)))
+            }
+            (Step::Cancel(id), Answer::Done(false)) if self.waiting.contains(id) => {
+                Err(format!("request {id} was not cancelled, but {}", self.state(*id)))
+            }
+            (Step::Settle(id) | Step::Cancel(id), Answer::Done(true)) => {
+                self.gone.insert(*id);
+                Ok(())
+            }
+            (_, Answer::Submitted(id, outcome)) => {
+                let set = match outcome {
+                    Outcome::Started => &mut self.running,
+                    Outcome::Waiting => &mut self.waiting,
+                    Outcome::Refused(_) => &mut self.gone,
+                };
+                set.insert(*id);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn state(&self, id: u64) -> &'static str {
+        if self.running.contains(&id) {
+            "it runs"
+        } else if self.waiting.contains(&id) {
+            "it waits"
+        } else if self.gone.contains(&id) {
+            "it is gone"
+        } else {
+            "nobody knows it"
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Everything is given back exactly once: when everybody has left, every figure reads zero, nobody
+//! is alive and no timer runs. (That a second settle is answered with no is part of every history's
+//! end.)
+
+use super::Invariant;
+use crate::seen::Seen;
+
+/// Needs no memory: only the end counts.
+#[derive(Default)]
+pub struct GivenBack;
+
+impl Invariant for GivenBack {
+    fn name(&self) -> &'static str {
+        "everything is given back"
+    }
+
+    fn look(&mut self, seen: &Seen) -> Result<(), String> {
+        let runs = seen.alive.values().filter(|s| s.spot == crate::model::Spot::Running).count();
+        let counted: u64 = seen.figures.running.values().sum();
+        // Those whose pool was deleted run on and are counted nowhere.
+        if counted > runs as u64 {
+            return Err(format!("the pools count {counted} that run, but {runs} do"));
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, last: &Seen) -> Result<(), String> {
+        if !last.alive.is_empty() {
+            return Err(format!("still alive: {:?}", last.alive));
+        }
+        if !last.figures.are_zero() {
+            return Err(format!("still counted: {:?}", last.figures));
+        }
+        if let Some(at) = last.timeout {
+            return Err(format!("a timer is left at {at}"));
+        }
+        Ok(())
+    }
+}

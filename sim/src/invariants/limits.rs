@@ -1,0 +1,66 @@
+//! No limit is ever exceeded: no more than the limit are past a concurrency checkpoint or run in a
+//! pool (P1). Lowering a limit drains: what is over it may only become less.
+
+use super::Invariant;
+use crate::model::config::{Config, Limit};
+use crate::seen::{Figures, Seen};
+use std::rc::Rc;
+
+/// Remembers the last figures, and the configuration they were made under: what was due before an
+/// edit is done before it.
+#[derive(Default)]
+pub struct Limits {
+    before: Figures,
+    config: Option<Rc<Config>>,
+}
+
+impl Invariant for Limits {
+    fn name(&self) -> &'static str {
+        "no limit is exceeded"
+    }
+
+    fn look(&mut self, seen: &Seen) -> Result<(), String> {
+        for pool in &seen.config.pools {
+            let running = seen.figures.running.get(pool.name).copied().unwrap_or(0);
+            let before = self.before.running.get(pool.name).copied().unwrap_or(0);
+            let most = self.old_max(pool.id).max(pool.max.unwrap_or(u64::MAX)).max(before);
+            if running > most {
+                return Err(format!("{running} run in {}, at most {most} may", pool.name));
+            }
+        }
+        for checkpoint in seen.config.checkpoints.iter().filter(|c| !c.watch) {
+            let Limit::Concurrency(limit) = checkpoint.limit else { continue };
+            let keys = checkpoint.key.map_or(vec![None], |attribute| {
+                attribute.values().iter().map(|value| Some(*value)).collect()
+            });
+            for key in keys {
+                let place = (checkpoint.name, key);
+                let held = seen.figures.inflight.get(&place).copied().unwrap_or(0);
+                let before = self.before.inflight.get(&place).copied().unwrap_or(0);
+                let most = self.old_limit(checkpoint.id).max(limit).max(before);
+                if held > most {
+                    return Err(format!("{held} are past {place:?}, at most {most} may"));
+                }
+            }
+        }
+        self.before = seen.figures.clone();
+        self.config = Some(Rc::clone(&seen.config));
+        Ok(())
+    }
+}
+
+impl Limits {
+    fn old_max(&self, id: u32) -> u64 {
+        let mut all = self.config.iter().flat_map(|config| &config.pools);
+        all.find(|pool| pool.id == id).map_or(0, |pool| pool.max.unwrap_or(u64::MAX))
+    }
+
+    fn old_limit(&self, id: u32) -> u64 {
+        let mut all = self.config.iter().flat_map(|config| &config.checkpoints);
+        match all.find(|c| c.id == id).map(|c| (c.watch, c.limit)) {
+            Some((false, Limit::Concurrency(limit))) => limit,
+            Some((true, _)) => u64::MAX,
+            _ => 0,
+        }
+    }
+}

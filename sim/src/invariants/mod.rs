@@ -1,0 +1,58 @@
+//! What must always hold, one file each, checked on what can be seen from outside.
+//!
+//! Invariants never ask the model. Some look on at every history; some have a story of their own,
+//! long enough to show what short ones cannot.
+
+mod conflicts;
+mod dead;
+mod given_back;
+mod idle;
+mod limits;
+mod stops;
+mod why;
+mod windows;
+
+pub mod fair_shares;
+pub mod long_run;
+pub mod predicted;
+pub mod starvation;
+
+use crate::seen::Seen;
+
+/// Something that must hold after every step.
+pub trait Invariant {
+    /// What it is called in a failure.
+    fn name(&self) -> &'static str;
+
+    /// Looks at one step.
+    ///
+    /// # Errors
+    ///
+    /// When the invariant is broken; the text says how.
+    fn look(&mut self, seen: &Seen) -> Result<(), String>;
+
+    /// Looks at the end, when everybody has left.
+    ///
+    /// # Errors
+    ///
+    /// When the invariant is broken; the text says how.
+    fn finish(&mut self, last: &Seen) -> Result<(), String> {
+        let _ = last;
+        Ok(())
+    }
+}
+
+/// Every invariant that looks on at every history.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(limits::Limits::default()),
+        Box::new(windows::Windows::default()),
+        Box::new(conflicts::Conflicts::default()),
+        Box::new(dead::Dead::default()),
+        Box::new(stops::Stops::default()),
+        Box::new(given_back::GivenBack::default()),
+        Box::new(idle::Idle::default()),
+        Box::new(why::Why::default()),
+    ]
+}

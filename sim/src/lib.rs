@@ -1,0 +1,22 @@
+//! The engine against a small reference model, on a made-up clock.
+//!
+//! A seed is a history ([`history`]): a configuration, then arrivals, departures, edits and whatever
+//! the clock does. The real engine ([`world`]) and a naive one written from the same page ([`model`])
+//! are put through it side by side ([`run`]), compared after every step ([`compare`]), while
+//! invariants ([`invariants`]) look on. The same seed gives the same trace, always.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod compare;
+pub mod history;
+pub mod invariants;
+pub mod model;
+pub mod rng;
+pub mod run;
+pub mod seen;
+pub mod story;
+pub mod subject;
+pub mod trace;
+pub mod words;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! What the model says about a request: where it is, and until when it waits.
+
+use super::config::{Limit, PoolState};
+use super::{Model, Place, State};
+
+/// Where a request is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// In the queue of a checkpoint, in the counter of this key.
+    Checkpoint(&'static str, Option<&'static str>),
+    /// For an unknown resource.
+    Unknown,
+    /// For a pool that starts no work.
+    Stopped(&'static str),
+    /// For resources that others hold or wait for.
+    Claims,
+    /// For a slot.
+    Slot(&'static str),
+    /// Running.
+    Running,
+}
+
+impl Model {
+    /// Where a request is, if it is alive.
+    #[must_use]
+    pub fn spot(&self, id: u64) -> Option<Spot> {
+        Some(match self.state(id)? {
+            State::Moving => return None,
+            State::Running => Spot::Running,
+            State::Queued(queued) => {
+                Spot::Checkpoint(self.checkpoint(queued.checkpoint)?.name, queued.key)
+            }
+            State::InPool(place) if !place.in_line => Spot::Unknown,
+            State::InPool(_) => {
+                let pool = self.pool_of(id)?;
+                if pool.state == PoolState::Stopped {
+                    Spot::Stopped(pool.name)
+                } else if self.in_the_way(id).is_empty() {
+                    Spot::Slot(pool.name)
+                } else {
+                    Spot::Claims
+                }
+            }
+        })
+    }
+
+    /// When a waiter of a rate checkpoint will pass if nothing else changes.
+    #[must_use]
+    pub fn predicted(&self, id: u64) -> Option<u64> {
+        let State::Queued(queued) = self.state(id)? else { return None };
+        let at = self.checkpoint(queued.checkpoint)?;
+        let rate = matches!(at.limit, Limit::Rate { .. });
+        rate.then(|| self.predicted_pass(id, at, queued.key))
+    }
+
+    /// When a waiter gives up.
+    #[must_use]
+    pub fn deadline(&self, id: u64) -> Option<u64> {
+        match self.state(id)? {
+            State::Queued(queued) => queued.deadline,
+            State::InPool(place) => place.deadline,
+            State::Moving | State::Running => None,
+        }
+    }
+
+    /// Since when a waiter stands where it stands.
+    #[must_use]
+    pub fn since(&self, id: u64) -> Option<u64> {
+        match self.state(id)? {
+            State::Queued(queued) => Some(queued.since),
+            State::InPool(place) => Some(place.since),
+            State::Moving | State::Running => None,
+        }
+    }
+
+    /// Who must pass, leave or end before a waiter can go on, as far as they are known.
+    #[must_use]
+    pub fn ahead(&self, id: u64) -> Vec<u64> {
+        let all = self.requests.iter();
+        match self.state(id) {
+            Some(State::Queued(queued)) => {
+                let order = self.order(queued.checkpoint, queued.key);
+                let before = order.into_iter().take_while(|other| *other != id);
+                let held = all.filter(|(_, request)| {
+                    request.walk.iter().any(|passed| {
+                        passed.checkpoint == queued.checkpoint && passed.key == queued.key
+                    })
+                });
+                before.chain(held.map(|(other, _)| *other)).collect()
+            }
+            Some(State::InPool(_)) => {
+                let pool = self.requests[&id].pool;
+                let runs = all.filter(|(_, r)| r.pool == pool && r.state == State::Running);
+                let mut ahead = self.in_the_way(id);
+                ahead.extend(runs.map(|(other, _)| *other));
+                ahead
+            }
+            _ => vec![],
+        }
+    }
+
+    pub(super) fn queue_place(&self, id: u64) -> Place {
+        match self.spot(id) {
+            Some(Spot::Checkpoint(name, key)) => Place::Checkpoint(name, key),
+            _ => Place::Pool(self.pool_of(id).map_or("", |pool| pool.name)),
+        }
+    }
+}

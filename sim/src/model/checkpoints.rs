@@ -1,0 +1,430 @@
+//! The checkpoints: the walk, the counters and their queues.
+//!
+//! Times are counted in ticks, of which a nanosecond has so many that D/N is a whole number of them
+//! for every N that histories use. So nothing is ever rounded.
+
+use super::config::{At, Checkpoint, Limit, Weight};
+use super::{Event, Model, Passed, Place, Position, Queued, Reason, State};
+
+/// Ticks in a nanosecond: divisible by every N in [`NUMBERS`].
+pub const TICKS: i128 = 1_000 * 3 * 7 * 13 * 997;
+
+/// The N that rates may have.
+pub const NUMBERS: [u64; 14] = [1, 2, 3, 5, 7, 10, 13, 20, 40, 50, 100, 200, 997, 1_000];
+
+/// A share of one cost at weight one.
+const SHARE: u64 = 1 << 20;
+
+/// The numbers of one counter; who waits and who holds is counted from the requests.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    /// Of which checkpoint.
+    pub checkpoint: u32,
+    /// Of which key.
+    pub key: Option<&'static str>,
+    /// The time up to which the rate is spent, in ticks.
+    pub tat: i128,
+    /// The fair order's virtual time.
+    now_virtual: u64,
+    flows: Vec<Flow>,
+}
+
+/// One flow's tags.
+#[derive(Clone, Debug)]
+struct Flow {
+    name: &'static str,
+    start: u64,
+    finish: u64,
+}
+
+/// What happens to a request that reaches a checkpoint.
+pub(super) enum Step {
+    Pass,
+    Wait,
+    Refuse(Reason),
+}
+
+impl Model {
+    /// Takes a request past every checkpoint behind `after`, as far as it goes.
+    pub(super) fn walk(&mut self, id: u64, mut after: Option<Position>) {
+        while let Some(checkpoint) = self.next_checkpoint(id, after) {
+            after = Some(position(&checkpoint));
+            match self.arrive(id, &checkpoint, None) {
+                Step::Pass => {}
+                Step::Wait => return,
+                Step::Refuse(reason) => return self.refuse(id, reason),
+            }
+        }
+        self.enter(id);
+    }
+
+    /// A waiter of a checkpoint that starts anew arrives there again, past the bounds.
+    pub(super) fn walk_again(&mut self, id: u64, checkpoint: &Checkpoint, was: &Queued) {
+        match self.arrive(id, checkpoint, Some(was)) {
+            Step::Pass => self.walk(id, Some(position(checkpoint))),
+            Step::Wait => {}
+            Step::Refuse(reason) => self.refuse(id, reason),
+        }
+    }
+
+    /// The `count` checkpoints of a request's frontend, which count before the rules.
+    pub(super) fn frontend_counts(&self, id: u64) -> Vec<Checkpoint> {
+        let at = At::Frontend(self.requests[&id].arrival.frontend);
+        let all = self.config.checkpoints.iter();
+        let mut found: Vec<_> =
+            all.filter(|c| c.at == at && c.limit == Limit::Count).cloned().collect();
+        found.sort_by_key(position);
+        found
+    }
+
+    fn next_checkpoint(&self, id: u64, after: Option<Position>) -> Option<Checkpoint> {
+        let request = &self.requests[&id];
+        let pool = self.pool_of(id).map(|pool| pool.name);
+        let on_the_way = |checkpoint: &&Checkpoint| match checkpoint.at {
+            At::Frontend(name) => {
+                request.arrival.frontend == name && checkpoint.limit != Limit::Count
+            }
+            At::Backend(name) => request.arrival.backend == name,
+            At::Server(name) => request.arrival.server == name,
+            At::Pool(name) => pool == Some(name),
+        };
+        let ahead = |checkpoint: &&Checkpoint| after.is_none_or(|at| position(checkpoint) > at);
+        let all = self.config.checkpoints.iter();
+        all.filter(on_the_way).filter(ahead).min_by_key(|c| position(c)).cloned()
+    }
+
+    /// A request reaches a checkpoint; `was` is its old place if it arrives there again.
+    pub(super) fn arrive(&mut self, id: u64, at: &Checkpoint, was: Option<&Queued>) -> Step {
+        let priority = self.requests[&id].priority;
+        if at.when.is_some_and(|when| !self.holds(id, when, priority)) {
+            return Step::Pass;
+        }
+        let key = at.key.map(|attribute| self.requests[&id].arrival.value(attribute));
+        let cost = self.requests[&id].arrival.cost;
+        match at.limit {
+            Limit::Count => self.pass(id, at, key, false),
+            Limit::Concurrency(limit) => {
+                let free = self.held(at.id, key) < limit && self.order(at.id, key).is_empty();
+                if free || at.watch {
+                    return self.pass(id, at, key, false);
+                }
+                self.queue(id, at, key, was, None)
+            }
+            Limit::Rate { n, d, burst } => {
+                if cost > burst {
+                    if at.watch {
+                        return self.pass(id, at, key, false);
+                    }
+                    return Step::Refuse(Reason::CostTooHigh(Place::Checkpoint(at.name, key)));
+                }
+                let t = i128::from(d) * TICKS / i128::from(n);
+                let now = i128::from(self.now) * TICKS;
+                let tat = self.counter(at.id, key).tat;
+                let after = tat.max(now) + i128::from(cost) * t;
+                let conforms = after - now <= i128::from(burst) * t;
+                if conforms && self.order(at.id, key).is_empty() {
+                    self.counter(at.id, key).tat = after;
+                    return self.pass(id, at, key, true);
+                }
+                let wait = self.predicted_wait(id, at, key);
+                if !at.watch {
+                    return self.queue(id, at, key, was, Some(wait));
+                }
+                let spends = self.bound_reached(id, at, key, Some(wait)).is_none();
+                if spends {
+                    self.counter(at.id, key).tat = after;
+                }
+                self.pass(id, at, key, spends)
+            }
+        }
+    }
+
+    fn pass(&mut self, id: u64, at: &Checkpoint, key: Option<&'static str>, spent: bool) -> Step {
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.walk.push(Passed { checkpoint: at.id, key, spent });
+            request.state = State::Moving;
+        }
+        Step::Pass
+    }
+
+    /// Joins the queue, unless a bound is reached. `wait` is the predicted one, if there is one.
+    fn queue(
+        &mut self,
+        id: u64,
+        at: &Checkpoint,
+        key: Option<&'static str>,
+        was: Option<&Queued>,
+        wait: Option<u64>,
+    ) -> Step {
+        if was.is_none()
+            && let Some(reason) = self.bound_reached(id, at, key, wait)
+        {
+            return Step::Refuse(reason);
+        }
+        let request = &self.requests[&id];
+        let flow = at.fair.map_or("", |attribute| request.arrival.value(attribute));
+        let share = (request.arrival.cost * SHARE / weight(at.weight, request.arrival.user)).max(1);
+        let longest = self.now.saturating_add(at.queue.max_delay);
+        let deadline = match was {
+            Some(was) => was.deadline,
+            None => [longest].into_iter().chain(request.own_deadline()).min(),
+        };
+        let since = was.map_or(self.now, |was| was.since);
+        let alone = self.flow_line(at.id, key, flow).is_empty();
+        let counter = self.counter(at.id, key);
+        if alone {
+            let now_virtual = counter.now_virtual;
+            let tags = counter.flow(flow);
+            tags.start = now_virtual.max(tags.finish);
+        }
+        let queued = Queued { checkpoint: at.id, key, flow, share, since, deadline };
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.state = State::Queued(queued);
+        }
+        Step::Wait
+    }
+
+    /// Why a request may not join a queue.
+    fn bound_reached(
+        &self,
+        id: u64,
+        at: &Checkpoint,
+        key: Option<&'static str>,
+        wait: Option<u64>,
+    ) -> Option<Reason> {
+        let place = Place::Checkpoint(at.name, key);
+        if self.order(at.id, key).len() as u64 >= at.queue.max_len {
+            return Some(Reason::QueueFull(place, at.queue.max_len));
+        }
+        if self.queued(at.name, None) >= at.queue.max_total {
+            return Some(Reason::QueueFull(place, at.queue.max_total));
+        }
+        let left = self.requests[&id].own_deadline().map(|end| end.saturating_sub(self.now));
+        let longest = left.map_or(at.queue.max_delay, |left| left.min(at.queue.max_delay));
+        match wait {
+            Some(wait) if wait > longest => Some(Reason::TooLong(place, wait)),
+            None if longest == 0 => Some(Reason::Expired(place)),
+            _ => None,
+        }
+    }
+
+    /// Passes the head of a rate queue, whose time has come, and lets it walk on.
+    pub(super) fn pass_head(&mut self, id: u64) {
+        let Some(State::Queued(queued)) = self.state(id).cloned() else { return };
+        let Some(at) = self.checkpoint(queued.checkpoint).cloned() else { return };
+        let Limit::Rate { n, d, .. } = at.limit else { return };
+        let t = i128::from(d) * TICKS / i128::from(n);
+        let cost = i128::from(self.requests[&id].arrival.cost);
+        let earliest = (i128::from(self.now) - i128::from(self.config.slip)) * TICKS;
+        let counter = self.counter(at.id, queued.key);
+        counter.tat = counter.tat.max(earliest) + cost * t;
+        self.serve(id, &at, &queued, true);
+    }
+
+    /// Takes a request out of the queue it stands in and lets it walk on.
+    fn serve(&mut self, id: u64, at: &Checkpoint, queued: &Queued, spent: bool) {
+        let more = self.flow_line(at.id, queued.key, queued.flow).len() > 1;
+        let counter = self.counter(at.id, queued.key);
+        let tags = counter.flow(queued.flow);
+        let start = tags.start;
+        tags.finish = start + queued.share;
+        if more {
+            tags.start = tags.finish;
+        }
+        counter.now_virtual = start;
+        self.pass(id, at, queued.key, spent);
+        self.forget_tags_if_empty(at.id, queued.key);
+        self.walk(id, Some(position(at)));
+    }
+
+    /// Gives back what a request holds at one checkpoint, and refunds `refund` of a rate.
+    pub(super) fn give_back(&mut self, passed: &Passed, refund: u64) {
+        let Some(at) = self.checkpoint(passed.checkpoint).cloned() else { return };
+        match at.limit {
+            Limit::Rate { n, d, .. } if passed.spent => {
+                let t = i128::from(d) * TICKS / i128::from(n);
+                self.counter(at.id, passed.key).tat -= i128::from(refund) * t;
+            }
+            Limit::Concurrency(_) => self.hand_over(&at, passed.key),
+            Limit::Rate { .. } | Limit::Count => {}
+        }
+    }
+
+    /// Lets waiters of one concurrency counter pass as long as fewer than the limit are held.
+    fn hand_over(&mut self, at: &Checkpoint, key: Option<&'static str>) {
+        let Limit::Concurrency(limit) = at.limit else { return };
+        while self.held(at.id, key) < limit
+            && let Some(next) = self.order(at.id, key).first().copied()
+            && let Some(State::Queued(queued)) = self.state(next).cloned()
+        {
+            self.serve(next, at, &queued, false);
+        }
+    }
+
+    /// Lets waiters of all counters of a concurrency checkpoint pass, the lowest rank first.
+    pub(super) fn hand_over_all(&mut self, at: &Checkpoint) {
+        let Limit::Concurrency(limit) = at.limit else { return };
+        loop {
+            let heads = self
+                .heads(at)
+                .into_iter()
+                .filter(|(_, queued)| self.held(at.id, queued.key) < limit);
+            let Some((next, queued)) = heads.min_by_key(|(id, _)| self.requests[id].rank) else {
+                return;
+            };
+            self.serve(next, at, &queued, false);
+        }
+    }
+
+    /// The passes that will be due: of each rate queue its head.
+    pub(super) fn pass_events(&self) -> impl Iterator<Item = Event> {
+        let rates = self.config.checkpoints.iter();
+        rates.filter(|c| matches!(c.limit, Limit::Rate { .. })).flat_map(|at| {
+            self.heads(at).into_iter().map(|(id, queued)| {
+                let ticks = self.pass_ticks(id, at, queued.key);
+                let rank = self.requests[&id].rank;
+                Event { at: nanoseconds(ticks), expiry: false, rank, id }
+            })
+        })
+    }
+
+    /// When a waiter will pass if nothing else changes, never before now.
+    pub(super) fn predicted_pass(&self, id: u64, at: &Checkpoint, key: Option<&str>) -> u64 {
+        nanoseconds(self.pass_ticks(id, at, key)).max(self.now)
+    }
+
+    /// tat + (costs before it + c - B)T.
+    fn pass_ticks(&self, id: u64, at: &Checkpoint, key: Option<&str>) -> i128 {
+        let Limit::Rate { n, d, burst } = at.limit else { return 0 };
+        let t = i128::from(d) * TICKS / i128::from(n);
+        let order = self.order(at.id, key);
+        let up_to = order.iter().position(|other| *other == id).map_or(order.len(), |at| at + 1);
+        let costs: u64 = order[..up_to].iter().map(|id| self.requests[id].arrival.cost).sum();
+        let tat = self.known_counter(at.id, key).map_or(0, |counter| counter.tat);
+        tat + (i128::from(costs) - i128::from(burst)) * t
+    }
+
+    /// How long a newcomer would wait if it joined now.
+    fn predicted_wait(&self, id: u64, at: &Checkpoint, key: Option<&'static str>) -> u64 {
+        let mut tried = self.clone();
+        let unbounded =
+            Queued { checkpoint: at.id, key, flow: "", share: 1, since: self.now, deadline: None };
+        tried.queue(id, at, key, Some(&unbounded), None);
+        tried.predicted_pass(id, at, key) - self.now
+    }
+
+    /// Who waits at a counter, in the order in which they will be served.
+    pub(super) fn order(&self, checkpoint: u32, key: Option<&str>) -> Vec<u64> {
+        let ids = self.requests.iter().filter_map(|(id, request)| match &request.state {
+            State::Queued(queued) if queued.checkpoint == checkpoint && queued.key == key => {
+                Some(*id)
+            }
+            _ => None,
+        });
+        let mut order = self.by_rank(ids.collect());
+        if self.checkpoint(checkpoint).is_some_and(|at| at.fair.is_some()) {
+            order.sort_by_key(|id| (self.tag(checkpoint, key, *id), self.requests[id].rank));
+        }
+        order
+    }
+
+    /// The start tag that a waiter will have when it is its flow's head.
+    fn tag(&self, checkpoint: u32, key: Option<&str>, id: u64) -> u64 {
+        let State::Queued(queued) = &self.requests[&id].state else { return 0 };
+        let line = self.flow_line(checkpoint, key, queued.flow);
+        let before = line.into_iter().take_while(|other| *other != id);
+        let shares: u64 = before
+            .map(|other| match &self.requests[&other].state {
+                State::Queued(queued) => queued.share,
+                _ => 0,
+            })
+            .sum();
+        let flows = self.known_counter(checkpoint, key).map(|counter| &counter.flows);
+        let tags = flows.and_then(|flows| flows.iter().find(|flow| flow.name == queued.flow));
+        tags.map_or(0, |tags| tags.start) + shares
+    }
+
+    /// The waiters of one flow of a counter, by rank.
+    fn flow_line(&self, checkpoint: u32, key: Option<&str>, flow: &str) -> Vec<u64> {
+        let ids = self.requests.iter().filter(|(_, request)| match &request.state {
+            State::Queued(queued) => {
+                queued.checkpoint == checkpoint && queued.key == key && queued.flow == flow
+            }
+            _ => false,
+        });
+        self.by_rank(ids.map(|(id, _)| *id).collect())
+    }
+
+    /// The head of each queue of a checkpoint.
+    fn heads(&self, at: &Checkpoint) -> Vec<(u64, Queued)> {
+        let waiters = self.requests.iter().filter_map(|(id, request)| match &request.state {
+            State::Queued(queued) if queued.checkpoint == at.id => Some((*id, queued.clone())),
+            _ => None,
+        });
+        waiters.filter(|(id, queued)| self.order(at.id, queued.key).first() == Some(id)).collect()
+    }
+
+    /// How many counts of a counter are held.
+    fn held(&self, checkpoint: u32, key: Option<&str>) -> u64 {
+        let holds = |passed: &Passed| passed.checkpoint == checkpoint && passed.key == key;
+        self.requests.values().filter(|request| request.walk.iter().any(holds)).count() as u64
+    }
+
+    /// When nobody waits at a counter, all tags are forgotten.
+    pub(super) fn forget_tags_if_empty(&mut self, checkpoint: u32, key: Option<&'static str>) {
+        if self.order(checkpoint, key).is_empty() {
+            let counter = self.counter(checkpoint, key);
+            counter.now_virtual = 0;
+            counter.flows.clear();
+        }
+    }
+
+    fn known_counter(&self, checkpoint: u32, key: Option<&str>) -> Option<&Counter> {
+        self.counters.iter().find(|c| c.checkpoint == checkpoint && c.key == key)
+    }
+
+    fn counter(&mut self, checkpoint: u32, key: Option<&'static str>) -> &mut Counter {
+        let found = self.counters.iter().position(|c| c.checkpoint == checkpoint && c.key == key);
+        let index = found.unwrap_or_else(|| {
+            let new = Counter { checkpoint, key, tat: 0, now_virtual: 0, flows: vec![] };
+            self.counters.push(new);
+            self.counters.len() - 1
+        });
+        &mut self.counters[index]
+    }
+}
+
+impl Counter {
+    fn flow(&mut self, name: &'static str) -> &mut Flow {
+        let found = self.flows.iter().position(|flow| flow.name == name);
+        let index = found.unwrap_or_else(|| {
+            self.flows.push(Flow { name, start: 0, finish: 0 });
+            self.flows.len() - 1
+        });
+        &mut self.flows[index]
+    }
+}
+
+/// Where a checkpoint stands in the walk.
+pub fn position(checkpoint: &Checkpoint) -> Position {
+    let list = match checkpoint.at {
+        At::Frontend(_) => 0,
+        At::Backend(_) => 1,
+        At::Server(_) => 2,
+        At::Pool(_) => 3,
+    };
+    (list, checkpoint.number, checkpoint.id)
+}
+
+fn weight(weight: Weight, user: &str) -> u64 {
+    match weight {
+        Weight::Of(heavy, weight) if heavy == user => weight,
+        Weight::Of(..) | Weight::Same => 1,
+    }
+}
+
+/// The first whole nanosecond at or after these ticks.
+fn nanoseconds(ticks: i128) -> u64 {
+    let whole = ticks.div_euclid(TICKS) + i128::from(ticks.rem_euclid(TICKS) != 0);
+    u64::try_from(whole).unwrap_or(0)
+}

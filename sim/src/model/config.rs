@@ -1,0 +1,312 @@
+//! What can be configured, as plain values: the small part of each language that histories use.
+//!
+//! Names come from fixed alphabets, so they are static texts and everything is easily copied.
+
+use crate::words::{HOSTS, TASKS, TEXTS, USERS};
+use paceline_types::Mode;
+
+/// Everything an administrator can set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What one step of priority is worth, in nanoseconds.
+    pub age_step: u64,
+    /// How late a wake may be for nothing, in nanoseconds.
+    pub slip: u64,
+    /// How many requests the engine moves in one call; the model does not care.
+    pub step_max: usize,
+    /// The rules, in order of their numbers.
+    pub rules: Vec<Rule>,
+    /// The checkpoints of all lists.
+    pub checkpoints: Vec<Checkpoint>,
+    /// The pools, the default pool first.
+    pub pools: Vec<Pool>,
+    /// The graph.
+    pub resources: Vec<Resource>,
+}
+
+/// An attribute that rules, keys and flows read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribute {
+    /// Who asks.
+    User,
+    /// From where.
+    Host,
+    /// The program.
+    Task,
+    /// The statement.
+    Text,
+}
+
+impl Attribute {
+    /// Every value it can have.
+    #[must_use]
+    pub const fn values(self) -> &'static [&'static str] {
+        match self {
+            Self::User => &USERS,
+            Self::Host => &HOSTS,
+            Self::Task => &TASKS,
+            Self::Text => &TEXTS,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Host => "host",
+            Self::Task => "task",
+            Self::Text => "text",
+        }
+    }
+}
+
+/// How a rule looks at an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// It is this text.
+    Exact(&'static str),
+    /// It starts with this text: a glob with a star at its end.
+    Prefix(&'static str),
+}
+
+/// A condition; counters hold when they are more than the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Requests past the checkpoint, of one key or of all.
+    Inflight(&'static str, Option<Attribute>, u64),
+    /// Requests that wait at the checkpoint, of one key or of all.
+    Queued(&'static str, Option<Attribute>, u64),
+    /// Requests that run in the pool.
+    Running(&'static str, u64),
+    /// Requests that wait for the pool.
+    Waiting(&'static str, u64),
+    /// The attribute is this text.
+    Is(Attribute, &'static str),
+    /// The priority so far is over this number.
+    PriorityOver(i8),
+}
+
+/// What a rule does to the priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Nothing,
+    /// Sets it.
+    Set(i8),
+    /// Raises it.
+    Raise(u8),
+    /// Lowers it.
+    Lower(u8),
+    /// Rejects the request.
+    Reject,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Its place in the list.
+    pub number: u32,
+    /// All of these must match.
+    pub criteria: Vec<(Attribute, Pattern)>,
+    /// And this must hold.
+    pub when: Option<When>,
+    /// What it does.
+    pub verdict: Verdict,
+    /// Whether the rules behind it are skipped.
+    pub stop: bool,
+    /// Whether it is left out.
+    pub disabled: bool,
+    /// Whether it tells when it matched.
+    pub log: bool,
+}
+
+/// In whose list a checkpoint stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// Of a frontend.
+    Frontend(&'static str),
+    /// Of a backend.
+    Backend(&'static str),
+    /// Of a server, as `BACKEND/NAME`.
+    Server(&'static str),
+    /// Of a pool.
+    Pool(&'static str),
+}
+
+/// What a checkpoint counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// `n` per `d` nanoseconds, and `burst` at once.
+    Rate {
+        /// How many.
+        n: u64,
+        /// In how many nanoseconds.
+        d: u64,
+        /// How many at once.
+        burst: u64,
+    },
+    /// So many at the same time.
+    Concurrency(u64),
+    /// Nothing is limited.
+    Count,
+}
+
+/// How much of a fair share a request gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// One for everybody.
+    Same,
+    /// This one for this user, one for everybody else.
+    Of(&'static str, u64),
+}
+
+/// Bounds of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many may wait at one counter.
+    pub max_len: u64,
+    /// How many may wait at all counters together.
+    pub max_total: u64,
+    /// How long one may wait.
+    pub max_delay: u64,
+}
+
+/// One checkpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// Its number for as long as it exists.
+    pub id: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// Its list.
+    pub at: At,
+    /// Its place in the list.
+    pub number: u32,
+    /// For which requests.
+    pub when: Option<When>,
+    /// One counter for each value of this.
+    pub key: Option<Attribute>,
+    /// What is counted.
+    pub limit: Limit,
+    /// Flows that share fairly.
+    pub fair: Option<Attribute>,
+    /// Their weights.
+    pub weight: Weight,
+    /// Bounds of the queue.
+    pub queue: Bounds,
+    /// Decide, count, and let everybody pass.
+    pub watch: bool,
+}
+
+/// Whether a pool starts work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolState {
+    /// No.
+    Stopped,
+    /// Yes.
+    Started,
+    /// Yes, but nothing new is accepted.
+    Draining,
+}
+
+/// One pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// Its number for as long as it exists; the default pool is 0.
+    pub id: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// Its priorities.
+    pub range: Option<(i8, i8)>,
+    /// How many run at once.
+    pub max: Option<u64>,
+    /// How many may wait.
+    pub max_len: u64,
+    /// How long one may wait.
+    pub max_delay: Option<u64>,
+    /// Whether it starts work.
+    pub state: PoolState,
+}
+
+/// One node of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// Its number for as long as it exists, below 100.
+    pub id: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// What it hangs below.
+    pub parents: Vec<u32>,
+}
+
+/// What to do when a claim names a resource that does not exist.
+pub use paceline_types::Unknown;
+
+/// One piece of work that comes in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrival {
+    /// The attribute of that name.
+    pub user: &'static str,
+    /// The attribute of that name.
+    pub host: &'static str,
+    /// The attribute of that name.
+    pub task: &'static str,
+    /// The attribute of that name.
+    pub text: &'static str,
+    /// The attribute of that name.
+    pub frontend: &'static str,
+    /// The attribute of that name.
+    pub backend: &'static str,
+    /// The attribute of that name.
+    pub server: &'static str,
+    /// What it spends.
+    pub cost: u64,
+    /// What it must hold while it runs.
+    pub claims: Vec<(&'static str, Mode)>,
+    /// What to do about unknown resources.
+    pub unknown: Unknown,
+    /// Locks that its session must own.
+    pub locks: Vec<&'static str>,
+    /// The longest it is willing to wait.
+    pub wait_max: Option<u64>,
+    /// Its session.
+    pub session: Option<u64>,
+}
+
+impl Arrival {
+    /// The value of an attribute.
+    #[must_use]
+    pub const fn value(&self, attribute: Attribute) -> &'static str {
+        match attribute {
+            Attribute::User => self.user,
+            Attribute::Host => self.host,
+            Attribute::Task => self.task,
+            Attribute::Text => self.text,
+        }
+    }
+}
+
+impl Config {
+    /// The default pool without a limit, and nothing else.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            age_step: 1_000_000_000,
+            slip: 5_000_000,
+            step_max: 256,
+            rules: vec![],
+            checkpoints: vec![],
+            pools: vec![Pool {
+                id: 0,
+                name: "default",
+                range: None,
+                max: None,
+                max_len: 100_000,
+                max_delay: None,
+                state: PoolState::Started,
+            }],
+            resources: vec![],
+        }
+    }
+}

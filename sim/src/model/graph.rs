@@ -1,0 +1,82 @@
+//! The graph: which nodes hang below a resource, and which claims conflict.
+//!
+//! A set of nodes is a number with one bit per node. Configured resources have numbers below 100;
+//! those that requests make for themselves (`tmp0` and so on) come after.
+
+use super::{Claimed, Model, Request, State};
+use crate::words::MADE;
+use paceline_types::Mode;
+
+/// Resources that requests may make, from this number on.
+const MADE_FROM: u32 = 100;
+
+impl Model {
+    /// The resource and everything below it, by looking from each node up.
+    pub(super) fn subtree(&self, root: u32) -> u128 {
+        let mut found = 1u128 << root;
+        loop {
+            let before = found;
+            for resource in &self.config.resources {
+                if resource.parents.iter().any(|parent| found & (1 << parent) != 0) {
+                    found |= 1 << resource.id;
+                }
+            }
+            if found == before {
+                return found;
+            }
+        }
+    }
+
+    /// The resource of this name: configured, or made by a request that still claims it.
+    pub(super) fn find_resource(&self, name: &str) -> Option<u32> {
+        let configured = self.config.resources.iter().find(|resource| resource.name == name);
+        let made = || MADE.iter().position(|made| *made == name).map(|at| MADE_FROM + at as u32);
+        let there = |id: &u32| self.requests.values().any(|request| claims_made(request, *id));
+        configured.map(|resource| resource.id).or_else(|| made().filter(there))
+    }
+
+    /// Whether the resource exists.
+    pub(super) fn exists(&self, id: u32) -> bool {
+        self.config.resources.iter().any(|resource| resource.id == id)
+            || self.requests.values().any(|request| claims_made(request, id))
+    }
+
+    /// Whether one resource is another or hangs below it.
+    #[must_use]
+    pub fn is_below(&self, node: u32, root: u32) -> bool {
+        self.subtree(root) & (1 << node) != 0
+    }
+
+    /// The number of a resource that a request makes.
+    pub(super) fn made(name: &str) -> Option<u32> {
+        MADE.iter().position(|made| *made == name).map(|at| MADE_FROM + at as u32)
+    }
+
+    /// What a claim covers: its sub-tree now and, for a holder, also what it was granted.
+    fn covers(&self, claim: &Claimed) -> u128 {
+        claim.granted | claim.bound.map_or(0, |root| self.subtree(root))
+    }
+
+    /// Whether any claim of one meets any claim of the other, unless both are shared.
+    pub(super) fn conflict(&self, one: u64, other: u64) -> bool {
+        let (one, other) = (&self.requests[&one].claims, &self.requests[&other].claims);
+        one.iter().any(|a| {
+            other.iter().any(|b| {
+                let both_shared = a.mode == Mode::Shared && b.mode == Mode::Shared;
+                !both_shared && self.covers(a) & self.covers(b) != 0
+            })
+        })
+    }
+}
+
+/// Whether a request stands in line for, or holds, a made resource.
+fn claims_made(request: &Request, id: u32) -> bool {
+    let holds_or_in_line = match &request.state {
+        State::InPool(place) => place.in_line,
+        State::Running => true,
+        State::Moving | State::Queued(_) => false,
+    };
+    holds_or_in_line
+        && id >= MADE_FROM
+        && request.claims.iter().any(|claim| claim.bound == Some(id))
+}

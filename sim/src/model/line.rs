@@ -1,0 +1,152 @@
+//! Claims and run slot, in one step: who stands in line, who can run, and the grants.
+
+use super::config::{Pool, PoolState, Unknown};
+use super::{InPool, Model, Place, Reason, State};
+
+impl Model {
+    /// Step 6 of the path.
+    pub(super) fn enter(&mut self, id: u64) {
+        if let Some(name) = self.unknown_refused(id) {
+            return self.refuse(id, Reason::UnknownResource(name));
+        }
+        let in_line = self.bind(id).is_none();
+        if in_line && self.can_run(id) {
+            self.start(id);
+            return self.grant();
+        }
+        if in_line && self.in_its_own_way(id) {
+            return self.refuse(id, Reason::BlocksItself);
+        }
+        let Some(pool) = self.pool_of(id).cloned() else { return };
+        if self.waiting(pool.name) >= pool.max_len {
+            return self.refuse(id, Reason::QueueFull(Place::Pool(pool.name), pool.max_len));
+        }
+        let longest = pool.max_delay.map(|delay| self.now.saturating_add(delay));
+        let now = self.now;
+        if let Some(request) = self.requests.get_mut(&id) {
+            let deadline = longest.into_iter().chain(request.own_deadline()).min();
+            request.state = State::InPool(InPool { since: now, deadline, in_line });
+        }
+        self.grant();
+    }
+
+    /// Starts the lowest rank that can run, and again, until none can.
+    pub(super) fn grant(&mut self) {
+        loop {
+            self.step_in();
+            let Some(id) = self.line().into_iter().find(|id| self.can_run(*id)) else { return };
+            self.start(id);
+        }
+    }
+
+    /// Everybody in line, by rank.
+    #[must_use]
+    pub fn line(&self) -> Vec<u64> {
+        let stands = |state: &State| matches!(state, State::InPool(place) if place.in_line);
+        let ids = self.requests.iter().filter(|(_, r)| stands(&r.state)).map(|(id, _)| *id);
+        self.by_rank(ids.collect())
+    }
+
+    /// Whether a request could run now: a slot, no holder and no eligible waiter in its way.
+    #[must_use]
+    pub fn can_run(&self, id: u64) -> bool {
+        let Some(pool) = self.pool_of(id) else { return false };
+        pool.state != PoolState::Stopped
+            && pool.max.is_none_or(|max| self.running(pool.name) < max)
+            && self.in_the_way(id).is_empty()
+    }
+
+    /// The holders and the earlier, eligible waiters that a request waits for.
+    #[must_use]
+    pub fn in_the_way(&self, id: u64) -> Vec<u64> {
+        let rank = self.requests[&id].rank;
+        let others = self.requests.iter().filter(|(other, request)| {
+            **other != id
+                && match &request.state {
+                    State::Running => true,
+                    State::InPool(place) => {
+                        place.in_line && request.rank < rank && self.eligible(**other)
+                    }
+                    State::Moving | State::Queued(_) => false,
+                }
+        });
+        others.map(|(other, _)| *other).filter(|other| self.conflict(id, *other)).collect()
+    }
+
+    /// Whether a waiter's turn at its pool could come: the pool starts work, and fewer than its
+    /// maximum stand before it.
+    fn eligible(&self, id: u64) -> bool {
+        let Some(pool) = self.pool_of(id) else { return false };
+        let rank = self.requests[&id].rank;
+        let before = self.line().into_iter().filter(|other| {
+            self.requests[other].pool == pool.id && self.requests[other].rank < rank
+        });
+        pool.state != PoolState::Stopped && pool.max.is_none_or(|max| (before.count() as u64) < max)
+    }
+
+    /// Whether a request waits, through however many waiters, for a claim its own session holds.
+    fn in_its_own_way(&self, id: u64) -> bool {
+        let Some(session) = self.requests[&id].arrival.session else { return false };
+        let (mut seen, mut todo) = (vec![id], vec![id]);
+        while let Some(waiter) = todo.pop() {
+            for other in self.in_the_way(waiter) {
+                let request = &self.requests[&other];
+                if request.state == State::Running {
+                    if request.arrival.session == Some(session) {
+                        return true;
+                    }
+                } else if !seen.contains(&other) {
+                    seen.push(other);
+                    todo.push(other);
+                }
+            }
+        }
+        false
+    }
+
+    /// Waiters that stood aside and whose resources are all known now stand in line.
+    fn step_in(&mut self) {
+        loop {
+            let aside = |state: &State| matches!(state, State::InPool(place) if !place.in_line);
+            let all: Vec<u64> =
+                self.requests.iter().filter(|(_, r)| aside(&r.state)).map(|(id, _)| *id).collect();
+            let Some(id) = all.into_iter().find(|id| self.bind(*id).is_none()) else { return };
+            if let Some(request) = self.requests.get_mut(&id)
+                && let State::InPool(place) = &mut request.state
+            {
+                place.in_line = true;
+            }
+        }
+    }
+
+    /// The first unknown resource of a request that does not want to wait for it.
+    pub(super) fn unknown_refused(&mut self, id: u64) -> Option<&'static str> {
+        let unknown = self.bind(id);
+        unknown.filter(|_| self.requests[&id].arrival.unknown == Unknown::Refuse)
+    }
+
+    /// Finds the resources of a request's claims; the name of the first that is unknown.
+    pub(super) fn bind(&mut self, id: u64) -> Option<&'static str> {
+        let makes = self.requests[&id].arrival.unknown == Unknown::Create;
+        let mut missing = None;
+        for index in 0..self.requests[&id].claims.len() {
+            let claim = &self.requests[&id].claims[index];
+            let name = claim.name;
+            let known = claim.bound.filter(|bound| self.exists(*bound));
+            let made = || if makes { Self::made(name) } else { None };
+            let bound = known.or_else(|| self.find_resource(name)).or_else(made);
+            if bound.is_none() && missing.is_none() {
+                missing = Some(name);
+            }
+            if let Some(request) = self.requests.get_mut(&id) {
+                request.claims[index].bound = bound;
+            }
+        }
+        missing
+    }
+
+    pub(super) fn pool_of(&self, id: u64) -> Option<&Pool> {
+        let pool = self.requests[&id].pool;
+        self.config.pools.iter().find(|other| other.id == pool)
+    }
+}

@@ -1,0 +1,453 @@
+//! A second engine, as naive as can be: the meaning of `docs/internals/engine.md` and nothing else.
+//!
+//! Owns the requests that are alive and, per rate or fair counter, its few numbers; everything else
+//! (who waits, who holds, who runs) is counted anew each time it is asked for. Promises to be right
+//! before it is anything else. Never shares code with the engine.
+
+pub mod config;
+
+mod answers;
+mod checkpoints;
+mod configure;
+mod graph;
+mod line;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use answers::Spot;
+pub use checkpoints::{Counter, NUMBERS, TICKS, position};
+
+use config::{Arrival, Checkpoint, Config};
+use paceline_types::Mode;
+use std::collections::BTreeMap;
+
+/// Where a queue is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At this checkpoint, in the counter of this key.
+    Checkpoint(&'static str, Option<&'static str>),
+    /// In this pool.
+    Pool(&'static str),
+}
+
+/// What turned a request away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The rule of this number.
+    Rejected(u32),
+    /// So many wait there already.
+    QueueFull(Place, u64),
+    /// It would wait so long.
+    TooLong(Place, u64),
+    /// It waited too long.
+    Expired(Place),
+    /// More than the burst.
+    CostTooHigh(Place),
+    /// The pool takes nothing new.
+    Draining(&'static str),
+    /// There is no such resource.
+    UnknownResource(&'static str),
+    /// Its own session is in its way.
+    BlocksItself,
+    /// Its session does not own this lock.
+    NotOwner(&'static str),
+}
+
+/// What a call tells the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// A waiter runs.
+    Start(u64),
+    /// A waiter was turned away.
+    Refuse(u64, Reason),
+    /// A rule with the log flag matched.
+    Log(u64, u32),
+}
+
+/// What became of a submitted request by the end of the call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It runs.
+    Started,
+    /// It waits.
+    Waiting,
+    /// It was turned away.
+    Refused(Reason),
+}
+
+/// Order in every queue: arrival - priority x age step, then the number.
+pub type Rank = (i128, u64);
+
+/// Order in the walk: list, number, id.
+pub type Position = (usize, u32, u32);
+
+/// A checkpoint that a request has passed and not yet given back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Passed {
+    /// Which one.
+    pub checkpoint: u32,
+    /// Its counter.
+    pub key: Option<&'static str>,
+    /// Whether the cost was spent there.
+    pub spent: bool,
+}
+
+/// A place in a checkpoint's queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Queued {
+    /// At which checkpoint.
+    pub checkpoint: u32,
+    /// In which counter.
+    pub key: Option<&'static str>,
+    /// Of which flow.
+    pub flow: &'static str,
+    /// With what share.
+    pub share: u64,
+    /// Since when.
+    pub since: u64,
+    /// Until when.
+    pub deadline: Option<u64>,
+}
+
+/// A place in a pool's queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InPool {
+    /// Since when.
+    pub since: u64,
+    /// Until when.
+    pub deadline: Option<u64>,
+    /// In line, or aside because a resource is unknown.
+    pub in_line: bool,
+}
+
+/// How far a request has come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// On its way, or giving back what it holds.
+    Moving,
+    /// In a checkpoint's queue.
+    Queued(Queued),
+    /// In its pool's queue.
+    InPool(InPool),
+    /// Running.
+    Running,
+}
+
+/// What a claim names, as far as it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claimed {
+    /// The name it was asked for by.
+    pub name: &'static str,
+    /// Alone or shared.
+    pub mode: Mode,
+    /// The resource, once one was found.
+    pub bound: Option<u32>,
+    /// The nodes that were below it when it was granted.
+    pub granted: u128,
+}
+
+/// One request that is alive.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// As it came.
+    pub arrival: Arrival,
+    /// When it came.
+    pub at: u64,
+    /// What the rules gave it.
+    pub priority: i8,
+    /// Its place in every queue.
+    pub rank: Rank,
+    /// Its pool.
+    pub pool: u32,
+    /// Its claims.
+    pub claims: Vec<Claimed>,
+    /// What it must give back, in the order of the walk.
+    pub walk: Vec<Passed>,
+    /// How far it has come.
+    pub state: State,
+}
+
+impl Request {
+    /// When its own patience ends.
+    fn own_deadline(&self) -> Option<u64> {
+        self.arrival.wait_max.map(|wait| self.at.saturating_add(wait))
+    }
+}
+
+/// The naive engine.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What is configured.
+    pub config: Config,
+    /// The latest time it was told.
+    pub now: u64,
+    /// Who is alive.
+    pub requests: BTreeMap<u64, Request>,
+    counters: Vec<Counter>,
+    effects: Vec<Effect>,
+    last_id: u64,
+    /// The request that the running call submitted, and why it was refused.
+    submitted: Option<u64>,
+    refused: Option<Reason>,
+}
+
+impl Model {
+    /// Nothing configured, nobody alive.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            config: Config::empty(),
+            now: 0,
+            requests: BTreeMap::new(),
+            counters: vec![],
+            effects: vec![],
+            last_id: 0,
+            submitted: None,
+            refused: None,
+        }
+    }
+
+    /// A request comes in.
+    pub fn submit(
+        &mut self,
+        now: u64,
+        arrival: Arrival,
+        owns: &dyn Fn(u64, &str) -> bool,
+    ) -> (u64, Outcome) {
+        self.begin(now);
+        self.last_id += 1;
+        let id = self.last_id;
+        self.submitted = Some(id);
+        self.refused = None;
+        self.requests.insert(id, self.newcomer(id, arrival));
+        self.classify(id, owns);
+        self.due();
+        self.submitted = None;
+        let outcome = match (self.requests.get(&id), self.refused.take()) {
+            (Some(request), _) if request.state == State::Running => Outcome::Started,
+            (_, Some(reason)) => Outcome::Refused(reason),
+            _ => Outcome::Waiting,
+        };
+        (id, outcome)
+    }
+
+    /// A running request ends; false if it does not run.
+    pub fn settle(&mut self, now: u64, id: u64) -> bool {
+        self.begin(now);
+        let runs = self.state(id) == Some(&State::Running);
+        if runs {
+            self.end(id, true);
+        }
+        self.due();
+        runs
+    }
+
+    /// A waiter leaves; false if it does not wait.
+    pub fn cancel(&mut self, now: u64, id: u64) -> bool {
+        self.begin(now);
+        let waits = self.state(id).is_some_and(|state| *state != State::Running);
+        if waits {
+            self.end(id, false);
+        }
+        self.due();
+        waits
+    }
+
+    /// A session's waiters leave, then its running requests end, each by number.
+    pub fn end_session(&mut self, now: u64, session: u64) {
+        self.begin(now);
+        for runs in [false, true] {
+            for id in self.of_session(session) {
+                if self.state(id).is_some_and(|state| (*state == State::Running) == runs) {
+                    self.end(id, runs);
+                }
+            }
+        }
+        self.due();
+    }
+
+    /// A session lost a lock: its waiters that require it are refused.
+    pub fn lock_lost(&mut self, now: u64, session: u64, lock: &'static str) {
+        self.begin(now);
+        for id in self.of_session(session) {
+            let waits = self.state(id).is_some_and(|state| *state != State::Running);
+            if waits && self.requests[&id].arrival.locks.contains(&lock) {
+                self.refuse(id, Reason::NotOwner(lock));
+            }
+        }
+        self.due();
+    }
+
+    /// Time passes.
+    pub fn handle_timeout(&mut self, now: u64) {
+        self.begin(now);
+        self.due();
+    }
+
+    /// What the calls so far told the world.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// When the next event is due.
+    #[must_use]
+    pub fn next_event(&self) -> Option<u64> {
+        self.earliest().map(|event| event.at)
+    }
+
+    fn newcomer(&self, id: u64, arrival: Arrival) -> Request {
+        let claims = arrival.claims.iter().map(|(name, mode)| Claimed {
+            name,
+            mode: *mode,
+            bound: self.find_resource(name),
+            granted: 0,
+        });
+        Request {
+            at: self.now,
+            priority: 0,
+            rank: (i128::from(self.now), id),
+            pool: 0,
+            claims: claims.collect(),
+            walk: vec![],
+            state: State::Moving,
+            arrival,
+        }
+    }
+
+    /// Steps 1 to 4 of the path, and then the walk.
+    fn classify(&mut self, id: u64, owns: &dyn Fn(u64, &str) -> bool) {
+        for checkpoint in self.frontend_counts(id) {
+            self.arrive(id, &checkpoint, None);
+        }
+        let priority = match self.verdict(id) {
+            Ok(priority) => priority,
+            Err(rule) => return self.refuse(id, Reason::Rejected(rule)),
+        };
+        let rank = i128::from(self.now) - i128::from(priority) * i128::from(self.config.age_step);
+        let pool = self.pool_for(priority).clone();
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.priority = priority;
+            request.rank = (rank, id);
+            request.pool = pool.id;
+        }
+        if pool.state == config::PoolState::Draining {
+            return self.refuse(id, Reason::Draining(pool.name));
+        }
+        let arrival = &self.requests[&id].arrival;
+        let owned = |lock: &&str| arrival.session.is_some_and(|session| owns(session, lock));
+        if let Some(lock) = arrival.locks.iter().copied().find(|lock| !owned(lock)) {
+            return self.refuse(id, Reason::NotOwner(lock));
+        }
+        if let Some(name) = self.unknown_refused(id) {
+            return self.refuse(id, Reason::UnknownResource(name));
+        }
+        self.walk(id, None);
+    }
+
+    /// Everything that is due is done, the earliest first.
+    fn begin(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        self.due();
+    }
+
+    fn due(&mut self) {
+        while let Some(event) = self.earliest().filter(|event| event.at <= self.now) {
+            if event.expiry {
+                let place = self.queue_place(event.id);
+                self.refuse(event.id, Reason::Expired(place));
+            } else {
+                self.pass_head(event.id);
+            }
+        }
+    }
+
+    fn earliest(&self) -> Option<Event> {
+        let passes = self.pass_events();
+        let expiries = self.requests.iter().filter_map(|(id, request)| {
+            let deadline = match &request.state {
+                State::Queued(queued) => queued.deadline,
+                State::InPool(place) => place.deadline,
+                State::Moving | State::Running => None,
+            };
+            Some(Event { at: deadline?, expiry: true, rank: request.rank, id: *id })
+        });
+        passes.chain(expiries).min()
+    }
+
+    /// Turns a request away and gives back what it holds.
+    fn refuse(&mut self, id: u64, reason: Reason) {
+        if self.submitted == Some(id) {
+            self.refused = Some(reason);
+        } else {
+            self.effects.push(Effect::Refuse(id, reason));
+        }
+        self.end(id, false);
+    }
+
+    /// The end of a request: first slot and claims, then each checkpoint in the order of the walk.
+    fn end(&mut self, id: u64, ran: bool) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let was = std::mem::replace(&mut request.state, State::Moving);
+        if let State::Queued(queued) = &was {
+            self.forget_tags_if_empty(queued.checkpoint, queued.key);
+        }
+        self.grant();
+        while let Some(passed) = self.requests.get(&id).and_then(|r| r.walk.first().cloned()) {
+            let cost = self.requests[&id].arrival.cost;
+            if let Some(request) = self.requests.get_mut(&id) {
+                request.walk.remove(0);
+            }
+            self.give_back(&passed, if ran { 0 } else { cost });
+        }
+        self.requests.remove(&id);
+    }
+
+    fn start(&mut self, id: u64) {
+        let subtrees: Vec<u128> = {
+            let claims = &self.requests[&id].claims;
+            claims.iter().map(|claim| claim.bound.map_or(0, |root| self.subtree(root))).collect()
+        };
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        for (claim, nodes) in request.claims.iter_mut().zip(subtrees) {
+            claim.granted = nodes;
+        }
+        request.state = State::Running;
+        if self.submitted != Some(id) {
+            self.effects.push(Effect::Start(id));
+        }
+    }
+
+    fn state(&self, id: u64) -> Option<&State> {
+        self.requests.get(&id).map(|request| &request.state)
+    }
+
+    fn of_session(&self, session: u64) -> Vec<u64> {
+        let its = |request: &Request| request.arrival.session == Some(session);
+        self.requests.iter().filter(|(_, r)| its(r)).map(|(id, _)| *id).collect()
+    }
+
+    fn by_rank(&self, mut ids: Vec<u64>) -> Vec<u64> {
+        ids.sort_by_key(|id| self.requests[id].rank);
+        ids
+    }
+
+    fn checkpoint(&self, id: u32) -> Option<&Checkpoint> {
+        self.config.checkpoints.iter().find(|checkpoint| checkpoint.id == id)
+    }
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Something that is due: ordered by time, then passes before expiries, then rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    at: u64,
+    expiry: bool,
+    rank: Rank,
+    id: u64,
+}

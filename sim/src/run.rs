@@ -1,0 +1,111 @@
+//! One seed from its start to its end: the subject and the model side by side, step by step, with
+//! every invariant looking on.
+
+use crate::history::{History, Step};
+use crate::invariants;
+use crate::seen::Seen;
+use crate::subject::{Naive, Owned, Subject};
+use crate::{compare, trace};
+use std::fmt;
+use std::rc::Rc;
+
+/// How many of the last lines a failure shows.
+const TAIL: usize = 40;
+
+/// What went wrong, where, and how to see it again.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The history.
+    pub seed: u64,
+    /// What went wrong.
+    pub text: String,
+    /// What happened until then.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = self.trace.len().saturating_sub(TAIL);
+        for line in &self.trace[from..] {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f, "seed {}: {}", self.seed, self.text)?;
+        write!(f, "again: cargo run -p paceline-sim -- --seed {}", self.seed)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Puts a subject through the history of a seed.
+///
+/// # Errors
+///
+/// When it differs from the model or breaks an invariant.
+pub fn run(seed: u64, subject: &mut dyn Subject) -> Result<Vec<String>, Failure> {
+    let mut race = Race {
+        subject,
+        naive: Naive::new(),
+        invariants: invariants::all(),
+        trace: vec![],
+        last: None,
+    };
+    match race.run(seed) {
+        Ok(()) => Ok(race.trace),
+        Err(text) => Err(Failure { seed, text, trace: race.trace }),
+    }
+}
+
+struct Race<'a> {
+    subject: &'a mut dyn Subject,
+    naive: Naive,
+    invariants: Vec<Box<dyn invariants::Invariant>>,
+    trace: Vec<String>,
+    last: Option<Seen>,
+}
+
+impl Race<'_> {
+    fn run(&mut self, seed: u64) -> Result<(), String> {
+        let mut history = History::new(seed);
+        let (now, config) = history.start();
+        self.trace.push(format!("seed {seed}: {:?}", history.profile));
+        self.trace.push(format!("{config:#?}"));
+        let first = Step::Configure(Box::new(config), "start".into());
+        self.step(now, first, &history.owned)?;
+        for _ in 0..history.profile.steps {
+            let (now, step) = history.step(&self.naive.model);
+            self.step(now, step, &history.owned)?;
+        }
+        self.finish(&history.owned)
+    }
+
+    /// Everybody leaves; then nothing may be left.
+    fn finish(&mut self, owned: &Owned) -> Result<(), String> {
+        let now = self.naive.model.now;
+        while let Some((id, request)) = self.naive.model.requests.first_key_value() {
+            let id = *id;
+            let runs = request.state == crate::model::State::Running;
+            self.step(now, if runs { Step::Settle(id) } else { Step::Cancel(id) }, owned)?;
+            self.step(now, Step::Settle(id), owned)?;
+        }
+        let Some(last) = &self.last else { return Ok(()) };
+        for invariant in &mut self.invariants {
+            invariant.finish(last).map_err(|text| format!("{}: {text}", invariant.name()))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, now: u64, step: Step, owned: &Owned) -> Result<(), String> {
+        let step = Rc::new(step);
+        let expected = self.naive.apply(now, &step, owned);
+        let seen = self.subject.apply(now, &step, owned);
+        self.trace.push(trace::line(&seen));
+        if let Some(text) = compare::difference(&expected, &seen) {
+            return Err(text);
+        }
+        for invariant in &mut self.invariants {
+            invariant.look(&seen).map_err(|text| format!("{}: {text}", invariant.name()))?;
+        }
+        self.last = Some(seen);
+        Ok(())
+    }
+}

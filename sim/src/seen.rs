@@ -1,0 +1,127 @@
+//! What can be seen of an engine after one step, in plain values: the same for the real engine and
+//! for the model, so that the two can be compared and invariants checked on either.
+
+use crate::history::Step;
+use crate::model::config::Config;
+use crate::model::{Effect, Model, Outcome, Spot};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Everything that can be seen after one step.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The time of the step, never earlier than that of the step before.
+    pub now: u64,
+    /// What happened.
+    pub step: Rc<Step>,
+    /// What is configured now.
+    pub config: Rc<Config>,
+    /// What the call answered.
+    pub answer: Answer,
+    /// What it told the world, in order.
+    pub effects: Vec<Effect>,
+    /// When it wants to be called again.
+    pub timeout: Option<u64>,
+    /// Everybody who is alive.
+    pub alive: BTreeMap<u64, Sight>,
+    /// The figures.
+    pub figures: Figures,
+}
+
+/// What a call answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing.
+    None,
+    /// Yes or no.
+    Done(bool),
+    /// What became of the request that was submitted.
+    Submitted(u64, Outcome),
+}
+
+/// What `why` says of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Where it is.
+    pub spot: Spot,
+    /// Since when.
+    pub since: Option<u64>,
+    /// When it will pass, if nothing else changes.
+    pub until: Option<u64>,
+    /// When it gives up.
+    pub deadline: Option<u64>,
+    /// Who is ahead of it, as far as they are named, and how many there are; the model does not say.
+    pub ahead: Vec<u64>,
+    /// See `ahead`.
+    pub ahead_total: usize,
+}
+
+/// Counts by name: of pools, and of checkpoints in total and by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Running in each pool.
+    pub running: BTreeMap<&'static str, u64>,
+    /// Waiting for each pool.
+    pub waiting: BTreeMap<&'static str, u64>,
+    /// Past each checkpoint, not settled.
+    pub inflight: BTreeMap<(&'static str, Option<&'static str>), u64>,
+    /// Waiting at each checkpoint.
+    pub queued: BTreeMap<(&'static str, Option<&'static str>), u64>,
+}
+
+impl Figures {
+    /// Whether nobody runs, waits or holds anything.
+    #[must_use]
+    pub fn are_zero(&self) -> bool {
+        let by_key = self.inflight.values().chain(self.queued.values());
+        let by_pool = self.running.values().chain(self.waiting.values());
+        by_key.chain(by_pool).all(|count| *count == 0)
+    }
+}
+
+/// The counters whose figures are compared: each checkpoint in total, and each value of its key.
+pub fn counters(config: &Config) -> Vec<(&'static str, Option<&'static str>)> {
+    let mut all = vec![];
+    for checkpoint in &config.checkpoints {
+        all.push((checkpoint.name, None));
+        if let Some(attribute) = checkpoint.key {
+            all.extend(attribute.values().iter().map(|value| (checkpoint.name, Some(*value))));
+        }
+    }
+    all
+}
+
+/// What can be seen of the model.
+pub fn of_model(model: &mut Model, step: &Rc<Step>, config: &Rc<Config>, answer: Answer) -> Seen {
+    let sight = |id: u64| {
+        Some(Sight {
+            spot: model.spot(id)?,
+            since: model.since(id),
+            until: model.predicted(id),
+            deadline: model.deadline(id),
+            ahead_total: model.ahead(id).len(),
+            ahead: model.ahead(id),
+        })
+    };
+    let alive = model.requests.keys().filter_map(|id| Some((*id, sight(*id)?))).collect();
+    let mut figures = Figures::default();
+    for pool in &config.pools {
+        figures.running.insert(pool.name, model.running(pool.name));
+        figures.waiting.insert(pool.name, model.waiting(pool.name));
+    }
+    for (name, key) in counters(config) {
+        figures.inflight.insert((name, key), model.inflight(name, key));
+        figures.queued.insert((name, key), model.queued(name, key));
+    }
+    let timeout = model.next_event();
+    Seen {
+        now: model.now,
+        step: Rc::clone(step),
+        config: Rc::clone(config),
+        answer,
+        effects: model.take_effects(),
+        timeout,
+        alive,
+        figures,
+    }
+}

@@ -1,0 +1,98 @@
+//! A story: steps that somebody wrote down, for one subject.
+//!
+//! Owns the clock of the story and who is alive in it. Scenarios of invariants are told with it.
+
+use crate::history::Step;
+use crate::model::config::{Arrival, At, Bounds, Checkpoint, Config, Limit, Unknown, Weight};
+use crate::model::{Effect, Outcome};
+use crate::seen::{Answer, Seen};
+use crate::subject::{Owned, Subject};
+use std::rc::Rc;
+
+/// A subject and the story's clock.
+pub struct Story<'a> {
+    subject: &'a mut dyn Subject,
+    /// The clock.
+    pub now: u64,
+    /// What was seen last.
+    pub last: Option<Seen>,
+}
+
+impl<'a> Story<'a> {
+    /// Begins a story at a time, with a configuration.
+    pub fn new(subject: &'a mut dyn Subject, now: u64, config: Config) -> Self {
+        let mut story = Self { subject, now, last: None };
+        story.step(Step::Configure(Box::new(config), "start".into()));
+        story
+    }
+
+    /// Lets one thing happen now; returns who started.
+    pub fn step(&mut self, step: Step) -> Vec<u64> {
+        let seen = self.subject.apply(self.now, &Rc::new(step), &Owned::new());
+        let start = |effect: &Effect| match effect {
+            Effect::Start(id) => Some(*id),
+            Effect::Refuse(..) | Effect::Log(..) => None,
+        };
+        let mut started: Vec<u64> = seen.effects.iter().filter_map(start).collect();
+        if let Answer::Submitted(id, Outcome::Started) = seen.answer {
+            started.push(id);
+        }
+        self.last = Some(seen);
+        started
+    }
+
+    /// A request comes in now; its number, and who started.
+    pub fn submit(&mut self, arrival: Arrival) -> (u64, Vec<u64>) {
+        let started = self.step(Step::Submit(Box::new(arrival)));
+        let id = match self.last.as_ref().map(|seen| &seen.answer) {
+            Some(Answer::Submitted(id, _)) => *id,
+            _ => 0,
+        };
+        (id, started)
+    }
+
+    /// When the subject wants to be called again.
+    #[must_use]
+    pub fn timeout(&self) -> Option<u64> {
+        self.last.as_ref().and_then(|seen| seen.timeout)
+    }
+}
+
+/// A request of this user with nothing else asked for.
+#[must_use]
+pub fn request(user: &'static str) -> Arrival {
+    Arrival {
+        user,
+        host: "",
+        task: "",
+        text: "",
+        frontend: "api",
+        backend: "",
+        server: "",
+        cost: 1,
+        claims: vec![],
+        unknown: Unknown::Refuse,
+        locks: vec![],
+        wait_max: None,
+        session: None,
+    }
+}
+
+/// A checkpoint of the frontend `api`, with wide bounds.
+#[must_use]
+pub fn checkpoint(id: u32, name: &'static str, limit: Limit) -> Checkpoint {
+    let day = 86_400_000_000_000;
+    Checkpoint {
+        id,
+        name,
+        at: At::Frontend("api"),
+        number: id,
+        when: None,
+        key: None,
+        limit,
+        fair: None,
+        weight: Weight::Same,
+        queue: Bounds { max_len: 100_000, max_total: 100_000, max_delay: day },
+        watch: false,
+    }
+}

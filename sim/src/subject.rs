@@ -1,0 +1,66 @@
+//! What is put through a history: the real engine, or the model itself when the checks are checked.
+
+use crate::history::Step;
+use crate::model::Model;
+use crate::model::config::Config;
+use crate::seen::{self, Answer, Seen};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Which session owns which lock.
+pub type Owned = BTreeSet<(u64, &'static str)>;
+
+/// Something that decides about requests.
+pub trait Subject {
+    /// Lets one thing happen and says what can be seen then.
+    fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen;
+}
+
+/// The model as a subject.
+#[derive(Clone, Debug)]
+pub struct Naive {
+    /// The model.
+    pub model: Model,
+    config: Rc<Config>,
+}
+
+impl Naive {
+    /// Nothing configured yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let model = Model::new();
+        let config = Rc::new(model.config.clone());
+        Self { model, config }
+    }
+}
+
+impl Default for Naive {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Subject for Naive {
+    fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
+        let model = &mut self.model;
+        let owns = |session, lock: &str| owned.iter().any(|o| *o == (session, lock));
+        let mut answer = Answer::None;
+        match &**step {
+            Step::Submit(arrival) => {
+                let (id, outcome) = model.submit(now, (**arrival).clone(), &owns);
+                answer = Answer::Submitted(id, outcome);
+            }
+            Step::Settle(id) => answer = Answer::Done(model.settle(now, *id)),
+            Step::Cancel(id) => answer = Answer::Done(model.cancel(now, *id)),
+            Step::EndSession(session) => model.end_session(now, *session),
+            Step::LockTaken(..) => {}
+            Step::LockLost(session, lock) => model.lock_lost(now, *session, lock),
+            Step::Configure(config, _) => {
+                self.config = Rc::new((**config).clone());
+                model.configure(now, (**config).clone());
+            }
+            Step::Timeout => model.handle_timeout(now),
+        }
+        seen::of_model(model, step, &self.config, answer)
+    }
+}

@@ -1,0 +1,53 @@
+//! The alphabets of all histories: every name and value that can occur.
+//!
+//! Names are static texts, so that plain values can be copied and compared; what the engine says in
+//! its own texts is looked up here.
+
+/// Values of `user`.
+pub const USERS: [&str; 4] = ["ann", "bob", "cid", ""];
+/// Values of `host`.
+pub const HOSTS: [&str; 3] = ["east", "west", ""];
+/// Values of `task`.
+pub const TASKS: [&str; 4] = ["load", "loop", "scan", ""];
+/// Values of `text`.
+pub const TEXTS: [&str; 4] = ["select 1", "select 2", "insert", "update"];
+/// Frontends.
+pub const FRONTENDS: [&str; 2] = ["api", "web"];
+/// Backends.
+pub const BACKENDS: [&str; 2] = ["db", "app"];
+/// Servers of the first backend.
+pub const SERVERS: [&str; 2] = ["db/one", "db/two"];
+/// Locks.
+pub const LOCKS: [&str; 2] = ["key", "door"];
+/// Names of checkpoints.
+pub const CHECKPOINTS: [&str; 12] =
+    ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11"];
+/// Names of pools, the default pool first.
+pub const POOLS: [&str; 7] = ["default", "p0", "p1", "p2", "p3", "p4", "p5"];
+/// Names of resources that are configured.
+pub const RESOURCES: [&str; 24] = [
+    "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15", "r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23",
+];
+/// Names of resources that requests make; none of them is ever configured.
+pub const MADE: [&str; 3] = ["tmp0", "tmp1", "tmp2"];
+
+/// The word of some alphabet that is this text; a word of none is shown as `?`.
+#[must_use]
+pub fn known(text: &str) -> &'static str {
+    let all: [&[&'static str]; 12] = [
+        &USERS,
+        &HOSTS,
+        &TASKS,
+        &TEXTS,
+        &FRONTENDS,
+        &BACKENDS,
+        &SERVERS,
+        &LOCKS,
+        &CHECKPOINTS,
+        &POOLS,
+        &RESOURCES,
+        &MADE,
+    ];
+    all.iter().flat_map(|words| words.iter()).find(|word| **word == text).copied().unwrap_or("?")
+}
