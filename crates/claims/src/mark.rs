@@ -132,26 +132,6 @@ pub(crate) fn combine(marks: &mut Vec<Mark>) {
     marks.truncate(kept);
 }
 
-/// The first mark of `ours` that clashes with one of `theirs`; both as [`combine`] leaves them.
-pub(crate) fn clash<'a>(ours: &'a [Mark], theirs: &[Mark]) -> Option<&'a Mark> {
-    if ours.len() <= theirs.len() {
-        return ours.iter().find(|mark| meets(mark, theirs));
-    }
-    let their = theirs.iter().find(|mark| meets(mark, ours))?;
-    at(ours, their.key).iter().find(|mark| mark.mode.clashing().contains(&their.mode))
-}
-
-fn meets(mark: &Mark, others: &[Mark]) -> bool {
-    at(others, mark.key).iter().any(|other| mark.mode.clashing().contains(&other.mode))
-}
-
-/// The marks at one node.
-fn at(marks: &[Mark], key: NodeKey) -> &[Mark] {
-    let start = marks.partition_point(|mark| mark.key < key);
-    let len = marks[start..].iter().take_while(|mark| mark.key == key).count();
-    &marks[start..start + len]
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Mark, MarkMode, NodeKey, combine};

@@ -83,7 +83,15 @@ impl Wanted {
         graph: &Arc<Graph>,
         claims: impl Iterator<Item = (&'a str, Mode)>,
     ) -> Self {
-        let (mut roots, mut unknown) = (vec![], vec![]);
+        Self::with_roots(graph, vec![], claims)
+    }
+
+    fn with_roots<'a>(
+        graph: &Arc<Graph>,
+        mut roots: Vec<Root>,
+        claims: impl Iterator<Item = (&'a str, Mode)>,
+    ) -> Self {
+        let mut unknown = vec![];
         for (name, mode) in claims {
             match graph.find(name) {
                 Some(id) => add_root(&mut roots, Root { key: NodeKey(id.0), mode }),
@@ -94,9 +102,20 @@ impl Wanted {
         Self { graph: Arc::clone(graph), roots, marks, unknown }
     }
 
-    /// The same claims, resolved against another graph.
+    /// The same claims, resolved against another graph: a resource that was renamed in between is
+    /// still the one that was claimed, and a name that it left behind is not.
     pub(crate) fn resolved_in(&self, graph: &Arc<Graph>) -> Self {
-        Self::new(graph, self.claims())
+        let (mut roots, mut gone) = (vec![], vec![]);
+        for root in &self.roots {
+            match graph.name(crate::ResourceId(root.key.0)) {
+                Some(_) => add_root(&mut roots, *root),
+                None => gone.push(*root),
+            }
+        }
+        let name = |root: &Root| self.graph.name(crate::ResourceId(root.key.0)).unwrap_or_default();
+        let gone = gone.iter().map(|root| (name(root), root.mode));
+        let unknown = self.unknown.iter().map(|claim| (&*claim.resource, claim.mode));
+        Self::with_roots(graph, roots, gone.chain(unknown))
     }
 
     pub(crate) fn claims(&self) -> impl Iterator<Item = (&str, Mode)> {

@@ -25,6 +25,9 @@ const EDITS_MAX: usize = 8;
 /// Nodes where nobody is that one step passes by.
 const NODES_MAX: usize = 16;
 
+/// What finding the marks of a request costs, in units of work, besides the marks themselves.
+const REMARK_COST: usize = 3;
+
 /// One edit, and how far it got.
 pub(super) struct Edit {
     sequence: u64,
@@ -179,7 +182,7 @@ impl Claims {
         }
         let cost = cost(request.marks.len() + old_marks.len());
         self.requests.insert(id, request);
-        cost
+        REMARK_COST + cost
     }
 
     /// Puts the roots and marks at their nodes that the request did not have before; how many marks.

@@ -1,18 +1,21 @@
 //! Who is in whose way.
 //!
-//! Promises bounded work: a search gives up after [`limits::STEP_MAX`] waiters, or so many places,
-//! rather than hold everybody up. Never changes anything.
+//! Promises bounded work: a search gives up after [`limits::STEP_MAX`] waiters, or so many marks and
+//! places, rather than hold everybody up. Never changes anything.
 
 use super::{Claims, Request, Stage};
-use crate::mark::{Mark, MarkMode, NodeKey, Root, clash};
+use crate::mark::{Mark, MarkMode, NodeKey, Root};
 use crate::node::Tag;
 use crate::wanted::Wanted;
 use paceline_types::{Rank, RequestId, SessionId, limits};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Places that one search looks at.
-const PLACES_MAX: usize = limits::STEP_MAX * 64;
+/// What one search may cost: a mark counts one, a node or a place there [`PLACE_COST`].
+const WORK_MAX: usize = limits::STEP_MAX * 32;
+
+/// Looking at a node, or at who stands there, takes about as long as looking at so many marks.
+const PLACE_COST: usize = 8;
 
 /// Somebody who is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,10 +63,7 @@ impl Claims {
         rank: Rank,
         session: SessionId,
     ) -> Option<(Box<str>, RequestId)> {
-        let range = (session, RequestId(0))..=(session, RequestId(u64::MAX));
-        let own = self.sessions.range(range).take(limits::STEP_MAX);
-        let own: Vec<_> =
-            own.filter_map(|(_, id)| Some((*id, &*self.requests.get(id)?.marks))).collect();
+        let own = self.own_marks(session);
         if own.is_empty() {
             return None;
         }
@@ -72,21 +72,30 @@ impl Claims {
             let root = roots.get(usize::from(root)).or(roots.last());
             root.map_or("", |root| self.name(root.key)).into()
         };
-        let in_way = |marks| {
-            own.iter().find_map(|(id, theirs)| clash(marks, theirs).map(|mark| (*id, mark.root)))
-        };
-        if let Some((id, root)) = in_way(&marks) {
+        if let Some((root, id)) = own_clash(&marks, &own) {
             return Some((name(root), id));
         }
         let mut search = Search::new(self);
         search.look(&marks, rank, None);
         while let Some((waiter, root)) = search.next() {
-            if let Some((id, _)) = in_way(&waiter.marks) {
+            if let Some((_, id)) = own_clash(&waiter.marks, &own) {
                 return Some((name(root), id));
             }
             search.look(&waiter.marks, waiter.rank, Some(root));
         }
         None
+    }
+
+    /// The marks that a session holds, in order.
+    fn own_marks(&self, session: SessionId) -> Vec<(NodeKey, MarkMode, RequestId)> {
+        let range = (session, RequestId(0))..=(session, RequestId(u64::MAX));
+        let requests = self.sessions.range(range).filter_map(|(_, id)| self.requests.get(id));
+        let marks = requests.flat_map(|request| {
+            request.marks.iter().map(|mark| (mark.key, mark.mode, request.rank.id))
+        });
+        let mut marks: Vec<_> = marks.take(WORK_MAX / PLACE_COST).collect();
+        marks.sort_unstable();
+        marks
     }
 
     /// Roots and marks of what is wanted, with those names that others have made.
@@ -107,7 +116,7 @@ impl Claims {
         let mut found = BTreeMap::new();
         let is_first = |mark: &&Mark| asking.first == Some((mark.key, mark.mode));
         let first = marks.iter().filter(is_first);
-        for mark in first.chain(marks).take(PLACES_MAX) {
+        for mark in first.chain(marks).take(WORK_MAX / PLACE_COST) {
             self.find_blockers(mark, asking.rank, max, &mut found);
         }
         let mut found: Vec<_> = found.into_iter().collect();
@@ -142,6 +151,16 @@ impl Claims {
     }
 }
 
+/// Which of the marks clashes with what the own session holds: its root, and the holder.
+fn own_clash(marks: &[Mark], own: &[(NodeKey, MarkMode, RequestId)]) -> Option<(u16, RequestId)> {
+    marks.iter().find_map(|mark| {
+        let start = own.partition_point(|(key, ..)| *key < mark.key);
+        let mut at_node = own[start..].iter().take_while(|(key, ..)| *key == mark.key);
+        let (.., id) = at_node.find(|(_, mode, _)| mark.mode.clashing().contains(mode))?;
+        Some((mark.root, *id))
+    })
+}
+
 /// Who asks what is in its way.
 struct Asking<'a> {
     rank: Rank,
@@ -156,54 +175,60 @@ struct Search<'a> {
     /// Each with the root of the newcomer that leads to it.
     open: VecDeque<(&'a Request, u16)>,
     seen: BTreeSet<RequestId>,
-    /// Up to which rank the waiting marks of a node were looked at.
-    scanned: BTreeMap<(NodeKey, MarkMode), Rank>,
-    places: usize,
+    /// Up to which rank was looked who stands in the way of a mark.
+    looked: BTreeMap<(NodeKey, MarkMode), Rank>,
+    /// What is left to spend.
+    work: usize,
 }
 
 impl<'a> Search<'a> {
     fn new(claims: &'a Claims) -> Self {
-        let (seen, scanned) = (BTreeSet::new(), BTreeMap::new());
-        Self { claims, open: VecDeque::new(), seen, scanned, places: PLACES_MAX }
+        let (seen, looked) = (BTreeSet::new(), BTreeMap::new());
+        Self { claims, open: VecDeque::new(), seen, looked, work: WORK_MAX }
     }
 
     fn next(&mut self) -> Option<(&'a Request, u16)> {
-        self.open.pop_front()
+        if self.work == 0 { None } else { self.open.pop_front() }
     }
 
     /// Finds whom a request with these marks waits for. `root` is the newcomer's root that led here,
     /// if this is not the newcomer.
     fn look(&mut self, marks: &[Mark], rank: Rank, root: Option<u16>) {
         for mark in marks {
-            for mode in mark.mode.clashing() {
-                self.look_at((mark.key, *mode), rank, root.unwrap_or(mark.root));
+            if self.work == 0 {
+                return;
             }
+            self.work -= 1;
+            let from = match self.looked.entry((mark.key, mark.mode)) {
+                Entry::Occupied(known) if *known.get() >= rank => continue,
+                Entry::Occupied(mut known) => Some(known.insert(rank)),
+                Entry::Vacant(new) => {
+                    new.insert(rank);
+                    None
+                }
+            };
+            self.look_at(mark, from, rank, root.unwrap_or(mark.root));
         }
     }
 
-    fn look_at(&mut self, place: (NodeKey, MarkMode), rank: Rank, root: u16) {
+    /// Finds who stands in the way of one mark, from one rank up to another.
+    fn look_at(&mut self, mark: &Mark, from: Option<Rank>, rank: Rank, root: u16) {
         let claims = self.claims;
-        let Some(node) = claims.nodes.node(place.0) else { return };
-        if self.places == 0 {
-            return;
-        }
-        self.places -= 1;
-        let from = match self.scanned.entry(place) {
-            Entry::Occupied(known) if *known.get() >= rank => return,
-            Entry::Occupied(mut known) => Some(known.insert(rank)),
-            Entry::Vacant(new) => {
-                new.insert(rank);
-                None
+        self.work = self.work.saturating_sub(PLACE_COST);
+        let Some(node) = claims.nodes.node(mark.key) else { return };
+        for mode in mark.mode.clashing() {
+            if node.count(Tag::Waiting(*mode)) == 0 {
+                continue;
             }
-        };
-        for waiter in node.ranks(Tag::Waiting(place.1), from).take_while(|other| *other < rank) {
-            if self.places == 0 || self.seen.len() >= limits::STEP_MAX {
-                return;
-            }
-            self.places -= 1;
-            if self.seen.insert(waiter.id) {
-                let request = claims.requests.get(&waiter.id);
-                self.open.extend(request.map(|request| (request, root)));
+            for waiter in node.ranks(Tag::Waiting(*mode), from).take_while(|other| *other < rank) {
+                if self.work == 0 || self.seen.len() >= limits::STEP_MAX {
+                    return;
+                }
+                self.work = self.work.saturating_sub(PLACE_COST);
+                if self.seen.insert(waiter.id) {
+                    let request = claims.requests.get(&waiter.id);
+                    self.open.extend(request.map(|request| (request, root)));
+                }
             }
         }
     }

@@ -19,7 +19,8 @@ impl Graph {
         previous: Option<&Arc<Self>>,
         mut resources: Vec<Resource>,
     ) -> Result<Self, GraphError> {
-        check_numbers(&resources)?;
+        let edges = resources.iter().map(|resource| resource.parents.len()).sum();
+        check_numbers(resources.len(), edges)?;
         resources.sort_by_key(|resource| resource.id);
         check_each(&resources)?;
         let ids: Vec<_> = resources.iter().map(|resource| resource.id).collect();
@@ -42,11 +43,10 @@ impl Graph {
     }
 }
 
-fn check_numbers(resources: &[Resource]) -> Result<(), GraphError> {
-    if resources.len() > RESOURCES_MAX {
-        return Err(GraphError::TooManyResources(resources.len()));
+const fn check_numbers(resources: usize, edges: usize) -> Result<(), GraphError> {
+    if resources > RESOURCES_MAX {
+        return Err(GraphError::TooManyResources(resources));
     }
-    let edges = resources.iter().map(|resource| resource.parents.len()).sum();
     if edges > EDGES_MAX {
         return Err(GraphError::TooManyEdges(edges));
     }
@@ -160,4 +160,18 @@ fn find_doors(parents: &Lists, children: &Lists, order: &[u32]) -> Lists {
         }
     }
     children.filtered(&leads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EDGES_MAX, GraphError, RESOURCES_MAX, check_numbers};
+
+    #[test]
+    fn numbers_have_limits() {
+        assert_eq!(check_numbers(RESOURCES_MAX, EDGES_MAX), Ok(()));
+        let many = RESOURCES_MAX + 1;
+        assert_eq!(check_numbers(many, 0), Err(GraphError::TooManyResources(many)));
+        let many = EDGES_MAX + 1;
+        assert_eq!(check_numbers(1, many), Err(GraphError::TooManyEdges(many)));
+    }
 }

@@ -7,7 +7,7 @@ use paceline_types::{Claim, Mode, Priority, Rank, RequestId, SessionId, Span, Ti
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-type Prepared = (Vec<(String, Mode)>, Wanted);
+type Prepared = (Vec<(String, Option<u64>, Mode)>, Wanted);
 
 struct History {
     seed: u64,
@@ -102,6 +102,11 @@ impl History {
             .map(|(name, mode)| Claim { resource: name.as_str().into(), mode: *mode })
             .collect();
         let wanted = self.claims.graph().resolve(&list).unwrap();
+        let with_id = |(name, mode): (String, Mode)| {
+            let id = self.model.find(&name);
+            (name, id, mode)
+        };
+        let claims = claims.into_iter().map(with_id).collect();
         self.prepared.push((claims, wanted));
     }
 
@@ -118,7 +123,11 @@ impl History {
         let session = self.random.chance(70).then(|| self.random.below(4));
         let session_id = session.map(SessionId);
         self.claims.refresh(&mut wanted);
-        let roots = self.model.resolve(&names);
+        let roots = self.model.resolve_again(&names);
+        let names: Vec<_> = names
+            .into_iter()
+            .map(|(name, id, mode)| (self.model.name_now(id).unwrap_or(name), mode))
+            .collect();
         let unknown = roots.keys().filter(|node| **node >= IDS).count();
         assert_eq!(wanted.unknown().len(), unknown, "seed {}", self.seed);
         let is_eligible = false;

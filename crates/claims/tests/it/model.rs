@@ -137,6 +137,22 @@ impl Model {
         roots
     }
 
+    /// The roots of claims that were resolved some time ago: a resource stays the one that was
+    /// claimed, whatever it is called now; only if it is gone its name counts.
+    pub fn resolve_again(&self, claims: &[(String, Option<u64>, Mode)]) -> BTreeMap<Node, Mode> {
+        let mut roots = BTreeMap::new();
+        for (name, id, mode) in claims {
+            let known = id.filter(|id| self.resources.contains_key(id));
+            let node = known.or_else(|| self.find(name)).unwrap_or(IDS + number(name));
+            strengthen(&mut roots, node, *mode);
+        }
+        roots
+    }
+
+    pub fn name_now(&self, id: Option<u64>) -> Option<String> {
+        Some(self.resources.get(&id?)?.0.clone())
+    }
+
     /// Swaps the graph.
     pub fn edit(&mut self, resources: BTreeMap<u64, (String, BTreeSet<u64>)>) {
         let old = Self {
