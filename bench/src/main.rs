@@ -1,10 +1,12 @@
 //! `bench`: what single operations of the pure crates cost, and how that grows with the data.
 //!
 //! Owns the command line. Each file in `loads` prepares data of several sizes and hands timed
-//! rounds to `measure`; `report` prints the medians. No daemon, no socket and no thread is
-//! involved, so a figure here is a floor for what a client can see; `bench-compare` measures the
-//! whole.
+//! rounds to `measure`; `report` prints the medians. No daemon and no socket is involved, and
+//! threads only where they are the load, so a figure here is a floor for what a client can see;
+//! `bench-compare` measures the whole.
 
+mod calls;
+mod histogram;
 mod loads;
 mod measure;
 mod report;
@@ -23,6 +25,7 @@ usage: bench [options]
 
 options:
   --load TEXT   only loads with TEXT in their name
+  --big         sizes that take minutes and gigabytes, too
   --json        JSON with least, median and most instead of the table
   --help        this text
 
@@ -44,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Outcome<ExitCode> {
-    let (mut load, mut json) = (String::new(), false);
+    let (mut load, mut json, mut big) = (String::new(), false, false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -53,6 +56,7 @@ fn run() -> Outcome<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             "--json" => json = true,
+            "--big" => big = true,
             "--load" => load = args.next().ok_or("--load needs a value")?,
             other => {
                 eprintln!("bench: unknown option {other}, see --help");
@@ -64,7 +68,7 @@ fn run() -> Outcome<ExitCode> {
         eprintln!("bench: this is not a release build, the figures mean little");
     }
     let begin = Instant::now();
-    let mut bench = Bench::new(load);
+    let mut bench = Bench::new(load, big);
     loads::all(&mut bench)?;
     let lines = bench.lines();
     if lines.is_empty() {

@@ -7,7 +7,7 @@ use crate::Outcome;
 use std::time::{Duration, Instant};
 
 /// Rounds that count. Many short ones: most of them then escape whatever else the machine does.
-const ROUNDS: usize = 15;
+pub const ROUNDS: usize = 15;
 
 /// What is measured.
 #[derive(Clone, Copy)]
@@ -29,6 +29,8 @@ pub enum Unit {
     Nanoseconds,
     /// Megabytes a second; an operation is one byte.
     Megabytes,
+    /// Bytes of memory for one of what the sizes count.
+    Bytes,
 }
 
 /// One figure of the report.
@@ -37,12 +39,12 @@ pub struct Line {
     pub load: Load,
     /// On how much data.
     pub size: usize,
-    /// Nanoseconds for one operation in each round, sorted.
+    /// The figure of each round in nanoseconds for one operation, or in bytes; sorted.
     pub rounds: Vec<f64>,
 }
 
 impl Line {
-    /// Nanoseconds for one operation: the middle round.
+    /// The figure of the middle round.
     pub fn median(&self) -> f64 {
         self.rounds.get(self.rounds.len() / 2).copied().unwrap_or(f64::NAN)
     }
@@ -51,13 +53,15 @@ impl Line {
 /// Collects lines.
 pub struct Bench {
     only: String,
+    /// Whether to run what takes minutes or gigabytes, too.
+    pub big: bool,
     lines: Vec<Line>,
 }
 
 impl Bench {
     /// For loads whose name contains `only`.
-    pub fn new(only: String) -> Self {
-        Self { only, lines: Vec::new() }
+    pub fn new(only: String, big: bool) -> Self {
+        Self { only, big, lines: Vec::new() }
     }
 
     /// Whether any of these loads was asked for, so that its data need not be made for nothing.
@@ -78,12 +82,18 @@ impl Bench {
         round()?;
         let mut rounds = Vec::with_capacity(ROUNDS);
         for _ in 0..ROUNDS {
-            let (time, operations) = round()?;
-            rounds.push(time.as_nanos() as f64 / operations as f64);
+            rounds.push(each(round()?));
         }
-        rounds.sort_by(f64::total_cmp);
-        self.lines.push(Line { load, size, rounds });
+        self.record(load, size, rounds);
         Ok(())
+    }
+
+    /// Takes figures that a load measured by itself: one for each round, or a single one.
+    pub fn record(&mut self, load: Load, size: usize, mut rounds: Vec<f64>) {
+        if self.wants(&[load]) {
+            rounds.sort_by(f64::total_cmp);
+            self.lines.push(Line { load, size, rounds });
+        }
     }
 
     /// The figures so far, those of one load together.
@@ -92,6 +102,11 @@ impl Bench {
         self.lines.sort_by_key(|line| order.iter().position(|name| *name == line.load.name));
         &self.lines
     }
+}
+
+/// Nanoseconds for one of so many operations.
+pub fn each((time, operations): (Duration, usize)) -> f64 {
+    time.as_nanos() as f64 / operations as f64
 }
 
 /// How long `work` took.

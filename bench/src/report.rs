@@ -12,15 +12,11 @@ pub fn table(lines: &[Line]) -> String {
         if std::ptr::eq(line, first) {
             let _ = writeln!(out, "- {}: {}", line.load.name, line.load.operation);
         }
-        let spread = match (line.rounds.first(), line.rounds.last()) {
-            (Some(least), Some(most)) => (most - least) / 2.0 / line.median() * 100.0,
-            _ => 0.0,
-        };
         rows.push([
             line.load.name.to_owned(),
             counted(line.size, line.load.of),
             figure(line),
-            format!("±{spread:.0} %"),
+            spread(line),
             format!("{:.1}", line.median() / first.median()),
         ]);
     }
@@ -47,15 +43,19 @@ pub fn table(lines: &[Line]) -> String {
 /// The same for programs.
 pub fn json(lines: &[Line]) -> String {
     let one = |(line, first): (&Line, &Line)| {
-        let nanoseconds = |at: usize| Json::Real(line.rounds.get(at).copied().unwrap_or(0.0));
+        let round = |at: usize| Json::Real(line.rounds.get(at).copied().unwrap_or(0.0));
+        let [median, least, most] = match line.load.unit {
+            Unit::Bytes => ["bytes_median", "bytes_least", "bytes_most"],
+            _ => ["ns_median", "ns_least", "ns_most"],
+        };
         Json::object([
             ("load", Json::string(line.load.name)),
             ("operation", Json::string(line.load.operation)),
             ("size", Json::Integer(i64::try_from(line.size).unwrap_or(i64::MAX))),
             ("of", Json::string(line.load.of)),
-            ("ns_median", Json::Real(line.median())),
-            ("ns_least", nanoseconds(0)),
-            ("ns_most", nanoseconds(line.rounds.len() - 1)),
+            (median, Json::Real(line.median())),
+            (least, round(0)),
+            (most, round(line.rounds.len().saturating_sub(1))),
             ("growth", Json::Real(line.median() / first.median())),
         ])
     };
@@ -72,9 +72,18 @@ fn firsts(lines: &[Line]) -> impl Iterator<Item = &Line> {
         .flat_map(|group| group.iter().map(|_| &group[0]))
 }
 
+/// Half of what lies between the least and the most; a single figure has none.
+fn spread(line: &Line) -> String {
+    match line.rounds.as_slice() {
+        [least, .., most] => format!("±{:.0} %", (most - least) / 2.0 / line.median() * 100.0),
+        _ => String::new(),
+    }
+}
+
 fn figure(line: &Line) -> String {
     let ns = line.median();
     match line.load.unit {
+        Unit::Bytes => format!("{ns:.1} bytes"),
         Unit::Megabytes => format!("{:.0} MB/s", 1e3 / ns),
         Unit::Nanoseconds if ns < 10.0 => format!("{ns:.1} ns"),
         Unit::Nanoseconds if ns < 10_000.0 => format!("{ns:.0} ns"),

@@ -17,6 +17,7 @@ pub mod story;
 pub mod subject;
 pub mod trace;
 pub mod words;
+pub mod world;
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use crate::seen::Seen;
 use crate::subject::{Naive, Owned, Subject};
 use crate::{compare, trace};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// How many of the last lines a failure shows.
@@ -94,12 +95,27 @@ impl Race<'_> {
         Ok(())
     }
 
+    /// A panic of the subject is a failure like any other, with its seed and trace.
+    fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Result<Seen, String> {
+        let subject = &mut self.subject;
+        catch_unwind(AssertUnwindSafe(|| subject.apply(now, step, owned))).map_err(|cause| {
+            self.trace.push(format!("{now:>16} {}", trace::step(step)));
+            let text = cause.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
+            format!("panicked: {}", text.unwrap_or("without a text"))
+        })
+    }
+
     fn step(&mut self, now: u64, step: Step, owned: &Owned) -> Result<(), String> {
         let step = Rc::new(step);
         let expected = self.naive.apply(now, &step, owned);
-        let seen = self.subject.apply(now, &step, owned);
+        let seen = self.apply(now, &step, owned)?;
         self.trace.push(trace::line(&seen));
         if let Some(text) = compare::difference(&expected, &seen) {
+            for (what, seen) in [("expected", &expected), ("seen", &seen)] {
+                let all = seen.alive.iter();
+                self.trace.extend(all.map(|(id, sight)| format!("    {what}: {id} {sight:?}")));
+            }
             return Err(text);
         }
         for invariant in &mut self.invariants {

@@ -35,6 +35,8 @@ pub enum Answer {
     None,
     /// Yes or no.
     Done(bool),
+    /// The engine did not take a part of the history, for this reason.
+    Broken(String),
     /// What became of the request that was submitted.
     Submitted(u64, Outcome),
 }

@@ -11,6 +11,7 @@ pub fn line(seen: &Seen) -> String {
     match &seen.answer {
         Answer::None => {}
         Answer::Done(done) => write_to(&mut line, format_args!(" -> {done}")),
+        Answer::Broken(text) => write_to(&mut line, format_args!(" -> {text}")),
         Answer::Submitted(id, outcome) => write_to(&mut line, format_args!(" -> {id} {outcome:?}")),
     }
     for effect in &seen.effects {
@@ -22,7 +23,9 @@ pub fn line(seen: &Seen) -> String {
     line
 }
 
-fn step(step: &Step) -> String {
+/// What happens, in words.
+#[must_use]
+pub fn step(step: &Step) -> String {
     match step {
         Step::Submit(a) => {
             let mut text = format!(

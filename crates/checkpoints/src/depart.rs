@@ -19,12 +19,17 @@ impl Checkpoint {
         waiting: &mut Waiting,
     ) -> Option<Moved> {
         let queue = self.queues.get_mut(number)?;
-        let (rank, _) = queue.first()?;
+        let (rank, cost) = queue.first()?;
         let which = queue.counter;
         if self.dismisses(number) {
             return self.dismiss(rank, waiting);
         }
         let terms = self.terms;
+        if let Terms::Rate(pace) = terms
+            && cost > u64::from(pace.burst)
+        {
+            return self.refuse_cost(rank, pace.burst, waiting);
+        }
         let counter = self.counter(which)?;
         if let Terms::Concurrency(limit) = terms
             && counter.inflight >= limit
@@ -46,6 +51,15 @@ impl Checkpoint {
         Some(self.moved(&waiter, How::Passed(held)))
     }
 
+    /// An edit took the burst below the cost of a waiter, which can never pass now.
+    fn refuse_cost(&mut self, rank: Rank, burst: u32, waiting: &mut Waiting) -> Option<Moved> {
+        let waiter = waiting.waiters.remove(&rank.id)?;
+        self.depart(&waiter, waiting);
+        let cause = Cause::CostTooHigh { burst };
+        self.note(cause);
+        Some(self.moved(&waiter, How::Refused(Turned { cause, retry_at: None })))
+    }
+
     /// A waiter has waited as long as it may.
     pub(crate) fn expire(&mut self, now: Time, rank: Rank, waiting: &mut Waiting) -> Option<Moved> {
         let waiter = waiting.waiters.remove(&rank.id)?;
@@ -54,7 +68,7 @@ impl Checkpoint {
         let cause = Cause::Expired { waited: now.since(waiter.entered) };
         let retry_at = self.retry_at(now, &self.peek(which), waiter.cost);
         self.note(cause);
-        Some(self.moved(&waiter, How::Expired(Turned { cause, retry_at })))
+        Some(self.moved(&waiter, How::Refused(Turned { cause, retry_at })))
     }
 
     /// A waiter leaves by itself. It spent nothing.
@@ -183,6 +197,7 @@ impl Checkpoint {
         } else {
             let counter = self.peek(queue.counter);
             match self.terms {
+                Terms::Rate(pace) if cost > u64::from(pace.burst) => Some(Time(0)),
                 Terms::Rate(pace) => Some(pace.pass_at(counter.tat(), cost)),
                 Terms::Concurrency(limit) => (counter.inflight < limit).then_some(Time(0)),
                 Terms::Count => Some(Time(0)),

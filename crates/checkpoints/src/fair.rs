@@ -12,6 +12,9 @@ use paceline_types::limits::FLOWS_MAX;
 use paceline_types::{Line, Rank, RequestId, Toll};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Flows forgotten per call: more than one call can add, and more than the shared one alone.
+const FORGET_STEP: usize = 4;
+
 /// A point in virtual time: shares served. Sums of shares do not run past 128 bits.
 type Tag = u128;
 
@@ -49,6 +52,9 @@ impl Fair {
     /// Takes a place in the flow of this key, or in the shared one; returns which.
     pub(crate) fn join(&mut self, flow: KeyHash, rank: Rank, toll: Toll) -> FlowKey {
         let key = self.flow_of(flow);
+        if self.flows.len() >= FLOWS_MAX {
+            self.forget();
+        }
         self.len += 1;
         self.cost += toll.cost;
         let time = self.time;
@@ -131,12 +137,10 @@ impl Fair {
     /// The flow that a newcomer of this key would stand in.
     pub(crate) fn flow_of(&self, flow: KeyHash) -> FlowKey {
         let key = FlowKey::Own(flow);
-        let shared = usize::from(self.flows.contains_key(&FlowKey::Shared));
-        if self.flows.contains_key(&key) || self.flows.len() - shared < FLOWS_MAX {
-            key
-        } else {
-            FlowKey::Shared
-        }
+        let own = self.flows.len() - usize::from(self.flows.contains_key(&FlowKey::Shared));
+        let over = self.idle.iter().take_while(|(finish, _)| *finish <= self.time);
+        let has_room = own < FLOWS_MAX || over.take(2).any(|(_, key)| *key != FlowKey::Shared);
+        if has_room || self.flows.contains_key(&key) { key } else { FlowKey::Shared }
     }
 
     /// The cost of those who stand before `rank` in its own flow: the least that is served before.
@@ -205,13 +209,17 @@ impl Fair {
         }
     }
 
-    /// Drops idle flows whose finish tag no longer matters.
+    /// Drops idle flows whose finish tag no longer matters: thousands may come to that at once, so
+    /// only a few at a time. One that is still there is treated as if it were not.
     fn forget(&mut self) {
-        while let Some((finish, key)) = self.idle.first().copied()
-            && finish <= self.time
-        {
-            self.idle.pop_first();
-            self.flows.remove(&key);
+        for _ in 0..FORGET_STEP {
+            match self.idle.first().copied() {
+                Some((finish, key)) if finish <= self.time => {
+                    self.idle.pop_first();
+                    self.flows.remove(&key);
+                }
+                _ => return,
+            }
         }
     }
 }

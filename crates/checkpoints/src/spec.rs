@@ -130,7 +130,6 @@ impl Spec {
             Limit::Rate { count, per, burst } if recovery(count, per, burst) > RECOVERY_MAX => {
                 wrong(Field::Burst, Problem::Recovery)
             }
-            Limit::Concurrency(0) => wrong(Field::Concurrency, Problem::Zero),
             _ if self.weight.is_some() && self.fair.is_none() => {
                 wrong(Field::Weight, Problem::WithoutFair)
             }
@@ -163,8 +162,6 @@ pub enum Field {
     Rate,
     /// `burst`
     Burst,
-    /// `concurrency`
-    Concurrency,
     /// `period`
     Period,
     /// `keys_max`
@@ -186,7 +183,6 @@ impl Field {
             Self::Weight => "weight",
             Self::Rate => "rate",
             Self::Burst => "burst",
-            Self::Concurrency => "concurrency",
             Self::Period => "period",
             Self::KeysMax => "keys_max",
             Self::Status => "status",

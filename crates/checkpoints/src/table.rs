@@ -2,8 +2,10 @@
 //!
 //! Owns many small sub-tables under linear hashing: as keys come one sub-table is split at a time, as
 //! they go one pair is joined at a time, so no call ever moves more than a few dozen counters, and
-//! nothing large is ever allocated or copied at once. A sub-table is a dense list of counters beside
-//! a list of one-byte tags that is scanned to find a key.
+//! nothing large is ever allocated or copied at once. A sub-table is a dense list of counters and,
+//! in the directory itself, one-byte tags that are scanned to find a key. One allocation each, none
+//! of them tiny, and few calls to shrink it: allocators can stall for long after freeing a million
+//! small pieces.
 //!
 //! Promises that a counter equal to a new one goes away: a cursor looks at a few per call.
 
@@ -14,9 +16,16 @@ use crate::segments::Segments;
 use paceline_types::{Span, Time};
 
 /// Past this many keys per sub-table one is split.
-const MEAN_MAX: usize = 48;
+const MEAN_MAX: usize = 32;
 /// Below this many keys per sub-table two are joined.
-const MEAN_MIN: usize = 20;
+const MEAN_MIN: usize = 12;
+
+/// Tags of one sub-table. Shortly before it is split, one in 10,000 has more keys; those are found
+/// without a tag.
+const TAGS: usize = 96;
+
+/// So many pairs are joined per sweep, at most.
+const JOINS: usize = 2;
 
 /// Where a counter stands, until the next key comes or goes.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +49,10 @@ struct Entry {
     counter: Counter,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SubTable {
     /// The tag of each entry, in the same order.
-    tags: Vec<u8>,
+    tags: [u8; TAGS],
     entries: Vec<Entry>,
     /// The last edit that these counters have seen.
     seen: u32,
@@ -108,7 +117,10 @@ impl Table {
             };
             sub.bring(edits);
             match sub.entries.get(index) {
-                None => self.cursor = (table + 1, 0),
+                None => {
+                    sub.trim();
+                    self.cursor = (table + 1, 0);
+                }
                 Some(entry) if entry.counter.is_fresh(now, period) => {
                     sub.remove(index);
                     self.keys -= 1;
@@ -116,10 +128,12 @@ impl Table {
                 Some(_) => self.cursor.1 += 1,
             }
         }
-        if self.keys < (self.tables.len().saturating_sub(1)) * MEAN_MIN {
-            self.join(edits);
-        } else if self.keys == 0 {
-            self.tables.pop();
+        for _ in 0..JOINS {
+            if self.keys < self.tables.len().saturating_sub(1) * MEAN_MIN {
+                self.join(edits);
+            } else if self.keys == 0 {
+                self.tables.pop();
+            }
         }
     }
 
@@ -146,7 +160,7 @@ impl Table {
     /// Adds a sub-table and moves to it what belongs there, all from one other.
     fn split(&mut self, edits: &Edits) {
         let new = self.tables.len();
-        self.tables.push(SubTable { seen: edits.last(), ..SubTable::default() });
+        self.tables.push(SubTable::new(edits));
         if new == 0 {
             return;
         }
@@ -154,13 +168,12 @@ impl Table {
         let Some(sub) = self.tables.get_mut(old) else { return };
         sub.bring(edits);
         let all = std::mem::take(&mut sub.entries);
-        sub.tags = vec![];
         let goes = |entry: &Entry| entry.key.0[0] as usize & ((new + 1).next_power_of_two() - 1);
         let moved = all.iter().filter(|entry| goes(entry) == new).count();
-        sub.reserve(all.len() - moved);
+        sub.entries.reserve_exact(all.len() - moved);
         all.iter().filter(|entry| goes(entry) != new).for_each(|entry| sub.push(*entry));
         if let Some(sub) = self.tables.get_mut(new) {
-            sub.reserve(moved);
+            sub.entries.reserve_exact(moved);
             all.iter().filter(|entry| goes(entry) == new).for_each(|entry| sub.push(*entry));
         }
     }
@@ -172,51 +185,58 @@ impl Table {
         let Some(into) = gone.entries.first().map(|entry| self.table_of(entry.key)) else { return };
         if let Some(sub) = self.tables.get_mut(into) {
             sub.bring(edits);
-            sub.reserve(gone.entries.len());
+            sub.entries.reserve_exact(gone.entries.len());
             gone.entries.iter().for_each(|entry| sub.push(*entry));
         }
     }
 }
 
 impl SubTable {
+    const fn new(edits: &Edits) -> Self {
+        Self { tags: [0; TAGS], entries: vec![], seen: edits.last() }
+    }
+
     fn find(&self, key: KeyHash) -> Option<usize> {
+        let is_at = |index: usize| self.entries.get(index).is_some_and(|entry| entry.key == key);
         let tag = tag(key);
-        let (eights, rest) = self.tags.as_chunks::<8>();
-        for (number, eight) in eights.iter().enumerate() {
+        let (eights, _) = self.tags.as_chunks::<8>();
+        for (number, eight) in eights.iter().take(self.entries.len().div_ceil(8)).enumerate() {
             let mut hits = equal_bytes(u64::from_le_bytes(*eight), tag);
             while hits != 0 {
                 let index = number * 8 + hits.trailing_zeros() as usize / 8;
-                if self.entries.get(index).is_some_and(|entry| entry.key == key) {
+                if is_at(index) {
                     return Some(index);
                 }
                 hits &= hits - 1;
             }
         }
-        let rest = eights.len() * 8..eights.len() * 8 + rest.len();
-        rest.into_iter().find(|index| self.entries.get(*index).is_some_and(|e| e.key == key))
+        (TAGS..self.entries.len()).find(|index| is_at(*index))
     }
 
     /// Grows by an eighth, not by half: the slack of all sub-tables is what a key costs besides itself.
     fn push(&mut self, entry: Entry) {
-        if self.entries.len() == self.entries.capacity() {
-            self.reserve((self.entries.len() / 8).max(4));
+        let len = self.entries.len();
+        if len == self.entries.capacity() {
+            self.entries.reserve_exact((len / 8).max(4));
         }
-        self.tags.push(tag(entry.key));
+        if let Some(place) = self.tags.get_mut(len) {
+            *place = tag(entry.key);
+        }
         self.entries.push(entry);
     }
 
-    fn reserve(&mut self, more: usize) {
-        self.entries.reserve_exact(more);
-        self.tags.reserve_exact(more);
+    fn remove(&mut self, index: usize) {
+        self.entries.swap_remove(index);
+        if let (Some(place), Some(entry)) = (self.tags.get_mut(index), self.entries.get(index)) {
+            *place = tag(entry.key);
+        }
     }
 
-    fn remove(&mut self, index: usize) {
-        self.tags.swap_remove(index);
-        self.entries.swap_remove(index);
+    /// Gives back room that is not needed.
+    fn trim(&mut self) {
         let (len, room) = (self.entries.len(), self.entries.capacity());
-        if room > 8 && len < room / 2 {
-            self.entries.shrink_to(len + len / 4);
-            self.tags.shrink_to(len + len / 4);
+        if len < room / 2 {
+            self.entries.shrink_to(len + len / 8);
         }
     }
 

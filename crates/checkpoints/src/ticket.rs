@@ -153,8 +153,8 @@ pub struct Moved {
 pub enum How {
     /// It walks on, and gives this back at its end.
     Passed(Held),
-    /// It waited too long.
-    Expired(Turned),
+    /// It waited too long, or an edit made its cost too high.
+    Refused(Turned),
     /// The checkpoint has new counters: it must arrive there again.
     Again(Kept),
     /// The checkpoint is gone: it walks on and holds nothing from here.

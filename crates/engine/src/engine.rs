@@ -12,7 +12,7 @@ use crate::effect::{Effect, Outcome};
 use crate::prepare::Prepared;
 use crate::snapshot::{Routes, Snapshot};
 use crate::work::{Stage, Work};
-use paceline_checkpoints::{Checkpoints, KeyHasher};
+use paceline_checkpoints::{Checkpoints, Held, KeyHasher};
 use paceline_claims::Claims;
 use paceline_expr::Counter;
 use paceline_pools::Pools;
@@ -37,6 +37,9 @@ pub struct Engine {
     /// Who waits or runs and requires which lock.
     lock_users: BTreeSet<(SessionId, Box<str>, RequestId)>,
     pub(crate) effects: VecDeque<Effect>,
+    /// What requests that ended give back, one after the other: whoever gets a count walks on before
+    /// the next is given back.
+    pub(crate) returns: VecDeque<Return>,
     /// What a call had no budget left for.
     chores: VecDeque<Chore>,
     /// How many more requests this call may move.
@@ -59,6 +62,14 @@ pub struct Stats {
     pub settled: u64,
     /// Expressions of checkpoints that failed.
     pub expression_errors: u64,
+}
+
+/// A count to be given back.
+#[derive(Debug)]
+pub(crate) struct Return {
+    pub held: Held,
+    /// Whether the request ran; one that did not gets back what it spent.
+    pub ran: bool,
 }
 
 /// Work that many requests need and one call may not finish.
@@ -104,6 +115,7 @@ impl Engine {
             sessions: BTreeSet::new(),
             lock_users: BTreeSet::new(),
             effects: VecDeque::new(),
+            returns: VecDeque::new(),
             chores: VecDeque::new(),
             budget: 0,
             stats: Stats::default(),
@@ -275,7 +287,11 @@ impl Engine {
     /// Moves whoever can be moved, as far as the budget goes.
     pub(crate) fn run(&mut self) {
         while self.budget > 0 {
-            let moved = self.grant_step() || self.move_next() || self.chore();
+            let moved = self.grant_step()
+                || self.move_handed()
+                || self.return_next()
+                || self.move_due()
+                || self.chore();
             if !moved {
                 return;
             }
@@ -283,8 +299,18 @@ impl Engine {
         }
     }
 
+    fn return_next(&mut self) -> bool {
+        let Some(Return { held, ran }) = self.returns.pop_front() else { return false };
+        if ran {
+            self.checkpoints.settle(self.now, held);
+        } else {
+            self.checkpoints.refund(self.now, held);
+        }
+        true
+    }
+
     fn has_work(&self) -> bool {
-        self.has_grant_work() || !self.chores.is_empty()
+        self.has_grant_work() || !self.returns.is_empty() || !self.chores.is_empty()
     }
 
     fn chore(&mut self) -> bool {
@@ -313,11 +339,7 @@ impl Engine {
         if work.claims() {
             self.claims.remove(id);
         }
-        self.grant();
-        for held in work.held.drain(..) {
-            self.checkpoints.settle(self.now, held);
-            self.move_handed_over();
-        }
+        self.returns.extend(work.held.drain(..).map(|held| Return { held, ran: true }));
         true
     }
 

@@ -54,13 +54,6 @@ impl Engine {
         self.wait(work, true)
     }
 
-    /// Makes grants until none is possible, as far as the budget goes.
-    pub(crate) fn grant(&mut self) {
-        while self.budget > 0 && self.grant_step() {
-            self.budget -= 1;
-        }
-    }
-
     /// Whether a grant could be possible that has not been tried.
     pub(crate) fn has_grant_work(&self) -> bool {
         self.pools.has_work() || self.claims.has_work()

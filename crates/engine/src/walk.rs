@@ -4,7 +4,7 @@
 //! it before it runs gives back what it spent and held.
 
 use crate::effect::{Effect, Outcome};
-use crate::engine::Engine;
+use crate::engine::{Engine, Return};
 use crate::input::Live;
 use crate::prepare::{Filled, Prepared, Step, fill};
 use crate::work::{Stage, Work};
@@ -70,11 +70,8 @@ impl Engine {
         self.enter(work)
     }
 
-    /// Moves one request on: one that was handed a count, or the earliest that is due.
-    pub(crate) fn move_next(&mut self) -> bool {
-        if self.move_handed() {
-            return true;
-        }
+    /// Moves the request on whose event is the earliest that is due.
+    pub(crate) fn move_due(&mut self) -> bool {
         let due = self.checkpoints.next_due().filter(|due| due.at <= self.now);
         let expiry = self.pools.next_due().filter(|(at, _, _)| *at <= self.now);
         if let Some((at, rank, _)) = expiry {
@@ -90,14 +87,8 @@ impl Engine {
         due.is_some()
     }
 
-    /// Moves those who were handed a count, before anything else is given back.
-    pub(crate) fn move_handed_over(&mut self) {
-        while self.budget > 0 && self.move_handed() {
-            self.budget -= 1;
-        }
-    }
-
-    fn move_handed(&mut self) -> bool {
+    /// Moves one request on that was handed a count.
+    pub(crate) fn move_handed(&mut self) -> bool {
         match self.checkpoints.handed() {
             Some(moved) => {
                 self.moved(moved);
@@ -120,7 +111,7 @@ impl Engine {
             }
             How::Gone => self.walk(work, None),
             How::Again(kept) => self.walk(work, Some((moved.checkpoint, kept))),
-            How::Expired(turned) => {
+            How::Refused(turned) => {
                 let refusal = self.turned_away(&work, moved.checkpoint, turned);
                 self.refuse(work, refusal)
             }
@@ -157,9 +148,7 @@ impl Engine {
     }
 
     fn refund(&mut self, held: Vec<Held>) {
-        for held in held {
-            self.checkpoints.refund(self.now, held);
-        }
+        self.returns.extend(held.into_iter().map(|held| Return { held, ran: false }));
     }
 
     /// Takes a waiter out of the queue it sleeps in.

@@ -11,6 +11,9 @@ use crate::sets::{self, Set, SetWork};
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::BTreeMap;
 
+/// From this number of literals on, the time to build their automaton needs care.
+const MANY_LITERALS: usize = 1_000;
+
 /// What an attribute's value is looked up in.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -88,12 +91,16 @@ impl Index {
 
 impl Literals {
     fn new(parts: BTreeMap<String, Vec<u32>>) -> Result<Self, Fault> {
-        let (texts, rules): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        let (texts, mut rules): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        let mut literals: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
         // The automaton's builder moves its final states to the front, one by one, in a time that is
-        // the square of their number divided by the states that were in front before. So a
-        // long literal that no text can contain goes first: it is not valid UTF-8.
-        let never = vec![0xff; texts.len() / 16 + 1];
-        let literals = std::iter::once(&never[..]).chain(texts.iter().map(String::as_bytes));
+        // the square of their number divided by the states that were in front before. So in
+        // front of many literals goes a long one that no text contains: it is not valid UTF-8.
+        let never = vec![0xff; literals.len() / 16];
+        if literals.len() >= MANY_LITERALS {
+            literals.insert(0, &never);
+            rules.insert(0, vec![]);
+        }
         let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(literals);
         Ok(Self { automaton: automaton.map_err(|_| Fault::ListTooLarge)?, rules })
     }
@@ -101,7 +108,7 @@ impl Literals {
     fn find(&self, folded: &str, work: &mut IndexWork, rules: &mut Vec<u32>) {
         work.seen.resize(self.rules.len().div_ceil(64), 0);
         for hit in self.automaton.find_overlapping_iter(folded) {
-            let Some(literal) = hit.pattern().as_usize().checked_sub(1) else { continue };
+            let literal = hit.pattern().as_usize();
             let (word, bit) = (literal / 64, 1 << (literal % 64));
             if work.seen[word] & bit == 0 {
                 work.seen[word] |= bit;

@@ -40,7 +40,7 @@ impl fmt::Display for ListError {
             Self::NoSuchRule(number) => write!(f, "there is no rule {number}"),
             Self::Full => write!(f, "a list may have at most {} rules", limits::RULES_MAX),
             Self::NoNumber => {
-                write!(f, "no number is left behind the last rule, expected one below {}", u32::MAX)
+                f.write_str("no number is left behind the last rule, expected one of its own")
             }
         }
     }

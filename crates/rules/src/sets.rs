@@ -146,3 +146,76 @@ fn is_plain(look: Look) -> bool {
     use Look::{End, EndCRLF, EndLF, Start, StartCRLF, StartLF};
     matches!(look, Start | End | StartLF | EndLF | StartCRLF | EndCRLF)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{SET_LEN_MAX, SETS_MAX, Set, build};
+    use crate::program::{self, Classes, Program};
+    use crate::run::Work;
+    use crate::tests::random::Random;
+    use regex_syntax::hir::Hir;
+    use std::sync::Arc;
+
+    fn members(patterns: impl IntoIterator<Item = String>) -> Vec<(Arc<Hir>, u32)> {
+        let hir = |pattern: String| Arc::new(program::parse(&pattern, false).unwrap());
+        patterns.into_iter().zip(0..).map(|(pattern, rule)| (hir(pattern), rule)).collect()
+    }
+
+    fn found(sets: &[Set], text: &str) -> Vec<u32> {
+        let mut rules = vec![];
+        sets.iter().for_each(|set| set.find(text, &mut set.work(), &mut rules));
+        rules
+    }
+
+    #[test]
+    fn what_matches_is_found() {
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let members = members((0..10).map(|_| random.regex(2)));
+            let sets = build(&members, &mut vec![]);
+            assert_eq!(sets.len(), 1, "seed {seed}");
+            for _ in 0..20 {
+                let text = random.text(10);
+                let found = found(&sets, &text);
+                for (hir, rule) in &members {
+                    let program = Program::compile(hir, &mut Classes::default()).unwrap();
+                    let matches = program.matches(&text, &mut Work::default());
+                    assert!(!matches || found.contains(rule), "seed {seed}: {hir} {text:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sets_tell_apart_what_ascii_tells_apart() {
+        let members = members((1..=8).map(|n| format!("^\\w{{{n}}}\\d$")));
+        let sets = build(&members, &mut vec![]);
+        assert_eq!(found(&sets, "abc1"), [2]);
+        assert_eq!(found(&sets, "abc"), []);
+    }
+
+    #[test]
+    fn a_set_that_gives_up_names_all_its_rules() {
+        // Each of these needs a state for every way the last letters can be; no text here matches.
+        let members = members((12..20).map(|n| format!("[ab]*a[ab]{{{n}}}[cd]")));
+        let sets = build(&members, &mut vec![]);
+        let mut random = Random::new(1);
+        let text: String = (0..20_000).map(|_| random.pick(&["a", "b"])).collect();
+        assert_eq!(found(&sets, &text), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(found(&sets, "ab"), [], "it does not give up on a short text");
+    }
+
+    #[test]
+    fn number_and_size_of_sets_are_bounded() {
+        let many = SET_LEN_MAX * SETS_MAX + 5;
+        let mut rest = vec![];
+        let sets = build(&members((0..many).map(|_| "[a-z]".to_owned())), &mut rest);
+        assert_eq!((sets.len(), rest.len()), (SETS_MAX, 5));
+        let mut rest = vec![];
+        let large = members((0..8).map(|n| format!("[ab]{{{}}}", 9_000 + n)));
+        assert_eq!(build(&large, &mut rest).len(), 0);
+        assert_eq!(rest, [0, 1, 2, 3, 4, 5, 6, 7]);
+        let few = members(["[a-z]".to_owned()]);
+        assert_eq!(build(&few, &mut rest).len(), 0, "a few are tried one by one");
+    }
+}

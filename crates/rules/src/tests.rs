@@ -229,6 +229,20 @@ fn many_patterns_without_a_literal_are_all_found() {
 }
 
 #[test]
+fn many_literals_are_all_found() {
+    let rules: Vec<String> =
+        (0..3_000).map(|n| format!("{n} text regex nocase 'Orders_{n}\\b' raise 1")).collect();
+    let ruleset = compiled(&rules.iter().map(String::as_str).collect::<Vec<_>>());
+    for n in [0, 7, 17, 171, 1_711, 2_999] {
+        let text = format!("select * from orders_{n}");
+        let decision = decide(&ruleset, &attributes(&[("text", &text)]), &WORLD);
+        assert_eq!(decision.matched, [n], "{text}");
+    }
+    let text = "orders_1 orders_22 ORDERS_333 orders_3000";
+    assert_eq!(decide(&ruleset, &attributes(&[("text", text)]), &WORLD).matched, [1, 22, 333]);
+}
+
+#[test]
 fn counts_go_on_for_rules_that_stay_the_same() {
     let old = compiled(&["10 raise 1", "20 user exact eva raise 1", "30 raise 2"]);
     let mut counts = Counts::new(old.rules());

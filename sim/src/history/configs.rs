@@ -25,7 +25,7 @@ impl History {
             let pool = self.pool(&config);
             config.pools.extend(pool);
         }
-        if self.rng.chance(25) {
+        if self.rng.chance(self.profile.full) {
             config.pools[0].max = Some(self.rng.below(4));
             config.pools[0].max_len = self.max_len();
             config.pools[0].max_delay = self.max_delay();
@@ -63,7 +63,7 @@ impl History {
             id,
             name,
             at,
-            number: self.rng.below(4) as u32,
+            number: self.rng.below(3) as u32,
             when,
             key,
             fair: fair.filter(|_| limit != Limit::Count),
@@ -81,7 +81,7 @@ impl History {
     pub(super) fn limit(&mut self) -> Limit {
         match self.rng.weighted(&self.profile.kinds) {
             0 => self.rate(),
-            1 => Limit::Concurrency(self.rng.below(6)),
+            1 => Limit::Concurrency(self.rng.between(1, 5)),
             _ => Limit::Count,
         }
     }
@@ -129,9 +129,15 @@ impl History {
         let pool = self.rng.pick(&config.pools).name;
         let n = self.rng.below(4);
         let keyed = self.rng.chance(50);
-        match (self.rng.below(8), checkpoint) {
+        match (self.rng.below(9), checkpoint) {
             (0 | 1, Some(c)) => When::Inflight(c.name, c.key.filter(|_| keyed), n),
             (2 | 3, Some(c)) => When::Queued(c.name, c.key.filter(|_| keyed), n),
+            (8, Some(c)) => {
+                // Somewhat over a whole number, so that it is never met exactly.
+                let per_period = n * 100 + 37;
+                let n = (u128::from(per_period) * 1_000_000_000 / u128::from(c.period())) as u64;
+                When::Rate(c.name, c.key.filter(|_| keyed), n)
+            }
             (4, _) => When::Running(pool, n),
             (5, _) => When::Waiting(pool, n),
             (6, _) => When::PriorityOver(self.rng.below(9) as i8 - 4),

@@ -6,7 +6,9 @@ use crate::model::{Model, State};
 
 type Edit = fn(&mut History, &Model, &mut Config) -> Option<String>;
 
-const CHECKPOINT_EDITS: [Edit; 8] = [
+const CHECKPOINT_EDITS: [Edit; 10] = [
+    History::edit_watch,
+    History::edit_weight,
     History::edit_limit,
     History::edit_limit,
     History::edit_bounds,
@@ -64,7 +66,7 @@ impl History {
                 (1, Limit::Rate { n, d, .. }) => Limit::Rate { n, d, burst },
                 (_, other) => other,
             },
-            Limit::Concurrency(_) => Limit::Concurrency(self.rng.below(6)),
+            Limit::Concurrency(_) => Limit::Concurrency(self.rng.between(1, 5)),
             Limit::Count => return None,
         };
         let checkpoint = &mut config.checkpoints[index];
@@ -84,6 +86,20 @@ impl History {
         let when = self.rng.chance(50).then(|| self.when(config));
         config.checkpoints[index].when = when;
         Some(format!("{} when {when:?}", config.checkpoints[index].name))
+    }
+
+    fn edit_watch(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        let checkpoint = &mut config.checkpoints[index];
+        checkpoint.watch = !checkpoint.watch;
+        Some(format!("{} watch {}", checkpoint.name, checkpoint.watch))
+    }
+
+    fn edit_weight(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        config.checkpoints[index].weight = self.weight();
+        let checkpoint = &config.checkpoints[index];
+        Some(format!("{} weight {:?}", checkpoint.name, checkpoint.weight))
     }
 
     /// Another key or other flows: the checkpoint starts anew.
@@ -271,7 +287,7 @@ fn made_by_waiter(model: &Model, name: &str) -> bool {
 /// Conditions may only name what there is, and keys only where there are keys.
 fn drop_conditions(config: &mut Config, name: &str) {
     let speaks = |when: &When| match when {
-        When::Inflight(of, ..) | When::Queued(of, ..) => *of == name,
+        When::Inflight(of, ..) | When::Queued(of, ..) | When::Rate(of, ..) => *of == name,
         When::Running(of, _) | When::Waiting(of, _) => *of == name,
         When::Is(..) | When::PriorityOver(_) => false,
     };

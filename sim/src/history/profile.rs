@@ -52,6 +52,8 @@ pub struct Profile {
     pub kinds: [u64; 3],
     /// In how many of a hundred cases a request has claims.
     pub claims: u64,
+    /// In how many of a hundred cases the default pool has a maximum.
+    pub full: u64,
     /// How many requests the engine moves in one call.
     pub step_max: usize,
 }
@@ -71,7 +73,7 @@ impl Profile {
         let focus = all[rng.weighted(&[30, 14, 12, 12, 14, 10, 8])];
         let mut profile = Self {
             focus,
-            steps: rng.between(20, 110),
+            steps: [60, 110, 250][rng.weighted(&[70, 25, 5])],
             mix: [40, 22, 6, 1, 3, 5, 25],
             checkpoints: 5,
             pools: 3,
@@ -84,11 +86,13 @@ impl Profile {
             tight: 30,
             kinds: [5, 4, 1],
             claims: 35,
+            full: 40,
             step_max: 256,
         };
         profile.dwell(rng);
         // Few settles fill the house, many empty it.
-        profile.mix[1] = rng.between(8, 40);
+        profile.mix[0] = rng.between(30, 80);
+        profile.mix[1] = rng.between(5, 35);
         if rng.chance(15) {
             profile.step_max = rng.between(1, 4) as usize;
         }
@@ -113,7 +117,7 @@ impl Profile {
             }
             Focus::Claims => {
                 (self.checkpoints, self.pools, self.resources) = (rng.below(2), 2, 14);
-                (self.claims, self.watch) = (95, 0);
+                (self.claims, self.watch, self.full) = (95, 0, 60);
             }
             Focus::Pools => {
                 (self.checkpoints, self.pools, self.resources, self.rules) = (1, 4, 0, 10);

@@ -33,13 +33,12 @@ pub const CASES: [Case; 5] = [
     Case { asked: (180, 60), cost: (1, 3), weight: 1, deserved: (50, 50) },
 ];
 
-/// Lets both flows ask for twenty seconds and looks at what they got.
+/// Lets both flows ask for some seconds and looks at what they got.
 ///
 /// # Errors
 ///
 /// When the shares are less fair than 0.99.
-pub fn check(subject: &mut dyn Subject, case: Case) -> Result<(), String> {
-    let seconds = 20;
+pub fn check(subject: &mut dyn Subject, case: Case, seconds: u64) -> Result<(), String> {
     let begin = 1_000 * SECOND;
     let mut config = Config::empty();
     let rate = Limit::Rate { n: 100, d: SECOND, burst: 5 };

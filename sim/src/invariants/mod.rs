@@ -51,8 +51,8 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(conflicts::Conflicts::default()),
         Box::new(dead::Dead::default()),
         Box::new(stops::Stops::default()),
-        Box::new(given_back::GivenBack::default()),
-        Box::new(idle::Idle::default()),
+        Box::new(given_back::GivenBack),
+        Box::new(idle::Idle),
         Box::new(why::Why::default()),
     ]
 }

@@ -1,5 +1,5 @@
 //! Rates hold in every window (S1): counting only requests that were not refunded, at most
-//! N/D x (T + slip) + B pass in any window T, and what is given back in it of earlier passes.
+//! N/D x (T + slip) + B pass in any window T.
 //!
 //! A pass is seen as a request that is behind a checkpoint after a step and was not before. Only
 //! checkpoints are watched that every request on their list must pass: enforced, without a condition,
@@ -24,8 +24,6 @@ struct Pass {
 #[derive(Debug, Default)]
 struct Count {
     passes: Vec<Pass>,
-    /// What was given back, when it had been spent, and when it was given back.
-    refunds: Vec<(Pass, u64)>,
     /// Who passed before the last edit.
     earlier: Vec<u64>,
     spoiled: bool,
@@ -56,7 +54,7 @@ impl Invariant for Windows {
         for effect in &seen.effects {
             match effect {
                 Effect::Start(id) => self.started.push(*id),
-                Effect::Refuse(id, _) => self.refund(*id, seen.now),
+                Effect::Refuse(id, _) => self.refund(*id),
                 Effect::Log(..) => {}
             }
         }
@@ -68,7 +66,7 @@ impl Invariant for Windows {
             self.arrivals.keys().filter(left).copied().collect()
         };
         for id in gone {
-            self.refund(id, seen.now);
+            self.refund(id);
         }
         self.note_passes(seen);
         self.arrivals.retain(|id, _| seen.alive.contains_key(id));
@@ -100,7 +98,6 @@ impl Windows {
             }
             self.check(before)?;
             for count in self.counts.entry(before.id).or_default().values_mut() {
-                count.refunds.clear();
                 let passed = std::mem::take(&mut count.passes);
                 count.earlier.extend(passed.iter().map(|pass| pass.id));
                 count.spoiled = false;
@@ -144,10 +141,8 @@ impl Windows {
         }
     }
 
-    fn refund(&mut self, id: u64, now: u64) {
+    fn refund(&mut self, id: u64) {
         for count in self.counts.values_mut().flat_map(BTreeMap::values_mut) {
-            let its = count.passes.iter().filter(|pass| pass.id == id);
-            count.refunds.extend(its.map(|pass| (*pass, now)));
             count.passes.retain(|pass| pass.id != id);
             count.spoiled |= count.earlier.contains(&id);
         }
@@ -166,8 +161,7 @@ impl Windows {
                 for last in &count.passes[index..] {
                     cost += u128::from(last.cost);
                     let window = u128::from(last.at - first.at + self.slip);
-                    let back = count.given_back(first.at, last.at);
-                    if cost * d > n * window + (burst + back) * d {
+                    if cost * d > n * window + burst * d {
                         return Err(format!(
                             "{} {key:?}: {cost} passed from {} to {}",
                             checkpoint.name, first.at, last.at
@@ -177,14 +171,6 @@ impl Windows {
             }
         }
         Ok(())
-    }
-}
-
-impl Count {
-    /// What was given back in a window of what had been spent before it.
-    fn given_back(&self, from: u64, to: u64) -> u128 {
-        let counts = |(pass, at): &&(Pass, u64)| pass.at <= from && from <= *at && *at <= to;
-        self.refunds.iter().filter(counts).map(|(pass, _)| u128::from(pass.cost)).sum()
     }
 }
 

@@ -4,7 +4,7 @@
 //! for every N that histories use. So nothing is ever rounded.
 
 use super::config::{At, Checkpoint, Limit, Weight};
-use super::{Event, Model, Passed, Place, Position, Queued, Reason, State};
+use super::{Event, Model, Passed, Place, Position, Queued, Rank, Reason, State};
 
 /// Ticks in a nanosecond: divisible by every N in [`NUMBERS`].
 pub const TICKS: i128 = 1_000 * 3 * 7 * 13 * 997;
@@ -101,19 +101,20 @@ impl Model {
         }
         let key = at.key.map(|attribute| self.requests[&id].arrival.value(attribute));
         let cost = self.requests[&id].arrival.cost;
+        self.met.push((at.id, key, self.now));
         match at.limit {
-            Limit::Count => self.pass(id, at, key, false),
+            Limit::Count => self.pass(id, at, key, None),
             Limit::Concurrency(limit) => {
                 let free = self.held(at.id, key) < limit && self.order(at.id, key).is_empty();
                 if free || at.watch {
-                    return self.pass(id, at, key, false);
+                    return self.pass(id, at, key, None);
                 }
                 self.queue(id, at, key, was, None)
             }
             Limit::Rate { n, d, burst } => {
                 if cost > burst {
                     if at.watch {
-                        return self.pass(id, at, key, false);
+                        return self.pass(id, at, key, None);
                     }
                     return Step::Refuse(Reason::CostTooHigh(Place::Checkpoint(at.name, key)));
                 }
@@ -124,7 +125,7 @@ impl Model {
                 let conforms = after - now <= i128::from(burst) * t;
                 if conforms && self.order(at.id, key).is_empty() {
                     self.counter(at.id, key).tat = after;
-                    return self.pass(id, at, key, true);
+                    return self.pass(id, at, key, Some(after));
                 }
                 let wait = self.predicted_wait(id, at, key);
                 if !at.watch {
@@ -134,12 +135,18 @@ impl Model {
                 if spends {
                     self.counter(at.id, key).tat = after;
                 }
-                self.pass(id, at, key, spends)
+                self.pass(id, at, key, spends.then_some(after))
             }
         }
     }
 
-    fn pass(&mut self, id: u64, at: &Checkpoint, key: Option<&'static str>, spent: bool) -> Step {
+    fn pass(
+        &mut self,
+        id: u64,
+        at: &Checkpoint,
+        key: Option<&'static str>,
+        spent: Option<i128>,
+    ) -> Step {
         if let Some(request) = self.requests.get_mut(&id) {
             request.walk.push(Passed { checkpoint: at.id, key, spent });
             request.state = State::Moving;
@@ -217,12 +224,13 @@ impl Model {
         let cost = i128::from(self.requests[&id].arrival.cost);
         let earliest = (i128::from(self.now) - i128::from(self.config.slip)) * TICKS;
         let counter = self.counter(at.id, queued.key);
-        counter.tat = counter.tat.max(earliest) + cost * t;
-        self.serve(id, &at, &queued, true);
+        let after = counter.tat.max(earliest) + cost * t;
+        counter.tat = after;
+        self.serve(id, &at, &queued, Some(after));
     }
 
     /// Takes a request out of the queue it stands in and lets it walk on.
-    fn serve(&mut self, id: u64, at: &Checkpoint, queued: &Queued, spent: bool) {
+    fn serve(&mut self, id: u64, at: &Checkpoint, queued: &Queued, spent: Option<i128>) {
         let more = self.flow_line(at.id, queued.key, queued.flow).len() > 1;
         let counter = self.counter(at.id, queued.key);
         let tags = counter.flow(queued.flow);
@@ -237,16 +245,20 @@ impl Model {
         self.walk(id, Some(position(at)));
     }
 
-    /// Gives back what a request holds at one checkpoint, and refunds `refund` of a rate.
+    /// Gives back what a request holds at one checkpoint, and refunds `refund` of a rate, as far as
+    /// time has not repaid it yet.
     pub(super) fn give_back(&mut self, passed: &Passed, refund: u64) {
         let Some(at) = self.checkpoint(passed.checkpoint).cloned() else { return };
-        match at.limit {
-            Limit::Rate { n, d, .. } if passed.spent => {
+        match (at.limit, passed.spent) {
+            (Limit::Rate { n, d, .. }, Some(after)) => {
                 let t = i128::from(d) * TICKS / i128::from(n);
-                self.counter(at.id, passed.key).tat -= i128::from(refund) * t;
+                // Time has repaid the rest already.
+                let unpaid = (after - i128::from(self.now) * TICKS).max(0);
+                let back = unpaid.min(i128::from(refund) * t);
+                self.counter(at.id, passed.key).tat -= back;
             }
-            Limit::Concurrency(_) => self.hand_over(&at, passed.key),
-            Limit::Rate { .. } | Limit::Count => {}
+            (Limit::Concurrency(_), _) => self.hand_over(&at, passed.key),
+            (Limit::Rate { .. } | Limit::Count, _) => {}
         }
     }
 
@@ -257,7 +269,7 @@ impl Model {
             && let Some(next) = self.order(at.id, key).first().copied()
             && let Some(State::Queued(queued)) = self.state(next).cloned()
         {
-            self.serve(next, at, &queued, false);
+            self.serve(next, at, &queued, None);
         }
     }
 
@@ -272,7 +284,7 @@ impl Model {
             let Some((next, queued)) = heads.min_by_key(|(id, _)| self.requests[id].rank) else {
                 return;
             };
-            self.serve(next, at, &queued, false);
+            self.serve(next, at, &queued, None);
         }
     }
 
@@ -315,33 +327,42 @@ impl Model {
 
     /// Who waits at a counter, in the order in which they will be served.
     pub(super) fn order(&self, checkpoint: u32, key: Option<&str>) -> Vec<u64> {
+        let fair = self.checkpoint(checkpoint).is_some_and(|at| at.fair.is_some());
+        self.order_of(checkpoint, key, fair)
+    }
+
+    /// The same for a checkpoint that may just have been edited.
+    pub(super) fn order_of(&self, checkpoint: u32, key: Option<&str>, fair: bool) -> Vec<u64> {
         let ids = self.requests.iter().filter_map(|(id, request)| match &request.state {
             State::Queued(queued) if queued.checkpoint == checkpoint && queued.key == key => {
                 Some(*id)
             }
             _ => None,
         });
-        let mut order = self.by_rank(ids.collect());
-        if self.checkpoint(checkpoint).is_some_and(|at| at.fair.is_some()) {
-            order.sort_by_key(|id| (self.tag(checkpoint, key, *id), self.requests[id].rank));
+        let order = self.by_rank(ids.collect());
+        if !fair {
+            return order;
         }
-        order
+        let tags = self.tags(checkpoint, key, &order);
+        let mut fair: Vec<(u64, Rank)> =
+            tags.into_iter().zip(order).map(|(tag, id)| (tag, self.requests[&id].rank)).collect();
+        fair.sort_unstable();
+        fair.into_iter().map(|(_, (_, id))| id).collect()
     }
 
-    /// The start tag that a waiter will have when it is its flow's head.
-    fn tag(&self, checkpoint: u32, key: Option<&str>, id: u64) -> u64 {
-        let State::Queued(queued) = &self.requests[&id].state else { return 0 };
-        let line = self.flow_line(checkpoint, key, queued.flow);
-        let before = line.into_iter().take_while(|other| *other != id);
-        let shares: u64 = before
-            .map(|other| match &self.requests[&other].state {
-                State::Queued(queued) => queued.share,
-                _ => 0,
-            })
-            .sum();
-        let flows = self.known_counter(checkpoint, key).map(|counter| &counter.flows);
-        let tags = flows.and_then(|flows| flows.iter().find(|flow| flow.name == queued.flow));
-        tags.map_or(0, |tags| tags.start) + shares
+    /// The start tag that each waiter will have when it is its flow's head; they come by rank.
+    fn tags(&self, checkpoint: u32, key: Option<&str>, waiters: &[u64]) -> Vec<u64> {
+        let flows = self.known_counter(checkpoint, key).map_or(&[][..], |counter| &counter.flows);
+        let mut next: Vec<(&str, u64)> = flows.iter().map(|flow| (flow.name, flow.start)).collect();
+        let tag = |id: &u64| {
+            let State::Queued(queued) = &self.requests[id].state else { return 0 };
+            let Some((_, start)) = next.iter_mut().find(|(name, _)| *name == queued.flow) else {
+                return 0;
+            };
+            *start += queued.share;
+            *start - queued.share
+        };
+        waiters.iter().map(tag).collect()
     }
 
     /// The waiters of one flow of a counter, by rank.

@@ -77,6 +77,8 @@ pub enum When {
     Inflight(&'static str, Option<Attribute>, u64),
     /// Requests that wait at the checkpoint, of one key or of all.
     Queued(&'static str, Option<Attribute>, u64),
+    /// Arrivals per second at the checkpoint, of one key or of all; the number is in hundredths.
+    Rate(&'static str, Option<Attribute>, u64),
     /// Requests that run in the pool.
     Running(&'static str, u64),
     /// Requests that wait for the pool.
@@ -272,6 +274,17 @@ pub struct Arrival {
     pub wait_max: Option<u64>,
     /// Its session.
     pub session: Option<u64>,
+}
+
+impl Checkpoint {
+    /// The period of its meters: that of its rate, else a second.
+    #[must_use]
+    pub const fn period(&self) -> u64 {
+        match self.limit {
+            Limit::Rate { d, .. } => d,
+            Limit::Concurrency(_) | Limit::Count => 1_000_000_000,
+        }
+    }
 }
 
 impl Arrival {

@@ -3,8 +3,8 @@
 //! The new configuration counts at once; then the waiters that it moves are moved, by rank.
 
 use super::checkpoints::{TICKS, position};
-use super::config::{Checkpoint, Config, Limit};
-use super::{Model, Place, Queued, Reason, State};
+use super::config::{Checkpoint, Config, Limit, Unknown};
+use super::{Effect, Model, Place, Queued, Reason, State};
 
 impl Model {
     /// Uses another configuration from now on.
@@ -15,7 +15,7 @@ impl Model {
             self.checkpoint_changed(checkpoint);
         }
         self.pools_changed();
-        self.resources_changed();
+        self.resources_changed(&old);
         self.grant();
         self.due();
     }
@@ -29,8 +29,18 @@ impl Model {
             for (id, was) in self.empty(old) {
                 self.walk_again(id, &new, &was);
             }
-        } else if old.limit != new.limit {
+            return;
+        }
+        if old.period() != new.period() {
+            self.met.retain(|met| met.0 != new.id);
+        }
+        if old.limit != new.limit || old.watch != new.watch {
             self.limit_changed(&new);
+        }
+        if new.watch && !old.watch {
+            for (id, was) in self.merged(&new) {
+                self.walk_again(id, &new, &was);
+            }
         }
     }
 
@@ -65,10 +75,12 @@ impl Model {
         }
     }
 
-    /// Forgets all counters of a checkpoint; returns its former waiters by rank, in no queue now.
+    /// Forgets all counters of a checkpoint; returns its former waiters, in no queue now, in the
+    /// order in which they would have been served.
     fn empty(&mut self, at: &Checkpoint) -> Vec<(u64, Queued)> {
-        let waiters = self.waiters(at);
+        let waiters = self.merged(at);
         self.counters.retain(|counter| counter.checkpoint != at.id);
+        self.met.retain(|met| met.0 != at.id);
         for request in self.requests.values_mut() {
             request.walk.retain(|passed| passed.checkpoint != at.id);
         }
@@ -78,6 +90,27 @@ impl Model {
             }
         }
         waiters
+    }
+
+    /// The waiters of all counters: each counter's in its own order, the lowest rank of them first.
+    fn merged(&self, at: &Checkpoint) -> Vec<(u64, Queued)> {
+        let waiters = self.waiters(at);
+        let mut keys: Vec<Option<&str>> = waiters.iter().map(|(_, queued)| queued.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let fair = at.fair.is_some();
+        let mut lines: Vec<Vec<u64>> =
+            keys.into_iter().map(|key| self.order_of(at.id, key, fair)).collect();
+        let mut merged = vec![];
+        while let Some(line) = lines
+            .iter_mut()
+            .filter(|line| !line.is_empty())
+            .min_by_key(|line| self.requests[&line[0]].rank)
+        {
+            merged.push(line.remove(0));
+        }
+        let queued = |id: u64| waiters.iter().find(|(other, _)| *other == id).cloned();
+        merged.into_iter().filter_map(queued).collect()
     }
 
     fn waiters(&self, at: &Checkpoint) -> Vec<(u64, Queued)> {
@@ -107,19 +140,55 @@ impl Model {
         }
     }
 
-    /// Waiters whose resource is gone are refused, or stand aside if they wait for it.
-    fn resources_changed(&mut self) {
+    /// Holders hold what their sub-trees gained too. Waiters whose resource is gone stand in line no
+    /// more; they are refused unless they wait for it.
+    fn resources_changed(&mut self, old: &Config) {
+        self.holders_gain();
+        self.follow_names(old);
+        let mut refused = vec![];
         for id in self.line() {
-            if !matches!(self.state(id), Some(State::InPool(place)) if place.in_line) {
-                continue;
-            }
-            if let Some(name) = self.unknown_refused(id) {
-                self.refuse(id, Reason::UnknownResource(name));
-            } else if self.bind(id).is_some()
-                && let Some(request) = self.requests.get_mut(&id)
+            let Some(name) = self.missing(id) else { continue };
+            if let Some(request) = self.requests.get_mut(&id)
                 && let State::InPool(place) = &mut request.state
             {
                 place.in_line = false;
+            }
+            if self.requests[&id].arrival.unknown == Unknown::Refuse {
+                self.effects.push(Effect::Refuse(id, Reason::UnknownResource(name)));
+                refused.push(id);
+            }
+        }
+        for id in refused {
+            self.end(id, false);
+        }
+    }
+
+    /// Who claims a resource knows it by its new name.
+    fn follow_names(&mut self, old: &Config) {
+        let ids: Vec<u64> = self.requests.keys().copied().collect();
+        for id in ids {
+            for index in 0..self.requests[&id].claims.len() {
+                let bound = self.requests[&id].claims[index].bound;
+                let mut all = self.config.resources.iter().chain(&old.resources);
+                let found = all.find(|resource| Some(resource.id) == bound).map(|r| r.name);
+                if let (Some(name), Some(request)) = (found, self.requests.get_mut(&id)) {
+                    request.claims[index].name = name;
+                }
+            }
+        }
+    }
+}
+
+impl Model {
+    fn holders_gain(&mut self) {
+        let running = self.requests.iter().filter(|(_, r)| r.state == State::Running);
+        let ids: Vec<u64> = running.map(|(id, _)| *id).collect();
+        for id in ids {
+            for index in 0..self.requests[&id].claims.len() {
+                let gained = self.requests[&id].claims[index].bound.map(|root| self.subtree(root));
+                if let Some(request) = self.requests.get_mut(&id) {
+                    request.claims[index].granted |= gained.unwrap_or(0);
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 //! A set of nodes is a number with one bit per node. Configured resources have numbers below 100;
 //! those that requests make for themselves (`tmp0` and so on) come after.
 
-use super::{Claimed, Model, Request, State};
+use super::{Claimed, Model};
 use crate::words::MADE;
 use paceline_types::Mode;
 
@@ -27,18 +27,15 @@ impl Model {
         }
     }
 
-    /// The resource of this name: configured, or made by a request that still claims it.
+    /// The configured resource of this name.
     pub(super) fn find_resource(&self, name: &str) -> Option<u32> {
-        let configured = self.config.resources.iter().find(|resource| resource.name == name);
-        let made = || MADE.iter().position(|made| *made == name).map(|at| MADE_FROM + at as u32);
-        let there = |id: &u32| self.requests.values().any(|request| claims_made(request, *id));
-        configured.map(|resource| resource.id).or_else(|| made().filter(there))
+        let mut all = self.config.resources.iter();
+        all.find(|resource| resource.name == name).map(|resource| resource.id)
     }
 
-    /// Whether the resource exists.
+    /// Whether the configured resource still exists.
     pub(super) fn exists(&self, id: u32) -> bool {
         self.config.resources.iter().any(|resource| resource.id == id)
-            || self.requests.values().any(|request| claims_made(request, id))
     }
 
     /// Whether one resource is another or hangs below it.
@@ -47,9 +44,14 @@ impl Model {
         self.subtree(root) & (1 << node) != 0
     }
 
-    /// The number of a resource that a request makes.
+    /// The number of a resource that requests make; whoever makes it too finds the same.
     pub(super) fn made(name: &str) -> Option<u32> {
         MADE.iter().position(|made| *made == name).map(|at| MADE_FROM + at as u32)
+    }
+
+    /// Whether a resource is one that requests make.
+    pub(super) const fn is_made(id: u32) -> bool {
+        id >= MADE_FROM
     }
 
     /// What a claim covers: its sub-tree now and, for a holder, also what it was granted.
@@ -67,16 +69,4 @@ impl Model {
             })
         })
     }
-}
-
-/// Whether a request stands in line for, or holds, a made resource.
-fn claims_made(request: &Request, id: u32) -> bool {
-    let holds_or_in_line = match &request.state {
-        State::InPool(place) => place.in_line,
-        State::Running => true,
-        State::Moving | State::Queued(_) => false,
-    };
-    holds_or_in_line
-        && id >= MADE_FROM
-        && request.claims.iter().any(|claim| claim.bound == Some(id))
 }

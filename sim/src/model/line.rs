@@ -1,7 +1,7 @@
 //! Claims and run slot, in one step: who stands in line, who can run, and the grants.
 
 use super::config::{Pool, PoolState, Unknown};
-use super::{InPool, Model, Place, Reason, State};
+use super::{Claimed, InPool, Model, Place, Reason, State};
 
 impl Model {
     /// Step 6 of the path.
@@ -22,9 +22,12 @@ impl Model {
             return self.refuse(id, Reason::QueueFull(Place::Pool(pool.name), pool.max_len));
         }
         let longest = pool.max_delay.map(|delay| self.now.saturating_add(delay));
+        let deadline = longest.into_iter().chain(self.requests[&id].own_deadline()).min();
         let now = self.now;
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return self.refuse(id, Reason::Expired(Place::Pool(pool.name)));
+        }
         if let Some(request) = self.requests.get_mut(&id) {
-            let deadline = longest.into_iter().chain(request.own_deadline()).min();
             request.state = State::InPool(InPool { since: now, deadline, in_line });
         }
         self.grant();
@@ -64,13 +67,15 @@ impl Model {
             **other != id
                 && match &request.state {
                     State::Running => true,
-                    State::InPool(place) => {
-                        place.in_line && request.rank < rank && self.eligible(**other)
-                    }
+                    State::InPool(place) => place.in_line && request.rank < rank,
                     State::Moving | State::Queued(_) => false,
                 }
         });
-        others.map(|(other, _)| *other).filter(|other| self.conflict(id, *other)).collect()
+        let counts = |other: &u64| {
+            self.conflict(id, *other)
+                && (self.state(*other) == Some(&State::Running) || self.eligible(*other))
+        };
+        others.map(|(other, _)| *other).filter(counts).collect()
     }
 
     /// Whether a waiter's turn at its pool could come: the pool starts work, and fewer than its
@@ -125,24 +130,27 @@ impl Model {
         unknown.filter(|_| self.requests[&id].arrival.unknown == Unknown::Refuse)
     }
 
-    /// Finds the resources of a request's claims; the name of the first that is unknown.
+    /// Finds the resources of a request's claims that were not found yet, or are gone, by their
+    /// names; the first name that is unknown.
     pub(super) fn bind(&mut self, id: u64) -> Option<&'static str> {
         let makes = self.requests[&id].arrival.unknown == Unknown::Create;
-        let mut missing = None;
         for index in 0..self.requests[&id].claims.len() {
-            let claim = &self.requests[&id].claims[index];
-            let name = claim.name;
-            let known = claim.bound.filter(|bound| self.exists(*bound));
+            let Claimed { name, bound, .. } = self.requests[&id].claims[index];
             let made = || if makes { Self::made(name) } else { None };
+            let known = bound.filter(|bound| self.exists(*bound));
             let bound = known.or_else(|| self.find_resource(name)).or_else(made);
-            if bound.is_none() && missing.is_none() {
-                missing = Some(name);
-            }
             if let Some(request) = self.requests.get_mut(&id) {
                 request.claims[index].bound = bound;
             }
         }
-        missing
+        self.missing(id)
+    }
+
+    /// The name of the first resource of a request's claims that is not there.
+    pub(super) fn missing(&self, id: u64) -> Option<&'static str> {
+        let there = |bound: u32| self.exists(bound) || Self::is_made(bound);
+        let claims = &self.requests[&id].claims;
+        claims.iter().find(|claim| !claim.bound.is_some_and(there)).map(|claim| claim.name)
     }
 
     pub(super) fn pool_of(&self, id: u64) -> Option<&Pool> {

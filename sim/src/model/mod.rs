@@ -89,8 +89,8 @@ pub struct Passed {
     pub checkpoint: u32,
     /// Its counter.
     pub key: Option<&'static str>,
-    /// Whether the cost was spent there.
-    pub spent: bool,
+    /// If the cost was spent there: the time up to which the rate was spent then, in ticks.
+    pub spent: Option<i128>,
 }
 
 /// A place in a checkpoint's queue.
@@ -185,6 +185,8 @@ pub struct Model {
     /// Who is alive.
     pub requests: BTreeMap<u64, Request>,
     counters: Vec<Counter>,
+    /// Who came to which checkpoint, with which key, and when.
+    met: Vec<(u32, Option<&'static str>, u64)>,
     effects: Vec<Effect>,
     last_id: u64,
     /// The request that the running call submitted, and why it was refused.
@@ -201,6 +203,7 @@ impl Model {
             now: 0,
             requests: BTreeMap::new(),
             counters: vec![],
+            met: vec![],
             effects: vec![],
             last_id: 0,
             submitted: None,

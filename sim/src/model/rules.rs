@@ -4,28 +4,33 @@ use super::config::{Pattern, Pool, Rule, Verdict, When};
 use super::{Effect, Model, Request, State};
 
 impl Model {
-    /// The priority that the rules give, or the number of the rule that rejected.
+    /// The priority that the rules give, or the number of the rule that rejected. A rejected request
+    /// keeps the priority it had, which later rules still see.
     pub(super) fn verdict(&mut self, id: u64) -> Result<i8, u32> {
-        let mut priority = Ok(0i8);
+        let (mut priority, mut rejected) = (0i8, None);
         for rule in self.config.rules.clone() {
-            if rule.disabled || !self.matches(id, &rule, priority.unwrap_or(-128)) {
+            if rule.disabled || !self.matches(id, &rule, priority) {
                 continue;
             }
             if rule.log {
                 self.effects.push(Effect::Log(id, rule.number));
             }
-            priority = match (rule.verdict, priority) {
-                (Verdict::Set(number), _) => Ok(number),
-                (Verdict::Reject, _) => Err(rule.number),
-                (Verdict::Raise(n), Ok(old)) => Ok(limited(i32::from(old) + i32::from(n))),
-                (Verdict::Lower(n), Ok(old)) => Ok(limited(i32::from(old) - i32::from(n))),
-                (_, unchanged) => unchanged,
-            };
+            match rule.verdict {
+                Verdict::Set(number) => (priority, rejected) = (number, None),
+                Verdict::Reject => rejected = Some(rule.number),
+                Verdict::Raise(n) if rejected.is_none() => {
+                    priority = limited(i32::from(priority) + i32::from(n));
+                }
+                Verdict::Lower(n) if rejected.is_none() => {
+                    priority = limited(i32::from(priority) - i32::from(n));
+                }
+                Verdict::Nothing | Verdict::Raise(_) | Verdict::Lower(_) => {}
+            }
             if rule.stop {
                 break;
             }
         }
-        priority
+        rejected.map_or(Ok(priority), Err)
     }
 
     /// The pool of a priority.
@@ -44,6 +49,8 @@ impl Model {
             When::Inflight(name, Some(a), n) => self.inflight(name, Some(arrival.value(a))) > n,
             When::Queued(name, None, n) => self.queued(name, None) > n,
             When::Queued(name, Some(a), n) => self.queued(name, Some(arrival.value(a))) > n,
+            When::Rate(name, None, n) => self.rate_over(name, None, n),
+            When::Rate(name, Some(a), n) => self.rate_over(name, Some(arrival.value(a)), n),
             When::Running(pool, n) => self.running(pool) > n,
             When::Waiting(pool, n) => self.waiting(pool) > n,
             When::Is(attribute, text) => arrival.value(attribute) == text,
@@ -83,6 +90,27 @@ impl Model {
             _ => false,
         };
         self.requests.values().filter(waits).count() as u64
+    }
+
+    /// Whether more than so many hundredths arrive per second: those of the running period, and of
+    /// the one before weighted by the part of it still in the window.
+    fn rate_over(&self, name: &str, key: Option<&str>, hundredths: u64) -> bool {
+        let Some(at) = self.config.checkpoints.iter().find(|c| c.name == name) else {
+            return false;
+        };
+        let period = at.period();
+        let came = |number: u64| {
+            let its = |met: &&(u32, Option<&str>, u64)| {
+                met.0 == at.id && (key.is_none() || met.1 == key) && met.2 / period == number
+            };
+            self.met.iter().filter(its).count() as u128
+        };
+        let number = self.now / period;
+        let left = u128::from(period - self.now % period);
+        let period = u128::from(period);
+        let before = number.checked_sub(1).map_or(0, came);
+        let weighted = came(number) * period + before * left;
+        weighted * 100 * 1_000_000_000 > u128::from(hundredths) * period * period
     }
 
     /// Requests that run in the pool of this name.

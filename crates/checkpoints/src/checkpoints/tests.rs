@@ -179,7 +179,7 @@ impl Kit {
                 assert!(self.held.insert(id, held).is_none());
                 Came::Passed
             }
-            How::Expired(turned) => turned_away(turned),
+            How::Refused(turned) => turned_away(turned),
             How::Again(_) => Came::Again,
             How::Gone => Came::Gone,
         };

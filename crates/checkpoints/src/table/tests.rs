@@ -57,7 +57,7 @@ fn equals_a_sorted_map() {
                     let tat = Moment { ns: now.0 + random.below(2_000), fraction: 1 };
                     for counter in [counter, mine] {
                         counter.set_tat(tat);
-                        counter.inflight = u32::from(tat.ns % 50 == 0);
+                        counter.inflight = u32::from(tat.ns.is_multiple_of(50));
                     }
                 }
                 80..98 => {

@@ -57,10 +57,12 @@ impl Pair {
 
     fn spec(&mut self, id: u32) -> Spec {
         let random = &mut self.random;
+        let (per_max, delay_max) =
+            ([60, 600][random.below(2) as usize], [120, 5_000][random.below(2) as usize]);
         let limit = match random.below(7) {
             0..4 => Limit::Rate {
                 count: 1 + random.below(7) as u32,
-                per: Span(1 + random.below(60)),
+                per: Span(1 + random.below(per_max)),
                 burst: 1 + random.below(5) as u32,
             },
             4..6 => Limit::Concurrency(1 + random.below(4) as u32),
@@ -72,9 +74,9 @@ impl Pair {
         spec.fair = [None, Some("host")][random.below(2) as usize].map(str::to_owned);
         spec.period = Span(1 + random.below(80));
         spec.queue = QueueSpec {
-            len_max: random.below(12),
-            total_max: random.below(30),
-            delay_max: Span(random.below(120)),
+            len_max: random.below(25),
+            total_max: random.below(50),
+            delay_max: Span(random.below(delay_max)),
         };
         spec.mode = if random.chance(12) { Mode::Watch } else { Mode::Enforce };
         spec
@@ -102,9 +104,11 @@ impl Pair {
     fn advance(&mut self) {
         let due = self.room.poll_timeout();
         match (self.random.below(10), due) {
-            (0..4, Some(due)) => self.now = self.now.max(due),
-            (4..8, _) => self.now = Time(self.now.0 + self.random.below(12)),
-            (8, _) => self.now = Time(self.now.0 + self.random.below(300)),
+            (0..2, Some(due)) => self.now = self.now.max(due),
+            (4..9, _) => self.now = Time(self.now.0 + self.random.below(12)),
+            (9, _) if self.random.chance(50) => {
+                self.now = Time(self.now.0 + self.random.below(300))
+            }
             _ => {}
         }
     }
@@ -136,17 +140,17 @@ impl Pair {
     fn arrive_as(&mut self, step: u64, id: CheckpointId, ticket: model::Ticket) {
         let request = ticket.rank.id.0;
         let real = real(&ticket);
-        let told = self.told();
-        // The room has seen `now` already, or is told it here.
-        let now = if step % 2 == 0 { told.max(self.now) } else { self.now };
-        let preview = self.room.preview(now, id, &real);
+        // Nobody has this number: the room only learns the time, and then keeps to it.
+        self.room.leave(self.now, RequestId(0));
+        let (now, told) = (self.now, self.told());
+        let preview = self.room.preview(told, id, &real);
         assert_eq!(
             outlook(preview),
             plain(self.model.preview(now, id, &ticket)),
             "{}",
             self.at(step)
         );
-        let came = match self.room.arrive(now, id, &real) {
+        let came = match self.room.arrive(told, id, &real) {
             Arrival::Passed(held) => {
                 let cost = held.cost();
                 self.held.insert(request, held);
@@ -240,7 +244,7 @@ impl Pair {
                     self.held.insert(request, held);
                     model::Came::Passed { cost }
                 }
-                How::Expired(turned) => refusal(turned),
+                How::Refused(turned) => refusal(turned),
                 How::Again(Kept { entered, deadline }) => model::Came::Again { entered, deadline },
                 How::Gone => model::Came::Gone,
             };
@@ -313,7 +317,7 @@ impl Pair {
 
     /// Everybody leaves, everything is given back, and after a while nothing is left.
     fn finish(&mut self) {
-        self.now = self.now.plus(Span(1_000));
+        self.now = self.now.plus(Span(100_000));
         self.drain(STEPS);
         while !self.held.is_empty() {
             self.give_back(STEPS);
@@ -325,7 +329,7 @@ impl Pair {
         assert_eq!(self.room.poll_timeout(), None, "{}", self.at(STEPS));
         for checkpoint in &mut self.room.list {
             assert_eq!(checkpoint.stats.inflight, 0, "seed {}", self.seed);
-            let now = self.now.plus(Span(1_000));
+            let now = self.now.plus(Span(100_000));
             for _ in 0..4 {
                 checkpoint.table.sweep(100, now, checkpoint.period, &checkpoint.edits);
             }

@@ -273,6 +273,7 @@ impl Checkpoint {
                 self.closing || self.spec.mode == Mode::Watch || matches!(place, Where::Old(_));
             let pass_at = match self.spec.limit {
                 _ if out => Some(Time(0)),
+                Limit::Rate { burst, .. } if ticket.cost > burst => Some(Time(0)),
                 Limit::Rate { .. } => Some(self.pass_at(counter.tat, ticket.cost.into())),
                 Limit::Concurrency(limit) if counter.inflight < limit => Some(Time(0)),
                 _ => None,
@@ -451,6 +452,15 @@ impl Model {
             };
             let retry_at = checkpoint.retry_at(now, counter, waiter.ticket.cost);
             return Came::Expired { waited, retry_at };
+        }
+        if let (Limit::Rate { burst, .. }, Where::Key(_)) = (checkpoint.spec.limit, place)
+            && !closing
+            && !watch
+            && let Some(index) = counter.queue.iter().position(|w| w.ticket.rank == rank)
+            && counter.queue[index].ticket.cost > burst
+        {
+            counter.leave(index);
+            return Came::CostTooHigh { burst };
         }
         let waiter = counter.serve(fair).unwrap();
         match place {

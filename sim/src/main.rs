@@ -1,0 +1,80 @@
+//! Runs seeds: `--seeds 0..1000000` shows progress and stops at the first failure, `--keep-going`
+//! counts them instead; `--seed 123` shows the whole trace of one.
+
+use paceline_sim::run::{Failure, run};
+use paceline_sim::world::World;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The seed that is running, for the last words of a panic.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// Seeds between two signs of life.
+const REPORT_EVERY: u64 = 10_000;
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("seed {}: {panic}", SEED.load(Ordering::Relaxed));
+    }));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["--seed", seed] => match seed.parse() {
+            Ok(seed) => show(seed),
+            Err(_) => usage(),
+        },
+        ["--seeds", range] => range_of(range).map_or_else(usage, |(a, b)| many(a, b, false)),
+        ["--seeds", range, "--keep-going"] => {
+            range_of(range).map_or_else(usage, |(a, b)| many(a, b, true))
+        }
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: paceline-sim --seed N | --seeds A..B [--keep-going]");
+    ExitCode::from(2)
+}
+
+fn range_of(text: &str) -> Option<(u64, u64)> {
+    let (from, to) = text.split_once("..")?;
+    Some((from.parse().ok()?, to.parse().ok()?))
+}
+
+/// The whole trace of one seed.
+fn show(seed: u64) -> ExitCode {
+    SEED.store(seed, Ordering::Relaxed);
+    match run(seed, &mut World::new()) {
+        Ok(trace) => {
+            trace.iter().for_each(|line| println!("{line}"));
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            failure.trace.iter().for_each(|line| println!("{line}"));
+            println!("seed {seed}: {}", failure.text);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn many(from: u64, to: u64, keep_going: bool) -> ExitCode {
+    let mut failures: Vec<Failure> = vec![];
+    for seed in from..to {
+        SEED.store(seed, Ordering::Relaxed);
+        if let Err(failure) = run(seed, &mut World::new()) {
+            if !keep_going {
+                println!("{failure}");
+                return ExitCode::FAILURE;
+            }
+            failures.push(failure);
+        }
+        if (seed + 1 - from).is_multiple_of(REPORT_EVERY) {
+            println!("{} seeds, {} failures", seed + 1 - from, failures.len());
+        }
+    }
+    for failure in &failures {
+        println!("seed {}: {} steps, {}", failure.seed, failure.trace.len(), failure.text);
+    }
+    println!("{} of {} seeds failed", failures.len(), to - from);
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,191 @@
+//! The real engine as a subject: plain values in, plain values out.
+//!
+//! Owns one engine and the set of pools it is configured with. Promises to call nothing but the
+//! engine's public functions. Never decides anything.
+
+mod translate;
+
+use crate::history::Step;
+use crate::model::config::{Arrival, Config};
+use crate::model::{Effect, Outcome, Spot};
+use crate::seen::{self, Answer, Figures, Seen, Sight};
+use crate::subject::{Owned, Subject};
+use crate::words::known;
+use paceline_engine::{Engine, Plan, WaitsFor, prepare};
+use paceline_expr::Counter;
+use paceline_pools::PoolSet;
+use paceline_types::{CheckpointId, RequestId, SessionId, Time, limits};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Turns of the engine that one step may need before it is said to run in circles.
+const TURNS_MAX: usize = 10_000;
+
+/// An engine and what it was told.
+#[derive(Debug)]
+pub struct World {
+    engine: Engine,
+    config: Rc<Config>,
+    pools: PoolSet,
+    now: u64,
+}
+
+impl World {
+    /// A new engine.
+    #[must_use]
+    pub fn new() -> Self {
+        let config = Rc::new(Config::empty());
+        Self { engine: Engine::new(7), config, pools: PoolSet::new(1), now: 0 }
+    }
+
+    fn call(&mut self, now: Time, step: &Step, owned: &Owned) -> Answer {
+        match step {
+            Step::Submit(arrival) => return self.submit(now, arrival, owned),
+            Step::Settle(id) => return Answer::Done(self.engine.settle(now, RequestId(*id))),
+            Step::Cancel(id) => return Answer::Done(self.engine.cancel(now, RequestId(*id))),
+            Step::EndSession(session) => self.engine.end_session(now, SessionId(*session)),
+            Step::LockTaken(..) => {}
+            Step::LockLost(session, lock) => {
+                self.engine.lock_lost(now, SessionId(*session), lock);
+            }
+            Step::Configure(config, _) => return self.configure(now, config),
+            Step::Timeout => self.engine.handle_timeout(now),
+        }
+        Answer::None
+    }
+
+    fn submit(&mut self, now: Time, arrival: &Arrival, owned: &Owned) -> Answer {
+        let owns = |session: SessionId, lock: &str| owned.iter().any(|o| *o == (session.0, lock));
+        let snapshot = self.engine.snapshot();
+        match prepare(&snapshot, translate::request(arrival)) {
+            Ok(prepared) => {
+                let (id, outcome) = self.engine.submit(now, prepared, &owns);
+                Answer::Submitted(id.0, translate::outcome(outcome))
+            }
+            Err(error) => broken(&error),
+        }
+    }
+
+    fn configure(&mut self, now: Time, config: &Config) -> Answer {
+        translate::pools(&mut self.pools, &self.config, config);
+        self.config = Rc::new(config.clone());
+        match Plan::new(&self.engine.snapshot(), translate::config(config, &self.pools)) {
+            Ok(plan) => self.engine.configure(now, plan),
+            Err(error) => return broken(&error),
+        }
+        Answer::None
+    }
+
+    /// Takes what the calls told the world, and lets the engine finish what it left for later.
+    fn finish(&mut self, effects: &mut Vec<Effect>) {
+        for _ in 0..TURNS_MAX {
+            while let Some(effect) = self.engine.poll_effect() {
+                effects.push(translate::effect(effect));
+            }
+            if self.engine.poll_timeout().is_none_or(|at| at.0 > self.now) {
+                break;
+            }
+            self.engine.handle_timeout(Time(self.now));
+        }
+    }
+
+    fn sight(&self, id: RequestId) -> Option<Sight> {
+        let why = self.engine.why(id)?;
+        let pool = known(&why.pool);
+        let spot = match why.waits_for {
+            WaitsFor::Nothing => Spot::Running,
+            WaitsFor::Checkpoint { place } => match translate::place(&place) {
+                crate::model::Place::Checkpoint(name, key) => Spot::Checkpoint(name, key),
+                crate::model::Place::Pool(name) => Spot::Slot(name),
+            },
+            WaitsFor::Resource { .. } => Spot::Claims,
+            WaitsFor::Slot { .. } => Spot::Slot(pool),
+            WaitsFor::Start { .. } => Spot::Stopped(pool),
+            WaitsFor::Creation { .. } => Spot::Unknown,
+            WaitsFor::Turn => return None,
+        };
+        Some(Sight {
+            spot,
+            since: Some(why.since.0),
+            until: why.until.map(|at| at.0),
+            deadline: why.deadline.map(|at| at.0),
+            ahead: why.ahead.iter().map(|id| id.0).collect(),
+            ahead_total: why.ahead_total,
+        })
+    }
+
+    fn figures(&self) -> Figures {
+        let mut figures = Figures::default();
+        let count = |counter, key: Option<&str>| self.engine.counter(counter, key) as u64;
+        for pool in &self.config.pools {
+            let Some(spec) = self.pools.pool(pool.name) else { continue };
+            figures.running.insert(pool.name, count(Counter::Running(spec.id), None));
+            figures.waiting.insert(pool.name, count(Counter::Waiting(spec.id), None));
+        }
+        let ids: BTreeMap<&str, u32> =
+            self.config.checkpoints.iter().map(|c| (c.name, c.id)).collect();
+        for (name, key) in seen::counters(&self.config) {
+            let id = CheckpointId(ids[name]);
+            figures.inflight.insert((name, key), count(Counter::Inflight(id), key));
+            figures.queued.insert((name, key), count(Counter::Queued(id), key));
+        }
+        figures
+    }
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Subject for World {
+    fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
+        let mut effects = vec![];
+        // Only a call tells the engine the time; that a lock was taken it is not told.
+        if !matches!(&**step, Step::LockTaken(..)) {
+            self.now = self.now.max(now);
+            // With tiny steps one call may not get to the end of what was due before it.
+            if self.config.step_max < limits::STEP_MAX {
+                self.finish(&mut effects);
+            }
+        }
+        let mut answer = self.call(Time(now), step, owned);
+        self.finish(&mut effects);
+        if let Answer::Submitted(id, outcome) = &mut answer {
+            merge(*id, outcome, &mut effects);
+        }
+        let ids: Vec<RequestId> = self.engine.requests().collect();
+        let alive = ids.into_iter().filter_map(|id| Some((id.0, self.sight(id)?))).collect();
+        Seen {
+            now: self.now,
+            step: Rc::clone(step),
+            config: Rc::clone(&self.config),
+            answer,
+            effects,
+            timeout: self.engine.poll_timeout().map(|at| at.0),
+            alive,
+            figures: self.figures(),
+        }
+    }
+}
+
+/// What happened to a request within the step that submitted it is part of its outcome.
+fn merge(id: u64, outcome: &mut Outcome, effects: &mut Vec<Effect>) {
+    effects.retain(|effect| match effect {
+        Effect::Start(other) if *other == id => {
+            *outcome = Outcome::Started;
+            false
+        }
+        Effect::Refuse(other, reason) if *other == id => {
+            *outcome = Outcome::Refused(reason.clone());
+            false
+        }
+        _ => true,
+    });
+}
+
+/// Histories are made of valid parts only; a part that the engine does not take is a broken history.
+fn broken(error: &dyn std::error::Error) -> Answer {
+    Answer::Broken(error.to_string())
+}
