@@ -17,7 +17,7 @@ use paceline_claims::Claims;
 use paceline_expr::Counter;
 use paceline_pools::Pools;
 use paceline_rules::Counts;
-use paceline_types::{RequestId, SessionId, Time, limits};
+use paceline_types::{Rank, RequestId, SessionId, Time, limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -37,9 +37,10 @@ pub struct Engine {
     /// Who waits or runs and requires which lock.
     lock_users: BTreeSet<(SessionId, Box<str>, RequestId)>,
     pub(crate) effects: VecDeque<Effect>,
-    /// What requests that ended give back, one after the other: whoever gets a count walks on before
-    /// the next is given back.
+    /// What requests that ended give back.
     pub(crate) returns: VecDeque<Return>,
+    /// Waiters whose resource was deleted, until they are refused or wait for it.
+    pub(crate) lost: BTreeSet<Rank>,
     /// What a call had no budget left for.
     chores: VecDeque<Chore>,
     /// How many more requests this call may move.
@@ -116,6 +117,7 @@ impl Engine {
             lock_users: BTreeSet::new(),
             effects: VecDeque::new(),
             returns: VecDeque::new(),
+            lost: BTreeSet::new(),
             chores: VecDeque::new(),
             budget: 0,
             stats: Stats::default(),
@@ -288,8 +290,8 @@ impl Engine {
     pub(crate) fn run(&mut self) {
         while self.budget > 0 {
             let moved = self.grant_step()
-                || self.move_handed()
                 || self.return_next()
+                || self.move_handed()
                 || self.move_due()
                 || self.chore();
             if !moved {

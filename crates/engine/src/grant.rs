@@ -56,7 +56,7 @@ impl Engine {
 
     /// Whether a grant could be possible that has not been tried.
     pub(crate) fn has_grant_work(&self) -> bool {
-        self.pools.has_work() || self.claims.has_work()
+        self.pools.has_work() || self.claims.has_work() || !self.lost.is_empty()
     }
 
     /// One thing that leads to a grant: a change of eligibility, an unblocked waiter, an orphan of a
@@ -73,6 +73,10 @@ impl Engine {
         }
         if let Some(event) = self.claims.poll() {
             self.claims_event(event);
+            return true;
+        }
+        if let Some(rank) = self.lost.pop_first() {
+            self.lost_resource(rank.id);
             return true;
         }
         if let Some((rank, _)) = self.pools.orphan() {
@@ -105,7 +109,10 @@ impl Engine {
                     self.pools.step_in(work.pool, work.rank);
                 }
             }
-            Event::Unknown(id) => self.lost_resource(id),
+            Event::Unknown(id) => {
+                let rank = self.requests.get(&id).map(|work| work.rank);
+                self.lost.extend(rank);
+            }
         }
     }
 
