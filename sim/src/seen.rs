@@ -93,8 +93,27 @@ pub fn counters(config: &Config) -> Vec<(&'static str, Option<&'static str>)> {
     all
 }
 
-/// What can be seen of the model.
-pub fn of_model(model: &mut Model, step: &Rc<Step>, config: &Rc<Config>, answer: Answer) -> Seen {
+/// What came of a call to the model.
+pub fn act_of_model(
+    model: &mut Model,
+    step: &Rc<Step>,
+    config: &Rc<Config>,
+    answer: Answer,
+) -> Seen {
+    Seen {
+        now: model.now,
+        step: Rc::clone(step),
+        config: Rc::clone(config),
+        answer,
+        effects: model.take_effects(),
+        timeout: model.next_event(),
+        alive: BTreeMap::new(),
+        figures: Figures::default(),
+    }
+}
+
+/// Who is alive in the model, and its figures.
+pub fn look_at_model(model: &Model, seen: &mut Seen) {
     let sight = |id: u64| {
         Some(Sight {
             spot: model.spot(id)?,
@@ -105,25 +124,14 @@ pub fn of_model(model: &mut Model, step: &Rc<Step>, config: &Rc<Config>, answer:
             ahead: model.ahead(id),
         })
     };
-    let alive = model.requests.keys().filter_map(|id| Some((*id, sight(*id)?))).collect();
-    let mut figures = Figures::default();
-    for pool in &config.pools {
+    seen.alive = model.requests.keys().filter_map(|id| Some((*id, sight(*id)?))).collect();
+    let figures = &mut seen.figures;
+    for pool in &seen.config.pools {
         figures.running.insert(pool.name, model.running(pool.name));
         figures.waiting.insert(pool.name, model.waiting(pool.name));
     }
-    for (name, key) in counters(config) {
+    for (name, key) in counters(&seen.config) {
         figures.inflight.insert((name, key), model.inflight(name, key));
         figures.queued.insert((name, key), model.queued(name, key));
-    }
-    let timeout = model.next_event();
-    Seen {
-        now: model.now,
-        step: Rc::clone(step),
-        config: Rc::clone(config),
-        answer,
-        effects: model.take_effects(),
-        timeout,
-        alive,
-        figures,
     }
 }

@@ -5,8 +5,9 @@
 use crate::history::Step;
 use crate::model::config::{Arrival, At, Bounds, Checkpoint, Config, Limit, Unknown, Weight};
 use crate::model::{Effect, Outcome};
-use crate::seen::{Answer, Seen};
+use crate::seen::{Answer, Seen, Sight};
 use crate::subject::{Owned, Subject};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A subject and the story's clock.
@@ -28,7 +29,7 @@ impl<'a> Story<'a> {
 
     /// Lets one thing happen now; returns who started.
     pub fn step(&mut self, step: Step) -> Vec<u64> {
-        let seen = self.subject.apply(self.now, &Rc::new(step), &Owned::new());
+        let seen = self.subject.act(self.now, &Rc::new(step), &Owned::new());
         let start = |effect: &Effect| match effect {
             Effect::Start(id) => Some(*id),
             Effect::Refuse(..) | Effect::Log(..) => None,
@@ -49,6 +50,14 @@ impl<'a> Story<'a> {
             _ => 0,
         };
         (id, started)
+    }
+
+    /// Everybody who is alive.
+    #[must_use]
+    pub fn alive(&self) -> BTreeMap<u64, Sight> {
+        let Some(mut seen) = self.last.clone() else { return BTreeMap::new() };
+        self.subject.look(&mut seen);
+        seen.alive
     }
 
     /// When the subject wants to be called again.

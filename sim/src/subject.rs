@@ -12,8 +12,18 @@ pub type Owned = BTreeSet<(u64, &'static str)>;
 
 /// Something that decides about requests.
 pub trait Subject {
-    /// Lets one thing happen and says what can be seen then.
-    fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen;
+    /// Lets one thing happen and says what came of it, but not who is alive nor the figures.
+    fn act(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen;
+
+    /// Fills in who is alive and the figures.
+    fn look(&self, seen: &mut Seen);
+
+    /// Lets one thing happen and says all that can be seen then.
+    fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
+        let mut seen = self.act(now, step, owned);
+        self.look(&mut seen);
+        seen
+    }
 }
 
 /// The model as a subject.
@@ -41,7 +51,7 @@ impl Default for Naive {
 }
 
 impl Subject for Naive {
-    fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
+    fn act(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
         let model = &mut self.model;
         let owns = |session, lock: &str| owned.iter().any(|o| *o == (session, lock));
         let mut answer = Answer::None;
@@ -61,6 +71,10 @@ impl Subject for Naive {
             }
             Step::Timeout => model.handle_timeout(now),
         }
-        seen::of_model(model, step, &self.config, answer)
+        seen::act_of_model(model, step, &self.config, answer)
+    }
+
+    fn look(&self, seen: &mut Seen) {
+        seen::look_at_model(&self.model, seen);
     }
 }

@@ -288,6 +288,9 @@ impl Engine {
 
     /// Moves whoever can be moved, as far as the budget goes.
     pub(crate) fn run(&mut self) {
+        if !self.has_work() && self.poll_timeout().is_none_or(|at| at > self.now) {
+            return;
+        }
         while self.budget > 0 {
             let moved = self.grant_step()
                 || self.return_next()
@@ -358,17 +361,17 @@ impl Engine {
 
     /// Remembers whom a request belongs to, from when it first waits or runs.
     pub(crate) fn remember(&mut self, work: &Work) {
-        let Some(session) = work.prepared.request.session else { return };
+        let Some(session) = work.draft.request.session else { return };
         self.sessions.insert((session, work.rank.id));
-        for lock in &work.prepared.request.locks {
+        for lock in &work.draft.request.locks {
             self.lock_users.insert((session, lock.clone(), work.rank.id));
         }
     }
 
     pub(crate) fn forget(&mut self, work: &Work) {
-        let Some(session) = work.prepared.request.session else { return };
+        let Some(session) = work.draft.request.session else { return };
         self.sessions.remove(&(session, work.rank.id));
-        for lock in &work.prepared.request.locks {
+        for lock in &work.draft.request.locks {
             self.lock_users.remove(&(session, lock.clone(), work.rank.id));
         }
     }

@@ -7,12 +7,10 @@ use crate::engine::Engine;
 use crate::input::Live;
 use crate::prepare::{Filled, Prepared, fill};
 use crate::why::WaitsFor;
-use crate::work::{Stage, Work};
+use crate::work::Work;
 use paceline_checkpoints::{Mode, Outlook};
 use paceline_rules::{Outcome as RuleOutcome, Rule, Then, Trace, Verdict};
-use paceline_types::{
-    Place, Priority, Rank, Reason, Refusal, RequestId, SessionId, Span, Time, Unknown,
-};
+use paceline_types::{Place, Priority, Reason, Refusal, RequestId, SessionId, Span, Time, Unknown};
 use std::fmt;
 
 /// What would become of a request.
@@ -69,11 +67,11 @@ impl Engine {
         prepared: &Prepared,
         owns: &dyn Fn(SessionId, &str) -> bool,
     ) -> Explanation {
-        let mut prepared = prepared.clone();
-        if prepared.generation != self.snapshot.generation {
-            prepared.refresh(&self.snapshot, None);
+        let Prepared(mut work) = prepared.clone();
+        if work.draft.generation != self.snapshot.generation {
+            work.draft.refresh(&self.snapshot, None);
         }
-        let attributes = &prepared.request.attributes;
+        let attributes = &work.draft.request.attributes;
         let live = Live { attributes, priority: Priority::START, engine: self };
         let trace = self.snapshot.rules.trace(attributes, &live);
         let matched = self.matched(&trace);
@@ -95,8 +93,8 @@ impl Engine {
         };
         let pool = self.snapshot.pools.pool_for(priority);
         explanation.admitted = Some((priority, pool.name.clone()));
-        let work = self.imagined(explanation.now, prepared, priority);
-        explanation.foreseen = match self.check_admission(&work.prepared, priority, owns) {
+        work.begin(explanation.now, RequestId(u64::MAX), priority, &self.snapshot);
+        explanation.foreseen = match self.check_admission(&work.draft, priority, owns) {
             Err(refusal) => Foreseen::Refuse(refusal),
             Ok(()) => self.foresee(&work, &mut explanation),
         };
@@ -109,30 +107,13 @@ impl Engine {
         matched.filter_map(|step| rules.get(step.rule as usize).cloned()).collect()
     }
 
-    fn imagined(&self, now: Time, mut prepared: Prepared, priority: Priority) -> Work {
-        let id = RequestId(u64::MAX);
-        let pool = self.snapshot.pools.pool_for(priority).id;
-        prepared.plan_steps(&self.snapshot, Some(priority), Some(pool));
-        Work {
-            arrival: now,
-            priority,
-            rank: Rank::new(now, priority, self.snapshot.age_step, id),
-            pool,
-            deadline: prepared.request.wait_max.map(|wait| now.plus(wait)),
-            position: None,
-            stage: Stage::Moving,
-            held: vec![],
-            prepared,
-        }
-    }
-
     /// Looks at checkpoints, claims and slots; the first that is not passed decides.
     fn foresee(&self, work: &Work, explanation: &mut Explanation) -> Foreseen {
         let mut foreseen = None;
-        for step in &work.prepared.steps {
+        for step in &work.draft.steps {
             let (_, _, id) = step.position;
             let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else { continue };
-            let attributes = &work.prepared.request.attributes;
+            let attributes = &work.draft.request.attributes;
             let live = Live { attributes, priority: work.priority, engine: self };
             let filled: Filled = fill(checkpoint, &self.snapshot, &live);
             if !filled.applies {
@@ -171,8 +152,8 @@ impl Engine {
         } else {
             return Foreseen::Start;
         };
-        if let Some(wanted) = &work.prepared.wanted
-            && let Some(session) = work.prepared.request.session
+        if let Some(wanted) = &work.draft.wanted
+            && let Some(session) = work.draft.request.session
             && let Some((resource, holder)) = self.claims.own_way(wanted, work.rank, session)
         {
             return Foreseen::Refuse(Refusal::lasting(Reason::BlocksItself { resource, holder }));
@@ -184,8 +165,8 @@ impl Engine {
     }
 
     fn foresee_claims(&self, work: &Work) -> Option<WaitsFor> {
-        let mut wanted = work.prepared.wanted.clone()?;
-        if work.prepared.request.unknown == Unknown::Wait
+        let mut wanted = work.draft.wanted.clone()?;
+        if work.draft.request.unknown == Unknown::Wait
             && let Some(claim) = wanted.unknown().first()
         {
             return Some(WaitsFor::Creation { resource: claim.resource.clone() });

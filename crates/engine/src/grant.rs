@@ -19,10 +19,10 @@ impl Engine {
             }
             return self.wait(work, true);
         }
-        if let Some(wanted) = &mut work.prepared.wanted {
+        if let Some(wanted) = &mut work.draft.wanted {
             self.claims.refresh(wanted);
             if !wanted.unknown().is_empty() {
-                match work.prepared.request.unknown {
+                match work.draft.request.unknown {
                     Unknown::Refuse => {
                         let refusal = self.unknown_resource(wanted);
                         return self.refuse(work, refusal);
@@ -36,8 +36,8 @@ impl Engine {
     }
 
     fn enter_with_claims(&mut self, mut work: Box<Work>) -> Outcome {
-        let Some(mut wanted) = work.prepared.wanted.take() else { return self.wait(work, true) };
-        let (id, rank, session) = (work.rank.id, work.rank, work.prepared.request.session);
+        let Some(mut wanted) = work.draft.wanted.take() else { return self.wait(work, true) };
+        let (id, rank, session) = (work.rank.id, work.rank, work.draft.request.session);
         if !self.has_grant_work()
             && self.pools.has_slot(work.pool)
             && self.claims.check(&mut wanted, rank).is_ok()
@@ -50,7 +50,7 @@ impl Engine {
             let reason = Reason::BlocksItself { resource, holder };
             return self.refuse(work, Refusal::lasting(reason));
         }
-        work.prepared.wanted = Some(wanted);
+        work.draft.wanted = Some(wanted);
         self.wait(work, true)
     }
 
@@ -156,7 +156,7 @@ impl Engine {
     fn lost_resource(&mut self, id: RequestId) {
         let Some(work) = self.requests.get_mut(&id) else { return };
         let Stage::Line { since, deadline } = work.stage else { return };
-        match work.prepared.request.unknown {
+        match work.draft.request.unknown {
             Unknown::Refuse => {
                 let resource = self.claims.missing(id).unwrap_or_default().into();
                 let Some(work) = self.requests.remove(&id) else { return };
@@ -230,8 +230,8 @@ impl Engine {
     /// Puts a waiter into its pool's line, or aside if it waits for an unknown resource.
     fn stand(&mut self, mut work: Box<Work>, since: Time, deadline: Option<Time>, known: bool) {
         let mut known = known;
-        if let Some(wanted) = work.prepared.wanted.take() {
-            let (id, session) = (work.rank.id, work.prepared.request.session);
+        if let Some(wanted) = work.draft.wanted.take() {
+            let (id, session) = (work.rank.id, work.draft.request.session);
             if known {
                 self.claims.add(id, work.rank, session, wanted);
             } else {

@@ -6,6 +6,7 @@
 
 use crate::input::Still;
 use crate::snapshot::Snapshot;
+use crate::work::Work;
 use paceline_checkpoints::{Checked, KeyHash, Limit};
 use paceline_claims::Wanted;
 use paceline_expr::{Expr, Input};
@@ -66,7 +67,19 @@ impl std::error::Error for RequestError {}
 
 /// A request with everything that could be found out without the engine's lock.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct Prepared(pub(crate) Box<Work>);
+
+impl Prepared {
+    /// The request.
+    #[must_use]
+    pub const fn request(&self) -> &Request {
+        &self.0.draft.request
+    }
+}
+
+/// What was found out about a request, for one configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
     pub(crate) request: Request,
     pub(crate) generation: u64,
     pub(crate) candidates: Candidates,
@@ -80,14 +93,6 @@ pub struct Prepared {
     pub(crate) steps_pool: Option<PoolId>,
     /// What it claims, as long as the claims are not in the books of the claims' room.
     pub(crate) wanted: Option<Wanted>,
-}
-
-impl Prepared {
-    /// The request.
-    #[must_use]
-    pub const fn request(&self) -> &Request {
-        &self.request
-    }
 }
 
 /// Where a checkpoint stands on the way: its list, its number, itself.
@@ -131,7 +136,7 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
     check(&request)?;
     let candidates = snapshot.rules.candidates(&request.attributes);
     let wanted = resolve(snapshot, &request);
-    let mut prepared = Prepared {
+    let mut draft = Draft {
         request,
         generation: snapshot.generation,
         candidates,
@@ -142,26 +147,23 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
         wanted,
     };
     if !snapshot.rules.reads_counters() {
-        let still = Still { attributes: &prepared.request.attributes, priority: Priority::START };
-        prepared.decision = Some(snapshot.rules.decide(&prepared.candidates, &still));
+        let still = Still { attributes: &draft.request.attributes, priority: Priority::START };
+        draft.decision = Some(snapshot.rules.decide(&draft.candidates, &still));
     }
-    prepared.plan_counts(snapshot);
-    let known = match prepared.decision.as_ref().map(|decision| &decision.verdict) {
-        Some(Verdict::Priority(priority)) => Some(*priority),
-        Some(Verdict::Rejected { .. }) => return Ok(prepared),
-        None => None,
-    };
-    let pool = known.map(|priority| snapshot.pools.pool_for(priority).id);
-    prepared.plan_steps(snapshot, known, pool);
-    Ok(prepared)
+    draft.plan_counts(snapshot);
+    if let Some(Verdict::Priority(priority)) = draft.decision.as_ref().map(|d| d.verdict) {
+        let pool = snapshot.pools.pool_for(priority).id;
+        draft.plan_steps(snapshot, priority, pool);
+    }
+    Ok(Prepared(Box::new(Work::new(draft))))
 }
 
-impl Prepared {
+impl Draft {
     /// Prepares again for another configuration; the decision stands if there was one.
     pub(crate) fn refresh(&mut self, snapshot: &Snapshot, decided: Option<(Priority, PoolId)>) {
         self.generation = snapshot.generation;
         if let Some((priority, pool)) = decided {
-            self.plan_steps(snapshot, Some(priority), Some(pool));
+            self.plan_steps(snapshot, priority, pool);
             return;
         }
         self.wanted = resolve(snapshot, &self.request);
@@ -179,29 +181,23 @@ impl Prepared {
         for checkpoint in snapshot.routes.frontends.list(attributes.known(Known::Frontend)) {
             if is_early_count(checkpoint) {
                 let position = (List::Frontend, checkpoint.spec.number, checkpoint.spec.id);
-                push(&mut self.counts, position, checkpoint, snapshot, &still, true);
+                push(&mut self.counts, position, checkpoint, snapshot, &still);
             }
         }
     }
 
-    /// Lists the checkpoints on the way of a request whose priority and pool are given, if known.
-    pub(crate) fn plan_steps(
-        &mut self,
-        snapshot: &Snapshot,
-        priority: Option<Priority>,
-        pool: Option<PoolId>,
-    ) {
+    /// Lists the checkpoints on the way of a request with this priority and pool.
+    pub(crate) fn plan_steps(&mut self, snapshot: &Snapshot, priority: Priority, pool: PoolId) {
         self.steps.clear();
-        self.steps_pool = pool;
+        self.steps_pool = Some(pool);
         if snapshot.specs.is_empty() {
             return;
         }
         let routes = &snapshot.routes;
         let attributes = &self.request.attributes;
-        let still = Still { attributes, priority: priority.unwrap_or(Priority::START) };
-        let pool_list = pool
-            .and_then(|id| snapshot.pools.by_id(id))
-            .map_or(&[][..], |pool| routes.pools.list(&pool.name));
+        let still = Still { attributes, priority };
+        let pool = snapshot.pools.by_id(pool);
+        let pool_list = pool.map_or(&[][..], |pool| routes.pools.list(&pool.name));
         let lists = [
             (List::Frontend, routes.frontends.list(attributes.known(Known::Frontend))),
             (List::Backend, routes.backends.list(attributes.known(Known::Backend))),
@@ -214,8 +210,7 @@ impl Prepared {
                     continue;
                 }
                 let position = (list, checkpoint.spec.number, checkpoint.spec.id);
-                let decided = priority.is_some();
-                push(&mut self.steps, position, checkpoint, snapshot, &still, decided);
+                push(&mut self.steps, position, checkpoint, snapshot, &still);
             }
         }
     }
@@ -233,11 +228,9 @@ fn push(
     checkpoint: &Checked,
     snapshot: &Snapshot,
     still: &Still<'_>,
-    decided: bool,
 ) {
-    let late = |expr: &Expr| expr.reads_counters() || (expr.reads_priority() && !decided);
-    let Checked { when, key, fair, weight, .. } = checkpoint;
-    if [when, key, fair, weight].into_iter().flatten().any(late) {
+    // Only a condition may read counters.
+    if checkpoint.when.as_ref().is_some_and(Expr::reads_counters) {
         steps.push(Step { position, filled: None });
         return;
     }

@@ -6,13 +6,13 @@
 use crate::effect::{Effect, Outcome};
 use crate::engine::{Engine, Return};
 use crate::input::Live;
-use crate::prepare::{Filled, Prepared, Step, fill};
+use crate::prepare::{Draft, Filled, Prepared, Step, fill};
 use crate::work::{Stage, Work};
 use paceline_checkpoints::{Arrival, Cause, Due, DueKind, Held, How, Kept, Moved, Ticket, Turned};
 use paceline_pools::State;
 use paceline_rules::Verdict;
 use paceline_types::{
-    CheckpointId, Place, Priority, Rank, Reason, Refusal, RequestId, SessionId, Unknown,
+    CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, Unknown,
 };
 use std::sync::Arc;
 
@@ -22,18 +22,21 @@ impl Engine {
     pub(crate) fn classify(
         &mut self,
         id: RequestId,
-        mut prepared: Prepared,
+        Prepared(mut work): Prepared,
         owns: &dyn Fn(SessionId, &str) -> bool,
     ) -> Result<Box<Work>, Refusal> {
-        if prepared.generation != self.snapshot.generation {
+        if work.draft.generation != self.snapshot.generation {
             let snapshot = Arc::clone(&self.snapshot);
-            prepared.refresh(&snapshot, None);
+            work.draft.refresh(&snapshot, None);
         }
-        let held = self.count_arrival(&prepared);
-        match self.verdict(id, &mut prepared, owns) {
-            Ok(priority) => Ok(Box::new(self.begin_work(id, prepared, priority, held))),
+        self.count_arrival(&mut work);
+        match self.verdict(id, &mut work.draft, owns) {
+            Ok(priority) => {
+                work.begin(self.now, id, priority, &self.snapshot);
+                Ok(work)
+            }
             Err(refusal) => {
-                self.refund(held);
+                self.refund(std::mem::take(&mut work.held));
                 Err(refusal)
             }
         }
@@ -47,8 +50,8 @@ impl Engine {
     ) -> Outcome {
         self.refresh(&mut work);
         let first = first_step(&work, again);
-        for index in first..work.prepared.steps.len() {
-            let step = work.prepared.steps[index];
+        for index in first..work.draft.steps.len() {
+            let step = work.draft.steps[index];
             let Some(filled) = self.filled(&work, step) else { continue };
             work.position = Some(step.position);
             let (_, _, checkpoint) = step.position;
@@ -172,32 +175,31 @@ impl Engine {
         self.tell(id, outcome);
     }
 
-    fn count_arrival(&mut self, prepared: &Prepared) -> Vec<Held> {
-        let mut held = vec![];
-        for step in &prepared.counts {
+    fn count_arrival(&mut self, work: &mut Work) {
+        for index in 0..work.draft.counts.len() {
+            let step = work.draft.counts[index];
             let filled =
-                step.filled.unwrap_or_else(|| self.evaluate(prepared, *step, Priority::START));
+                step.filled.unwrap_or_else(|| self.evaluate(&work.draft, step, Priority::START));
             self.stats.expression_errors += u64::from(filled.errors);
             if filled.applies {
                 let (_, _, checkpoint) = step.position;
-                held.push(self.checkpoints.count(self.now, checkpoint, filled.key));
+                work.held.push(self.checkpoints.count(self.now, checkpoint, filled.key));
             }
         }
-        held
     }
 
     fn verdict(
         &mut self,
         id: RequestId,
-        prepared: &mut Prepared,
+        draft: &mut Draft,
         owns: &dyn Fn(SessionId, &str) -> bool,
     ) -> Result<Priority, Refusal> {
-        let decision = match prepared.decision.take() {
+        let decision = match draft.decision.take() {
             Some(decision) => decision,
             None => {
-                let attributes = &prepared.request.attributes;
+                let attributes = &draft.request.attributes;
                 let live = Live { attributes, priority: Priority::START, engine: self };
-                self.snapshot.rules.decide(&prepared.candidates, &live)
+                self.snapshot.rules.decide(&draft.candidates, &live)
             }
         };
         self.rule_counts.record(&decision);
@@ -214,7 +216,7 @@ impl Engine {
                 return Err(Refusal::lasting(Reason::Rejected { rule }));
             }
         };
-        self.check_admission(prepared, priority, owns)?;
+        self.check_admission(draft, priority, owns)?;
         Ok(priority)
     }
 
@@ -222,7 +224,7 @@ impl Engine {
     /// exist.
     pub(crate) fn check_admission(
         &self,
-        prepared: &Prepared,
+        draft: &Draft,
         priority: Priority,
         owns: &dyn Fn(SessionId, &str) -> bool,
     ) -> Result<(), Refusal> {
@@ -230,9 +232,9 @@ impl Engine {
         if pool.state == State::Draining {
             return Err(Refusal::lasting(Reason::Draining { pool: pool.name.clone() }));
         }
-        self.check_required(&prepared.request, owns)?;
-        match &prepared.wanted {
-            Some(wanted) if prepared.request.unknown == Unknown::Refuse => self.check_known(wanted),
+        self.check_required(&draft.request, owns)?;
+        match &draft.wanted {
+            Some(wanted) if draft.request.unknown == Unknown::Refuse => self.check_known(wanted),
             _ => Ok(()),
         }
     }
@@ -249,54 +251,28 @@ impl Engine {
         }
     }
 
-    fn begin_work(
-        &self,
-        id: RequestId,
-        mut prepared: Prepared,
-        priority: Priority,
-        held: Vec<Held>,
-    ) -> Work {
-        let pool = self.snapshot.pools.pool_for(priority).id;
-        if prepared.steps_pool != Some(pool) {
-            prepared.plan_steps(&self.snapshot, Some(priority), Some(pool));
-        }
-        let deadline = prepared.request.wait_max.map(|wait| self.now.plus(wait));
-        Work {
-            arrival: self.now,
-            priority,
-            rank: Rank::new(self.now, priority, self.snapshot.age_step, id),
-            pool,
-            deadline,
-            position: None,
-            stage: Stage::Moving,
-            held,
-            prepared,
-        }
-    }
-
     /// Prepares a request again whose configuration is no longer the one in use.
     pub(crate) fn refresh(&mut self, work: &mut Work) {
-        if work.prepared.generation == self.snapshot.generation {
+        if work.draft.generation == self.snapshot.generation {
             return;
         }
         let snapshot = Arc::clone(&self.snapshot);
         if snapshot.pools.by_id(work.pool).is_none() {
             work.pool = snapshot.pools.pool_for(work.priority).id;
         }
-        work.prepared.refresh(&snapshot, Some((work.priority, work.pool)));
+        work.draft.refresh(&snapshot, Some((work.priority, work.pool)));
     }
 
     /// What a checkpoint's expressions say of a request that reaches it, if it applies.
     fn filled(&mut self, work: &Work, step: Step) -> Option<Filled> {
-        let filled =
-            step.filled.unwrap_or_else(|| self.evaluate(&work.prepared, step, work.priority));
+        let filled = step.filled.unwrap_or_else(|| self.evaluate(&work.draft, step, work.priority));
         self.stats.expression_errors += u64::from(filled.errors);
         filled.applies.then_some(filled)
     }
 
-    fn evaluate(&self, prepared: &Prepared, step: Step, priority: Priority) -> Filled {
+    fn evaluate(&self, draft: &Draft, step: Step, priority: Priority) -> Filled {
         let (_, _, id) = step.position;
-        let attributes = &prepared.request.attributes;
+        let attributes = &draft.request.attributes;
         let live = Live { attributes, priority, engine: self };
         match self.snapshot.checkpoints.checkpoint(id) {
             Some(checkpoint) => fill(checkpoint, &self.snapshot, &live),
@@ -313,7 +289,7 @@ impl Engine {
             Cause::Expired { waited } => Reason::Expired { place, waited },
             Cause::CostTooHigh { burst } => {
                 let burst = u64::from(burst);
-                Reason::CostTooHigh { place, cost: work.prepared.request.cost, burst }
+                Reason::CostTooHigh { place, cost: work.draft.request.cost, burst }
             }
         };
         let status =
@@ -326,7 +302,7 @@ impl Engine {
         let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else {
             return Place::Checkpoint { name: "deleted".into(), key: None };
         };
-        let attributes = &work.prepared.request.attributes;
+        let attributes = &work.draft.request.attributes;
         let live = Live { attributes, priority: work.priority, engine: self };
         let key = checkpoint.key.as_ref().map(|key| key.key(&live).unwrap_or_default().into());
         Place::Checkpoint { name: checkpoint.spec.name.clone(), key }
@@ -337,7 +313,7 @@ impl Engine {
 /// checkpoint it has to enter again.
 fn first_step(work: &Work, again: Option<(CheckpointId, Kept)>) -> usize {
     let Some(reached) = work.position else { return 0 };
-    let steps = &work.prepared.steps;
+    let steps = &work.draft.steps;
     let find = |id: CheckpointId| steps.iter().position(|step| step.position.2 == id);
     if let Some(index) = again.and_then(|(id, _)| find(id)) {
         return index;
@@ -354,7 +330,7 @@ pub(crate) fn ticket(work: &Work, filled: Filled, kept: Option<Kept>) -> Ticket 
         key: filled.key,
         flow: filled.flow,
         weight: filled.weight,
-        cost: work.prepared.request.cost,
+        cost: work.draft.request.cost,
         deadline: work.deadline,
         kept,
     }

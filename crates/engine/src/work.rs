@@ -1,8 +1,9 @@
 //! One request on its way: what it asked for, how far it came, and what it must give back.
 
-use crate::prepare::{Position, Prepared};
+use crate::prepare::{Draft, Position};
+use crate::snapshot::Snapshot;
 use paceline_checkpoints::Held;
-use paceline_types::{CheckpointId, PoolId, Priority, Rank, Time};
+use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, Span, Time};
 
 /// How far a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +27,11 @@ pub(crate) enum Stage {
     },
 }
 
+/// One request. It is made when the request is prepared, so that nothing large is made or moved under
+/// the engine's lock, and begins when it is submitted.
 #[derive(Debug)]
 pub(crate) struct Work {
-    pub prepared: Prepared,
+    pub draft: Draft,
     pub arrival: Time,
     pub priority: Priority,
     pub rank: Rank,
@@ -42,12 +45,46 @@ pub(crate) struct Work {
     pub held: Vec<Held>,
 }
 
+impl Clone for Work {
+    /// A copy to imagine things with: it holds nothing.
+    fn clone(&self) -> Self {
+        Self { held: vec![], draft: self.draft.clone(), ..*self }
+    }
+}
+
 impl Work {
+    /// A request that was not submitted yet.
+    pub fn new(draft: Draft) -> Self {
+        Self {
+            draft,
+            arrival: Time(0),
+            priority: Priority::START,
+            rank: Rank::new(Time(0), Priority::START, Span::ZERO, RequestId(0)),
+            pool: PoolId::DEFAULT,
+            deadline: None,
+            position: None,
+            stage: Stage::Moving,
+            held: vec![],
+        }
+    }
+
+    /// Begins its way at `now`, with what the rules gave it.
+    pub fn begin(&mut self, now: Time, id: RequestId, priority: Priority, snapshot: &Snapshot) {
+        self.arrival = now;
+        self.priority = priority;
+        self.rank = Rank::new(now, priority, snapshot.age_step, id);
+        self.pool = snapshot.pools.pool_for(priority).id;
+        self.deadline = self.draft.request.wait_max.map(|wait| now.plus(wait));
+        if self.draft.steps_pool != Some(self.pool) {
+            self.draft.plan_steps(snapshot, priority, self.pool);
+        }
+    }
+
     pub fn runs(&self) -> bool {
         matches!(self.stage, Stage::Running { .. })
     }
 
     pub fn claims(&self) -> bool {
-        !self.prepared.request.claims.is_empty()
+        !self.draft.request.claims.is_empty()
     }
 }

@@ -33,7 +33,7 @@ pub fn check(subject: &mut dyn Subject, seed: u64) -> Result<(), String> {
             Arrival { cost: rng.between(1, 3), host: rng.pick(&["east", "west"]), ..request(user) };
         story.submit(arrival);
     }
-    let alive = story.last.as_ref().map(|seen| seen.alive.clone()).unwrap_or_default();
+    let alive = story.alive();
     let mut predicted = BTreeMap::new();
     for (id, sight) in alive.iter().filter(|(_, sight)| sight.spot != Spot::Running) {
         let until =

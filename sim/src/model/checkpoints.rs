@@ -125,7 +125,7 @@ impl Model {
                 let conforms = after - now <= i128::from(burst) * t;
                 if conforms && self.order(at.id, key).is_empty() {
                     self.counter(at.id, key).tat = after;
-                    return self.pass(id, at, key, Some(after));
+                    return self.pass(id, at, key, Some(self.now));
                 }
                 let wait = self.predicted_wait(id, at, key);
                 if !at.watch {
@@ -135,7 +135,7 @@ impl Model {
                 if spends {
                     self.counter(at.id, key).tat = after;
                 }
-                self.pass(id, at, key, spends.then_some(after))
+                self.pass(id, at, key, spends.then_some(self.now))
             }
         }
     }
@@ -145,7 +145,7 @@ impl Model {
         id: u64,
         at: &Checkpoint,
         key: Option<&'static str>,
-        spent: Option<i128>,
+        spent: Option<u64>,
     ) -> Step {
         if let Some(request) = self.requests.get_mut(&id) {
             request.walk.push(Passed { checkpoint: at.id, key, spent });
@@ -220,17 +220,21 @@ impl Model {
         let Some(State::Queued(queued)) = self.state(id).cloned() else { return };
         let Some(at) = self.checkpoint(queued.checkpoint).cloned() else { return };
         let Limit::Rate { n, d, .. } = at.limit else { return };
+        if self.costs_too_much(id, &at) {
+            let place = Place::Checkpoint(at.name, queued.key);
+            return self.refuse(id, Reason::CostTooHigh(place));
+        }
         let t = i128::from(d) * TICKS / i128::from(n);
         let cost = i128::from(self.requests[&id].arrival.cost);
         let earliest = (i128::from(self.now) - i128::from(self.config.slip)) * TICKS;
         let counter = self.counter(at.id, queued.key);
-        let after = counter.tat.max(earliest) + cost * t;
-        counter.tat = after;
-        self.serve(id, &at, &queued, Some(after));
+        counter.tat = counter.tat.max(earliest) + cost * t;
+        self.serve(id, &at, &queued, Some(self.now));
+        self.walk(id, Some(position(&at)));
     }
 
-    /// Takes a request out of the queue it stands in and lets it walk on.
-    fn serve(&mut self, id: u64, at: &Checkpoint, queued: &Queued, spent: Option<i128>) {
+    /// Takes a request out of the queue it stands in and past the checkpoint.
+    fn serve(&mut self, id: u64, at: &Checkpoint, queued: &Queued, spent: Option<u64>) {
         let more = self.flow_line(at.id, queued.key, queued.flow).len() > 1;
         let counter = self.counter(at.id, queued.key);
         let tags = counter.flow(queued.flow);
@@ -242,7 +246,6 @@ impl Model {
         counter.now_virtual = start;
         self.pass(id, at, queued.key, spent);
         self.forget_tags_if_empty(at.id, queued.key);
-        self.walk(id, Some(position(at)));
     }
 
     /// Gives back what a request holds at one checkpoint, and refunds `refund` of a rate, as far as
@@ -250,11 +253,11 @@ impl Model {
     pub(super) fn give_back(&mut self, passed: &Passed, refund: u64) {
         let Some(at) = self.checkpoint(passed.checkpoint).cloned() else { return };
         match (at.limit, passed.spent) {
-            (Limit::Rate { n, d, .. }, Some(after)) => {
+            (Limit::Rate { n, d, .. }, Some(spent)) => {
                 let t = i128::from(d) * TICKS / i128::from(n);
                 // Time has repaid the rest already.
-                let unpaid = (after - i128::from(self.now) * TICKS).max(0);
-                let back = unpaid.min(i128::from(refund) * t);
+                let age = i128::from(self.now - spent) * TICKS;
+                let back = (i128::from(refund) * t - age).max(0);
                 self.counter(at.id, passed.key).tat -= back;
             }
             (Limit::Concurrency(_), _) => self.hand_over(&at, passed.key),
@@ -262,7 +265,8 @@ impl Model {
         }
     }
 
-    /// Lets waiters of one concurrency counter pass as long as fewer than the limit are held.
+    /// Hands counts of one concurrency counter to its waiters as long as fewer than the limit are
+    /// held. They walk on later.
     fn hand_over(&mut self, at: &Checkpoint, key: Option<&'static str>) {
         let Limit::Concurrency(limit) = at.limit else { return };
         while self.held(at.id, key) < limit
@@ -270,6 +274,7 @@ impl Model {
             && let Some(State::Queued(queued)) = self.state(next).cloned()
         {
             self.serve(next, at, &queued, None);
+            self.handed.push((next, position(at)));
         }
     }
 
@@ -285,6 +290,7 @@ impl Model {
                 return;
             };
             self.serve(next, at, &queued, None);
+            self.walk(next, Some(position(at)));
         }
     }
 
@@ -293,11 +299,17 @@ impl Model {
         let rates = self.config.checkpoints.iter();
         rates.filter(|c| matches!(c.limit, Limit::Rate { .. })).flat_map(|at| {
             self.heads(at).into_iter().map(|(id, queued)| {
-                let ticks = self.pass_ticks(id, at, queued.key);
+                let time = nanoseconds(self.pass_ticks(id, at, queued.key));
                 let rank = self.requests[&id].rank;
-                Event { at: nanoseconds(ticks), expiry: false, rank, id }
+                // One that costs more than a new burst is refused as soon as it is the head.
+                let at = if self.costs_too_much(id, at) { self.now } else { time };
+                Event { at, expiry: false, rank, id }
             })
         })
+    }
+
+    fn costs_too_much(&self, id: u64, at: &Checkpoint) -> bool {
+        matches!(at.limit, Limit::Rate { burst, .. } if self.requests[&id].arrival.cost > burst)
     }
 
     /// When a waiter will pass if nothing else changes, never before now.

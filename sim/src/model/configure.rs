@@ -4,7 +4,7 @@
 
 use super::checkpoints::{TICKS, position};
 use super::config::{Checkpoint, Config, Limit, Unknown};
-use super::{Effect, Model, Place, Queued, Reason, State};
+use super::{Effect, Model, Queued, Reason, State};
 
 impl Model {
     /// Uses another configuration from now on.
@@ -59,19 +59,8 @@ impl Model {
                 let latest = whole_up(i128::from(self.now) * TICKS + i128::from(burst) * t);
                 let its = self.counters.iter_mut().filter(|c| c.checkpoint == at.id);
                 its.for_each(|counter| counter.tat = whole_up(counter.tat).min(latest));
-                self.refuse_too_costly(at, burst);
             }
             Limit::Count => {}
-        }
-    }
-
-    /// Waiters that cost more than the new burst could never pass.
-    fn refuse_too_costly(&mut self, at: &Checkpoint, burst: u64) {
-        for (id, queued) in self.waiters(at) {
-            if self.requests[&id].arrival.cost > burst {
-                let place = Place::Checkpoint(at.name, queued.key);
-                self.refuse(id, Reason::CostTooHigh(place));
-            }
         }
     }
 
@@ -163,9 +152,11 @@ impl Model {
         }
     }
 
-    /// Who claims a resource knows it by its new name.
+    /// Who claims a resource knows it by its new name; for those who stand aside names are names.
     fn follow_names(&mut self, old: &Config) {
-        let ids: Vec<u64> = self.requests.keys().copied().collect();
+        let aside = |state: &State| matches!(state, State::InPool(place) if !place.in_line);
+        let others = self.requests.iter().filter(|(_, request)| !aside(&request.state));
+        let ids: Vec<u64> = others.map(|(id, _)| *id).collect();
         for id in ids {
             for index in 0..self.requests[&id].claims.len() {
                 let bound = self.requests[&id].claims[index].bound;

@@ -115,12 +115,24 @@ impl Model {
             let aside = |state: &State| matches!(state, State::InPool(place) if !place.in_line);
             let all: Vec<u64> =
                 self.requests.iter().filter(|(_, r)| aside(&r.state)).map(|(id, _)| *id).collect();
-            let Some(id) = all.into_iter().find(|id| self.bind(*id).is_none()) else { return };
+            let found = |id: &u64| {
+                self.look_up_again(*id);
+                self.bind(*id).is_none()
+            };
+            let Some(id) = all.into_iter().find(found) else { return };
             if let Some(request) = self.requests.get_mut(&id)
                 && let State::InPool(place) = &mut request.state
             {
                 place.in_line = true;
             }
+        }
+    }
+
+    /// The claims of a request that stands aside are names.
+    fn look_up_again(&mut self, id: u64) {
+        let request = self.requests.get_mut(&id);
+        for claim in request.into_iter().flat_map(|request| &mut request.claims) {
+            claim.bound = None;
         }
     }
 

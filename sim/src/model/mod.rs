@@ -89,8 +89,8 @@ pub struct Passed {
     pub checkpoint: u32,
     /// Its counter.
     pub key: Option<&'static str>,
-    /// If the cost was spent there: the time up to which the rate was spent then, in ticks.
-    pub spent: Option<i128>,
+    /// When the cost was spent there, if it was.
+    pub spent: Option<u64>,
 }
 
 /// A place in a checkpoint's queue.
@@ -188,6 +188,9 @@ pub struct Model {
     /// Who came to which checkpoint, with which key, and when.
     met: Vec<(u32, Option<&'static str>, u64)>,
     effects: Vec<Effect>,
+    /// Who was handed a count and has still to walk on, and from where.
+    handed: Vec<(u64, Position)>,
+    walking: bool,
     last_id: u64,
     /// The request that the running call submitted, and why it was refused.
     submitted: Option<u64>,
@@ -205,6 +208,8 @@ impl Model {
             counters: vec![],
             met: vec![],
             effects: vec![],
+            handed: vec![],
+            walking: false,
             last_id: 0,
             submitted: None,
             refused: None,
@@ -388,7 +393,8 @@ impl Model {
         self.end(id, false);
     }
 
-    /// The end of a request: first slot and claims, then each checkpoint in the order of the walk.
+    /// The end of a request: first slot and claims, then each checkpoint in the order of the walk;
+    /// then those who got a count walk on.
     fn end(&mut self, id: u64, ran: bool) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let was = std::mem::replace(&mut request.state, State::Moving);
@@ -396,14 +402,26 @@ impl Model {
             self.forget_tags_if_empty(queued.checkpoint, queued.key);
         }
         self.grant();
-        while let Some(passed) = self.requests.get(&id).and_then(|r| r.walk.first().cloned()) {
-            let cost = self.requests[&id].arrival.cost;
-            if let Some(request) = self.requests.get_mut(&id) {
-                request.walk.remove(0);
-            }
+        let cost = self.requests[&id].arrival.cost;
+        let walk = self.requests.get_mut(&id).map(|request| std::mem::take(&mut request.walk));
+        for passed in walk.unwrap_or_default() {
             self.give_back(&passed, if ran { 0 } else { cost });
         }
         self.requests.remove(&id);
+        self.walk_handed();
+    }
+
+    /// Whoever was handed a count walks on, in the order they got it; who gets one meanwhile, later.
+    fn walk_handed(&mut self) {
+        if self.walking {
+            return;
+        }
+        self.walking = true;
+        while !self.handed.is_empty() {
+            let (id, after) = self.handed.remove(0);
+            self.walk(id, Some(after));
+        }
+        self.walking = false;
     }
 
     fn start(&mut self, id: u64) {

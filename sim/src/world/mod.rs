@@ -140,7 +140,7 @@ impl Default for World {
 }
 
 impl Subject for World {
-    fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
+    fn act(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
         let mut effects = vec![];
         // Only a call tells the engine the time; that a lock was taken it is not told.
         if !matches!(&**step, Step::LockTaken(..)) {
@@ -155,8 +155,6 @@ impl Subject for World {
         if let Answer::Submitted(id, outcome) = &mut answer {
             merge(*id, outcome, &mut effects);
         }
-        let ids: Vec<RequestId> = self.engine.requests().collect();
-        let alive = ids.into_iter().filter_map(|id| Some((id.0, self.sight(id)?))).collect();
         Seen {
             now: self.now,
             step: Rc::clone(step),
@@ -164,9 +162,15 @@ impl Subject for World {
             answer,
             effects,
             timeout: self.engine.poll_timeout().map(|at| at.0),
-            alive,
-            figures: self.figures(),
+            alive: BTreeMap::new(),
+            figures: Figures::default(),
         }
+    }
+
+    fn look(&self, seen: &mut Seen) {
+        let all = self.engine.requests();
+        seen.alive = all.filter_map(|id| Some((id.0, self.sight(id)?))).collect();
+        seen.figures = self.figures();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who is in whose way.
 //!
-//! Promises bounded work: a search gives up after [`limits::STEP_MAX`] waiters, or so many marks and
+//! Promises bounded work: a search gives up after [`WAITERS_MAX`] waiters, or so many marks and
 //! places, rather than hold everybody up. Never changes anything.
 
 use super::{Claims, Request, Stage};
@@ -11,7 +11,14 @@ use paceline_types::{Rank, RequestId, SessionId, limits};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What one search may cost: a mark counts one, a node or a place there [`PLACE_COST`].
+/// Waiters that a search for the own session goes through: each newcomer of a session that holds
+/// claims pays for it, under the engine's lock.
+const WAITERS_MAX: usize = 64;
+
+/// What that search may cost, counted as in [`WORK_MAX`].
+const SEARCH_MAX: usize = WAITERS_MAX * 32;
+
+/// What one look may cost: a mark counts one, a node or a place there [`PLACE_COST`].
 const WORK_MAX: usize = limits::STEP_MAX * 32;
 
 /// Looking at a node, or at who stands there, takes about as long as looking at so many marks.
@@ -184,7 +191,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(claims: &'a Claims) -> Self {
         let (seen, looked) = (BTreeSet::new(), BTreeMap::new());
-        Self { claims, open: VecDeque::new(), seen, looked, work: WORK_MAX }
+        Self { claims, open: VecDeque::new(), seen, looked, work: SEARCH_MAX }
     }
 
     fn next(&mut self) -> Option<(&'a Request, u16)> {
@@ -221,7 +228,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             for waiter in node.ranks(Tag::Waiting(*mode), from).take_while(|other| *other < rank) {
-                if self.work == 0 || self.seen.len() >= limits::STEP_MAX {
+                if self.work == 0 || self.seen.len() >= WAITERS_MAX {
                     return;
                 }
                 self.work = self.work.saturating_sub(PLACE_COST);
