@@ -78,7 +78,10 @@ const WAYS: [Way; 5] = [
         sessions: false,
     },
     Way {
-        step: load("claims graph, sessions", "as in the graph, by sessions that hold claims already"),
+        step: load(
+            "claims graph, sessions",
+            "as in the graph, by sessions that hold claims already",
+        ),
         worst: [
             load("claims graph, sessions, worst call", "the longest single call of these"),
             load("claims graph, sessions, worst call's CPU", "the same in CPU time of the thread"),
@@ -89,7 +92,8 @@ const WAYS: [Way; 5] = [
     },
 ];
 const PREPARE: Load = load("claims prepare", "prepare of such a request in the graph");
-const RELEASE: Load = load("claims release", "one waiter of all, when the root above them is freed");
+const RELEASE: Load =
+    load("claims release", "one waiter of all, when the root above them is freed");
 const RELEASE_WORST: [Load; 2] = [
     load("claims release, worst call", "the longest single call of these"),
     load("claims release, worst call's CPU", "the same in CPU time of the thread"),

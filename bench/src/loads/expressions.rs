@@ -69,8 +69,7 @@ fn conditions(expr: &Expr, asking: &Asking<'_>, right: bool) -> Outcome<(Duratio
 
 /// An engine in which the user of [`attributes`] was counted.
 fn metered() -> Outcome<Engine> {
-    let mut spec =
-        Spec::new(CheckpointId(1), "per-user", At::Frontend("api".into()), Limit::Count);
+    let mut spec = Spec::new(CheckpointId(1), "per-user", At::Frontend("api".into()), Limit::Count);
     spec.key = Some("user".into());
     spec.period = Span::from_secs(3_600);
     let mut engine = engine(Config { checkpoints: vec![spec], ..Config::default() })?;

@@ -37,8 +37,13 @@ pub struct Ruleset {
     /// Those of them that have rules for requests without the attribute.
     others_missing: Vec<u32>,
     reads_counters: bool,
+    /// The enabled rules that are not candidates of every request, in order.
+    keyed: Vec<u32>,
     pool: Pool<Scratch, MakeScratch>,
 }
+
+/// Up to so many rules are tried one by one, which is quicker then than looking them up.
+const FEW_RULES: usize = 16;
 
 /// Rules whose patterns match a request, to be handed to [`Ruleset::decide`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,6 +131,9 @@ impl Ruleset {
     ) -> Self {
         let used = matchers.iter().flatten().filter_map(|matcher| matcher.when);
         let reads_counters = used.into_iter().any(|when| exprs[when as usize].reads_counters());
+        let is_keyed =
+            |rule: &u32| matchers[*rule as usize].is_some() && always.binary_search(rule).is_err();
+        let keyed = (0..rules.len() as u32).filter(is_keyed).collect();
         let len = attributes.len();
         let make: MakeScratch = Box::new(move || Scratch::new(len));
         let (known, others, others_missing) = (vec![], vec![], vec![]);
@@ -141,6 +149,7 @@ impl Ruleset {
             others,
             others_missing,
             reads_counters,
+            keyed,
             pool: Pool::new(make),
         };
         ruleset.sort_attributes();
@@ -172,9 +181,14 @@ impl Ruleset {
         }
         let mut scratch = self.scratch();
         let Scratch { found, indexes, matching } = &mut *scratch;
-        self.look_up(attributes, found, indexes, matching);
-        found.sort_unstable();
-        found.dedup();
+        if self.keyed.len() <= FEW_RULES {
+            found.clear();
+            found.extend_from_slice(&self.keyed);
+        } else {
+            self.look_up(attributes, found, indexes, matching);
+            found.sort_unstable();
+            found.dedup();
+        }
         let mut rules = Vec::new();
         for rule in found.drain(..) {
             let Some(matcher) = &self.matchers[rule as usize] else { continue };

@@ -77,7 +77,7 @@ fn the_indexed_answer_is_that_of_every_rule_in_turn() {
         let mut random = Random::new(seed);
         let world = World { waiting: random.below(8) as f64 };
         let rules: Vec<Rule> =
-            (0..random.below(40)).map(|n| random.rule(10 * n as u32 + 10)).collect();
+            (0..random.below(60)).map(|n| random.rule(10 * n as u32 + 10)).collect();
         let ruleset = Ruleset::compile(&rules, &world).unwrap();
         let naive = Naive::new(&rules, &world);
         let mut counts = Counts::new(&rules);

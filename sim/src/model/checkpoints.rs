@@ -265,11 +265,11 @@ impl Model {
         }
     }
 
-    /// Hands counts of one concurrency counter to its waiters as long as fewer than the limit are
-    /// held. They walk on later.
+    /// Hands a count that was given back to the next waiter, if fewer than the limit are held. It
+    /// walks on later.
     fn hand_over(&mut self, at: &Checkpoint, key: Option<&'static str>) {
         let Limit::Concurrency(limit) = at.limit else { return };
-        while self.held(at.id, key) < limit
+        if self.held(at.id, key) < limit
             && let Some(next) = self.order(at.id, key).first().copied()
             && let Some(State::Queued(queued)) = self.state(next).cloned()
         {
