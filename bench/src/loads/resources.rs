@@ -52,7 +52,7 @@ impl Resources {
         }
         // Every third dataset hangs below another dataset.
         let first = self.disks + self.zpools;
-        if at % 3 == 0 && at > first {
+        if at.is_multiple_of(3) && at > first {
             return (format!("dataset:{at}"), some(1, first, at - first));
         }
         let parents = if is_graph && at % 10 == 1 { 2 } else { 1 };

@@ -203,8 +203,11 @@ impl History {
         Some(format!("{name} deleted"))
     }
 
-    fn add_resource(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+    fn add_resource(&mut self, model: &Model, config: &mut Config) -> Option<String> {
         let resource = self.resource(config)?;
+        if held_by_name(model, resource.name) {
+            return None;
+        }
         let what = format!("new {resource:?}");
         config.resources.push(resource);
         Some(what)
@@ -246,7 +249,8 @@ impl History {
     fn rename(&mut self, model: &Model, config: &mut Config) -> Option<String> {
         let index = self.rng.below(config.resources.len() as u64) as usize;
         let name = self.rng.pick(&crate::words::RESOURCES);
-        if config.resources.iter().any(|resource| resource.name == name) {
+        let taken = config.resources.iter().any(|resource| resource.name == name);
+        if taken || held_by_name(model, name) {
             return None;
         }
         let resource = config.resources.get_mut(index)?;
@@ -281,6 +285,14 @@ fn made_by_waiter(model: &Model, name: &str) -> bool {
         request.arrival.unknown == paceline_types::Unknown::Create
             && request.state != State::Running
             && request.claims.iter().any(|claim| claim.name == name)
+    })
+}
+
+/// Whether a running request holds something by this name. If that was deleted, a new resource of
+/// the name would mean two things.
+fn held_by_name(model: &Model, name: &str) -> bool {
+    model.requests.values().any(|request| {
+        request.state == State::Running && request.claims.iter().any(|claim| claim.name == name)
     })
 }
 

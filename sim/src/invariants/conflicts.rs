@@ -53,8 +53,12 @@ impl Invariant for Conflicts {
             seen.alive.contains_key(id)
                 || seen.effects.iter().any(|effect| matches!(effect, Effect::Start(s) if s == id))
         });
+        // What starts in the step in which its session ends is settled in the same step.
+        let ended = matches!(&*seen.step, Step::EndSession(_));
         for effect in &seen.effects {
-            if let Effect::Start(id) = effect {
+            if let Effect::Start(id) = effect
+                && (!ended || seen.alive.contains_key(id))
+            {
                 self.start(*id, &seen.config)?;
             }
         }

@@ -176,9 +176,9 @@ impl Model {
         let ids: Vec<u64> = running.map(|(id, _)| *id).collect();
         for id in ids {
             for index in 0..self.requests[&id].claims.len() {
-                let gained = self.requests[&id].claims[index].bound.map(|root| self.subtree(root));
+                let held = self.covers(&self.requests[&id].claims[index]);
                 if let Some(request) = self.requests.get_mut(&id) {
-                    request.claims[index].granted |= gained.unwrap_or(0);
+                    request.claims[index].granted = held;
                 }
             }
         }
