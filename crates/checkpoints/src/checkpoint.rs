@@ -63,10 +63,15 @@ pub(crate) struct Checkpoint {
     pub(crate) watch: bool,
     /// Which counters these are, over all checkpoints: what an earlier generation gave is void.
     pub(crate) generation: u32,
+    /// Counts the edits of fairness; queues of an earlier one let their waiters out.
+    pub(crate) order: u32,
     /// Whether it was deleted and only lets its waiters go.
     pub(crate) closing: bool,
     pub(crate) only: Counter,
     pub(crate) overflow: Counter,
+    /// How many requests of each key wait or are held at the overflow counter. Such a key gets no
+    /// counter of its own, or its limit would hold twice.
+    pub(crate) overflow_users: BTreeMap<KeyHash, u32>,
     pub(crate) table: Table,
     pub(crate) edits: Edits,
     pub(crate) total: TotalMeter,
@@ -95,9 +100,11 @@ impl Checkpoint {
             bounds: spec.queue,
             watch: spec.mode == Mode::Watch,
             generation,
+            order: 0,
             closing: false,
             only: Counter::default(),
             overflow: Counter::default(),
+            overflow_users: BTreeMap::new(),
             table: Table::default(),
             edits: Edits::default(),
             total: TotalMeter::default(),
@@ -144,7 +151,7 @@ impl Checkpoint {
     pub(crate) fn counter(&mut self, which: Which) -> Option<&mut Counter> {
         match which {
             Which::Only => Some(&mut self.only),
-            Which::Overflow => Some(&mut self.overflow),
+            Which::Overflow(_) => Some(&mut self.overflow),
             Which::Key(key) => {
                 let spot = self.table.find(key, &self.edits)?;
                 self.table.at(spot)
@@ -156,7 +163,7 @@ impl Checkpoint {
     pub(crate) fn peek(&self, which: Which) -> Counter {
         match which {
             Which::Only => self.only,
-            Which::Overflow => self.overflow,
+            Which::Overflow(_) => self.overflow,
             Which::Key(key) => self.table.peek(key, &self.edits).unwrap_or_default(),
         }
     }
@@ -168,8 +175,9 @@ impl Checkpoint {
         }
         match self.table.peek(key, &self.edits) {
             Some(counter) => counter,
+            None if self.overflow_users.contains_key(&key) => self.overflow,
             None if self.table.keys() >= self.checked.spec.keys_max => self.overflow,
-            None => Counter::default(),
+            None => self.new_counter(),
         }
     }
 
@@ -187,8 +195,33 @@ impl Checkpoint {
     pub(crate) fn hold(&mut self, now: Time, which: Which, cost: u32) -> Held {
         self.stats.inflight += 1;
         self.stats.passed += 1;
-        let (checkpoint, generation) = (self.id, self.generation);
-        Held { checkpoint, generation, counter: which, cost, since: now }
+        let (checkpoint, generation, edit) = (self.id, self.generation, self.edits.last());
+        Held { checkpoint, generation, counter: which, cost, edit, since: now }
+    }
+
+    /// A request of this counter begins to wait, or to be held without having waited.
+    pub(crate) fn use_counter(&mut self, which: Which) {
+        if let Which::Overflow(key) = which {
+            *self.overflow_users.entry(key).or_default() += 1;
+        }
+    }
+
+    /// A request of this counter is no longer there.
+    pub(crate) fn unuse_counter(&mut self, which: Which) {
+        let Which::Overflow(key) = which else { return };
+        if let Some(users) = self.overflow_users.get_mut(&key) {
+            *users -= 1;
+            if *users == 0 {
+                self.overflow_users.remove(&key);
+            }
+        }
+    }
+
+    /// What a key starts with. What it may have spent at the overflow counter, it has spent.
+    fn new_counter(&self) -> Counter {
+        let mut counter = Counter::default();
+        counter.set_tat(self.overflow.tat());
+        counter
     }
 
     pub(crate) const fn at(&self, queue: u32) -> QueueAt {
@@ -221,14 +254,20 @@ impl Checkpoint {
             return (Which::Key(key), Seat::Key(spot));
         }
         let keys_max = self.checked.spec.keys_max;
-        if self.table.keys() >= keys_max {
+        let shares = self.overflow_users.contains_key(&key);
+        if !shares && self.table.keys() >= keys_max {
             self.table.sweep(SWEEP_FULL, now, self.period, &self.edits);
         }
-        if self.table.keys() >= keys_max {
+        if shares || self.table.keys() >= keys_max {
             self.stats.overflowed += 1;
-            return (Which::Overflow, Seat::Overflow);
+            return (Which::Overflow(key), Seat::Overflow);
         }
-        (Which::Key(key), Seat::Key(self.table.insert(key, &self.edits)))
+        let spot = self.table.insert(key, &self.edits);
+        let new = self.new_counter();
+        if let Some(counter) = self.table.at(spot) {
+            *counter = new;
+        }
+        (Which::Key(key), Seat::Key(spot))
     }
 
     fn seated(&mut self, seat: Seat) -> &mut Counter {
@@ -250,6 +289,7 @@ impl Checkpoint {
 
     fn let_in(&mut self, now: Time, which: Which, seat: Seat, cost: u32) -> Held {
         self.seated(seat).inflight += 1;
+        self.use_counter(which);
         self.hold(now, which, cost)
     }
 
@@ -265,7 +305,8 @@ impl Checkpoint {
             Some(queue) => queue,
             None => {
                 let fair = self.checked.spec.fair.is_some();
-                let queue = self.queues.insert(Queue::new(which, self.generation, fair));
+                let queue = Queue::new(which, self.generation, self.order, fair);
+                let queue = self.queues.insert(queue);
                 self.seated(seat).set_queue(Some(queue));
                 queue
             }
@@ -275,6 +316,7 @@ impl Checkpoint {
         let waiter = Waiter {
             checkpoint: self.id,
             queue,
+            counter: which,
             rank: ticket.rank,
             flow: place.join(ticket, deadline),
             cost: ticket.cost,
@@ -282,6 +324,7 @@ impl Checkpoint {
             deadline,
         };
         waiting.waiters.insert(ticket.rank.id, waiter);
+        self.use_counter(which);
         self.stats.queued += 1;
         self.stats.queued_now += 1;
         self.rearm(queue, waiting);

@@ -214,7 +214,7 @@ impl Checkpoints {
 
 /// What a request holds from a checkpoint that does not exist: it may pass, and nothing comes back.
 const fn nothing(now: Time, checkpoint: CheckpointId) -> Held {
-    Held { checkpoint, generation: 0, counter: Which::Only, cost: 0, since: now }
+    Held { checkpoint, generation: 0, counter: Which::Only, cost: 0, edit: 0, since: now }
 }
 
 #[cfg(test)]

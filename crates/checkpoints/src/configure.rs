@@ -1,6 +1,6 @@
 //! Edits: a new configuration takes the place of the old one, while requests wait and run.
 //!
-//! A checkpoint keeps its counters as long as its id, kind, key and fairness stay. Promises that an
+//! A checkpoint keeps its counters as long as its id, kind and key stay. Promises that an
 //! edit lasts no longer than a bounded step however many keys and queues there are: counters are
 //! brought up to date when they are next touched, queues a few hundred per call, and what is dropped
 //! is given back bit by bit.
@@ -8,6 +8,7 @@
 use crate::checkpoint::{Checkpoint, Terms};
 use crate::checkpoints::Checkpoints;
 use crate::counter::Counter;
+use crate::edits::Change;
 use crate::meter::TotalMeter;
 use crate::set::{Checked, CheckpointSet};
 use crate::spec::Mode;
@@ -80,6 +81,7 @@ impl Checkpoints {
                     return;
                 }
                 left -= 1;
+                checkpoint.detach(backlog.next);
                 checkpoint.rearm(backlog.next, &mut self.waiting);
                 backlog.next += 1;
             }
@@ -122,10 +124,9 @@ impl Checkpoint {
             return Edit { dropped: None, queues: false };
         }
         let (old, new) = (&self.checked.spec, &checked.spec);
-        let anew = self.closing
-            || !old.limit.is_same_kind(&new.limit)
-            || old.key != new.key
-            || old.fair != new.fair;
+        let anew = self.closing || !old.limit.is_same_kind(&new.limit) || old.key != new.key;
+        let reordered = old.fair != new.fair;
+        let before = self.terms;
         let limited = old.limit != new.limit || old.mode != new.mode;
         let metered = old.meter_period() != new.meter_period();
         self.checked = Arc::clone(checked);
@@ -138,9 +139,22 @@ impl Checkpoint {
             return Edit { dropped: Some(self.renew(generation)), queues: true };
         }
         if limited || metered {
-            self.bring_counters(now, limited, metered);
+            self.bring_counters(now, before, limited, metered);
         }
-        Edit { dropped: None, queues: limited }
+        self.order += u32::from(reordered);
+        Edit { dropped: None, queues: limited || reordered }
+    }
+
+    /// Newcomers do not join a queue whose waiters are let out because of another order.
+    fn detach(&mut self, number: u32) {
+        let Some(queue) = self.queues.get(number) else { return };
+        if queue.generation == self.generation
+            && queue.ordered != self.order
+            && let Some(counter) = self.counter(queue.counter)
+            && counter.queue() == Some(number)
+        {
+            counter.set_queue(None);
+        }
     }
 
     /// Deletes the checkpoint, but for its waiters. Returns its counters.
@@ -154,21 +168,21 @@ impl Checkpoint {
         self.generation = generation;
         self.only = Counter::default();
         self.overflow = Counter::default();
+        self.overflow_users.clear();
         self.total = TotalMeter::default();
         self.hold_mean = None;
         self.stats = Stats { inflight: 0, ..self.stats };
         std::mem::take(&mut self.table)
     }
 
-    /// An edit of a rate keeps `tat`, but no later than the whole burst from now; one of the period
-    /// starts the meters anew.
-    fn bring_counters(&mut self, now: Time, limited: bool, metered: bool) {
-        let tat_max = match self.terms {
-            Terms::Rate(pace) if limited => Some(now.plus(pace.recovery())),
+    /// An edit of a rate keeps what is owed; one of the period starts the meters anew.
+    fn bring_counters(&mut self, now: Time, before: Terms, limited: bool, metered: bool) {
+        let paces = match (before, self.terms) {
+            (Terms::Rate(from), Terms::Rate(to)) if limited => Some(Change { at: now, from, to }),
             _ => None,
         };
         let seen = self.edits.last();
-        self.edits.push(tat_max, metered);
+        self.edits.push(paces, metered);
         self.edits.bring(seen, &mut self.only);
         self.edits.bring(seen, &mut self.overflow);
         if metered {

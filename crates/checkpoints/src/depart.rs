@@ -46,7 +46,7 @@ impl Checkpoint {
             spent = waiter.cost;
         }
         self.queues.get_mut(number)?.serve(&waiter);
-        let held = self.hold(now, which, spent);
+        let held = self.hold(now, waiter.counter, spent);
         self.vacate(number, waiting);
         Some(self.moved(&waiter, How::Passed(held)))
     }
@@ -104,7 +104,9 @@ impl Checkpoint {
             return None;
         }
         let terms = self.terms;
+        // What was spent at another rate says nothing about this one.
         if let Terms::Rate(pace) = terms
+            && held.edit == self.edits.last()
             && let Some(counter) = self.counter(held.counter)
         {
             counter.set_tat(pace.refund(counter.tat(), held.cost, now.since(held.since)));
@@ -126,6 +128,7 @@ impl Checkpoint {
         debug_assert!(counter.inflight > 0, "a count is given back once");
         counter.inflight = counter.inflight.saturating_sub(1);
         let (inflight, queue) = (counter.inflight, counter.queue());
+        self.unuse_counter(held.counter);
         self.stats.inflight = self.stats.inflight.saturating_sub(1);
         match terms {
             Terms::Concurrency(limit) if inflight < limit && !self.watch => {
@@ -151,13 +154,16 @@ impl Checkpoint {
     pub(crate) fn dismisses(&self, number: u32) -> bool {
         self.closing
             || self.watch
-            || self.queues.get(number).is_some_and(|queue| queue.generation != self.generation)
+            || self.queues.get(number).is_some_and(|queue| {
+                queue.generation != self.generation || queue.ordered != self.order
+            })
     }
 
     /// Dismissed waiters come out in the order in which they would have passed.
     fn dismiss(&mut self, rank: Rank, waiting: &mut Waiting) -> Option<Moved> {
         let waiter = waiting.waiters.remove(&rank.id)?;
         self.queues.get_mut(waiter.queue)?.serve(&waiter);
+        self.stop_waiting(&waiter);
         self.vacate(waiter.queue, waiting);
         let kept = Kept { entered: waiter.entered, deadline: waiter.deadline };
         Some(self.moved(&waiter, if self.closing { How::Gone } else { How::Again(kept) }))
@@ -166,7 +172,16 @@ impl Checkpoint {
     fn depart(&mut self, waiter: &Waiter, waiting: &mut Waiting) {
         if let Some(queue) = self.queues.get_mut(waiter.queue) {
             queue.leave(waiter);
+            self.stop_waiting(waiter);
             self.vacate(waiter.queue, waiting);
+        }
+    }
+
+    /// A waiter left without a count; those of counters that are no more are not counted.
+    fn stop_waiting(&mut self, waiter: &Waiter) {
+        let queue = self.queues.get(waiter.queue);
+        if queue.is_some_and(|queue| queue.generation == self.generation) {
+            self.unuse_counter(waiter.counter);
         }
     }
 
@@ -184,6 +199,7 @@ impl Checkpoint {
         self.queues.remove(number);
         if generation == self.generation
             && let Some(counter) = self.counter(which)
+            && counter.queue() == Some(number)
         {
             counter.set_queue(None);
         }

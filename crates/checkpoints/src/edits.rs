@@ -1,27 +1,36 @@
 //! Edits of a limit, applied to millions of counters one small table at a time.
 //!
 //! Owns what is needed to bring a counter that was last touched some edits ago up to date: an edit
-//! of a rate keeps `tat`, rounded up to a whole nanosecond, but no later than the edit's time plus the
-//! whole burst; an edit of the period starts the meters anew. Promises the same result whether a
-//! counter is brought up to date at the edit or much later.
+//! of a rate keeps what is owed, so that neither a slower nor a faster rate gives anything away; an
+//! edit of the period starts the meters anew. Promises the same result whether a counter is brought
+//! up to date at the edit or much later.
 
 use crate::counter::Counter;
 use crate::meter::Meter;
-use crate::pace::Moment;
+use crate::pace::{Moment, Pace};
 use paceline_types::Time;
 use std::collections::VecDeque;
 
 /// Edits remembered at a time. Past this the oldest is forgotten, and a counter that nobody touched
-/// since then is held to the next one's bound, which is later.
+/// since then is taken to owe the whole burst.
 pub(crate) const EDITS_MAX: usize = 1_024;
+
+/// An edit of a rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) at: Time,
+    pub(crate) from: Pace,
+    pub(crate) to: Pace,
+}
 
 /// The edits so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edits {
     last: u32,
-    /// For edits of a rate, its number and the latest `tat` it leaves. Later edits have later bounds: one
-    /// with an earlier bound makes those before it needless.
-    bounds: VecDeque<(u32, Time)>,
+    /// Edits of the rate, with their numbers.
+    changes: VecDeque<(u32, Change)>,
+    /// The last edit of the rate that was forgotten.
+    forgotten: u32,
     /// The last edit that started the meters anew.
     meters: u32,
 }
@@ -32,19 +41,18 @@ impl Edits {
         self.last
     }
 
-    /// Remembers an edit: the latest `tat` it leaves, and whether the meters start anew.
-    pub(crate) fn push(&mut self, tat_max: Option<Time>, meters: bool) {
+    /// Remembers an edit: what it does to the rate, and whether the meters start anew.
+    pub(crate) fn push(&mut self, change: Option<Change>, meters: bool) {
         self.last += 1;
         if meters {
             self.meters = self.last;
         }
-        let Some(tat_max) = tat_max else { return };
-        while self.bounds.back().is_some_and(|(_, bound)| *bound >= tat_max) {
-            self.bounds.pop_back();
-        }
-        self.bounds.push_back((self.last, tat_max));
-        if self.bounds.len() > EDITS_MAX {
-            self.bounds.pop_front();
+        let Some(change) = change else { return };
+        self.changes.push_back((self.last, change));
+        if self.changes.len() > EDITS_MAX
+            && let Some((edit, _)) = self.changes.pop_front()
+        {
+            self.forgotten = edit;
         }
     }
 
@@ -53,18 +61,23 @@ impl Edits {
         if seen < self.meters {
             counter.meter = Meter::default();
         }
-        let next = self.bounds.partition_point(|(edit, _)| *edit <= seen);
-        if let Some((_, bound)) = self.bounds.get(next) {
-            counter.set_tat(Moment::at(counter.tat().ceil().min(*bound)));
+        let next = self.changes.partition_point(|(edit, _)| *edit <= seen);
+        for (index, (_, change)) in self.changes.range(next..).enumerate() {
+            let owed = if index == 0 && seen < self.forgotten {
+                Moment::at(Time(u64::MAX))
+            } else {
+                counter.tat()
+            };
+            counter.set_tat(Moment::at(change.to.owing(&change.from, owed, change.at)));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EDITS_MAX, Edits};
+    use super::{Change, EDITS_MAX, Edits};
     use crate::counter::Counter;
-    use crate::pace::Moment;
+    use crate::pace::{Moment, Pace};
     use paceline_types::{Span, Time};
 
     fn counter(ns: u64) -> Counter {
@@ -73,28 +86,33 @@ mod tests {
         counter
     }
 
+    fn change(at: u64, from: Pace, to: Pace) -> Change {
+        Change { at: Time(at), from, to }
+    }
+
     /// One step at a time and all at once give the same.
     #[test]
     fn late_equals_at_once() {
         let mut edits = Edits::default();
-        let bounds = [500, 300, 900, 700, 1_000, 950];
+        let pace = |per, burst| Pace::new(3, Span(per), burst);
+        let paces = [pace(100, 20), pace(1_000, 2), pace(70, 9), pace(100, 1), pace(500, 30)];
         let mut at_once: Vec<Counter> = vec![];
-        for bound in bounds {
-            at_once.push(counter(960));
+        for (edit, pair) in paces.windows(2).enumerate() {
+            at_once.push(counter(500));
             let seen = edits.last();
-            edits.push(Some(Time(bound)), false);
+            edits.push(Some(change(100 * edit as u64, pair[0], pair[1])), false);
             for counter in &mut at_once {
                 edits.bring(seen, counter);
             }
         }
         for (seen, early) in at_once.iter().enumerate() {
-            let mut late = counter(960);
+            let mut late = counter(500);
             edits.bring(seen as u32, &mut late);
             assert_eq!(late.tat(), early.tat(), "untouched since edit {seen}");
         }
-        let mut late = counter(960);
+        let mut late = counter(500);
         edits.bring(edits.last(), &mut late);
-        assert_eq!(late.tat(), Moment { ns: 960, fraction: 1 }, "nothing to bring");
+        assert_eq!(late.tat(), Moment { ns: 500, fraction: 1 }, "nothing to bring");
     }
 
     #[test]
@@ -114,12 +132,13 @@ mod tests {
     #[test]
     fn edits_are_bounded() {
         let mut edits = Edits::default();
+        let pace = Pace::new(1, Span(10), 5);
         for edit in 0..2 * EDITS_MAX as u64 {
-            edits.push(Some(Time(edit)), false);
+            edits.push(Some(change(edit, pace, pace)), false);
         }
-        assert_eq!(edits.bounds.len(), EDITS_MAX);
-        let mut old = counter(u64::MAX - 1);
+        assert_eq!(edits.changes.len(), EDITS_MAX);
+        let mut old = counter(0);
         edits.bring(0, &mut old);
-        assert_eq!(old.tat().ns, EDITS_MAX as u64, "held to the oldest bound that is known");
+        assert_eq!(old.tat().ns, EDITS_MAX as u64 + 50, "taken to owe the whole burst then");
     }
 }

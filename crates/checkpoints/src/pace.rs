@@ -78,6 +78,23 @@ impl Pace {
         }
     }
 
+    /// The counter at an edit from another pace: it owes as many units of cost as before, but no more
+    /// than the whole burst, up to a whole nanosecond.
+    pub(crate) fn owing(&self, before: &Self, tat: Moment, at: Time) -> Time {
+        let most = at.plus(self.recovery());
+        if tat <= Moment::at(at) {
+            return tat.ceil();
+        }
+        let owed = before.before(tat, Moment::at(at));
+        let parts = u128::from(owed.ns) * u128::from(before.parts) + u128::from(owed.fraction);
+        let step = u128::from(before.span) * u128::from(self.parts);
+        let lasts = parts.checked_mul(u128::from(self.span)).map(|all| all.div_ceil(step));
+        match lasts.and_then(|ns| u64::try_from(ns).ok()) {
+            Some(ns) => at.plus(Span(ns)).min(most),
+            None => most,
+        }
+    }
+
     /// How long the whole burst takes to come back, up to a whole nanosecond.
     pub(crate) fn recovery(&self) -> Span {
         Span(self.later(Moment::default(), u64::from(self.burst)).ceil().0)

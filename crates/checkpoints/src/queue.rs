@@ -23,6 +23,8 @@ const SHARE: u64 = 1 << 20;
 pub(crate) struct Waiter {
     pub(crate) checkpoint: CheckpointId,
     pub(crate) queue: u32,
+    /// The counter it waits for.
+    pub(crate) counter: Which,
     pub(crate) rank: Rank,
     pub(crate) flow: FlowKey,
     pub(crate) cost: u32,
@@ -36,6 +38,8 @@ pub(crate) struct Queue {
     pub(crate) counter: Which,
     /// The counters it belongs to; those of an earlier generation are gone.
     pub(crate) generation: u32,
+    /// The edit of fairness that its order is of.
+    pub(crate) ordered: u32,
     order: Order,
     deadlines: BTreeSet<(Time, Rank)>,
     /// Its entry among the timers.
@@ -49,9 +53,9 @@ enum Order {
 }
 
 impl Queue {
-    pub(crate) fn new(counter: Which, generation: u32, fair: bool) -> Self {
+    pub(crate) fn new(counter: Which, generation: u32, ordered: u32, fair: bool) -> Self {
         let order = if fair { Order::Fair(Fair::default()) } else { Order::Rank(Line::default()) };
-        Self { counter, generation, order, deadlines: BTreeSet::new(), due: None }
+        Self { counter, generation, ordered, order, deadlines: BTreeSet::new(), due: None }
     }
 
     /// Takes a place; returns the flow it stands in.
@@ -226,13 +230,13 @@ mod tests {
     fn numbers_are_used_again_and_slots_given_back() {
         let mut queues = Queues::default();
         let all: Vec<_> = (0..3 * SLOTS_KEPT)
-            .map(|n| queues.insert(Queue::new(Which::Only, n as u32, false)))
+            .map(|n| queues.insert(Queue::new(Which::Only, n as u32, 0, false)))
             .collect();
         assert_eq!(queues.end() as usize, 3 * SLOTS_KEPT);
         queues.remove(all[7]);
         queues.remove(all[7]);
         assert!(queues.get(all[7]).is_none());
-        assert_eq!(queues.insert(Queue::new(Which::Only, 99, false)), all[7]);
+        assert_eq!(queues.insert(Queue::new(Which::Only, 99, 0, false)), all[7]);
         assert_eq!(queues.get(all[7]).unwrap().generation, 99);
         assert_eq!(queues.get(all[8]).unwrap().generation, 8);
         for number in all {

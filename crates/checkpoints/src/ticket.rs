@@ -67,6 +67,8 @@ pub struct Held {
     pub(crate) generation: u32,
     pub(crate) counter: Which,
     pub(crate) cost: u32,
+    /// The last edit of the limit when it was spent.
+    pub(crate) edit: u32,
     pub(crate) since: Time,
 }
 
@@ -95,10 +97,17 @@ impl Held {
 pub(crate) enum Which {
     /// The only one, where there is no key.
     Only,
-    /// The one that keys past the maximum share.
-    Overflow,
+    /// The one that keys past the maximum share, for this key.
+    Overflow(KeyHash),
     /// That of a key.
     Key(KeyHash),
+}
+
+impl Which {
+    /// Whether both are the same counter, whatever key uses the shared one.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        self == other || matches!((self, other), (Self::Overflow(_), Self::Overflow(_)))
+    }
 }
 
 /// Why a request is turned away, and when another try has a chance.

@@ -101,7 +101,7 @@ impl Checkpoints {
         let counter = self.list[index].queues.get(waiter.queue).map(|queue| queue.counter);
         held.checkpoint == waiter.checkpoint
             && held.generation == self.list[index].generation
-            && counter == Some(held.counter)
+            && counter.is_some_and(|counter| counter.is_same(held.counter))
     }
 
     /// What would become of a request that arrived now, if the checkpoint enforces.

@@ -82,7 +82,7 @@ impl Plan {
         let warnings = checkpoints.warnings().iter().map(ToString::to_string).collect();
         let routes = Routes::new(&checkpoints);
         let snapshot = Snapshot {
-            generation: current.generation + 1,
+            generation: current.generation,
             age_step: config.age_step,
             slip: config.slip,
             step_max: config.step_max.max(1),

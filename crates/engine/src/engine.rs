@@ -17,7 +17,7 @@ use paceline_claims::Claims;
 use paceline_expr::Counter;
 use paceline_pools::Pools;
 use paceline_rules::Counts;
-use paceline_types::{Rank, RequestId, SessionId, Time, limits};
+use paceline_types::{Rank, RequestId, SessionId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ pub struct Engine {
     pub(crate) returns: VecDeque<Return>,
     /// Waiters whose resource was deleted, until they are refused or wait for it.
     pub(crate) lost: BTreeSet<Rank>,
-    /// What a call had no budget left for.
+    /// Requests that a lost lock or an ended session concerns. They come before all else, so that
+    /// none of them gets what another one gives back.
     chores: VecDeque<Chore>,
     /// How many more requests this call may move.
     pub(crate) budget: usize,
@@ -73,7 +74,7 @@ pub(crate) struct Return {
     pub ran: bool,
 }
 
-/// Work that many requests need and one call may not finish.
+/// What is to be done with a request.
 #[derive(Debug)]
 enum Chore {
     /// The session is over.
@@ -197,7 +198,9 @@ impl Engine {
     /// Uses a new configuration.
     pub fn configure(&mut self, now: Time, plan: Plan) {
         self.begin(now);
-        let snapshot = Arc::new(plan.snapshot);
+        // Two plans may have been made from the same configuration: only here they get their number.
+        let generation = self.snapshot.generation + 1;
+        let snapshot = Arc::new(Snapshot { generation, ..plan.snapshot });
         let old = std::mem::replace(&mut self.snapshot, Arc::clone(&snapshot));
         if !Arc::ptr_eq(&old.rules, &snapshot.rules) {
             self.rule_counts = self.rule_counts.carry_over(&old.rules, &snapshot.rules);
@@ -292,11 +295,11 @@ impl Engine {
             return;
         }
         while self.budget > 0 {
-            let moved = self.grant_step()
+            let moved = self.chore()
+                || self.grant_step()
                 || self.return_next()
                 || self.move_handed()
-                || self.move_due()
-                || self.chore();
+                || self.move_due();
             if !moved {
                 return;
             }
@@ -375,7 +378,4 @@ impl Engine {
             self.lock_users.remove(&(session, lock.clone(), work.rank.id));
         }
     }
-
-    /// The most ids one answer names.
-    pub(crate) const AHEAD_MAX: usize = limits::AHEAD_MAX;
 }

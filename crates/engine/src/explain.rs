@@ -8,9 +8,11 @@ use crate::input::Live;
 use crate::prepare::{Filled, Prepared, fill};
 use crate::why::WaitsFor;
 use crate::work::Work;
-use paceline_checkpoints::{Mode, Outlook};
+use paceline_checkpoints::{KeyHash, Mode, Outlook};
 use paceline_rules::{Outcome as RuleOutcome, Rule, Then, Trace, Verdict};
-use paceline_types::{Place, Priority, Reason, Refusal, RequestId, SessionId, Span, Time, Unknown};
+use paceline_types::{
+    CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, Span, Time, Unknown,
+};
 use std::fmt;
 
 /// What would become of a request.
@@ -71,8 +73,9 @@ impl Engine {
         if work.draft.generation != self.snapshot.generation {
             work.draft.refresh(&self.snapshot, None);
         }
+        let counted = self.would_count(&work);
         let attributes = &work.draft.request.attributes;
-        let live = Live { attributes, priority: Priority::START, engine: self };
+        let live = Live { attributes, priority: Priority::START, engine: self, counted: &counted };
         let trace = self.snapshot.rules.trace(attributes, &live);
         let matched = self.matched(&trace);
         let mut explanation = Explanation {
@@ -96,9 +99,21 @@ impl Engine {
         work.begin(explanation.now, RequestId(u64::MAX), priority, &self.snapshot);
         explanation.foreseen = match self.check_admission(&work.draft, priority, owns) {
             Err(refusal) => Foreseen::Refuse(refusal),
-            Ok(()) => self.foresee(&work, &mut explanation),
+            Ok(()) => self.foresee(&work, &counted, &mut explanation),
         };
         explanation
+    }
+
+    /// The counters of the frontend's `count` checkpoints that would count the request before the
+    /// rules see it.
+    fn would_count(&self, work: &Work) -> Vec<(CheckpointId, KeyHash)> {
+        let counts = work.draft.counts.iter();
+        let filled = counts.map(|step| {
+            let start = Priority::START;
+            let filled = step.filled.unwrap_or_else(|| self.evaluate(&work.draft, *step, start));
+            (step.position.2, filled)
+        });
+        filled.filter(|(_, filled)| filled.applies).map(|(id, filled)| (id, filled.key)).collect()
     }
 
     fn matched(&self, trace: &Trace) -> Vec<Rule> {
@@ -108,13 +123,18 @@ impl Engine {
     }
 
     /// Looks at checkpoints, claims and slots; the first that is not passed decides.
-    fn foresee(&self, work: &Work, explanation: &mut Explanation) -> Foreseen {
+    fn foresee(
+        &self,
+        work: &Work,
+        counted: &[(CheckpointId, KeyHash)],
+        explanation: &mut Explanation,
+    ) -> Foreseen {
         let mut foreseen = None;
         for step in &work.draft.steps {
             let (_, _, id) = step.position;
             let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else { continue };
             let attributes = &work.draft.request.attributes;
-            let live = Live { attributes, priority: work.priority, engine: self };
+            let live = Live { attributes, priority: work.priority, engine: self, counted };
             let filled: Filled = fill(checkpoint, &self.snapshot, &live);
             if !filled.applies {
                 continue;

@@ -14,7 +14,7 @@ impl Engine {
     /// A request that passed all its checkpoints runs, waits, or is refused.
     pub(crate) fn enter(&mut self, mut work: Box<Work>) -> Outcome {
         if !work.claims() {
-            if !self.has_grant_work() && self.pools.has_slot(work.pool) {
+            if self.pools.has_slot(work.pool) && !self.pools.has_ready(work.pool) {
                 return self.start_at_once(work);
             }
             return self.wait(work, true);
@@ -102,13 +102,7 @@ impl Engine {
                     self.pools.unpark(work.pool, work.rank);
                 }
             }
-            Event::Known(id) => {
-                let Some(work) = self.requests.get_mut(&id) else { return };
-                if let Stage::Aside { since, deadline } = work.stage {
-                    work.stage = Stage::Line { since, deadline };
-                    self.pools.step_in(work.pool, work.rank);
-                }
-            }
+            Event::Known(id) => self.found_resource(id),
             Event::Unknown(id) => {
                 let rank = self.requests.get(&id).map(|work| work.rank);
                 self.lost.extend(rank);
@@ -118,6 +112,7 @@ impl Engine {
 
     /// Takes a waiter out of its pool's queue and out of the claims.
     pub(crate) fn leave_line(&mut self, work: &Work, deadline: Option<Time>) {
+        self.lost.remove(&work.rank);
         self.pools.leave(work.pool, work.rank, deadline);
         if work.claims() {
             self.claims.remove(work.rank.id);
@@ -152,6 +147,34 @@ impl Engine {
         Refusal::lasting(Reason::UnknownResource { resource, near })
     }
 
+    /// All resources of a waiter exist, or exist again: it stands in line.
+    fn found_resource(&mut self, id: RequestId) {
+        if let Some((resource, holder)) = self.claims.own_way_of(id) {
+            let Some(work) = self.requests.remove(&id) else { return };
+            self.lost.remove(&work.rank);
+            self.leave_queue(&work);
+            let reason = Reason::BlocksItself { resource, holder };
+            let outcome = self.refuse(work, Refusal::lasting(reason));
+            self.tell(id, outcome);
+            return;
+        }
+        let Some(work) = self.requests.get_mut(&id) else { return };
+        match work.stage {
+            Stage::Aside { since, deadline } => {
+                work.stage = Stage::Line { since, deadline };
+                self.pools.step_in(work.pool, work.rank);
+            }
+            // It was lost and is found before anything came of that.
+            Stage::Line { deadline, .. } => {
+                self.lost.remove(&work.rank);
+                self.pools.leave(work.pool, work.rank, deadline);
+                self.claims.set_eligible(id, false);
+                self.pools.join(work.pool, work.rank, deadline);
+            }
+            Stage::Moving | Stage::Checkpoint(_) | Stage::Running { .. } => {}
+        }
+    }
+
     /// A resource that a waiter claims was deleted: it is refused, waits aside, or makes it anew.
     fn lost_resource(&mut self, id: RequestId) {
         let Some(work) = self.requests.get_mut(&id) else { return };
@@ -168,11 +191,13 @@ impl Engine {
             Unknown::Wait => {
                 work.stage = Stage::Aside { since, deadline };
                 self.pools.leave(work.pool, work.rank, deadline);
+                self.claims.set_eligible(id, false);
                 self.pools.stand_aside(work.pool, work.rank, deadline);
             }
             Unknown::Create => {
                 self.pools.leave(work.pool, work.rank, deadline);
                 self.claims.create(id);
+                self.claims.set_eligible(id, false);
                 self.pools.join(work.pool, work.rank, deadline);
             }
         }

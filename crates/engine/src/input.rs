@@ -1,8 +1,9 @@
 //! What expressions read: the request's attributes, its priority, and the counters.
 
 use crate::Engine;
+use paceline_checkpoints::KeyHash;
 use paceline_expr::{Counter, Input};
-use paceline_types::{Attributes, Name, Priority};
+use paceline_types::{Attributes, CheckpointId, Name, Priority};
 
 /// The request alone, for what is evaluated outside the lock and reads no counter.
 pub(crate) struct Still<'a> {
@@ -30,6 +31,8 @@ pub(crate) struct Live<'a> {
     pub attributes: &'a Attributes,
     pub priority: Priority,
     pub engine: &'a Engine,
+    /// Counters where a request that is only imagined would have been counted by now.
+    pub counted: &'a [(CheckpointId, KeyHash)],
 }
 
 impl Input for Live<'_> {
@@ -42,6 +45,20 @@ impl Input for Live<'_> {
     }
 
     fn counter(&self, counter: Counter, key: Option<&str>) -> f64 {
-        self.engine.counter(counter, key)
+        let value = self.engine.counter(counter, key);
+        let (Counter::Rate(id) | Counter::Inflight(id)) = counter else { return value };
+        let key = key.map(|key| self.engine.snapshot.hasher.hash(key.as_bytes()));
+        let is_counted = |(other, own): &&(CheckpointId, KeyHash)| {
+            *other == id && key.is_none_or(|key| key == *own)
+        };
+        if self.counted.iter().find(is_counted).is_none() {
+            return value;
+        }
+        match (counter, self.engine.snapshot.checkpoints.checkpoint(id)) {
+            (Counter::Rate(_), Some(checked)) => {
+                value + 1.0 / checked.spec.meter_period().as_secs()
+            }
+            _ => value + 1.0,
+        }
     }
 }

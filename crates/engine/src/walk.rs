@@ -52,6 +52,10 @@ impl Engine {
         let first = first_step(&work, again);
         for index in first..work.draft.steps.len() {
             let step = work.draft.steps[index];
+            // An edit may have put a checkpoint it passed behind the one where it waited.
+            if work.held.iter().any(|held| held.checkpoint() == step.position.2) {
+                continue;
+            }
             let Some(filled) = self.filled(&work, step) else { continue };
             work.position = Some(step.position);
             let (_, _, checkpoint) = step.position;
@@ -198,7 +202,8 @@ impl Engine {
             Some(decision) => decision,
             None => {
                 let attributes = &draft.request.attributes;
-                let live = Live { attributes, priority: Priority::START, engine: self };
+                let live =
+                    Live { attributes, priority: Priority::START, engine: self, counted: &[] };
                 self.snapshot.rules.decide(&draft.candidates, &live)
             }
         };
@@ -270,10 +275,10 @@ impl Engine {
         filled.applies.then_some(filled)
     }
 
-    fn evaluate(&self, draft: &Draft, step: Step, priority: Priority) -> Filled {
+    pub(crate) fn evaluate(&self, draft: &Draft, step: Step, priority: Priority) -> Filled {
         let (_, _, id) = step.position;
         let attributes = &draft.request.attributes;
-        let live = Live { attributes, priority, engine: self };
+        let live = Live { attributes, priority, engine: self, counted: &[] };
         match self.snapshot.checkpoints.checkpoint(id) {
             Some(checkpoint) => fill(checkpoint, &self.snapshot, &live),
             None => Filled::default(),
@@ -303,7 +308,7 @@ impl Engine {
             return Place::Checkpoint { name: "deleted".into(), key: None };
         };
         let attributes = &work.draft.request.attributes;
-        let live = Live { attributes, priority: work.priority, engine: self };
+        let live = Live { attributes, priority: work.priority, engine: self, counted: &[] };
         let key = checkpoint.key.as_ref().map(|key| key.key(&live).unwrap_or_default().into());
         Place::Checkpoint { name: checkpoint.spec.name.clone(), key }
     }

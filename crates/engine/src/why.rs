@@ -7,7 +7,7 @@
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
 use paceline_checkpoints::Held;
-use paceline_types::{CheckpointId, Place, PoolId, Priority, RequestId, Time};
+use paceline_types::{CheckpointId, Place, PoolId, Priority, RequestId, Time, limits};
 use std::fmt;
 
 /// Requests looked at, oldest first, to name those that run in a pool or hold a count.
@@ -64,7 +64,8 @@ pub struct Why {
     pub pool: Box<str>,
     /// Who is ahead of it or holds what it waits for, nearest first.
     pub ahead: Vec<RequestId>,
-    /// How many that are altogether.
+    /// How many that are altogether; those who hold something, or claim a resource before it, are
+    /// counted up to 256.
     pub ahead_total: usize,
     /// When it will go on, if nothing else changes and that can be known.
     pub until: Option<Time>,
@@ -128,11 +129,12 @@ impl Engine {
             return;
         }
         if work.claims() {
-            let blockers = self.claims.blockers(work.rank.id, Self::AHEAD_MAX);
+            let blockers = self.claims.blockers(work.rank.id, limits::STEP_MAX);
             if let Some(first) = blockers.first() {
                 why.waits_for = WaitsFor::Resource { resource: first.resource.clone() };
                 why.ahead_total = blockers.len();
-                why.ahead = blockers.into_iter().map(|blocker| blocker.id).collect();
+                let ahead = blockers.into_iter().map(|blocker| blocker.id);
+                why.ahead = ahead.take(limits::AHEAD_MAX).collect();
                 return;
             }
         }
@@ -156,8 +158,9 @@ impl Engine {
     fn name_holders(&self, why: &mut Why, holds: impl Fn(&Work) -> bool) {
         let oldest = self.requests.values().take(HOLDERS_LOOKED_AT_MAX);
         let holders = oldest.filter(|other| other.rank.id != why.id && holds(other));
-        why.ahead = holders.take(Self::AHEAD_MAX).map(|other| other.rank.id).collect();
+        why.ahead = holders.take(limits::STEP_MAX).map(|other| other.rank.id).collect();
         why.ahead_total = why.ahead.len();
+        why.ahead.truncate(limits::AHEAD_MAX);
     }
 }
 

@@ -57,7 +57,7 @@ pub const DEPTH_MAX: usize = 64;
 pub const STRING_BYTES_MAX: usize = 64 << 10;
 
 /// Highest weight; a higher result counts as this one, one below 1 as 1.
-pub const WEIGHT_MAX: u32 = 1_000_000;
+pub const WEIGHT_MAX: u32 = 10_000;
 
 /// What an expression can name besides attributes.
 pub trait Scope {

@@ -55,6 +55,8 @@ impl Pools {
         for spec in set.list() {
             let pool = self.pools.entry(spec.id).or_insert_with(|| Pool::new(spec));
             pool.configure(spec);
+            pool.deleted = false;
+            self.orphaned.remove(&spec.id);
         }
         let ids: Vec<PoolId> = self.pools.keys().copied().collect();
         for id in ids {
@@ -70,6 +72,12 @@ impl Pools {
     #[must_use]
     pub fn has_slot(&self, id: PoolId) -> bool {
         self.pools.get(&id).is_some_and(Pool::has_slot)
+    }
+
+    /// Whether somebody in line is to be tried before a newcomer may take a slot.
+    #[must_use]
+    pub fn has_ready(&self, id: PoolId) -> bool {
+        self.pools.get(&id).is_some_and(|pool| !pool.ready.is_empty())
     }
 
     /// How many may wait in this pool, if no more may.

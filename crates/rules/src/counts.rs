@@ -41,12 +41,18 @@ impl Counts {
 
     /// Counts one decision of the same ruleset.
     pub fn record(&mut self, decision: &Decision) {
-        self.stopped_at[decision.stopped_at] += 1;
+        if let Some(stopped) = self.stopped_at.get_mut(decision.stopped_at) {
+            *stopped += 1;
+        }
         for rule in &decision.matched {
-            self.rules[*rule as usize].matches += 1;
+            if let Some(counts) = self.rules.get_mut(*rule as usize) {
+                counts.matches += 1;
+            }
         }
         for rule in &decision.errors {
-            self.rules[*rule as usize].errors += 1;
+            if let Some(counts) = self.rules.get_mut(*rule as usize) {
+                counts.errors += 1;
+            }
         }
     }
 

@@ -67,7 +67,7 @@ pub const RULES_MAX: usize = 100_000;
 pub const KEYS_MAX: usize = 1_000_000;
 
 /// Flows that share one counter fairly; more share one flow.
-pub const FLOWS_MAX: usize = 4_096;
+pub const FLOWS_MAX: usize = 1_024;
 
 /// Requests that one call lets move on; the rest goes on the next turn.
 pub const STEP_MAX: usize = 256;

@@ -205,7 +205,7 @@ impl History {
 
     fn add_resource(&mut self, model: &Model, config: &mut Config) -> Option<String> {
         let resource = self.resource(config)?;
-        if held_by_name(model, resource.name) {
+        if self.still_held(model, resource.name) {
             return None;
         }
         let what = format!("new {resource:?}");
@@ -220,6 +220,7 @@ impl History {
             return None;
         }
         config.resources.remove(index);
+        self.deleted.push((gone.id, gone.name));
         for resource in &mut config.resources {
             resource.parents.retain(|parent| *parent != gone.id);
         }
@@ -250,7 +251,7 @@ impl History {
         let index = self.rng.below(config.resources.len() as u64) as usize;
         let name = self.rng.pick(&crate::words::RESOURCES);
         let taken = config.resources.iter().any(|resource| resource.name == name);
-        if taken || held_by_name(model, name) {
+        if taken || self.still_held(model, name) {
             return None;
         }
         let resource = config.resources.get_mut(index)?;
@@ -260,6 +261,14 @@ impl History {
         let what = format!("{} ({}) renamed {name}", resource.name, resource.id);
         resource.name = name;
         Some(what)
+    }
+
+    /// Whether somebody still holds a deleted resource of this name: a new one would mean two things.
+    fn still_held(&self, model: &Model, name: &str) -> bool {
+        self.deleted.iter().filter(|(_, deleted)| *deleted == name).any(|(id, _)| {
+            let holders = model.requests.values().filter(|r| r.state == State::Running);
+            holders.flat_map(|r| &r.claims).any(|claim| claim.granted & (1 << id) != 0)
+        })
     }
 
     fn edit_rules(&mut self, _: &Model, config: &mut Config) -> Option<String> {
@@ -285,14 +294,6 @@ fn made_by_waiter(model: &Model, name: &str) -> bool {
         request.arrival.unknown == paceline_types::Unknown::Create
             && request.state != State::Running
             && request.claims.iter().any(|claim| claim.name == name)
-    })
-}
-
-/// Whether a running request holds something by this name. If that was deleted, a new resource of
-/// the name would mean two things.
-fn held_by_name(model: &Model, name: &str) -> bool {
-    model.requests.values().any(|request| {
-        request.state == State::Running && request.claims.iter().any(|claim| claim.name == name)
     })
 }
 

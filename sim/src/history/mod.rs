@@ -52,6 +52,8 @@ pub struct History {
     next_checkpoint: u32,
     next_pool: u32,
     next_resource: u32,
+    /// Resources that were deleted, by the name they had last.
+    deleted: Vec<(u32, &'static str)>,
 }
 
 impl History {
@@ -69,6 +71,7 @@ impl History {
             next_checkpoint: 1,
             next_pool: 1,
             next_resource: 1,
+            deleted: vec![],
         }
     }
 

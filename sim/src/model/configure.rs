@@ -26,10 +26,8 @@ impl Model {
         };
         let kind = std::mem::discriminant(&old.limit) != std::mem::discriminant(&new.limit);
         if kind || old.key != new.key || old.fair != new.fair {
-            for (id, was) in self.empty(old) {
-                self.walk_again(id, &new, &was);
-            }
-            return;
+            let waiters = self.empty(old);
+            return self.arrive_again(waiters, &new);
         }
         if old.period() != new.period() {
             self.met.retain(|met| met.0 != new.id);
@@ -38,9 +36,22 @@ impl Model {
             self.limit_changed(&new);
         }
         if new.watch && !old.watch {
-            for (id, was) in self.merged(&new) {
-                self.walk_again(id, &new, &was);
+            let waiters = self.merged(&new);
+            self.arrive_again(waiters, &new);
+        }
+    }
+
+    /// Waiters arrive again, one by one; those whose turn has not come still count as waiting.
+    fn arrive_again(&mut self, waiters: Vec<(u64, Queued)>, at: &Checkpoint) {
+        for (id, _) in &waiters {
+            if let Some(request) = self.requests.get_mut(id) {
+                request.state = State::Moving;
             }
+        }
+        self.again = waiters.iter().map(|(_, was)| (was.checkpoint, was.key)).collect();
+        for (id, was) in waiters {
+            self.again.remove(0);
+            self.walk_again(id, at, &was);
         }
     }
 

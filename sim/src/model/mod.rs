@@ -191,6 +191,8 @@ pub struct Model {
     /// Who was handed a count and has still to walk on, and from where.
     handed: Vec<(u64, Position)>,
     walking: bool,
+    /// Checkpoint and key of those who are about to arrive again: they still count as waiting there.
+    again: Vec<(u32, Option<&'static str>)>,
     last_id: u64,
     /// The request that the running call submitted, and why it was refused.
     submitted: Option<u64>,
@@ -210,6 +212,7 @@ impl Model {
             effects: vec![],
             handed: vec![],
             walking: false,
+            again: vec![],
             last_id: 0,
             submitted: None,
             refused: None,
@@ -262,17 +265,18 @@ impl Model {
         waits
     }
 
-    /// A session's waiters leave, then its running requests end, each by number.
+    /// A session's waiters leave, then its running requests end, each by number; what one of them
+    /// makes due comes before the next.
     pub fn end_session(&mut self, now: u64, session: u64) {
         self.begin(now);
-        for runs in [false, true] {
-            for id in self.of_session(session) {
-                if self.state(id).is_some_and(|state| (*state == State::Running) == runs) {
-                    self.end(id, runs);
-                }
-            }
+        let runs = |id: &u64| self.state(*id) == Some(&State::Running);
+        let (running, waiting): (Vec<u64>, Vec<u64>) =
+            self.of_session(session).into_iter().partition(runs);
+        for id in waiting.into_iter().chain(running) {
+            let runs = self.state(id) == Some(&State::Running);
+            self.end(id, runs);
+            self.due();
         }
-        self.due();
     }
 
     /// A session lost a lock: its waiters that require it are refused.
@@ -282,9 +286,9 @@ impl Model {
             let waits = self.state(id).is_some_and(|state| *state != State::Running);
             if waits && self.requests[&id].arrival.locks.contains(&lock) {
                 self.refuse(id, Reason::NotOwner(lock));
+                self.due();
             }
         }
-        self.due();
     }
 
     /// Time passes.

@@ -89,7 +89,8 @@ impl Model {
             }
             _ => false,
         };
-        self.requests.values().filter(waits).count() as u64
+        let again = self.again.iter().filter(|(at, of)| *at == id && (key.is_none() || *of == key));
+        (self.requests.values().filter(waits).count() + again.count()) as u64
     }
 
     /// Whether more than so many hundredths arrive per second: those of the running period, and of

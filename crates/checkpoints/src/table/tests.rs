@@ -2,9 +2,9 @@
 
 use super::{MEAN_MAX, MEAN_MIN, Spot, Table};
 use crate::counter::Counter;
-use crate::edits::Edits;
+use crate::edits::{Change, Edits};
 use crate::hash::{KeyHash, KeyHasher};
-use crate::pace::Moment;
+use crate::pace::{Moment, Pace};
 use paceline_types::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -69,7 +69,9 @@ fn equals_a_sorted_map() {
                 }
                 _ => {
                     let seen = edits.last();
-                    edits.push(Some(Time(now.0 + random.below(1_000))), false);
+                    let pace = |n| Pace::new(1 + n as u32 % 3, Span(1 + n % 400), 1 + n as u32 % 5);
+                    let (from, to) = (pace(random.below(1_000)), pace(random.below(1_000)));
+                    edits.push(Some(Change { at: now, from, to }), false);
                     model.values_mut().for_each(|counter| edits.bring(seen, counter));
                 }
             }

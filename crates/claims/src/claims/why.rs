@@ -70,20 +70,38 @@ impl Claims {
         rank: Rank,
         session: SessionId,
     ) -> Option<(Box<str>, RequestId)> {
+        let (roots, marks) = self.with_made(wanted);
+        self.own_way_at(&roots, &marks, rank, session)
+    }
+
+    /// The same for a waiter, after it stood aside.
+    #[must_use]
+    pub fn own_way_of(&self, id: RequestId) -> Option<(Box<str>, RequestId)> {
+        let request = self.requests.get(&id).filter(|request| request.stage.is_waiting())?;
+        self.own_way_at(&request.roots, &request.marks, request.rank, request.session?)
+    }
+
+    fn own_way_at(
+        &self,
+        roots: &[Root],
+        marks: &[Mark],
+        rank: Rank,
+        session: SessionId,
+    ) -> Option<(Box<str>, RequestId)> {
         let own = self.own_marks(session);
         if own.is_empty() {
             return None;
         }
-        let (roots, marks) = self.with_made(wanted);
         let name = |root: u16| {
             let root = roots.get(usize::from(root)).or(roots.last());
             root.map_or("", |root| self.name(root.key)).into()
         };
-        if let Some((root, id)) = own_clash(&marks, &own) {
+        let direct = own_clash(marks, &own).or_else(|| self.held_clash(marks, session));
+        if let Some((root, id)) = direct {
             return Some((name(root), id));
         }
         let mut search = Search::new(self);
-        search.look(&marks, rank, None);
+        search.look(marks, rank, None);
         while let Some((waiter, root)) = search.next() {
             if let Some((_, id)) = own_clash(&waiter.marks, &own) {
                 return Some((name(root), id));
@@ -91,6 +109,21 @@ impl Claims {
             search.look(&waiter.marks, waiter.rank, Some(root));
         }
         None
+    }
+
+    /// Which of the marks clashes with a holder of this session, looking from the marks: for a session
+    /// that holds more than its own marks are looked at.
+    fn held_clash(&self, marks: &[Mark], session: SessionId) -> Option<(u16, RequestId)> {
+        marks.iter().take(WAITERS_MAX).find_map(|mark| {
+            let node = self.nodes.node(mark.key)?;
+            let modes = mark.mode.clashing().iter();
+            let mut holders =
+                modes.flat_map(|mode| node.ranks(Tag::Held(*mode), None).take(WAITERS_MAX));
+            let is_own = |rank: &Rank| {
+                self.requests.get(&rank.id).is_some_and(|other| other.session == Some(session))
+            };
+            holders.find(is_own).map(|rank| (mark.root, rank.id))
+        })
     }
 
     /// The marks that a session holds, in order.

@@ -148,6 +148,22 @@ fn waiters_of_a_deleted_pool_come_out_and_what_runs_ends() {
     assert!(!pools.has_work());
 }
 
+#[test]
+fn a_pool_that_comes_back_works_again() {
+    let (set, id) = set_with(1, 10);
+    let mut pools = Pools::new(&set);
+    pools.take(id);
+    pools.join(id, rank(1, 1), None);
+    let mut without = set.clone();
+    without.delete("p").unwrap();
+    pools.configure(&without);
+    assert!(!pools.is_open(id));
+    pools.configure(&set);
+    assert_eq!(pools.orphan(), None);
+    pools.release(id, Span(1));
+    assert_eq!(pools.next_ready(), Some((rank(1, 1), id)));
+}
+
 /// Whatever happens, those told that they are eligible are the first `max` in line, or nobody
 /// while the pool is stopped.
 #[test]

@@ -3,6 +3,7 @@
 use super::{Came, ID, Kit, MS, Ticket, rate, spec};
 use crate::hash::KeyHash;
 use crate::limit::Limit;
+use crate::ticket::How;
 use paceline_types::limits::STEP_MAX;
 use paceline_types::{CheckpointId, RequestId, Span, Time};
 
@@ -16,7 +17,7 @@ fn a_faster_rate_lets_waiters_go_earlier() {
     kit.arrive_all(1..=4);
     kit.configure(vec![rate(10, Span::from_secs(1), 1)]);
     let at: Vec<_> = kit.run(Time(9_000 * MS)).iter().map(|(at, ..)| at / MS).collect();
-    assert_eq!(at, [100, 200, 300], "tat is no later than now and the new burst");
+    assert_eq!(at, [100, 200, 300], "one unit is owed, and comes back sooner");
 }
 
 #[test]
@@ -25,7 +26,7 @@ fn a_slower_rate_holds_waiters_longer() {
     kit.arrive_all(1..=3);
     kit.configure(vec![rate(1, Span::from_secs(5), 1)]);
     let at: Vec<_> = kit.run(Time(60_000 * MS)).iter().map(|(at, ..)| at / MS).collect();
-    assert_eq!(at, [1_000, 6_000], "tat is kept, what follows is slower");
+    assert_eq!(at, [5_000, 10_000], "one unit is owed, and takes longer to come back");
 }
 
 /// Counters that nobody touches are brought up to date all the same, when somebody does.
@@ -59,17 +60,15 @@ fn waiters_of_a_deleted_checkpoint_walk_on() {
     assert_eq!((kit.room.stats(ID), kit.room.poll_timeout()), (None, None));
 }
 
-/// A new key, fairness or kind means new counters; waiters arrive again with their rank and deadline.
+/// A new key or kind means new counters; waiters arrive again with their rank and deadline.
 #[test]
 fn new_counters_make_waiters_arrive_again() {
     let mut by_key = second(1);
     by_key.key = Some("user".into());
-    let mut by_flow = second(1);
-    by_flow.fair = Some("host".into());
     let mut strict = spec(Limit::Concurrency(1));
     strict.queue.len_max = 0;
     strict.queue.delay_max = Span::ZERO;
-    for wanted in [by_key, by_flow, strict] {
+    for wanted in [by_key, strict] {
         let mut kit = Kit::new(second(1));
         kit.arrive_all(1..=3);
         kit.now = Time(500 * MS);
@@ -151,4 +150,48 @@ fn a_large_edit_goes_in_steps() {
         kit.room.leave(kit.now, RequestId(u64::MAX));
     }
     assert!(kit.room.dropped.is_empty(), "memory is given back bit by bit");
+}
+
+/// A slower rate gives nothing away: what is owed is owed in units of cost.
+#[test]
+fn s1_edits_give_no_burst_away() {
+    let mut kit = Kit::new(rate(1_000, Span::from_secs(1), 100));
+    let mut passed = 0;
+    let mut id = 0;
+    for count in [1_000, 100, 10, 1, 500] {
+        kit.configure(vec![rate(count, Span::from_secs(1), 100)]);
+        for _ in 0..200 {
+            id += 1;
+            let came = kit.arrive_with(id, |t| t.deadline = Some(Time(0)));
+            passed += u32::from(came == Came::Passed);
+        }
+    }
+    assert_eq!(passed, 100, "one burst at one time, whatever the edits");
+}
+
+/// What was spent before an edit is not refunded at the new rate.
+#[test]
+fn s1_refunds_do_not_reach_past_an_edit() {
+    let mut kit = Kit::new(rate(1_000, Span::from_secs(1), 100));
+    kit.arrive_all(0..100);
+    kit.now = Time(MS);
+    kit.configure(vec![rate(1, Span::from_secs(1), 100)]);
+    (0..50).for_each(|id| kit.refund(id));
+    let late = |t: &mut Ticket| t.deadline = Some(Time(MS));
+    let passed = (1_000..1_200).filter(|id| kit.arrive_with(*id, late) == Came::Passed).count();
+    assert_eq!(passed, 1, "one came back in a millisecond at the old rate");
+}
+
+/// Another order of the queue changes no counter.
+#[test]
+fn an_edit_of_fairness_keeps_counters_p1() {
+    let mut kit = Kit::new(spec(Limit::Concurrency(1)));
+    assert_eq!(kit.arrive(1), Came::Passed);
+    assert_eq!(kit.arrive(2), Came::Queued(None));
+    let mut fair = spec(Limit::Concurrency(1));
+    fair.fair = Some("user".into());
+    kit.configure(vec![fair]);
+    assert_eq!(kit.arrive(3), Came::Queued(None), "one is in flight");
+    let moved = kit.room.next(kit.now).unwrap();
+    assert!(matches!(moved.how, How::Again(_)) && moved.request.0 == 2);
 }

@@ -62,6 +62,46 @@ fn s3_overflow_shares_one_counter() {
     }
 }
 
+/// A key that is in use at the shared counter gets none of its own, or it would have its limit twice.
+#[test]
+fn s3_a_key_is_never_counted_twice_p1() {
+    let mut wanted = keyed(spec(Limit::Concurrency(1)));
+    wanted.keys_max = 1;
+    let mut kit = Kit::new(wanted);
+    assert_eq!(kit.arrive_with(1, key(1)), Came::Passed);
+    assert_eq!(kit.arrive_with(2, key(2)), Came::Passed, "at the shared counter");
+    kit.settle(1);
+    kit.now = Time(10_000 * MS);
+    assert_eq!(kit.arrive_with(3, key(2)), Came::Queued(None), "there is room, but 2 is held");
+    assert_eq!(kit.arrive_with(4, key(4)), Came::Passed, "another key has room");
+    kit.settle(2);
+    kit.settle(3);
+    assert!(kit.room.list[0].overflow_users.is_empty());
+}
+
+/// What a key spent at the shared counter, it has spent when it gets one of its own.
+#[test]
+fn s3_a_key_does_not_spend_twice_s1() {
+    let mut wanted = keyed(rate(1, Span::from_secs(1_000), 5));
+    wanted.keys_max = 1;
+    let mut kit = Kit::new(wanted);
+    assert_eq!(kit.arrive_with(1, key(1)), Came::Passed);
+    kit.refund(1);
+    kit.now = Time(1_999_000 * MS);
+    for id in 10..15 {
+        assert_eq!(kit.arrive_with(id, key(2)), Came::Passed, "at the shared counter");
+        kit.settle(id);
+    }
+    kit.now = Time(2_001_000 * MS);
+    let mut late = |id: u64| {
+        kit.arrive_with(id, |t| {
+            t.key = hash(2);
+            t.deadline = Some(Time(0));
+        })
+    };
+    assert!((20..30).all(|id| late(id) != Came::Passed), "five passed two seconds ago");
+}
+
 /// With the old keys gone quiet, new ones get counters of their own again.
 #[test]
 fn s3_quiet_keys_make_room() {

@@ -123,6 +123,8 @@ impl Counter {
 pub struct Checkpoint {
     pub spec: Spec,
     pub generation: u32,
+    /// Counts the edits of limit and period.
+    edits: u32,
     pub closing: bool,
     pub counters: BTreeMap<u64, Counter>,
     /// Counters of an earlier generation with the fairness they had, for their waiters only.
@@ -298,6 +300,7 @@ enum Where {
 pub struct Held {
     pub checkpoint: CheckpointId,
     generation: u32,
+    edits: u32,
     key: u64,
     cost: u32,
     since: Time,
@@ -354,8 +357,8 @@ impl Model {
     fn hold(&mut self, now: Time, id: CheckpointId, key: u64, request: u64, cost: u32) {
         let checkpoint = self.checkpoints.get_mut(&id).unwrap();
         checkpoint.counters.get_mut(&key).unwrap().inflight += 1;
-        let generation = checkpoint.generation;
-        let held = Held { checkpoint: id, generation, key, cost, since: now };
+        let (generation, edits) = (checkpoint.generation, checkpoint.edits);
+        let held = Held { checkpoint: id, generation, edits, key, cost, since: now };
         assert!(self.held.insert(request, held).is_none(), "passed twice");
     }
 
@@ -363,6 +366,7 @@ impl Model {
     pub fn give_back(&mut self, now: Time, request: u64, refund: bool) -> Option<u64> {
         let held = self.held.remove(&request)?;
         let checkpoint = self.checkpoints.get_mut(&held.checkpoint)?;
+        let edits = checkpoint.edits;
         if checkpoint.generation != held.generation {
             return None;
         }
@@ -374,7 +378,7 @@ impl Model {
         let (fair, watch) = (checkpoint.fair(), checkpoint.spec.mode == Mode::Watch);
         let limit = checkpoint.spec.limit;
         let counter = checkpoint.counters.get_mut(&held.key).unwrap();
-        if let (true, Some((n, d, _))) = (refund, pace) {
+        if let (true, Some((n, d, _))) = (refund && held.edits == edits, pace) {
             let since = i128::from(now.since(held.since).0) * n;
             counter.tat = (counter.tat - (i128::from(held.cost) * d - since).max(0)).max(0);
         }
@@ -493,6 +497,7 @@ impl Model {
                 .or_insert_with(|| Checkpoint {
                     spec: spec.clone(),
                     generation,
+                    edits: 0,
                     closing: false,
                     counters: BTreeMap::new(),
                     old: vec![],
@@ -523,27 +528,47 @@ impl Checkpoint {
     }
 
     fn edit(&mut self, now: Time, spec: &Spec, generation: u32) {
-        let same = self.spec.limit.is_same_kind(&spec.limit)
-            && self.spec.key == spec.key
-            && self.spec.fair == spec.fair
-            && !self.closing;
+        let same =
+            self.spec.limit.is_same_kind(&spec.limit) && self.spec.key == spec.key && !self.closing;
         if !same {
             self.renew(generation);
             self.spec = spec.clone();
             self.closing = false;
             return;
         }
+        if self.spec.fair != spec.fair {
+            // Only the order of the queue is another: waiters arrive again, counters stay.
+            let fair = self.fair();
+            for counter in self.counters.values_mut() {
+                let kept = Counter {
+                    tat: counter.tat,
+                    inflight: counter.inflight,
+                    arrivals: counter.arrivals.clone(),
+                    ..Counter::default()
+                };
+                self.old.push((std::mem::replace(counter, kept), fair));
+            }
+        }
         let before = self.pace();
         let edited = self.spec.limit != spec.limit || self.spec.mode != spec.mode;
-        if self.spec.meter_period() != spec.meter_period() {
+        let metered = self.spec.meter_period() != spec.meter_period();
+        self.edits += u32::from(edited || metered);
+        if metered {
             self.arrivals.clear();
             self.counters.values_mut().for_each(|counter| counter.arrivals.clear());
         }
         self.spec = spec.clone();
-        if let (true, Some((old, ..)), Some((n, d, b))) = (edited, before, self.pace()) {
+        if let (true, Some((old, old_d, _)), Some((n, d, b))) = (edited, before, self.pace()) {
             for counter in self.counters.values_mut() {
-                let whole = (counter.tat + old - 1) / old;
-                let last = i128::from(now.0) + (b * d + n - 1) / n;
+                // What is owed stays, in units of cost; the time it takes is rounded up.
+                let at = i128::from(now.0);
+                let last = at + (b * d + n - 1) / n;
+                let whole = if counter.tat <= at * old {
+                    (counter.tat + old - 1) / old
+                } else {
+                    let owed = (counter.tat - at * old) * d;
+                    at + (owed + old_d * n - 1) / (old_d * n)
+                };
                 counter.tat = whole.min(last) * n;
             }
         }
