@@ -89,7 +89,11 @@ impl Model {
             At::Pool(name) => pool == Some(name),
         };
         let ahead = |checkpoint: &&Checkpoint| after.is_none_or(|at| position(checkpoint) > at);
-        let all = self.config.checkpoints.iter();
+        // An edit may have put a checkpoint behind that it passed already.
+        let passed = |checkpoint: &Checkpoint| {
+            request.walk.iter().any(|passed| passed.checkpoint == checkpoint.id)
+        };
+        let all = self.config.checkpoints.iter().filter(|checkpoint| !passed(checkpoint));
         all.filter(on_the_way).filter(ahead).min_by_key(|c| position(c)).cloned()
     }
 

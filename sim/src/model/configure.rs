@@ -25,15 +25,24 @@ impl Model {
             return self.deleted(old);
         };
         let kind = std::mem::discriminant(&old.limit) != std::mem::discriminant(&new.limit);
-        if kind || old.key != new.key || old.fair != new.fair {
+        if kind || old.key != new.key {
             let waiters = self.empty(old);
             return self.arrive_again(waiters, &new);
         }
         if old.period() != new.period() {
             self.met.retain(|met| met.0 != new.id);
+            self.keep_what_is_spent(new.id);
         }
         if old.limit != new.limit || old.watch != new.watch {
-            self.limit_changed(&new);
+            self.keep_what_is_spent(new.id);
+            self.rate_changed(old, &new);
+        }
+        if old.fair != new.fair {
+            let waiters = self.merged(old);
+            return self.arrive_again(waiters, &new);
+        }
+        if old.limit != new.limit || old.watch != new.watch {
+            self.hand_over_all(&new);
         }
         if new.watch && !old.watch {
             let waiters = self.merged(&new);
@@ -47,6 +56,9 @@ impl Model {
             if let Some(request) = self.requests.get_mut(id) {
                 request.state = State::Moving;
             }
+        }
+        for (_, was) in &waiters {
+            self.forget_tags_if_empty(was.checkpoint, was.key);
         }
         self.again = waiters.iter().map(|(_, was)| (was.checkpoint, was.key)).collect();
         for (id, was) in waiters {
@@ -62,16 +74,31 @@ impl Model {
         }
     }
 
-    fn limit_changed(&mut self, at: &Checkpoint) {
-        match at.limit {
-            Limit::Concurrency(_) => self.hand_over_all(at),
-            Limit::Rate { n, d, burst } => {
-                let t = i128::from(d) * TICKS / i128::from(n);
-                let latest = whole_up(i128::from(self.now) * TICKS + i128::from(burst) * t);
-                let its = self.counters.iter_mut().filter(|c| c.checkpoint == at.id);
-                its.for_each(|counter| counter.tat = whole_up(counter.tat).min(latest));
+    /// What was spent before an edit is not refunded after it.
+    fn keep_what_is_spent(&mut self, checkpoint: u32) {
+        for request in self.requests.values_mut() {
+            let its = request.walk.iter_mut().filter(|passed| passed.checkpoint == checkpoint);
+            its.for_each(|passed| passed.spent = None);
+        }
+    }
+
+    /// What is owed stays, in units of cost, but is no more than the burst.
+    fn rate_changed(&mut self, old: &Checkpoint, new: &Checkpoint) {
+        let (Limit::Rate { n: n0, d: d0, .. }, Limit::Rate { n, d, burst }) =
+            (old.limit, new.limit)
+        else {
+            return;
+        };
+        let [n0, d0, n, d] = [n0, d0, n, d].map(i128::from);
+        let now = i128::from(self.now) * TICKS;
+        let latest = whole_up(now + i128::from(burst) * d * TICKS / n);
+        for counter in self.counters.iter_mut().filter(|c| c.checkpoint == new.id) {
+            if counter.tat <= now {
+                counter.tat = whole_up(counter.tat);
+                continue;
             }
-            Limit::Count => {}
+            let (owed, by) = ((counter.tat - now) * n0 * d, d0 * n * TICKS);
+            counter.tat = latest.min(now + (owed + by - 1) / by * TICKS);
         }
     }
 

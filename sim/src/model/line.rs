@@ -125,6 +125,9 @@ impl Model {
             {
                 place.in_line = true;
             }
+            if self.in_its_own_way(id) {
+                self.refuse(id, Reason::BlocksItself);
+            }
         }
     }
 

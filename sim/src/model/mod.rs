@@ -272,23 +272,23 @@ impl Model {
         let runs = |id: &u64| self.state(*id) == Some(&State::Running);
         let (running, waiting): (Vec<u64>, Vec<u64>) =
             self.of_session(session).into_iter().partition(runs);
-        for id in waiting.into_iter().chain(running) {
-            let runs = self.state(id) == Some(&State::Running);
-            self.end(id, runs);
-            self.due();
-        }
+        let ends = waiting.into_iter().map(|id| (id, false));
+        self.end_all(ends.chain(running.into_iter().map(|id| (id, true))).collect());
+        self.due();
     }
 
     /// A session lost a lock: its waiters that require it are refused.
     pub fn lock_lost(&mut self, now: u64, session: u64, lock: &'static str) {
         self.begin(now);
-        for id in self.of_session(session) {
-            let waits = self.state(id).is_some_and(|state| *state != State::Running);
-            if waits && self.requests[&id].arrival.locks.contains(&lock) {
-                self.refuse(id, Reason::NotOwner(lock));
-                self.due();
-            }
-        }
+        let requires = |id: &u64| {
+            let waits = self.state(*id).is_some_and(|state| *state != State::Running);
+            waits && self.requests[id].arrival.locks.contains(&lock)
+        };
+        let lost: Vec<u64> = self.of_session(session).into_iter().filter(requires).collect();
+        let refusals = lost.iter().map(|id| Effect::Refuse(*id, Reason::NotOwner(lock)));
+        self.effects.extend(refusals);
+        self.end_all(lost.into_iter().map(|id| (id, false)).collect());
+        self.due();
     }
 
     /// Time passes.
@@ -397,21 +397,29 @@ impl Model {
         self.end(id, false);
     }
 
-    /// The end of a request: first slot and claims, then each checkpoint in the order of the walk;
-    /// then those who got a count walk on.
     fn end(&mut self, id: u64, ran: bool) {
-        let Some(request) = self.requests.get_mut(&id) else { return };
-        let was = std::mem::replace(&mut request.state, State::Moving);
-        if let State::Queued(queued) = &was {
-            self.forget_tags_if_empty(queued.checkpoint, queued.key);
+        self.end_all(vec![(id, ran)]);
+    }
+
+    /// The end of requests, each with whether it ran: first all of their slots and claims, then each
+    /// checkpoint in the order of their walks; then those who got a count walk on.
+    fn end_all(&mut self, ends: Vec<(u64, bool)>) {
+        for (id, _) in &ends {
+            let Some(request) = self.requests.get_mut(id) else { continue };
+            let was = std::mem::replace(&mut request.state, State::Moving);
+            if let State::Queued(queued) = &was {
+                self.forget_tags_if_empty(queued.checkpoint, queued.key);
+            }
         }
         self.grant();
-        let cost = self.requests[&id].arrival.cost;
-        let walk = self.requests.get_mut(&id).map(|request| std::mem::take(&mut request.walk));
-        for passed in walk.unwrap_or_default() {
-            self.give_back(&passed, if ran { 0 } else { cost });
+        for (id, ran) in ends {
+            let Some(request) = self.requests.get_mut(&id) else { continue };
+            let (cost, walk) = (request.arrival.cost, std::mem::take(&mut request.walk));
+            for passed in walk {
+                self.give_back(&passed, if ran { 0 } else { cost });
+            }
+            self.requests.remove(&id);
         }
-        self.requests.remove(&id);
         self.walk_handed();
     }
 
