@@ -108,7 +108,7 @@ impl Race<'_> {
 
     fn step(&mut self, now: u64, step: Step, owned: &Owned) -> Result<(), String> {
         let step = Rc::new(step);
-        let expected = self.naive.apply(now, &step, owned);
+        let expected = self.naive.expect(now, &step, owned);
         let seen = self.apply(now, &step, owned)?;
         self.trace.push(trace::line(&seen));
         if let Some(text) = compare::difference(&expected, &seen) {

@@ -112,16 +112,17 @@ pub fn act_of_model(
     }
 }
 
-/// Who is alive in the model, and its figures.
-pub fn look_at_model(model: &Model, seen: &mut Seen) {
+/// Who is alive in the model, and its figures; who is ahead of whom only if `ahead` is asked for.
+pub fn look_at_model(model: &Model, seen: &mut Seen, ahead: bool) {
     let sight = |id: u64| {
+        let ahead = if ahead { model.ahead(id) } else { vec![] };
         Some(Sight {
             spot: model.spot(id)?,
             since: model.since(id),
             until: model.predicted(id),
             deadline: model.deadline(id),
-            ahead_total: model.ahead(id).len(),
-            ahead: model.ahead(id),
+            ahead_total: ahead.len(),
+            ahead,
         })
     };
     seen.alive = model.requests.keys().filter_map(|id| Some((*id, sight(*id)?))).collect();

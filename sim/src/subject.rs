@@ -44,6 +44,15 @@ impl Naive {
     }
 }
 
+impl Naive {
+    /// What the subject beside it should show, which says nothing about who is ahead of whom.
+    pub fn expect(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
+        let mut seen = self.act(now, step, owned);
+        seen::look_at_model(&self.model, &mut seen, false);
+        seen
+    }
+}
+
 impl Default for Naive {
     fn default() -> Self {
         Self::new()
@@ -75,6 +84,6 @@ impl Subject for Naive {
     }
 
     fn look(&self, seen: &mut Seen) {
-        seen::look_at_model(&self.model, seen);
+        seen::look_at_model(&self.model, seen, true);
     }
 }

@@ -105,6 +105,13 @@ impl Checkpoints {
         }
     }
 
+    /// Whether what was passed here still counts: its counters have not been replaced since.
+    #[must_use]
+    pub fn counts(&self, held: &Held) -> bool {
+        let index = self.open(held.checkpoint);
+        index.is_some_and(|index| self.list[index].generation == held.generation)
+    }
+
     /// A waiter leaves its queue at once and spends nothing. Whether it waited.
     pub fn leave(&mut self, now: Time, request: RequestId) -> bool {
         let now = self.turn(now);

@@ -132,6 +132,10 @@ impl Checkpoint {
         self.stats.inflight = self.stats.inflight.saturating_sub(1);
         match terms {
             Terms::Concurrency(limit) if inflight < limit && !self.watch => {
+                // Waiters that are let out arrive again, and may pass then.
+                if self.dismisses(queue?) {
+                    return None;
+                }
                 let (rank, _) = self.queues.get(queue?)?.first()?;
                 Some((rank, self.pass_head(now, Span::ZERO, queue?, waiting)?))
             }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 /// Edits remembered at a time. Past this the oldest is forgotten, and a counter that nobody touched
 /// since then is taken to owe the whole burst.
-pub(crate) const EDITS_MAX: usize = 1_024;
+pub(crate) const EDITS_MAX: usize = 16;
 
 /// An edit of a rate.
 #[derive(Clone, Copy, Debug)]

@@ -191,6 +191,8 @@ impl Engine {
         let from = (session, Box::from(lock), RequestId(0));
         let users = self.lock_users.range(from..);
         let users = users.take_while(|(owner, name, _)| *owner == session && **name == *lock);
+        let waits = |id: &RequestId| self.requests.get(id).is_some_and(|work| !work.runs());
+        let users = users.filter(|(_, _, id)| waits(id));
         self.chores.extend(users.map(|(_, name, id)| Chore::Lost(*id, name.clone())));
         self.run();
     }

@@ -68,7 +68,10 @@ impl Engine {
             }
             return true;
         }
-        if self.claims.step(1) > 0 {
+        let used = self.claims.step(1);
+        if used > 0 {
+            // The caller takes one more off.
+            self.budget = self.budget.saturating_sub(used - 1).max(1);
             return true;
         }
         if let Some(event) = self.claims.poll() {
@@ -158,6 +161,7 @@ impl Engine {
             self.tell(id, outcome);
             return;
         }
+        self.leave_deleted_pool(id);
         let Some(work) = self.requests.get_mut(&id) else { return };
         match work.stage {
             Stage::Aside { since, deadline } => {
@@ -177,6 +181,7 @@ impl Engine {
 
     /// A resource that a waiter claims was deleted: it is refused, waits aside, or makes it anew.
     fn lost_resource(&mut self, id: RequestId) {
+        self.leave_deleted_pool(id);
         let Some(work) = self.requests.get_mut(&id) else { return };
         let Stage::Line { since, deadline } = work.stage else { return };
         match work.draft.request.unknown {
@@ -271,6 +276,14 @@ impl Engine {
             self.pools.stand_aside(work.pool, work.rank, deadline);
         }
         self.keep(work);
+    }
+
+    /// A deleted pool is gone when its last waiter leaves it, so nobody leaves it to come back.
+    fn leave_deleted_pool(&mut self, id: RequestId) {
+        let pool = self.requests.get(&id).map(|work| work.pool);
+        if pool.is_some_and(|pool| self.snapshot.pools.by_id(pool).is_none()) {
+            self.rehome(id);
+        }
     }
 
     /// The pool of a waiter was deleted: it stands in the pool of its priority, where it stood.

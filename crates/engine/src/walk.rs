@@ -53,7 +53,9 @@ impl Engine {
         for index in first..work.draft.steps.len() {
             let step = work.draft.steps[index];
             // An edit may have put a checkpoint it passed behind the one where it waited.
-            if work.held.iter().any(|held| held.checkpoint() == step.position.2) {
+            let is_passed =
+                |held: &Held| held.checkpoint() == step.position.2 && self.checkpoints.counts(held);
+            if work.held.iter().any(is_passed) {
                 continue;
             }
             let Some(filled) = self.filled(&work, step) else { continue };

@@ -111,6 +111,7 @@ impl Pools {
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, rank, id));
         }
+        debug_assert!(self.pools.contains_key(&id), "a waiter joins a pool that exists");
         if self.with(id, |pool| pool.join(rank)) == Some(true) {
             self.flips.push_back(Flip { request: rank.id, eligible: true });
         }

@@ -41,6 +41,7 @@ impl Counts {
 
     /// Counts one decision of the same ruleset.
     pub fn record(&mut self, decision: &Decision) {
+        debug_assert!(decision.stopped_at < self.stopped_at.len(), "a decision of these rules");
         if let Some(stopped) = self.stopped_at.get_mut(decision.stopped_at) {
             *stopped += 1;
         }

@@ -10,6 +10,7 @@ use crate::literals;
 use crate::program::{self, Classes, Program};
 use crate::rule::{Criterion, PatternMode};
 use crate::run::Work;
+use crate::sets;
 use memchr::memmem;
 use paceline_types::limits;
 use regex_syntax::hir::Hir;
@@ -163,11 +164,12 @@ impl Compiled {
             return Ok(Self::text(fixed.text, place, fixed.folded));
         }
         let pattern = Pattern::Program(Arc::new(Program::compile(&hir, classes)?));
-        let sets = literals::required(&hir, fold);
-        let keys = if sets.is_empty() {
-            vec![Key::Expression(Arc::new(hir))]
+        let required = literals::required(&hir, fold);
+        let keys = if required.is_empty() {
+            // The whole expression may be thousands of times as large as its text.
+            vec![Key::Expression(Arc::new(sets::simpler(&hir)))]
         } else {
-            sets.into_iter().map(Key::Literals).collect()
+            required.into_iter().map(Key::Literals).collect()
         };
         Ok(Self { pattern, keys })
     }

@@ -47,7 +47,7 @@ pub(crate) struct SetWork {
     found: PatternSet,
 }
 
-/// Makes sets of expressions, each with its rule; the rules that are in no set are added to `rest`.
+/// Makes sets of expressions in their simpler form, each with its rule; the rules that are in no set are added to `rest`.
 pub(crate) fn build(members: &[(Arc<Hir>, u32)], rest: &mut Vec<u32>) -> Vec<Set> {
     let mut sets = vec![];
     let (mut members, mut len) = (members, SET_LEN_MAX);
@@ -76,7 +76,7 @@ impl Set {
         let config = thompson::Config::new()
             .which_captures(thompson::WhichCaptures::None)
             .nfa_size_limit(Some(SET_BYTES_MAX));
-        let hirs: Vec<Hir> = members.iter().map(|(hir, _)| simpler(hir)).collect();
+        let hirs: Vec<&Hir> = members.iter().map(|(hir, _)| &**hir).collect();
         let nfa = thompson::Compiler::new().configure(config).build_many_from_hir(&hirs).ok()?;
         let config = Config::new()
             .match_kind(MatchKind::All)
@@ -111,7 +111,7 @@ impl Set {
 }
 
 /// An expression that matches whatever `hir` does, and perhaps more, with small classes only.
-fn simpler(hir: &Hir) -> Hir {
+pub(crate) fn simpler(hir: &Hir) -> Hir {
     match hir.kind() {
         HirKind::Empty => Hir::empty(),
         HirKind::Literal(literal) => Hir::literal(literal.0.clone()),
@@ -149,7 +149,7 @@ fn is_plain(look: Look) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{SET_LEN_MAX, SETS_MAX, Set, build};
+    use super::{SET_LEN_MAX, SETS_MAX, Set, simpler};
     use crate::program::{self, Classes, Program};
     use crate::run::Work;
     use crate::tests::random::Random;
@@ -159,6 +159,11 @@ mod tests {
     fn members(patterns: impl IntoIterator<Item = String>) -> Vec<(Arc<Hir>, u32)> {
         let hir = |pattern: String| Arc::new(program::parse(&pattern, false).unwrap());
         patterns.into_iter().zip(0..).map(|(pattern, rule)| (hir(pattern), rule)).collect()
+    }
+
+    fn build(members: &[(Arc<Hir>, u32)], rest: &mut Vec<u32>) -> Vec<Set> {
+        let simple = members.iter().map(|(hir, rule)| (Arc::new(simpler(hir)), *rule));
+        super::build(&simple.collect::<Vec<_>>(), rest)
     }
 
     fn found(sets: &[Set], text: &str) -> Vec<u32> {

@@ -127,6 +127,10 @@ impl Name {
         }
         match text.chars().find(|c| c.is_whitespace() || c.is_control()) {
             Some(c) => Err(NameError::Character(c)),
+            // Names of headers have no case; doors hand them in as lower case.
+            None if text.starts_with("header.") => {
+                Ok(Self::Other(text.to_ascii_lowercase().into()))
+            }
             None => Ok(Self::Other(text.into())),
         }
     }
@@ -207,16 +211,16 @@ impl Attributes {
         match Name::parse(name).map_err(AttributeError::Name)? {
             Name::Known(known) => self.set_known(known, value),
             Name::Priority => Err(AttributeError::Priority),
-            Name::Other(_) => {
+            Name::Other(name) => {
                 self.check_room(name.len() + value.len())?;
-                if let Some(index) = self.find(name) {
+                if let Some(index) = self.find(&name) {
                     self.others[index].1 = self.push(value);
                     return Ok(());
                 }
                 if self.others.len() + KNOWN.len() >= limits::ATTRIBUTES_MAX {
                     return Err(AttributeError::TooMany);
                 }
-                let name = self.push(name);
+                let name = self.push(&name);
                 let value = self.push(value);
                 self.others.push((name, value));
                 Ok(())
@@ -306,6 +310,8 @@ mod tests {
         assert_eq!(attributes.value(&Name::parse("header.x-user").unwrap()), "kim");
         assert_eq!(attributes.value(&Name::parse("header.none").unwrap()), "", "missing is empty");
         assert_eq!(attributes.known(Known::Text), "");
+        attributes.set("header.X-User", "kim").unwrap();
+        assert_eq!(Name::parse("header.X-USER"), Name::parse("header.x-user"), "no case");
         let all: Vec<_> = attributes.iter().collect();
         assert_eq!(all, [("user", "ann"), ("header.x-user", "kim")]);
     }

@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 /// A chunk that grows past this is split in two.
 const CHUNK_MAX: usize = 128;
 
+/// A chunk that shrinks below this is joined with a neighbour if that is short too.
+const CHUNK_MIN: usize = 16;
+
 /// What one waiter, or several together, will use up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Toll {
@@ -83,8 +86,8 @@ impl Line {
         let place = chunk.places.binary_search_by(|(other, _)| other.cmp(&rank)).ok()?;
         let (_, toll) = chunk.places.remove(place);
         chunk.toll -= toll;
-        if chunk.places.is_empty() {
-            self.chunks.remove(index);
+        if chunk.places.len() < CHUNK_MIN {
+            self.merge(index);
         }
         self.len -= 1;
         self.toll -= toll;
@@ -187,6 +190,30 @@ impl Line {
         found
     }
 
+    /// Joins a chunk that became short with the one behind it, or the one before, if both fit in one;
+    /// so the number of chunks follows the number of waiters, also when they leave from the middle.
+    fn merge(&mut self, index: usize) {
+        if self.chunks.get(index).is_some_and(|chunk| chunk.places.is_empty()) {
+            self.chunks.remove(index);
+            return;
+        }
+        for first in [index, index.wrapping_sub(1)] {
+            let second = first.wrapping_add(1);
+            let len = |at: usize| self.chunks.get(at).map(|chunk| chunk.places.len());
+            let (Some(a), Some(b)) = (len(first), len(second)) else { continue };
+            if a + b > CHUNK_MAX / 2 {
+                continue;
+            }
+            if let Some(behind) = self.chunks.remove(second)
+                && let Some(chunk) = self.chunks.get_mut(first)
+            {
+                chunk.places.extend(behind.places);
+                chunk.toll += behind.toll;
+            }
+            return;
+        }
+    }
+
     /// The last chunk that starts at or before `rank`, or the first.
     fn chunk_of(&self, rank: Rank) -> usize {
         let after = self
@@ -267,5 +294,18 @@ mod tests {
             assert_eq!(line.first(), model.first_key_value().map(|(r, c)| (*r, *c)));
         }
         assert_eq!(line.toll(), sum(&mut model.values()));
+    }
+
+    /// Leaving from the middle does not leave a line of short chunks behind.
+    #[test]
+    fn chunks_follow_the_waiters() {
+        let mut line = Line::new();
+        let toll = Toll { cost: 1, share: 1 };
+        (0..50_000).for_each(|at| line.join(rank(at, at), toll));
+        for at in (0..50_000).filter(|at| at % 100 != 0) {
+            line.leave(rank(at, at)).unwrap();
+        }
+        assert_eq!(line.len(), 500);
+        assert!(line.chunks.len() <= 2 * 500 / 16, "{} chunks", line.chunks.len());
     }
 }

@@ -81,7 +81,7 @@ impl History {
     pub(super) fn limit(&mut self) -> Limit {
         match self.rng.weighted(&self.profile.kinds) {
             0 => self.rate(),
-            1 => Limit::Concurrency(self.rng.between(1, 5)),
+            1 => Limit::Concurrency(self.rng.pick(&[0, 1, 1, 2, 2, 3, 4, 5])),
             _ => Limit::Count,
         }
     }
@@ -98,7 +98,7 @@ impl History {
         if self.rng.chance(60) {
             return Weight::Same;
         }
-        Weight::Of(self.rng.pick(&USERS), self.rng.pick(&[2, 3, 7, 1_000, 3_000_000]))
+        Weight::Of(self.rng.pick(&USERS), self.rng.pick(&[0, 2, 3, 7, 1_000, 3_000_000]))
     }
 
     pub(super) fn bounds(&mut self) -> Bounds {

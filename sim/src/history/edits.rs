@@ -6,7 +6,8 @@ use crate::model::{Model, State};
 
 type Edit = fn(&mut History, &Model, &mut Config) -> Option<String>;
 
-const CHECKPOINT_EDITS: [Edit; 10] = [
+const CHECKPOINT_EDITS: [Edit; 11] = [
+    History::edit_number,
     History::edit_watch,
     History::edit_weight,
     History::edit_limit,
@@ -66,7 +67,7 @@ impl History {
                 (1, Limit::Rate { n, d, .. }) => Limit::Rate { n, d, burst },
                 (_, other) => other,
             },
-            Limit::Concurrency(_) => Limit::Concurrency(self.rng.between(1, 5)),
+            Limit::Concurrency(_) => Limit::Concurrency(self.rng.pick(&[0, 1, 1, 2, 2, 3, 4, 5])),
             Limit::Count => return None,
         };
         let checkpoint = &mut config.checkpoints[index];
@@ -86,6 +87,14 @@ impl History {
         let when = self.rng.chance(50).then(|| self.when(config));
         config.checkpoints[index].when = when;
         Some(format!("{} when {when:?}", config.checkpoints[index].name))
+    }
+
+    /// Another place in the same list.
+    fn edit_number(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        let checkpoint = &mut config.checkpoints[index];
+        checkpoint.number = self.rng.below(3) as u32;
+        Some(format!("{} number {}", checkpoint.name, checkpoint.number))
     }
 
     fn edit_watch(&mut self, _: &Model, config: &mut Config) -> Option<String> {

@@ -12,6 +12,9 @@ pub const TICKS: i128 = 1_000 * 3 * 7 * 13 * 997;
 /// The N that rates may have.
 pub const NUMBERS: [u64; 14] = [1, 2, 3, 5, 7, 10, 13, 20, 40, 50, 100, 200, 997, 1_000];
 
+/// The highest weight.
+const WEIGHT_MAX: u64 = 10_000;
+
 /// A share of one cost at weight one.
 const SHARE: u64 = 1 << 20;
 
@@ -453,9 +456,10 @@ pub fn position(checkpoint: &Checkpoint) -> Position {
     (list, checkpoint.number, checkpoint.id)
 }
 
+/// The weight of a user's requests; what is out of range counts as the nearer end.
 fn weight(weight: Weight, user: &str) -> u64 {
     match weight {
-        Weight::Of(heavy, weight) if heavy == user => weight,
+        Weight::Of(heavy, weight) if heavy == user => weight.clamp(1, WEIGHT_MAX),
         Weight::Of(..) | Weight::Same => 1,
     }
 }

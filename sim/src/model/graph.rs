@@ -57,7 +57,8 @@ impl Model {
     /// What a claim covers: its sub-tree now and, for a holder, also what it was granted, with all
     /// that hangs below it now.
     pub(super) fn covers(&self, claim: &Claimed) -> u128 {
-        let kept = (0..MADE_FROM).filter(|node| claim.granted & (1 << node) != 0);
+        let nodes = if claim.granted == 0 { 0..0 } else { 0..MADE_FROM };
+        let kept = nodes.filter(|node| claim.granted & (1 << node) != 0);
         let below = kept.fold(0, |all, node| all | self.subtree(node));
         claim.granted | below | claim.bound.map_or(0, |root| self.subtree(root))
     }

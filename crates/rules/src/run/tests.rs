@@ -32,6 +32,7 @@ fn programs_mean_what_the_regex_crate_means() {
     assert!(matches > 20_000, "only {matches} texts matched, too few to show anything");
 }
 
+/// R3: the steps taken grow with the text, and a program has a greatest size.
 #[test]
 fn r3_time_is_linear_and_size_bounded() {
     let mut work = Work::default();
