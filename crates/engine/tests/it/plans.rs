@@ -1,0 +1,80 @@
+//! Plans that a script cannot make: several edits in one, and two from the same configuration.
+
+use paceline_checkpoints::{At, Limit, Spec};
+use paceline_claims::{Resource, ResourceId};
+use paceline_engine::{Config, Effect, Engine, Outcome, Plan, WaitsFor, prepare};
+use paceline_pools::{Change, PoolSet, Range};
+use paceline_rules::Rule;
+use paceline_types::{
+    Attributes, CheckpointId, Claim, Mode, Priority, Request, RequestId, Time, Unknown,
+};
+
+fn configure(engine: &mut Engine, config: &Config) {
+    let plan = Plan::new(&engine.snapshot(), config.clone()).unwrap();
+    engine.configure(Time(0), plan);
+}
+
+fn submit(engine: &mut Engine, request: Request) -> (RequestId, Outcome) {
+    let prepared = prepare(&engine.snapshot(), request).unwrap();
+    engine.submit(Time(0), prepared, &|_, _| false)
+}
+
+fn from_api() -> Attributes {
+    let mut attributes = Attributes::new();
+    attributes.set("frontend", "api").unwrap();
+    attributes
+}
+
+/// A stopped pool for every priority but 0, a rule that gives one, and a resource.
+fn pool_and_resource() -> Config {
+    let mut pools = PoolSet::new(1);
+    pools.create("p").unwrap();
+    let range = Range::new(Priority::MIN, Priority::MAX);
+    pools.configure("p", Change { range, ..Change::default() }).unwrap();
+    let resource = Resource { id: ResourceId(1), name: "r".into(), parents: vec![] };
+    let rules = vec![Rule::parse("10 set 1 stop").unwrap()];
+    Config { pools, rules, resources: vec![resource], ..Config::default() }
+}
+
+#[test]
+fn a_waiter_survives_the_loss_of_its_pool_and_its_resource_at_once() {
+    for unknown in [Unknown::Wait, Unknown::Create] {
+        let mut engine = Engine::new(1);
+        let config = pool_and_resource();
+        configure(&mut engine, &config);
+        let claims = vec![Claim { resource: "r".into(), mode: Mode::Exclusive }];
+        let (id, outcome) =
+            submit(&mut engine, Request { claims, unknown, ..Request::new(from_api()) });
+        assert_eq!(outcome, Outcome::Waiting);
+        let without = Config { pools: PoolSet::new(1), resources: vec![], ..config.clone() };
+        configure(&mut engine, &without);
+        if unknown == Unknown::Wait {
+            let waits_for = engine.why(id).unwrap().waits_for;
+            assert_eq!(waits_for, WaitsFor::Creation { resource: "r".into() });
+            configure(&mut engine, &Config { resources: config.resources, ..without });
+        }
+        assert_eq!(engine.poll_effect(), Some(Effect::Start { id }), "{unknown:?}");
+        assert!(engine.settle(Time(0), id));
+    }
+}
+
+/// Both plans were made from the same configuration; what was prepared under the first is prepared
+/// again under the second, so its limit holds (P1).
+#[test]
+fn two_plans_from_one_configuration_are_told_apart_p1() {
+    let mut engine = Engine::new(1);
+    let base = engine.snapshot();
+    let free = Plan::new(&base, pool_and_resource()).unwrap();
+    let mut one =
+        Spec::new(CheckpointId(1), "one", At::Frontend("api".into()), Limit::Concurrency(1));
+    one.queue.len_max = 0;
+    let limited = Plan::new(&base, Config { checkpoints: vec![one], ..Config::default() }).unwrap();
+    engine.configure(Time(0), free);
+    let early: Vec<_> =
+        (0..5).map(|_| prepare(&engine.snapshot(), Request::new(from_api())).unwrap()).collect();
+    engine.configure(Time(0), limited);
+    let outcomes =
+        early.into_iter().map(|prepared| engine.submit(Time(0), prepared, &|_, _| false));
+    let started = outcomes.filter(|(_, outcome)| *outcome == Outcome::Started).count();
+    assert_eq!(started, 1);
+}
