@@ -37,6 +37,11 @@ pub enum RequestError {
         /// Which claim, from 0.
         index: usize,
     },
+    /// The name of a lock is empty or longer than [`limits::NAME_BYTES_MAX`].
+    Lock {
+        /// Which required lock, from 0.
+        index: usize,
+    },
     /// It requires a lock, but belongs to no session that could own one.
     NoSession,
 }
@@ -58,6 +63,9 @@ impl fmt::Display for RequestError {
                 "claims[{index}]: a resource's name has 1 to {} bytes",
                 limits::NAME_BYTES_MAX
             ),
+            Self::Lock { index } => {
+                write!(f, "locks[{index}]: a lock's name has 1 to {} bytes", limits::NAME_BYTES_MAX)
+            }
             Self::NoSession => f.write_str("a request without a session cannot require locks"),
         }
     }
@@ -293,8 +301,55 @@ fn check(request: &Request) -> Result<(), RequestError> {
     if let Some(index) = request.claims.iter().position(|claim| wrong(&claim.resource)) {
         return Err(RequestError::Resource { index });
     }
+    if let Some(index) = request.locks.iter().position(|lock| wrong(lock)) {
+        return Err(RequestError::Lock { index });
+    }
     if request.session.is_none() && !request.locks.is_empty() {
         return Err(RequestError::NoSession);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RequestError, check};
+    use paceline_types::{Attributes, Claim, Mode, Request, SessionId, limits};
+
+    /// Each wrong request has its own error; the last number that is right has none.
+    #[test]
+    fn bounds_of_requests() {
+        let claim = |name: &str| Claim { resource: name.into(), mode: Mode::Shared };
+        let long = "x".repeat(limits::NAME_BYTES_MAX + 1);
+        let with = |change: &dyn Fn(&mut Request)| {
+            let mut request = Request::new(Attributes::new());
+            request.session = Some(SessionId(1));
+            change(&mut request);
+            check(&request)
+        };
+        let claims = limits::CLAIMS_MAX;
+        let locks = limits::REQUIRED_LOCKS_MAX;
+        assert_eq!(with(&|r| r.cost = 0), Err(RequestError::Cost { cost: 0 }));
+        assert_eq!(with(&|r| r.cost = limits::COST_MAX), Ok(()));
+        let cost = limits::COST_MAX + 1;
+        assert_eq!(with(&|r| r.cost = cost), Err(RequestError::Cost { cost }));
+        assert_eq!(with(&|r| r.claims = vec![claim("a"); claims]), Ok(()));
+        let count = claims + 1;
+        let error = Err(RequestError::Claims { count });
+        assert_eq!(with(&|r| r.claims = vec![claim("a"); count]), error);
+        let error = Err(RequestError::Resource { index: 1 });
+        assert_eq!(with(&|r| r.claims = vec![claim("a"), claim("")]), error);
+        assert_eq!(with(&|r| r.claims = vec![claim("a"), claim(&long)]), error);
+        assert_eq!(with(&|r| r.locks = vec!["a".into(); locks]), Ok(()));
+        let count = locks + 1;
+        let error = Err(RequestError::Locks { count });
+        assert_eq!(with(&|r| r.locks = vec!["a".into(); count]), error);
+        let error = Err(RequestError::Lock { index: 0 });
+        assert_eq!(with(&|r| r.locks = vec!["".into()]), error);
+        assert_eq!(with(&|r| r.locks = vec![long.as_str().into()]), error);
+        let alone = |r: &mut Request| {
+            r.session = None;
+            r.locks = vec!["a".into()];
+        };
+        assert_eq!(with(&alone), Err(RequestError::NoSession));
+    }
 }

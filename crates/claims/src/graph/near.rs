@@ -11,6 +11,9 @@ const NEIGHBOURS: usize = 16;
 /// Characters of a name that are left out or swapped in turn.
 const SLIPS_MAX: usize = 64;
 
+/// Longest name that is compared: refusals are made under the engine's lock.
+const NAME_COMPARED_MAX: usize = 96;
+
 /// A name that differs in more places than this is not what was meant.
 const EDITS_MAX: usize = 3;
 
@@ -18,6 +21,9 @@ impl Graph {
     /// The name that was probably meant by `name`.
     #[must_use]
     pub fn near(&self, name: &str) -> Option<&str> {
+        if name.len() > NAME_COMPARED_MAX {
+            return None;
+        }
         self.slip(name).or_else(|| self.neighbour(name))
     }
 
