@@ -197,8 +197,9 @@ impl Engine {
         self.run();
     }
 
-    /// Uses a new configuration.
-    pub fn configure(&mut self, now: Time, plan: Plan) {
+    /// Uses a new configuration. Gives back the old one, which may be large: to be dropped when the
+    /// engine's lock is.
+    pub fn configure(&mut self, now: Time, plan: Plan) -> Arc<Snapshot> {
         self.begin(now);
         // Two plans may have been made from the same configuration: only here they get their number.
         let generation = self.snapshot.generation + 1;
@@ -214,6 +215,7 @@ impl Engine {
         self.pools.configure(&snapshot.pools);
         self.claims.configure(Arc::clone(&snapshot.graph));
         self.run();
+        old
     }
 
     /// Handles what is due.

@@ -14,7 +14,10 @@ impl Engine {
     /// A request that passed all its checkpoints runs, waits, or is refused.
     pub(crate) fn enter(&mut self, mut work: Box<Work>) -> Outcome {
         if !work.claims() {
-            if self.pools.has_slot(work.pool) && !self.pools.has_ready(work.pool) {
+            // Where there is a slot for everybody, nobody is passed.
+            let passes_nobody =
+                self.pools.is_unlimited(work.pool) || !self.pools.has_ready(work.pool);
+            if self.pools.has_slot(work.pool) && passes_nobody {
                 return self.start_at_once(work);
             }
             return self.wait(work, true);

@@ -80,6 +80,12 @@ impl Pools {
         self.pools.get(&id).is_some_and(|pool| !pool.ready.is_empty())
     }
 
+    /// Whether as many may run as want to.
+    #[must_use]
+    pub fn is_unlimited(&self, id: PoolId) -> bool {
+        self.pools.get(&id).is_some_and(|pool| pool.max.is_none())
+    }
+
     /// How many may wait in this pool, if no more may.
     #[must_use]
     pub fn full(&self, id: PoolId) -> Option<u64> {

@@ -175,7 +175,7 @@ impl History {
     /// Priorities that no other pool has; sometimes none.
     pub(super) fn range(&mut self, config: &Config, id: u32) -> Option<(i8, i8)> {
         let low = self.rng.below(24) as i8 - 12;
-        let high = low + self.rng.below(5) as i8;
+        let high = low + self.rng.below(9) as i8;
         let overlaps =
             |pool: &Pool| pool.id != id && pool.range.is_some_and(|(a, b)| a <= high && low <= b);
         (!config.pools.iter().any(overlaps)).then_some((low, high))

@@ -116,7 +116,8 @@ impl Profile {
                 (self.keyed, self.tight) = (15, 10);
             }
             Focus::Claims => {
-                (self.checkpoints, self.pools, self.resources) = (rng.below(2), 2, 14);
+                (self.checkpoints, self.pools, self.rules) = (rng.below(2), 3, 8);
+                (self.resources, self.mix[5]) = (rng.pick(&[4, 8, 14]), 9);
                 (self.claims, self.watch, self.full) = (95, 0, 60);
             }
             Focus::Pools => {

@@ -50,6 +50,7 @@ pub(super) enum Step {
 impl Model {
     /// Takes a request past every checkpoint behind `after`, as far as it goes.
     pub(super) fn walk(&mut self, id: u64, mut after: Option<Position>) {
+        self.leave_gone_pool(id);
         while let Some(checkpoint) = self.next_checkpoint(id, after) {
             after = Some(position(&checkpoint));
             match self.arrive(id, &checkpoint, None) {

@@ -150,17 +150,21 @@ impl Model {
         its.collect()
     }
 
-    /// Waiters of a pool that is gone get the pool of their priority.
+    /// Who stands in the queue of a pool that is gone gets the pool of its priority at once; who
+    /// waits at a checkpoint when it next moves.
     fn pools_changed(&mut self) {
-        let gone = |pool: u32| self.config.pools.iter().all(|other| other.id != pool);
-        let orphans: Vec<(u64, i8)> = {
-            let all = self.requests.iter().filter(|(_, request)| gone(request.pool));
-            all.filter(|(_, r)| r.state != State::Running)
-                .map(|(id, r)| (*id, r.priority))
-                .collect()
-        };
-        for (id, priority) in orphans {
-            let pool = self.pool_for(priority).id;
+        let stands = |state: &State| matches!(state, State::InPool(_));
+        let all = self.requests.iter().filter(|(_, request)| stands(&request.state));
+        let ids: Vec<u64> = all.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.leave_gone_pool(id);
+        }
+    }
+
+    /// Finds the pool of a request's priority anew if its pool is gone.
+    pub(super) fn leave_gone_pool(&mut self, id: u64) {
+        if self.pool_of(id).is_none() {
+            let pool = self.pool_for(self.requests[&id].priority).id;
             if let Some(request) = self.requests.get_mut(&id) {
                 request.pool = pool;
             }
