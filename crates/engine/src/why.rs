@@ -2,7 +2,7 @@
 //!
 //! Answers from the values the queues decide on, never from a copy. Every waiter has an answer that
 //! names an object; who is ahead is named by number, nearest first, at most
-//! [`limits::AHEAD_MAX`](paceline_types::limits::AHEAD_MAX) of them.
+//! [`limits::AHEAD_MAX`] of them.
 
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
