@@ -9,7 +9,7 @@ use paceline_types::{Span, Time};
 /// The meter of one key: small, because there are millions.
 ///
 /// The number of the period is kept to 32 bits. A meter that is not touched for exactly 2^32 periods
-/// would be read as a running one; it is swept long before.
+/// would be read as a running one; arrivals at the checkpoint sweep it before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meter {
     tick: u32,

@@ -17,7 +17,7 @@ use paceline_claims::Claims;
 use paceline_expr::Counter;
 use paceline_pools::Pools;
 use paceline_rules::Counts;
-use paceline_types::{Rank, RequestId, SessionId, Time};
+use paceline_types::{Rank, Reason, Refusal, RequestId, SessionId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -144,7 +144,10 @@ impl Engine {
         self.next_id += 1;
         self.stats.submitted += 1;
         let outcome = match self.classify(id, prepared, owns) {
-            Ok(work) => self.walk(work, None),
+            Ok(work) => {
+                self.remember(&work);
+                self.walk(work, None)
+            }
             Err(refusal) => {
                 self.stats.refused += 1;
                 Outcome::Refused(refusal)
@@ -295,7 +298,7 @@ impl Engine {
 
     /// Moves whoever can be moved, as far as the budget goes.
     pub(crate) fn run(&mut self) {
-        if !self.has_work() && self.poll_timeout().is_none_or(|at| at > self.now) {
+        if self.poll_timeout().is_none_or(|at| at > self.now) {
             return;
         }
         while self.budget > 0 {
@@ -333,7 +336,7 @@ impl Engine {
             }
             Chore::Lost(id, lock) => {
                 if self.requests.get(&id).is_some_and(|work| !work.runs()) {
-                    self.refuse_lock(id, lock);
+                    self.refuse_waiter(id, Refusal::lasting(Reason::NotOwner { lock }));
                 }
             }
         }
@@ -366,8 +369,8 @@ impl Engine {
         true
     }
 
-    /// Remembers whom a request belongs to, from when it first waits or runs.
-    pub(crate) fn remember(&mut self, work: &Work) {
+    /// Remembers whom a request belongs to, until it ends.
+    fn remember(&mut self, work: &Work) {
         let Some(session) = work.draft.request.session else { return };
         self.sessions.insert((session, work.rank.id));
         for lock in &work.draft.request.locks {

@@ -127,15 +127,13 @@ impl Engine {
 
     /// A waiter's deadline came while it stood in line or aside.
     pub(crate) fn expire_in_pool(&mut self, id: RequestId) {
-        let Some(work) = self.requests.remove(&id) else { return };
-        self.leave_queue(&work);
+        let Some(work) = self.requests.get(&id) else { return };
         let waited = match work.stage {
             Stage::Line { since, .. } | Stage::Aside { since, .. } => self.now.since(since),
             _ => Span::ZERO,
         };
-        let refusal = self.expired(&work, waited);
-        let outcome = self.refuse(work, refusal);
-        self.tell(id, outcome);
+        let refusal = self.expired(work, waited);
+        self.refuse_waiter(id, refusal);
     }
 
     /// Refuses a claim on a resource that does not exist.
@@ -156,12 +154,8 @@ impl Engine {
     /// All resources of a waiter exist, or exist again: it stands in line.
     fn found_resource(&mut self, id: RequestId) {
         if let Some((resource, holder)) = self.claims.own_way_of(id) {
-            let Some(work) = self.requests.remove(&id) else { return };
-            self.lost.remove(&work.rank);
-            self.leave_queue(&work);
             let reason = Reason::BlocksItself { resource, holder };
-            let outcome = self.refuse(work, Refusal::lasting(reason));
-            self.tell(id, outcome);
+            self.refuse_waiter(id, Refusal::lasting(reason));
             return;
         }
         self.leave_deleted_pool(id);
@@ -190,11 +184,8 @@ impl Engine {
         match work.draft.request.unknown {
             Unknown::Refuse => {
                 let resource = self.claims.missing(id).unwrap_or_default().into();
-                let Some(work) = self.requests.remove(&id) else { return };
-                self.leave_queue(&work);
                 let refusal = self.no_resource(resource);
-                let outcome = self.refuse(work, refusal);
-                self.tell(id, outcome);
+                self.refuse_waiter(id, refusal);
             }
             Unknown::Wait => {
                 work.stage = Stage::Aside { since, deadline };
@@ -230,13 +221,27 @@ impl Engine {
     }
 
     /// Waits in line, or aside if a resource is unknown; or is refused if it may not wait.
-    fn wait(&mut self, work: Box<Work>, known: bool) -> Outcome {
+    fn wait(&mut self, mut work: Box<Work>, mut known: bool) -> Outcome {
         if let Some(refusal) = self.cannot_wait(&work, self.now) {
             return self.refuse(work, refusal);
         }
-        let deadline = self.pool_deadline(&work, self.now);
-        let since = self.now;
-        self.stand(work, since, deadline, known);
+        if let Some(wanted) = work.draft.wanted.take() {
+            let (id, session) = (work.rank.id, work.draft.request.session);
+            if known {
+                self.claims.add(id, work.rank, session, wanted);
+            } else {
+                known = !self.claims.add_aside(id, work.rank, session, wanted);
+            }
+        }
+        let (since, deadline) = (self.now, self.pool_deadline(&work, self.now));
+        if known {
+            work.stage = Stage::Line { since, deadline };
+            self.pools.join(work.pool, work.rank, deadline);
+        } else {
+            work.stage = Stage::Aside { since, deadline };
+            self.pools.stand_aside(work.pool, work.rank, deadline);
+        }
+        self.keep(work);
         Outcome::Waiting
     }
 
@@ -258,27 +263,6 @@ impl Engine {
     fn pool_deadline(&self, work: &Work, now: Time) -> Option<Time> {
         let bound = self.pools.deadline(work.pool, now);
         [bound, work.deadline].into_iter().flatten().min()
-    }
-
-    /// Puts a waiter into its pool's line, or aside if it waits for an unknown resource.
-    fn stand(&mut self, mut work: Box<Work>, since: Time, deadline: Option<Time>, known: bool) {
-        let mut known = known;
-        if let Some(wanted) = work.draft.wanted.take() {
-            let (id, session) = (work.rank.id, work.draft.request.session);
-            if known {
-                self.claims.add(id, work.rank, session, wanted);
-            } else {
-                known = !self.claims.add_aside(id, work.rank, session, wanted);
-            }
-        }
-        if known {
-            work.stage = Stage::Line { since, deadline };
-            self.pools.join(work.pool, work.rank, deadline);
-        } else {
-            work.stage = Stage::Aside { since, deadline };
-            self.pools.stand_aside(work.pool, work.rank, deadline);
-        }
-        self.keep(work);
     }
 
     /// A deleted pool is gone when its last waiter leaves it, so nobody leaves it to come back.

@@ -42,7 +42,8 @@ impl Engine {
         }
     }
 
-    /// Lets a request go on from where it stands, until it sleeps, runs or is refused. `again` names a checkpoint it has to enter once more, and since when it waits there.
+    /// Lets a request go on from where it stands, until it sleeps, runs or is refused. `again` names a
+    /// checkpoint it has to enter once more, and since when it waits there.
     pub(crate) fn walk(
         &mut self,
         mut work: Box<Work>,
@@ -139,7 +140,6 @@ impl Engine {
 
     /// Keeps a request that waits or runs.
     pub(crate) fn keep(&mut self, work: Box<Work>) {
-        self.remember(&work);
         self.requests.insert(work.rank.id, work);
     }
 
@@ -173,11 +173,11 @@ impl Engine {
         }
     }
 
-    /// Refuses a waiter that requires a lock its session no longer owns.
-    pub(crate) fn refuse_lock(&mut self, id: RequestId, lock: Box<str>) {
+    /// Refuses a waiter, wherever it waits, and tells.
+    pub(crate) fn refuse_waiter(&mut self, id: RequestId, refusal: Refusal) {
         let Some(work) = self.requests.remove(&id) else { return };
         self.leave_queue(&work);
-        let outcome = self.refuse(work, Refusal::lasting(Reason::NotOwner { lock }));
+        let outcome = self.refuse(work, refusal);
         self.tell(id, outcome);
     }
 
@@ -203,9 +203,7 @@ impl Engine {
         let decision = match draft.decision.take() {
             Some(decision) => decision,
             None => {
-                let attributes = &draft.request.attributes;
-                let live =
-                    Live { attributes, priority: Priority::START, engine: self, counted: &[] };
+                let live = self.live(draft, Priority::START);
                 self.snapshot.rules.decide(&draft.candidates, &live)
             }
         };
@@ -277,10 +275,14 @@ impl Engine {
         filled.applies.then_some(filled)
     }
 
+    /// What expressions read of a request and of the counters, as they are now.
+    fn live<'a>(&'a self, draft: &'a Draft, priority: Priority) -> Live<'a> {
+        Live { attributes: &draft.request.attributes, priority, engine: self, counted: &[] }
+    }
+
     pub(crate) fn evaluate(&self, draft: &Draft, step: Step, priority: Priority) -> Filled {
         let (_, _, id) = step.position;
-        let attributes = &draft.request.attributes;
-        let live = Live { attributes, priority, engine: self, counted: &[] };
+        let live = self.live(draft, priority);
         match self.snapshot.checkpoints.checkpoint(id) {
             Some(checkpoint) => fill(checkpoint, &self.snapshot, &live),
             None => Filled::default(),
@@ -309,8 +311,7 @@ impl Engine {
         let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else {
             return Place::Checkpoint { name: "deleted".into(), key: None };
         };
-        let attributes = &work.draft.request.attributes;
-        let live = Live { attributes, priority: work.priority, engine: self, counted: &[] };
+        let live = self.live(&work.draft, work.priority);
         let key = checkpoint.key.as_ref().map(|key| key.key(&live).unwrap_or_default().into());
         Place::Checkpoint { name: checkpoint.spec.name.clone(), key }
     }

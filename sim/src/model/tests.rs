@@ -3,42 +3,18 @@
 use super::config::*;
 use super::{Effect, Model, Outcome, Place, Reason, Spot, State};
 use crate::history::{History, Step};
+use crate::story;
 use paceline_types::Mode;
 
 const MS: u64 = 1_000_000;
 
 fn arrival() -> Arrival {
-    Arrival {
-        user: "ann",
-        host: "",
-        task: "",
-        text: "",
-        frontend: "api",
-        backend: "",
-        server: "",
-        cost: 1,
-        claims: vec![],
-        unknown: Unknown::Refuse,
-        locks: vec![],
-        wait_max: None,
-        session: None,
-    }
+    story::request("ann")
 }
 
 fn checkpoint(id: u32, name: &'static str, limit: Limit) -> Checkpoint {
-    Checkpoint {
-        id,
-        name,
-        at: At::Frontend("api"),
-        number: id,
-        when: None,
-        key: None,
-        limit,
-        fair: None,
-        weight: Weight::Same,
-        queue: Bounds { max_len: 100, max_total: 100, max_delay: 1 << 60 },
-        watch: false,
-    }
+    let queue = Bounds { max_len: 100, max_total: 100, max_delay: 1 << 60 };
+    Checkpoint { queue, ..story::checkpoint(id, name, limit) }
 }
 
 fn pool(id: u32, name: &'static str, range: (i8, i8), max: u64) -> Pool {

@@ -1,7 +1,7 @@
 //! Work that may be long, done in steps: large releases, and the marks that a graph edit changes.
 //!
-//! Promises that every call does a bounded amount: [`Claims::step`] counts a request as one unit, and
-//! so many marks or nodes as one more. A request that is half gone still blocks with what is left of it,
+//! Promises that these two are done in bounded steps: [`Claims::step`] counts a request as one unit, and
+//! so many marks or nodes as one more. (What takes or adds one request costs as much as it has marks.) A request that is half gone still blocks with what is left of it,
 //! which is safe.
 
 use super::{Claims, Request, Stage};

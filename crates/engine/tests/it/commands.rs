@@ -139,13 +139,8 @@ impl World {
         &mut self,
         edit: impl FnOnce(&mut PoolSet) -> Result<(), paceline_pools::PoolError>,
     ) -> Answer {
-        let before = self.pools.clone();
         edit(&mut self.pools).map_err(|error| error.to_string())?;
-        let done = self.configure();
-        if done.is_err() {
-            self.pools = before;
-        }
-        done
+        self.configure()
     }
 
     fn pool_change(&self, name: &str, rest: &[&str]) -> Result<Change, String> {
@@ -202,13 +197,8 @@ impl World {
         &mut self,
         edit: impl FnOnce(&mut paceline_rules::Lists) -> Result<(), paceline_rules::ListError>,
     ) -> Answer {
-        let before = self.rules.clone();
         edit(&mut self.rules).map_err(|error| error.to_string())?;
-        let done = self.configure();
-        if done.is_err() {
-            self.rules = before;
-        }
-        done
+        self.configure()
     }
 
     fn rule_counts(&self) -> Vec<String> {
@@ -225,7 +215,6 @@ impl World {
     }
 
     fn checkpoint(&mut self, name: &str, rest: &[&str]) -> Answer {
-        let before = self.checkpoints.clone();
         let old = self.checkpoints.iter().position(|spec| *spec.name == *name);
         let id = match old {
             Some(index) => self.checkpoints.remove(index).id,
@@ -234,18 +223,11 @@ impl World {
                 CheckpointId(self.next_checkpoint)
             }
         };
-        let done = spec(id, name, rest).and_then(|spec| {
-            self.checkpoints.push(spec);
-            self.configure()
-        });
-        if done.is_err() {
-            self.checkpoints = before;
-        }
-        done
+        self.checkpoints.push(spec(id, name, rest)?);
+        self.configure()
     }
 
     fn resource(&mut self, name: &str, parents: &[&str]) -> Answer {
-        let before = self.resources.clone();
         let parents =
             parents.iter().map(|parent| self.resource_id(parent)).collect::<Result<_, _>>()?;
         match self.resources.iter_mut().find(|resource| *resource.name == *name) {
@@ -256,11 +238,7 @@ impl World {
                 self.resources.push(Resource { id, name: name.into(), parents });
             }
         }
-        let done = self.configure();
-        if done.is_err() {
-            self.resources = before;
-        }
-        done
+        self.configure()
     }
 
     fn delete_resource(&mut self, name: &str) -> Answer {

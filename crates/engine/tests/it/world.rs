@@ -43,9 +43,18 @@ impl World {
     pub fn command(&mut self, line: &str) -> Vec<String> {
         let words = words(line);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let before = (
+            self.pools.clone(),
+            self.rules.clone(),
+            self.checkpoints.clone(),
+            self.resources.clone(),
+        );
         let mut answers = match self.dispatch(line, &words) {
             Ok(answers) => answers,
-            Err(error) => vec![format!("error: {error}")],
+            Err(error) => {
+                (self.pools, self.rules, self.checkpoints, self.resources) = before;
+                vec![format!("error: {error}")]
+            }
         };
         answers.extend(self.effects());
         answers
