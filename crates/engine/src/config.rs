@@ -22,8 +22,13 @@ pub struct Config {
     pub age_step: Span,
     /// How late a wake may be without costing throughput.
     pub slip: Span,
-    /// How many requests one call may move; the rest goes on the next turn.
+    /// How many requests one call may move; the rest goes on the next turn. From 1 to
+    /// [`limits::STEP_MAX_MAX`]; what is outside counts as the nearest of these.
     pub step_max: usize,
+    /// How many requests may wait or run at one time.
+    pub requests_max: usize,
+    /// How many bytes the attributes of all these may have together.
+    pub requests_bytes_max: usize,
     /// The running list of rules.
     pub rules: Vec<Rule>,
     /// All checkpoints.
@@ -40,6 +45,8 @@ impl Default for Config {
             age_step: Span::from_secs(1),
             slip: Span::from_ms(5),
             step_max: limits::STEP_MAX,
+            requests_max: limits::REQUESTS_MAX,
+            requests_bytes_max: limits::REQUESTS_BYTES_MAX,
             rules: vec![],
             checkpoints: vec![],
             pools: PoolSet::new(1),
@@ -83,9 +90,12 @@ impl Plan {
         let routes = Routes::new(&checkpoints);
         let snapshot = Snapshot {
             generation: current.generation,
+            rules_since: current.rules_since,
             age_step: config.age_step,
             slip: config.slip,
-            step_max: config.step_max.max(1),
+            step_max: config.step_max.clamp(1, limits::STEP_MAX_MAX),
+            requests_max: config.requests_max,
+            requests_bytes_max: config.requests_bytes_max,
             rules,
             checkpoints,
             specs: config.checkpoints,

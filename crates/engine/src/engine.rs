@@ -17,7 +17,7 @@ use paceline_claims::Claims;
 use paceline_expr::Counter;
 use paceline_pools::Pools;
 use paceline_rules::Counts;
-use paceline_types::{Rank, Reason, Refusal, RequestId, SessionId, Time};
+use paceline_types::{PoolId, Rank, Reason, Refusal, RequestId, SessionId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -44,6 +44,13 @@ pub struct Engine {
     /// Requests that a lost lock or an ended session concerns. They come before all else, so that
     /// none of them gets what another one gives back.
     chores: VecDeque<Chore>,
+    /// Who came while grants were still being made: in line, though it may turn out that there it may
+    /// not stay, for the reason given.
+    pub(crate) undecided: VecDeque<(RequestId, Option<Refusal>)>,
+    /// Who runs in a pool with a maximum, for `why`.
+    pub(crate) slot_users: BTreeSet<(PoolId, RequestId)>,
+    /// The attributes of all requests together.
+    bytes: usize,
     /// How many more requests this call may move.
     pub(crate) budget: usize,
     pub(crate) stats: Stats,
@@ -93,9 +100,12 @@ impl Engine {
         let claims = Claims::new();
         let snapshot = Arc::new(Snapshot {
             generation: 0,
+            rules_since: 0,
             age_step: config.age_step,
             slip: config.slip,
             step_max: config.step_max,
+            requests_max: config.requests_max,
+            requests_bytes_max: config.requests_bytes_max,
             rules: Arc::default(),
             checkpoints: Arc::default(),
             specs: vec![],
@@ -120,6 +130,9 @@ impl Engine {
             returns: VecDeque::new(),
             lost: BTreeSet::new(),
             chores: VecDeque::new(),
+            undecided: VecDeque::new(),
+            slot_users: BTreeSet::new(),
+            bytes: 0,
             budget: 0,
             stats: Stats::default(),
             snapshot,
@@ -130,6 +143,13 @@ impl Engine {
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot)
+    }
+
+    /// Whether a request was prepared for the configuration in use. One that was not should be
+    /// prepared again before it is submitted, or else that is done under the engine's lock.
+    #[must_use]
+    pub fn is_current(&self, prepared: &Prepared) -> bool {
+        prepared.0.draft.generation == self.snapshot.generation
     }
 
     /// Takes a request in. `owns` says whether a session owns a lock, now.
@@ -143,7 +163,11 @@ impl Engine {
         let id = RequestId(self.next_id);
         self.next_id += 1;
         self.stats.submitted += 1;
-        let outcome = match self.classify(id, prepared, owns) {
+        let admitted = match self.exhausted(prepared.request().attributes.bytes()) {
+            Some(refusal) => Err(refusal),
+            None => self.classify(id, prepared, owns),
+        };
+        let outcome = match admitted {
             Ok(work) => {
                 self.remember(&work);
                 self.walk(work, None)
@@ -206,9 +230,11 @@ impl Engine {
         self.begin(now);
         // Two plans may have been made from the same configuration: only here they get their number.
         let generation = self.snapshot.generation + 1;
-        let snapshot = Arc::new(Snapshot { generation, ..plan.snapshot });
+        let same_rules = Arc::ptr_eq(&self.snapshot.rules, &plan.snapshot.rules);
+        let rules_since = if same_rules { self.snapshot.rules_since } else { generation };
+        let snapshot = Arc::new(Snapshot { generation, rules_since, ..plan.snapshot });
         let old = std::mem::replace(&mut self.snapshot, Arc::clone(&snapshot));
-        if !Arc::ptr_eq(&old.rules, &snapshot.rules) {
+        if !same_rules {
             self.rule_counts = self.rule_counts.carry_over(&old.rules, &snapshot.rules);
         }
         self.checkpoints.set_slip(snapshot.slip);
@@ -304,6 +330,7 @@ impl Engine {
         while self.budget > 0 {
             let moved = self.chore()
                 || self.grant_step()
+                || self.decide_next()
                 || self.return_next()
                 || self.move_handed()
                 || self.move_due();
@@ -325,7 +352,10 @@ impl Engine {
     }
 
     fn has_work(&self) -> bool {
-        self.has_grant_work() || !self.returns.is_empty() || !self.chores.is_empty()
+        self.has_grant_work()
+            || !self.undecided.is_empty()
+            || !self.returns.is_empty()
+            || !self.chores.is_empty()
     }
 
     fn chore(&mut self) -> bool {
@@ -350,6 +380,7 @@ impl Engine {
         let Some(mut work) = self.requests.remove(&id) else { return false };
         self.stats.settled += 1;
         self.forget(&work);
+        self.slot_users.remove(&(work.pool, id));
         self.pools.release(work.pool, self.now.since(since));
         if work.claims() {
             self.claims.remove(id);
@@ -369,8 +400,23 @@ impl Engine {
         true
     }
 
+    /// Why there is no room for one more request with so many bytes of attributes, if there is none.
+    fn exhausted(&self, bytes: usize) -> Option<Refusal> {
+        let exhausted =
+            |of, max: usize| Some(Refusal::lasting(Reason::Exhausted { of, max: max as u64 }));
+        let snapshot = &self.snapshot;
+        if self.requests.len() >= snapshot.requests_max {
+            return exhausted("requests", snapshot.requests_max);
+        }
+        if self.bytes + bytes > snapshot.requests_bytes_max {
+            return exhausted("bytes of attributes", snapshot.requests_bytes_max);
+        }
+        None
+    }
+
     /// Remembers whom a request belongs to, until it ends.
     fn remember(&mut self, work: &Work) {
+        self.bytes += work.draft.request.attributes.bytes();
         let Some(session) = work.draft.request.session else { return };
         self.sessions.insert((session, work.rank.id));
         for lock in &work.draft.request.locks {
@@ -379,6 +425,7 @@ impl Engine {
     }
 
     pub(crate) fn forget(&mut self, work: &Work) {
+        self.bytes -= work.draft.request.attributes.bytes();
         let Some(session) = work.draft.request.session else { return };
         self.sessions.remove(&(session, work.rank.id));
         for lock in &work.draft.request.locks {

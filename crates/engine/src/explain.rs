@@ -61,14 +61,15 @@ pub enum Foreseen {
 
 impl Engine {
     /// What would become of a request that was submitted now. `owns` says whether a session owns a
-    /// lock.
+    /// lock. What is due happens first, as it would before a submit.
     #[must_use]
     pub fn explain(
-        &self,
+        &mut self,
         now: Time,
         prepared: &Prepared,
         owns: &dyn Fn(SessionId, &str) -> bool,
     ) -> Explanation {
+        self.handle_timeout(now);
         let Prepared(mut work) = prepared.clone();
         if work.draft.generation != self.snapshot.generation {
             work.draft.refresh(&self.snapshot, None);
@@ -79,7 +80,7 @@ impl Engine {
         let trace = self.snapshot.rules.trace(attributes, &live);
         let matched = self.matched(&trace);
         let mut explanation = Explanation {
-            now: self.now.max(now),
+            now: self.now,
             matched,
             admitted: None,
             checkpoints: vec![],
@@ -163,7 +164,11 @@ impl Engine {
     /// Looks at claims and slots.
     fn foresee_slot(&self, work: &Work, now: Time) -> Foreseen {
         let pool = self.snapshot.pool_name(work.pool);
-        let waits_for = if !self.pools.is_open(work.pool) {
+        let missing = self.foresee_creation(work);
+        let is_aside = missing.is_some();
+        let waits_for = if let Some(resource) = missing {
+            WaitsFor::Creation { resource }
+        } else if !self.pools.is_open(work.pool) {
             WaitsFor::Start { pool }
         } else if let Some(waits_for) = self.foresee_claims(work) {
             waits_for
@@ -172,7 +177,8 @@ impl Engine {
         } else {
             return Foreseen::Start;
         };
-        if let Some(wanted) = &work.draft.wanted
+        if !is_aside
+            && let Some(wanted) = &work.draft.wanted
             && let Some(session) = work.draft.request.session
             && let Some((resource, holder)) = self.claims.own_way(wanted, work.rank, session)
         {
@@ -184,13 +190,15 @@ impl Engine {
         }
     }
 
+    /// The resource that a request would wait for aside, because it does not exist.
+    fn foresee_creation(&self, work: &Work) -> Option<Box<str>> {
+        let wanted = work.draft.wanted.as_ref()?;
+        let missing = wanted.unknown().first()?;
+        (work.draft.request.unknown == Unknown::Wait).then(|| missing.resource.clone())
+    }
+
     fn foresee_claims(&self, work: &Work) -> Option<WaitsFor> {
         let mut wanted = work.draft.wanted.clone()?;
-        if work.draft.request.unknown == Unknown::Wait
-            && let Some(claim) = wanted.unknown().first()
-        {
-            return Some(WaitsFor::Creation { resource: claim.resource.clone() });
-        }
         self.claims.check(&mut wanted, work.rank).err()?;
         let blockers = self.claims.blockers_of(&wanted, work.rank, 1);
         let first = blockers.into_iter().next();

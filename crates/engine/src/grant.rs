@@ -8,7 +8,7 @@ use crate::effect::Outcome;
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
 use paceline_claims::{Event, Wanted};
-use paceline_types::{Place, Reason, Refusal, RequestId, Span, Time, Unknown};
+use paceline_types::{Place, PoolId, Reason, Refusal, RequestId, Span, Time, Unknown};
 
 impl Engine {
     /// A request that passed all its checkpoints runs, waits, or is refused.
@@ -20,7 +20,7 @@ impl Engine {
             if self.pools.has_slot(work.pool) && passes_nobody {
                 return self.start_at_once(work);
             }
-            return self.wait(work, true);
+            return self.wait_in_line(work);
         }
         if let Some(wanted) = &mut work.draft.wanted {
             self.claims.refresh(wanted);
@@ -39,12 +39,12 @@ impl Engine {
     }
 
     fn enter_with_claims(&mut self, mut work: Box<Work>) -> Outcome {
+        if self.has_grant_work() {
+            return self.wait_in_line(work);
+        }
         let Some(mut wanted) = work.draft.wanted.take() else { return self.wait(work, true) };
         let (id, rank, session) = (work.rank.id, work.rank, work.draft.request.session);
-        if !self.has_grant_work()
-            && self.pools.has_slot(work.pool)
-            && self.claims.check(&mut wanted, rank).is_ok()
-        {
+        if self.pools.has_slot(work.pool) && self.claims.check(&mut wanted, rank).is_ok() {
             self.claims.take_at_once(id, rank, session, wanted);
             return self.start_at_once(work);
         }
@@ -153,9 +153,8 @@ impl Engine {
 
     /// All resources of a waiter exist, or exist again: it stands in line.
     fn found_resource(&mut self, id: RequestId) {
-        if let Some((resource, holder)) = self.claims.own_way_of(id) {
-            let reason = Reason::BlocksItself { resource, holder };
-            self.refuse_waiter(id, Refusal::lasting(reason));
+        if let Some(refusal) = self.blocks_itself(id) {
+            self.refuse_waiter(id, refusal);
             return;
         }
         self.leave_deleted_pool(id);
@@ -204,8 +203,8 @@ impl Engine {
 
     fn start_at_once(&mut self, mut work: Box<Work>) -> Outcome {
         self.pools.take(work.pool);
-        work.stage = Stage::Running { since: self.now };
-        self.stats.started += 1;
+        work.start(self.now);
+        self.started(work.pool, work.rank.id);
         self.keep(work);
         Outcome::Started
     }
@@ -214,17 +213,56 @@ impl Engine {
         let now = self.now;
         let Some(work) = self.requests.get_mut(&id) else { return };
         let Stage::Line { deadline, .. } = work.stage else { return };
-        work.stage = Stage::Running { since: now };
-        self.stats.started += 1;
-        self.pools.start(work.pool, work.rank, deadline);
+        work.start(now);
+        let pool = work.pool;
+        self.pools.start(pool, work.rank, deadline);
+        self.started(pool, id);
         self.tell(id, Outcome::Started);
     }
 
-    /// Waits in line, or aside if a resource is unknown; or is refused if it may not wait.
-    fn wait(&mut self, mut work: Box<Work>, mut known: bool) -> Outcome {
-        if let Some(refusal) = self.cannot_wait(&work, self.now) {
-            return self.refuse(work, refusal);
+    fn started(&mut self, pool: PoolId, id: RequestId) {
+        self.stats.started += 1;
+        if !self.pools.is_unlimited(pool) {
+            self.slot_users.insert((pool, id));
         }
+    }
+
+    /// Waits in line while it may turn out that it can run at once: then it may, whatever the bounds of
+    /// the queue are. What is to be said against its waiting counts when the grants have been made.
+    fn wait_in_line(&mut self, work: Box<Work>) -> Outcome {
+        if !self.has_grant_work() {
+            return self.wait(work, true);
+        }
+        let refusal = self.cannot_wait(&work, self.now);
+        self.undecided.push_back((work.rank.id, refusal));
+        self.join_line(work, true)
+    }
+
+    /// One that came while grants were being made did not get one: whether it may wait.
+    pub(crate) fn decide_next(&mut self) -> bool {
+        let Some((id, refusal)) = self.undecided.pop_front() else { return false };
+        if self.requests.get(&id).is_some_and(|work| !work.runs())
+            && let Some(refusal) = self.blocks_itself(id).or(refusal)
+        {
+            self.refuse_waiter(id, refusal);
+        }
+        true
+    }
+
+    fn blocks_itself(&self, id: RequestId) -> Option<Refusal> {
+        let (resource, holder) = self.claims.own_way_of(id)?;
+        Some(Refusal::lasting(Reason::BlocksItself { resource, holder }))
+    }
+
+    /// Waits in line, or aside if a resource is unknown; or is refused if it may not wait.
+    fn wait(&mut self, work: Box<Work>, known: bool) -> Outcome {
+        match self.cannot_wait(&work, self.now) {
+            Some(refusal) => self.refuse(work, refusal),
+            None => self.join_line(work, known),
+        }
+    }
+
+    fn join_line(&mut self, mut work: Box<Work>, mut known: bool) -> Outcome {
         if let Some(wanted) = work.draft.wanted.take() {
             let (id, session) = (work.rank.id, work.draft.request.session);
             if known {

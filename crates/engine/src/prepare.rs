@@ -83,6 +83,11 @@ impl Prepared {
     pub const fn request(&self) -> &Request {
         &self.0.draft.request
     }
+
+    /// Prepares it again, for another configuration.
+    pub fn renew(&mut self, snapshot: &Snapshot) {
+        self.0.draft.refresh(snapshot, None);
+    }
 }
 
 /// What was found out about a request, for one configuration.
@@ -169,17 +174,25 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
 impl Draft {
     /// Prepares again for another configuration; the decision stands if there was one.
     pub(crate) fn refresh(&mut self, snapshot: &Snapshot, decided: Option<(Priority, PoolId)>) {
+        let same_rules = self.generation >= snapshot.rules_since;
         self.generation = snapshot.generation;
         if let Some((priority, pool)) = decided {
             self.plan_steps(snapshot, priority, pool);
             return;
         }
         self.wanted = resolve(snapshot, &self.request);
-        self.candidates = snapshot.rules.candidates(&self.request.attributes);
-        self.decision = None;
+        if !same_rules {
+            self.candidates = snapshot.rules.candidates(&self.request.attributes);
+            self.decision = None;
+        }
         self.plan_counts(snapshot);
         self.steps.clear();
         self.steps_pool = None;
+    }
+
+    /// Lets go of what only the way to a slot needs; what others may ask about stays.
+    pub(crate) fn on_start(&mut self) {
+        (self.candidates, self.counts, self.steps) = (Candidates::default(), vec![], vec![]);
     }
 
     fn plan_counts(&mut self, snapshot: &Snapshot) {

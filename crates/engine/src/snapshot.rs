@@ -15,9 +15,14 @@ use std::sync::Arc;
 pub struct Snapshot {
     /// Grows with every plan; what was prepared for another generation is prepared again.
     pub(crate) generation: u64,
+    /// The generation that brought the rules: what they say of a request that was prepared since then
+    /// still holds.
+    pub(crate) rules_since: u64,
     pub(crate) age_step: Span,
     pub(crate) slip: Span,
     pub(crate) step_max: usize,
+    pub(crate) requests_max: usize,
+    pub(crate) requests_bytes_max: usize,
     pub(crate) rules: Arc<Ruleset>,
     pub(crate) checkpoints: Arc<CheckpointSet>,
     pub(crate) specs: Vec<Spec>,

@@ -12,7 +12,7 @@ use paceline_checkpoints::{Arrival, Cause, Due, DueKind, Held, How, Kept, Moved,
 use paceline_pools::State;
 use paceline_rules::Verdict;
 use paceline_types::{
-    CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, Unknown,
+    CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, Unknown, limits,
 };
 use std::sync::Arc;
 
@@ -208,13 +208,10 @@ impl Engine {
             }
         };
         self.rule_counts.record(&decision);
-        for index in &decision.matched {
-            if let Some(rule) = self.snapshot.rules.rules().get(*index as usize)
-                && rule.log
-            {
-                self.effects.push_back(Effect::Log { id, rule: rule.number });
-            }
-        }
+        let rules = self.snapshot.rules.rules();
+        let matched = decision.matched.iter().filter_map(|index| rules.get(*index as usize));
+        let logged = matched.filter(|rule| rule.log).take(limits::LOGS_MAX);
+        self.effects.extend(logged.map(|rule| Effect::Log { id, rule: rule.number }));
         let priority = match decision.verdict {
             Verdict::Priority(priority) => priority,
             Verdict::Rejected { rule } => {

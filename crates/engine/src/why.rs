@@ -7,11 +7,11 @@
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
 use paceline_checkpoints::Held;
-use paceline_types::{CheckpointId, Place, PoolId, Priority, RequestId, Time, limits};
+use paceline_types::{CheckpointId, Place, Priority, RequestId, Time, limits};
 use std::fmt;
 
-/// Requests looked at, oldest first, to name those that run in a pool or hold a count.
-const HOLDERS_LOOKED_AT_MAX: usize = 10_000;
+/// Requests looked at, oldest first, to name those that hold a count.
+const HOLDERS_LOOKED_AT_MAX: usize = 1_000;
 
 /// What a request waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,8 +144,10 @@ impl Engine {
         why.waits_for = WaitsFor::Slot { pool: why.pool.clone() };
         self.name_line(why, work);
         if why.ahead.is_empty() {
-            let pool: PoolId = work.pool;
-            self.name_holders(why, |other| other.runs() && other.pool == pool);
+            let range = (work.pool, RequestId(0))..=(work.pool, RequestId(u64::MAX));
+            why.ahead =
+                self.slot_users.range(range).map(|(_, id)| *id).take(limits::AHEAD_MAX).collect();
+            why.ahead_total = self.pools.running(work.pool) as usize;
         }
     }
 

@@ -80,6 +80,12 @@ impl Work {
         }
     }
 
+    /// It runs from `now` on: of what was found out about it, nothing is needed any more.
+    pub fn start(&mut self, now: Time) {
+        self.stage = Stage::Running { since: now };
+        self.draft.on_start();
+    }
+
     pub fn runs(&self) -> bool {
         matches!(self.stage, Stage::Running { .. })
     }

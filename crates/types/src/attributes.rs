@@ -191,8 +191,17 @@ struct Piece {
 pub struct Attributes {
     buffer: String,
     known: [Piece; KNOWN.len()],
-    /// Name and value of the others, in the order they were set.
-    others: Vec<(Piece, Piece)>,
+    /// The others, in the order they were set.
+    others: Vec<Other>,
+}
+
+/// An attribute that is found by its name.
+#[derive(Clone, Copy, Debug)]
+struct Other {
+    /// Tells most names apart, so that few are compared when one is looked for.
+    tag: u32,
+    name: Piece,
+    value: Piece,
 }
 
 impl Attributes {
@@ -214,15 +223,15 @@ impl Attributes {
             Name::Other(name) => {
                 self.check_room(name.len() + value.len())?;
                 if let Some(index) = self.find(&name) {
-                    self.others[index].1 = self.push(value);
+                    self.others[index].value = self.push(value);
                     return Ok(());
                 }
                 if self.others.len() + KNOWN.len() >= limits::ATTRIBUTES_MAX {
                     return Err(AttributeError::TooMany);
                 }
-                let name = self.push(&name);
-                let value = self.push(value);
-                self.others.push((name, value));
+                let tag = tag(&name);
+                let (name, value) = (self.push(&name), self.push(value));
+                self.others.push(Other { tag, name, value });
                 Ok(())
             }
         }
@@ -248,7 +257,7 @@ impl Attributes {
     /// The value of the attribute with this full name that is not well-known, `""` if not set.
     #[must_use]
     pub fn other(&self, name: &str) -> &str {
-        self.find(name).map_or("", |index| self.text(self.others[index].1))
+        self.find(name).map_or("", |index| self.text(self.others[index].value))
     }
 
     /// The value of an attribute, `""` if it was not set. The priority is not kept here.
@@ -264,12 +273,19 @@ impl Attributes {
     /// Every attribute that has a value, well-known ones first.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let known = KNOWN.iter().map(|(name, known)| (*name, self.known(*known)));
-        let others = self.others.iter().map(|(name, value)| (self.text(*name), self.text(*value)));
+        let others = self.others.iter().map(|one| (self.text(one.name), self.text(one.value)));
         known.chain(others).filter(|(_, value)| !value.is_empty())
     }
 
+    /// How many bytes names and values take, earlier values included.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
     fn find(&self, name: &str) -> Option<usize> {
-        self.others.iter().position(|(other, _)| self.text(*other) == name)
+        let tag = tag(name);
+        self.others.iter().position(|other| other.tag == tag && self.text(other.name) == name)
     }
 
     fn text(&self, piece: Piece) -> &str {
@@ -290,6 +306,16 @@ impl Attributes {
         self.buffer.push_str(text);
         Piece { start, len: text.len() as u32 }
     }
+}
+
+/// A number that two names seldom share: headers differ in their length or in how they end.
+fn tag(name: &str) -> u32 {
+    let bytes = name.as_bytes();
+    let end = match bytes.last_chunk() {
+        Some(end) => u32::from_le_bytes(*end),
+        None => bytes.iter().fold(0, |tag, byte| tag << 8 | u32::from(*byte)),
+    };
+    end.rotate_left(7) ^ bytes.len() as u32
 }
 
 #[cfg(test)]

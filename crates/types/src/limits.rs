@@ -72,5 +72,17 @@ pub const FLOWS_MAX: usize = 1_024;
 /// Requests that one call lets move on; the rest goes on the next turn.
 pub const STEP_MAX: usize = 256;
 
+/// The most that can be configured in place of [`STEP_MAX`].
+pub const STEP_MAX_MAX: usize = 4_096;
+
 /// Requests named by one answer to `why`.
 pub const AHEAD_MAX: usize = 16;
+
+/// Requests that wait or run at one time unless configured; one more is turned away.
+pub const REQUESTS_MAX: usize = 1_000_000;
+
+/// Attributes of all these together unless configured; what would be more is turned away.
+pub const REQUESTS_BYTES_MAX: usize = 1 << 30;
+
+/// Matches of rules that are set to log told of one request; further ones are only counted.
+pub const LOGS_MAX: usize = 16;

@@ -85,6 +85,13 @@ pub enum Reason {
         /// The lock.
         lock: Box<str>,
     },
+    /// As many requests wait and run as there may be, whatever they are for.
+    Exhausted {
+        /// What there is no more of: requests, or bytes of their attributes.
+        of: &'static str,
+        /// How many there may be.
+        max: u64,
+    },
 }
 
 /// An answer that turns a request away.
@@ -144,6 +151,9 @@ impl fmt::Display for Reason {
             }
             Self::NotOwner { lock } => {
                 write!(f, "not owner: the session does not own lock \"{lock}\"")
+            }
+            Self::Exhausted { of, max } => {
+                write!(f, "resources exhausted: no more than {max} {of} at a time")
             }
         }
     }

@@ -19,6 +19,7 @@ impl History {
     pub(super) fn config(&mut self) -> Config {
         let mut config = Config::empty();
         config.step_max = self.profile.step_max;
+        config.requests_max = self.profile.requests_max;
         config.slip = self.rng.pick(&[0, 5 * MS, 5 * MS, 5 * MS, 50 * MS]);
         config.age_step = self.rng.pick(&[0, MS, 10 * MS, 1_000 * MS]);
         for _ in 0..self.rng.below(self.profile.pools + 1) {

@@ -56,6 +56,8 @@ pub struct Profile {
     pub full: u64,
     /// How many requests the engine moves in one call.
     pub step_max: usize,
+    /// How many requests may be alive.
+    pub requests_max: usize,
 }
 
 impl Profile {
@@ -88,6 +90,7 @@ impl Profile {
             claims: 35,
             full: 40,
             step_max: 256,
+            requests_max: 1_000_000,
         };
         profile.dwell(rng);
         // Few settles fill the house, many empty it.
@@ -95,6 +98,9 @@ impl Profile {
         profile.mix[1] = rng.between(5, 35);
         if rng.chance(15) {
             profile.step_max = rng.between(1, 4) as usize;
+        }
+        if rng.chance(5) {
+            profile.requests_max = rng.between(3, 20) as usize;
         }
         profile
     }

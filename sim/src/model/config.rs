@@ -14,6 +14,8 @@ pub struct Config {
     pub slip: u64,
     /// How many requests the engine moves in one call; the model does not care.
     pub step_max: usize,
+    /// How many requests may be alive.
+    pub requests_max: usize,
     /// The rules, in order of their numbers.
     pub rules: Vec<Rule>,
     /// The checkpoints of all lists.
@@ -308,6 +310,7 @@ impl Config {
             age_step: 1_000_000_000,
             slip: 5_000_000,
             step_max: 256,
+            requests_max: 1_000_000,
             rules: vec![],
             checkpoints: vec![],
             pools: vec![Pool {

@@ -52,6 +52,8 @@ pub enum Reason {
     BlocksItself,
     /// Its session does not own this lock.
     NotOwner(&'static str),
+    /// As many are alive as may be.
+    Exhausted,
 }
 
 /// What a call tells the world.
@@ -231,8 +233,12 @@ impl Model {
         let id = self.last_id;
         self.submitted = Some(id);
         self.refused = None;
-        self.requests.insert(id, self.newcomer(id, arrival));
-        self.classify(id, owns);
+        if self.requests.len() >= self.config.requests_max {
+            self.refused = Some(Reason::Exhausted);
+        } else {
+            self.requests.insert(id, self.newcomer(id, arrival));
+            self.classify(id, owns);
+        }
         self.due();
         self.submitted = None;
         let outcome = match (self.requests.get(&id), self.refused.take()) {

@@ -53,10 +53,12 @@ pub fn config(config: &Config, pools: &PoolSet) -> engine::Config {
         age_step: Span(config.age_step),
         slip: Span(config.slip),
         step_max: config.step_max,
+        requests_max: config.requests_max,
         rules: config.rules.iter().map(rule).collect(),
         checkpoints: config.checkpoints.iter().map(checkpoint).collect(),
         pools: pools.clone(),
         resources: config.resources.iter().map(resource).collect(),
+        ..engine::Config::default()
     }
 }
 
@@ -224,6 +226,7 @@ fn reason(reason: &Reason) -> model::Reason {
         Reason::UnknownResource { resource, .. } => model::Reason::UnknownResource(known(resource)),
         Reason::BlocksItself { .. } => model::Reason::BlocksItself,
         Reason::NotOwner { lock } => model::Reason::NotOwner(known(lock)),
+        Reason::Exhausted { .. } => model::Reason::Exhausted,
     }
 }
 

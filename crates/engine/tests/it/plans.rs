@@ -6,7 +6,8 @@ use paceline_engine::{Config, Effect, Engine, Outcome, Plan, WaitsFor, prepare};
 use paceline_pools::{Change, PoolSet, Range};
 use paceline_rules::Rule;
 use paceline_types::{
-    Attributes, CheckpointId, Claim, Mode, Priority, Request, RequestId, Time, Unknown,
+    Attributes, CheckpointId, Claim, Mode, Priority, Reason, Refusal, Request, RequestId, Time,
+    Unknown, limits,
 };
 
 fn configure(engine: &mut Engine, config: &Config) {
@@ -77,4 +78,62 @@ fn two_plans_from_one_configuration_are_told_apart_p1() {
         early.into_iter().map(|prepared| engine.submit(Time(0), prepared, &|_, _| false));
     let started = outcomes.filter(|(_, outcome)| *outcome == Outcome::Started).count();
     assert_eq!(started, 1);
+}
+
+#[test]
+fn requests_are_bounded_in_number_and_size() {
+    let mut engine = Engine::new(1);
+    configure(
+        &mut engine,
+        &Config { requests_max: 2, requests_bytes_max: 20, ..Config::default() },
+    );
+    let named = |text: &str| {
+        let mut attributes = Attributes::new();
+        attributes.set("text", text).unwrap();
+        Request::new(attributes)
+    };
+    let refused = |of, max| Outcome::Refused(Refusal::lasting(Reason::Exhausted { of, max }));
+    let (first, outcome) = submit(&mut engine, named("ten bytes."));
+    assert_eq!(outcome, Outcome::Started);
+    let (_, outcome) = submit(&mut engine, named("eleven here"));
+    assert_eq!(outcome, refused("bytes of attributes", 20), "10 + 11 are more than 20");
+    let (_, outcome) = submit(&mut engine, named("ten bytes."));
+    assert_eq!(outcome, Outcome::Started);
+    let (_, outcome) = submit(&mut engine, named(""));
+    assert_eq!(outcome, refused("requests", 2));
+    assert!(engine.settle(Time(0), first));
+    let (_, outcome) = submit(&mut engine, named("ten bytes."));
+    assert_eq!(outcome, Outcome::Started, "what ended makes room");
+}
+
+#[test]
+fn one_request_tells_of_so_many_matches_and_counts_them_all() {
+    let mut engine = Engine::new(1);
+    let rule = |number| Rule::parse(&format!("{number} raise 1 continue log")).unwrap();
+    let rules: Vec<Rule> = (1..=limits::LOGS_MAX as u32 + 4).map(rule).collect();
+    configure(&mut engine, &Config { rules, ..Config::default() });
+    submit(&mut engine, Request::new(from_api()));
+    let mut told = vec![];
+    while let Some(effect) = engine.poll_effect() {
+        let Effect::Log { rule, .. } = effect else { panic!("{effect:?}") };
+        told.push(rule);
+    }
+    assert_eq!(told, (1..=limits::LOGS_MAX as u32).collect::<Vec<_>>());
+    assert!(engine.rule_counts().read().iter().all(|count| count.matches == 1));
+}
+
+/// What was prepared for another configuration can be prepared again before the engine's lock is taken.
+#[test]
+fn a_request_is_renewed_for_the_configuration_in_use() {
+    let mut engine = Engine::new(1);
+    let mut prepared = prepare(&engine.snapshot(), Request::new(from_api())).unwrap();
+    assert!(engine.is_current(&prepared));
+    let rules = vec![Rule::parse("10 reject stop").unwrap()];
+    configure(&mut engine, &Config { rules, ..Config::default() });
+    assert!(!engine.is_current(&prepared));
+    prepared.renew(&engine.snapshot());
+    assert!(engine.is_current(&prepared));
+    let (_, outcome) = engine.submit(Time(0), prepared, &|_, _| false);
+    let rejected = Refusal::lasting(Reason::Rejected { rule: 10 });
+    assert_eq!(outcome, Outcome::Refused(rejected));
 }
