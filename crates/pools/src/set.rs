@@ -148,24 +148,34 @@ impl PoolSet {
         Self { cpus, next_id: 1, pools: vec![PoolSpec::default_pool()] }
     }
 
+    /// Exactly these pools, however they came to be; the default pool is added if it is not among them.
+    /// For a configuration that changes several pools at once.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot stand together, or one of them cannot be: the first reason found.
+    pub fn of(cpus: u32, specs: Vec<PoolSpec>) -> Result<Self, PoolError> {
+        let mut set = Self { cpus, next_id: 1, pools: vec![] };
+        if !specs.iter().any(|spec| spec.id == PoolId::DEFAULT) {
+            set.pools.push(PoolSpec::default_pool());
+        }
+        for spec in specs {
+            set.check_name(&spec.name)?;
+            set.check_spec(&spec)?;
+            set.next_id = set.next_id.max(spec.id.0 + 1);
+            let place = if spec.id == PoolId::DEFAULT { 0 } else { set.pools.len() };
+            set.pools.insert(place, spec);
+        }
+        Ok(set)
+    }
+
     /// CREATE: a pool that is stopped, without a range, and transient.
     ///
     /// # Errors
     ///
     /// When there is one of that name, the name is none, or there are too many.
     pub fn create(&mut self, name: &str) -> Result<PoolId, PoolError> {
-        if name.is_empty()
-            || name.len() > limits::NAME_BYTES_MAX
-            || name.chars().any(|c| c.is_whitespace() || c.is_control())
-        {
-            return Err(PoolError::Name { name: name.chars().take(64).collect() });
-        }
-        if self.pool(name).is_some() {
-            return Err(PoolError::AlreadyExists { name: name.into() });
-        }
-        if self.pools.len() >= POOLS_MAX {
-            return Err(PoolError::OutOfResources { max: POOLS_MAX });
-        }
+        self.check_name(name)?;
         let id = PoolId(self.next_id);
         self.next_id += 1;
         self.pools.push(PoolSpec::new(id, name, self.cpus));
@@ -178,24 +188,9 @@ impl PoolSet {
     ///
     /// When there is no such pool, its range would meet another's, or the threads make no range.
     pub fn configure(&mut self, name: &str, change: Change) -> Result<(), PoolError> {
-        let pool = self.pool(name).ok_or_else(|| no_such_pool(name))?;
-        let is_default = pool.id == PoolId::DEFAULT;
-        let threads_min = change.threads_min.unwrap_or(pool.threads_min);
-        let threads_max = change.threads_max.unwrap_or(pool.threads_max);
-        if is_default && change.range.is_some() {
-            return Err(PoolError::DefaultPool { what: "given a range" });
-        }
-        let top = threads_max.unwrap_or(THREADS_MAX);
-        if threads_min > top || top > THREADS_MAX || (threads_max.is_none() && !is_default) {
-            let max = threads_max.unwrap_or(u32::MAX);
-            return Err(PoolError::Threads { name: name.into(), min: threads_min, max });
-        }
-        if let Some(range) = change.range {
-            self.check_range(name, range)?;
-        }
-        let pool = self.pool_mut(name)?;
-        pool.threads_min = threads_min;
-        pool.threads_max = threads_max;
+        let mut pool = self.pool(name).ok_or_else(|| no_such_pool(name))?.clone();
+        pool.threads_min = change.threads_min.unwrap_or(pool.threads_min);
+        pool.threads_max = change.threads_max.unwrap_or(pool.threads_max);
         pool.range = change.range.or(pool.range);
         pool.queue = change.queue.unwrap_or(pool.queue);
         if let Some(group) = change.group {
@@ -207,6 +202,8 @@ impl PoolSet {
         if let Some(heap) = change.heap_bytes_max {
             pool.heap_bytes_max = heap;
         }
+        self.check_spec(&pool)?;
+        *self.pool_mut(name)? = pool;
         Ok(())
     }
 
@@ -323,6 +320,42 @@ impl PoolSet {
         found.unwrap_or(&self.pools[0])
     }
 
+    /// Whether one more pool may be, of this name.
+    fn check_name(&self, name: &str) -> Result<(), PoolError> {
+        if name.is_empty()
+            || name.len() > limits::NAME_BYTES_MAX
+            || name.chars().any(|c| c.is_whitespace() || c.is_control())
+        {
+            return Err(PoolError::Name { name: name.chars().take(64).collect() });
+        }
+        if self.pool(name).is_some() {
+            return Err(PoolError::AlreadyExists { name: name.into() });
+        }
+        if self.pools.len() >= POOLS_MAX {
+            return Err(PoolError::OutOfResources { max: POOLS_MAX });
+        }
+        Ok(())
+    }
+
+    /// Whether a pool can be what it says, beside the others.
+    fn check_spec(&self, spec: &PoolSpec) -> Result<(), PoolError> {
+        let is_default = spec.id == PoolId::DEFAULT;
+        let top = spec.threads_max.unwrap_or(THREADS_MAX);
+        let is_open = spec.threads_max.is_none();
+        if spec.threads_min > top || top > THREADS_MAX || (is_open && !is_default) {
+            let (min, max) = (spec.threads_min, spec.threads_max.unwrap_or(u32::MAX));
+            return Err(PoolError::Threads { name: spec.name.clone(), min, max });
+        }
+        if is_default {
+            return check_default(spec);
+        }
+        match spec.range {
+            Some(range) => self.check_range(&spec.name, range),
+            None if spec.state == State::Stopped => Ok(()),
+            None => Err(PoolError::NoRange { name: spec.name.clone() }),
+        }
+    }
+
     fn check_range(&self, name: &str, range: Range) -> Result<(), PoolError> {
         for pool in &self.pools {
             let Some(other_range) = pool.range else { continue };
@@ -350,6 +383,19 @@ impl PoolSet {
         }
         self.pool_mut(name)
     }
+}
+
+/// Whether the default pool is what it always is.
+fn check_default(spec: &PoolSpec) -> Result<(), PoolError> {
+    let what = match (spec.range, spec.state) {
+        _ if *spec.name != *DEFAULT_NAME => "renamed",
+        (Some(_), _) => "given a range",
+        (_, State::Stopped) => "stopped",
+        (_, State::Draining) => "drained",
+        _ if !spec.persistent => "made transient",
+        _ => return Ok(()),
+    };
+    Err(PoolError::DefaultPool { what })
 }
 
 fn no_such_pool(name: &str) -> PoolError {

@@ -1,7 +1,7 @@
 //! Every operation and failure that seed 000 names.
 
 use super::{Change, POOLS_MAX, PoolError, PoolSet};
-use crate::{DEFAULT_NAME, Range, State};
+use crate::{DEFAULT_NAME, PoolSpec, Range, State};
 use paceline_types::{PoolId, Priority, limits};
 
 fn range(low: i64, high: i64) -> Range {
@@ -186,4 +186,47 @@ fn a_deleted_pool_is_gone_and_its_number_is_not_used_again() {
     set.delete("batch").unwrap();
     assert!(set.pool("batch").is_none());
     assert_ne!(set.create("batch").unwrap(), old);
+}
+
+#[test]
+fn several_pools_change_at_once_or_not_at_all() {
+    let pool = |id, name: &str, range| PoolSpec {
+        range,
+        state: if range.is_some() { State::Started } else { State::Stopped },
+        ..PoolSpec::new(PoolId(id), name, 4)
+    };
+    // Two ranges that are swapped overlap in between, but not as a whole.
+    let set = PoolSet::of(
+        4,
+        vec![
+            pool(1, "low", Some(range(1, 10))),
+            pool(7, "high", Some(range(-10, -1))),
+            pool(3, "bare", None),
+        ],
+    );
+    let mut set = set.unwrap();
+    let names: Vec<_> = set.list().iter().map(|pool| &*pool.name).collect();
+    assert_eq!(names, [DEFAULT_NAME, "low", "high", "bare"]);
+    assert_eq!(set.create("next"), Ok(PoolId(8)), "no number is used twice");
+
+    let default = |change: fn(&mut PoolSpec)| {
+        let mut spec = PoolSpec::default_pool();
+        change(&mut spec);
+        PoolSet::of(4, vec![pool(1, "low", None), spec]).map(|set| set.list()[0].threads_max)
+    };
+    assert_eq!(default(|spec| spec.threads_max = Some(2)), Ok(Some(2)), "it comes first");
+    let cannot = |what| Err(PoolError::DefaultPool { what });
+    assert_eq!(default(|spec| spec.state = State::Stopped), cannot("stopped"));
+    assert_eq!(default(|spec| spec.persistent = false), cannot("made transient"));
+    assert_eq!(default(|spec| spec.name = "other".into()), cannot("renamed"));
+
+    let fails = |specs| PoolSet::of(4, specs).unwrap_err().to_string();
+    assert_eq!(
+        fails(vec![pool(1, "a", Some(range(1, 5))), pool(2, "b", Some(range(5, 9)))]),
+        "priorities 5 to 9 of pool \"b\" overlap 1 to 5 of pool \"a\""
+    );
+    assert_eq!(fails(vec![pool(1, "a", None), pool(2, "a", None)]), "pool \"a\" already exists");
+    assert_eq!(fails(vec![pool(1, DEFAULT_NAME, None)]), "pool \"default\" already exists");
+    let started = PoolSpec { state: State::Started, ..pool(1, "a", None) };
+    assert!(fails(vec![started]).starts_with("pool \"a\" has no range of priorities"));
 }
