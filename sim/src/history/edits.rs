@@ -1,4 +1,4 @@
-//! Edits: one change at a time, of every kind.
+//! Edits of every kind, most of them one at a time.
 
 use super::{History, MS};
 use crate::model::config::{At, Checkpoint, Config, Limit, PoolState, When};
@@ -41,17 +41,24 @@ const RESOURCE_EDITS: [Edit; 5] = [
 const OTHER_EDITS: [Edit; 3] = [History::edit_rules, History::edit_slip, History::edit_age];
 
 impl History {
-    /// Another configuration that differs in one thing, and what that is.
+    /// Another configuration that differs in one thing or a few, and what they are.
     pub(super) fn edit(&mut self, model: &Model) -> Option<(Config, String)> {
         let mut config = model.config.clone();
-        let edit = match self.rng.weighted(&[10, 8, 6, 3]) {
-            0 => self.rng.pick(&CHECKPOINT_EDITS),
-            1 => self.rng.pick(&POOL_EDITS),
-            2 => self.rng.pick(&RESOURCE_EDITS),
-            _ => self.rng.pick(&OTHER_EDITS),
-        };
-        let what = edit(self, model, &mut config)?;
-        Some((config, what))
+        let mut done: Option<String> = None;
+        for _ in 0..[1, 2, 4][self.rng.weighted(&[80, 12, 8])] {
+            let edit = match self.rng.weighted(&[10, 8, 6, 3]) {
+                0 => self.rng.pick(&CHECKPOINT_EDITS),
+                1 => self.rng.pick(&POOL_EDITS),
+                2 => self.rng.pick(&RESOURCE_EDITS),
+                _ => self.rng.pick(&OTHER_EDITS),
+            };
+            let what = edit(self, model, &mut config);
+            done = match (done, what) {
+                (Some(done), Some(what)) => Some(format!("{done}; {what}")),
+                (done, what) => done.or(what),
+            };
+        }
+        Some((config, done?))
     }
 
     fn any_checkpoint(&mut self, config: &Config) -> Option<usize> {
@@ -237,13 +244,14 @@ impl History {
     }
 
     /// A further parent for a resource; a cycle is no graph.
-    fn add_edge(&mut self, model: &Model, config: &mut Config) -> Option<String> {
+    fn add_edge(&mut self, _: &Model, config: &mut Config) -> Option<String> {
         let parent = self.rng.pick_any(&config.resources)?.id;
         let index = self.rng.below(config.resources.len() as u64) as usize;
-        let child = &mut config.resources[index];
-        if child.parents.contains(&parent) || model.is_below(parent, child.id) {
+        let child = config.resources[index].id;
+        if config.resources[index].parents.contains(&parent) || is_below(parent, child, config) {
             return None;
         }
+        let child = &mut config.resources[index];
         child.parents.push(parent);
         Some(format!("{parent} above {}", child.id))
     }
@@ -304,6 +312,13 @@ fn made_by_waiter(model: &Model, name: &str) -> bool {
             && request.state != State::Running
             && request.claims.iter().any(|claim| claim.name == name)
     })
+}
+
+/// Whether one resource is another or hangs below it.
+fn is_below(node: u32, root: u32, config: &Config) -> bool {
+    let parents = |node: u32| config.resources.iter().filter(move |r| r.id == node);
+    node == root
+        || parents(node).flat_map(|r| &r.parents).any(|parent| is_below(*parent, root, config))
 }
 
 /// Conditions may only name what there is, and keys only where there are keys.

@@ -11,6 +11,7 @@ use crate::model::{Effect, Outcome, Spot};
 use crate::seen::{Answer, Seen};
 use paceline_types::Mode;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// A node: a configured resource by its number, or one made by requests by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +33,7 @@ struct Claim {
 pub struct Conflicts {
     claims: BTreeMap<u64, Vec<Claim>>,
     running: BTreeSet<u64>,
+    before: Option<Rc<Config>>,
 }
 
 impl Invariant for Conflicts {
@@ -55,11 +57,15 @@ impl Invariant for Conflicts {
         });
         // What starts in the step in which its session ends is settled in the same step.
         let ended = matches!(&*seen.step, Step::EndSession(_));
+        // What was due before an edit started under the configuration before it.
+        let before = self.before.replace(Rc::clone(&seen.config));
         for effect in &seen.effects {
             if let Effect::Start(id) = effect
                 && (!ended || seen.alive.contains_key(id))
+                && let Err(conflict) = self.start(*id, &seen.config)
             {
-                self.start(*id, &seen.config)?;
+                let before = before.as_ref().ok_or_else(|| conflict.clone())?;
+                self.start(*id, before).map_err(|_| conflict)?;
             }
         }
         if let Answer::Submitted(id, Outcome::Started) = seen.answer {

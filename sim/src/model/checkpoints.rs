@@ -286,17 +286,17 @@ impl Model {
         }
     }
 
-    /// Lets waiters of all counters of a concurrency checkpoint pass, the lowest rank first.
-    pub(super) fn hand_over_all(&mut self, at: &Checkpoint) {
-        let Limit::Concurrency(limit) = at.limit else { return };
-        loop {
-            let heads = self
-                .heads(at)
-                .into_iter()
-                .filter(|(_, queued)| self.held(at.id, queued.key) < limit);
-            let Some((next, queued)) = heads.min_by_key(|(id, _)| self.requests[id].rank) else {
-                return;
-            };
+    /// Who is the next to find room at a concurrency checkpoint: the lowest rank of all counters.
+    pub(super) fn next_handed(&self, at: &Checkpoint) -> Option<(u64, Queued)> {
+        let Limit::Concurrency(limit) = at.limit else { return None };
+        let heads = self.heads(at).into_iter();
+        let free = heads.filter(|(_, queued)| self.held(at.id, queued.key) < limit);
+        free.min_by_key(|(id, _)| self.requests[id].rank)
+    }
+
+    /// Lets the next of them pass.
+    pub(super) fn hand_over_next(&mut self, at: &Checkpoint) {
+        if let Some((next, queued)) = self.next_handed(at) {
             self.serve(next, at, &queued, None);
             self.walk(next, Some(position(at)));
         }
@@ -309,8 +309,9 @@ impl Model {
             self.heads(at).into_iter().map(|(id, queued)| {
                 let time = nanoseconds(self.pass_ticks(id, at, queued.key));
                 let rank = self.requests[&id].rank;
-                // One that costs more than a new burst is refused as soon as it is the head.
-                let at = if self.costs_too_much(id, at) { self.now } else { time };
+                // One that costs more than a new burst is refused as soon as it is the head, before
+                // anything else that is due.
+                let at = if self.costs_too_much(id, at) { 0 } else { time };
                 Event { at, expiry: false, rank, id }
             })
         })

@@ -1,33 +1,91 @@
 //! Edits of the configuration.
 //!
-//! The new configuration counts at once; then the waiters that it moves are moved, by rank.
+//! The new configuration counts at once, for every part of it; then grants are made, and then the
+//! waiters that changed checkpoints let go move, by rank.
 
 use super::checkpoints::{TICKS, position};
-use super::config::{Checkpoint, Config, Limit, Unknown};
-use super::{Effect, Model, Queued, Reason, State};
+use super::config::{Checkpoint, Config, Limit, Resource, Unknown};
+use super::{Effect, Model, Position, Queued, Rank, Reason, State};
+
+/// Waiters of each counter, in the order in which they would have been served.
+type Lines = Vec<Vec<(u64, Queued)>>;
+
+/// Waiters that a changed checkpoint lets go.
+enum Move {
+    Nobody,
+    /// They walk on from there: the checkpoint is gone, and nobody gives anything back to it.
+    On(Lines, Position),
+    /// They arrive once more.
+    Again(Lines, Checkpoint),
+    /// Whoever finds room there now.
+    HandOver(Checkpoint),
+}
 
 impl Model {
     /// Uses another configuration from now on.
     pub fn configure(&mut self, now: u64, config: Config) {
         self.begin(now);
         let old = std::mem::replace(&mut self.config, config);
-        for checkpoint in &old.checkpoints {
-            self.checkpoint_changed(checkpoint);
-        }
+        let mut moves: Vec<Move> =
+            old.checkpoints.iter().map(|checkpoint| self.checkpoint_changed(checkpoint)).collect();
         self.pools_changed();
         self.resources_changed(&old);
         self.grant();
+        while let Some((_, index)) =
+            (0..moves.len()).filter_map(|index| Some((self.next_of(&moves[index])?, index))).min()
+        {
+            self.move_next(&mut moves[index]);
+        }
         self.due();
     }
 
-    fn checkpoint_changed(&mut self, old: &Checkpoint) {
+    /// The rank of the next waiter that a changed checkpoint lets go.
+    fn next_of(&self, moves: &Move) -> Option<Rank> {
+        let of_lines = |lines: &Lines| {
+            let heads = lines.iter().filter_map(|line| line.first());
+            heads.map(|(id, _)| self.requests[id].rank).min()
+        };
+        match moves {
+            Move::Nobody => None,
+            Move::On(lines, _) | Move::Again(lines, _) => of_lines(lines),
+            Move::HandOver(at) => self.next_handed(at).map(|(id, _)| self.requests[&id].rank),
+        }
+    }
+
+    fn move_next(&mut self, moves: &mut Move) {
+        match moves {
+            Move::Nobody => {}
+            Move::On(lines, from) => {
+                if let Some((id, _)) = self.take_next(lines) {
+                    self.walk(id, Some(*from));
+                }
+            }
+            Move::Again(lines, at) => {
+                if let Some((id, was)) = self.take_next(lines) {
+                    let place = (was.checkpoint, was.key);
+                    if let Some(index) = self.again.iter().position(|again| *again == place) {
+                        self.again.remove(index);
+                    }
+                    self.walk_again(id, at, &was);
+                }
+            }
+            Move::HandOver(at) => self.hand_over_next(at),
+        }
+    }
+
+    fn take_next(&self, lines: &mut Lines) -> Option<(u64, Queued)> {
+        let heads = lines.iter_mut().filter(|line| !line.is_empty());
+        heads.min_by_key(|line| self.requests[&line[0].0].rank).map(|line| line.remove(0))
+    }
+
+    fn checkpoint_changed(&mut self, old: &Checkpoint) -> Move {
         let Some(new) = self.checkpoint(old.id).cloned() else {
-            return self.deleted(old);
+            return Move::On(self.empty(old), position(old));
         };
         let kind = std::mem::discriminant(&old.limit) != std::mem::discriminant(&new.limit);
         if kind || old.key != new.key {
             let waiters = self.empty(old);
-            return self.arrive_again(waiters, &new);
+            return self.will_arrive_again(waiters, new);
         }
         if old.period() != new.period() {
             self.met.retain(|met| met.0 != new.id);
@@ -38,40 +96,31 @@ impl Model {
             self.rate_changed(old, &new);
         }
         if old.fair != new.fair {
-            let waiters = self.merged(old);
-            return self.arrive_again(waiters, &new);
-        }
-        if old.limit != new.limit || old.watch != new.watch {
-            self.hand_over_all(&new);
+            let waiters = self.lines(old);
+            return self.will_arrive_again(waiters, new);
         }
         if new.watch && !old.watch {
-            let waiters = self.merged(&new);
-            self.arrive_again(waiters, &new);
+            let waiters = self.lines(&new);
+            return self.will_arrive_again(waiters, new);
         }
+        if old.limit != new.limit || old.watch != new.watch {
+            return Move::HandOver(new);
+        }
+        Move::Nobody
     }
 
-    /// Waiters arrive again, one by one; those whose turn has not come still count as waiting.
-    fn arrive_again(&mut self, waiters: Vec<(u64, Queued)>, at: &Checkpoint) {
-        for (id, _) in &waiters {
+    /// Waiters that will arrive again are in no queue, but still count as waiting.
+    fn will_arrive_again(&mut self, lines: Lines, at: Checkpoint) -> Move {
+        for (id, _) in lines.iter().flatten() {
             if let Some(request) = self.requests.get_mut(id) {
                 request.state = State::Moving;
             }
         }
-        for (_, was) in &waiters {
+        for (_, was) in lines.iter().flatten() {
             self.forget_tags_if_empty(was.checkpoint, was.key);
         }
-        self.again = waiters.iter().map(|(_, was)| (was.checkpoint, was.key)).collect();
-        for (id, was) in waiters {
-            self.again.remove(0);
-            self.walk_again(id, at, &was);
-        }
-    }
-
-    /// Its waiters walk on; nobody gives anything back to it any more.
-    fn deleted(&mut self, old: &Checkpoint) {
-        for (id, _) in self.empty(old) {
-            self.walk(id, Some(position(old)));
-        }
+        self.again.extend(lines.iter().flatten().map(|(_, was)| (was.checkpoint, was.key)));
+        Move::Again(lines, at)
     }
 
     /// What was spent before an edit is not refunded after it.
@@ -102,16 +151,15 @@ impl Model {
         }
     }
 
-    /// Forgets all counters of a checkpoint; returns its former waiters, in no queue now, in the
-    /// order in which they would have been served.
-    fn empty(&mut self, at: &Checkpoint) -> Vec<(u64, Queued)> {
-        let waiters = self.merged(at);
+    /// Forgets all counters of a checkpoint; returns its former waiters, in no queue now.
+    fn empty(&mut self, at: &Checkpoint) -> Lines {
+        let waiters = self.lines(at);
         self.counters.retain(|counter| counter.checkpoint != at.id);
         self.met.retain(|met| met.0 != at.id);
         for request in self.requests.values_mut() {
             request.walk.retain(|passed| passed.checkpoint != at.id);
         }
-        for (id, _) in &waiters {
+        for (id, _) in waiters.iter().flatten() {
             if let Some(request) = self.requests.get_mut(id) {
                 request.state = State::Moving;
             }
@@ -119,25 +167,16 @@ impl Model {
         waiters
     }
 
-    /// The waiters of all counters: each counter's in its own order, the lowest rank of them first.
-    fn merged(&self, at: &Checkpoint) -> Vec<(u64, Queued)> {
+    /// The waiters of each counter, in its own order.
+    fn lines(&self, at: &Checkpoint) -> Lines {
         let waiters = self.waiters(at);
         let mut keys: Vec<Option<&str>> = waiters.iter().map(|(_, queued)| queued.key).collect();
         keys.sort_unstable();
         keys.dedup();
         let fair = at.fair.is_some();
-        let mut lines: Vec<Vec<u64>> =
-            keys.into_iter().map(|key| self.order_of(at.id, key, fair)).collect();
-        let mut merged = vec![];
-        while let Some(line) = lines
-            .iter_mut()
-            .filter(|line| !line.is_empty())
-            .min_by_key(|line| self.requests[&line[0]].rank)
-        {
-            merged.push(line.remove(0));
-        }
         let queued = |id: u64| waiters.iter().find(|(other, _)| *other == id).cloned();
-        merged.into_iter().filter_map(queued).collect()
+        let line = |key| self.order_of(at.id, key, fair).into_iter().filter_map(queued).collect();
+        keys.into_iter().map(line).collect()
     }
 
     fn waiters(&self, at: &Checkpoint) -> Vec<(u64, Queued)> {
@@ -202,10 +241,17 @@ impl Model {
         for id in ids {
             for index in 0..self.requests[&id].claims.len() {
                 let bound = self.requests[&id].claims[index].bound;
-                let mut all = self.config.resources.iter().chain(&old.resources);
-                let found = all.find(|resource| Some(resource.id) == bound).map(|r| r.name);
-                if let (Some(name), Some(request)) = (found, self.requests.get_mut(&id)) {
+                let is_it = |resource: &&Resource| Some(resource.id) == bound;
+                let kept = self.config.resources.iter().find(is_it).map(|r| r.name);
+                let gone = old.resources.iter().find(is_it).map(|r| r.name);
+                let Some(name) = kept.or(gone) else { continue };
+                // The same edit may have brought another one of that name.
+                let other = if kept.is_none() { self.find_resource(name) } else { None };
+                if let Some(request) = self.requests.get_mut(&id) {
                     request.claims[index].name = name;
+                    if request.state != State::Running && other.is_some() {
+                        request.claims[index].bound = other;
+                    }
                 }
             }
         }

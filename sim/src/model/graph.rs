@@ -38,12 +38,6 @@ impl Model {
         self.config.resources.iter().any(|resource| resource.id == id)
     }
 
-    /// Whether one resource is another or hangs below it.
-    #[must_use]
-    pub fn is_below(&self, node: u32, root: u32) -> bool {
-        self.subtree(root) & (1 << node) != 0
-    }
-
     /// The number of a resource that requests make; whoever makes it too finds the same.
     pub(super) fn made(name: &str) -> Option<u32> {
         MADE.iter().position(|made| *made == name).map(|at| MADE_FROM + at as u32)
