@@ -40,7 +40,9 @@ pub use error::{CompileRuleError, Fault, Part};
 pub use lists::{ListError, Lists};
 pub use rule::{Action, CRITERIA_MAX, Criterion, PatternMode, Rule, STEP_MAX, Then};
 pub use ruleset::{Candidates, Ruleset};
-pub use text::{NewRule, ParseRuleError, Problem, RULE_BYTES_MAX};
+pub use text::{
+    NewRule, ParseRuleError, Problem, RULE_BYTES_MAX, parse_action, parse_criteria, show_criteria,
+};
 pub use trace::{Outcome, Step, Trace};
 
 #[cfg(test)]

@@ -25,7 +25,7 @@
 mod read;
 mod show;
 
-use crate::rule::{CRITERIA_MAX, Rule};
+use crate::rule::{Action, CRITERIA_MAX, Criterion, Rule};
 use paceline_types::NameError;
 use std::fmt;
 
@@ -104,6 +104,31 @@ impl Rule {
     pub fn parse_new(text: &str) -> Result<NewRule, ParseRuleError> {
         read::read(text)
     }
+}
+
+/// Reads the criteria of a rule, as they stand in its text.
+///
+/// # Errors
+///
+/// When the text is something else, or more.
+pub fn parse_criteria(text: &str) -> Result<Vec<Criterion>, ParseRuleError> {
+    read::read_criteria(text)
+}
+
+/// Reads the action of a rule, as it stands in its text.
+///
+/// # Errors
+///
+/// When the text is something else, or more.
+pub fn parse_action(text: &str) -> Result<Action, ParseRuleError> {
+    read::read_action(text)
+}
+
+/// The criteria of a rule, as they stand in its text.
+#[must_use]
+pub fn show_criteria(criteria: &[Criterion]) -> String {
+    let each: Vec<String> = criteria.iter().map(ToString::to_string).collect();
+    each.join(" and ")
 }
 
 impl NewRule {

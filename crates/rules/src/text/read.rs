@@ -5,11 +5,7 @@ use crate::rule::{Action, CRITERIA_MAX, Criterion, PatternMode, Rule, STEP_MAX, 
 use paceline_types::{Name, Priority};
 
 pub(super) fn read(text: &str) -> Result<NewRule, ParseRuleError> {
-    if text.len() > RULE_BYTES_MAX {
-        return Err(ParseRuleError { column: 1, problem: Problem::TooLong });
-    }
-    let mut reader = Reader { rest: text, column: 1, next: None };
-    reader.advance()?;
+    let mut reader = Reader::begin(text)?;
     let number = reader.number()?;
     let criteria = reader.criteria()?;
     let when = match reader.word() {
@@ -19,11 +15,25 @@ pub(super) fn read(text: &str) -> Result<NewRule, ParseRuleError> {
         }
         _ => None,
     };
-    let action = reader.action()?;
+    let action = reader.action("and, when, nothing, set, raise, lower or reject")?;
     let then = reader.then()?;
     let (log, disabled) = reader.flags()?;
     let rule = Rule { number: 0, criteria, when, action, then, disabled, log };
     Ok(NewRule { number, rule })
+}
+
+pub(super) fn read_criteria(text: &str) -> Result<Vec<Criterion>, ParseRuleError> {
+    let mut reader = Reader::begin(text)?;
+    let criteria = reader.criteria()?;
+    reader.end("and, or the end")?;
+    Ok(criteria)
+}
+
+pub(super) fn read_action(text: &str) -> Result<Action, ParseRuleError> {
+    let mut reader = Reader::begin(text)?;
+    let action = reader.action("nothing, set, raise, lower or reject")?;
+    reader.end("the end")?;
+    Ok(action)
 }
 
 #[derive(Debug)]
@@ -41,6 +51,20 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
+    /// Stands before the first token.
+    fn begin(text: &'t str) -> Result<Self, ParseRuleError> {
+        if text.len() > RULE_BYTES_MAX {
+            return Err(ParseRuleError { column: 1, problem: Problem::TooLong });
+        }
+        let mut reader = Self { rest: text, column: 1, next: None };
+        reader.advance()?;
+        Ok(reader)
+    }
+
+    fn end(&self, what: &'static str) -> Result<(), ParseRuleError> {
+        if self.next.is_none() { Ok(()) } else { Err(self.expected(what)) }
+    }
+
     fn number(&mut self) -> Result<Option<u32>, ParseRuleError> {
         match self.word() {
             Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -91,8 +115,8 @@ impl<'t> Reader<'t> {
         Ok(Criterion { attribute, mode, nocase, pattern })
     }
 
-    fn action(&mut self) -> Result<Action, ParseRuleError> {
-        let what = "and, when, nothing, set, raise, lower or reject";
+    /// An action; `what` may stand here.
+    fn action(&mut self, what: &'static str) -> Result<Action, ParseRuleError> {
         let Some(word) = self.word() else { return Err(self.expected(what)) };
         let action = match word {
             "nothing" => Action::Nothing,

@@ -1,6 +1,6 @@
 //! The text form: what reads, what does not, and that what is shown reads back.
 
-use super::{Problem, RULE_BYTES_MAX};
+use super::{Problem, RULE_BYTES_MAX, parse_action, parse_criteria, show_criteria};
 use crate::tests::random::Random;
 use crate::{Action, CRITERIA_MAX, Criterion, PatternMode, Rule, Then};
 use paceline_types::{Known, Name, Priority, limits};
@@ -192,5 +192,33 @@ fn any_text_is_read_or_refused() {
                 assert!(error.column <= text.chars().count() + 1, "seed {seed}: {text}: {error}");
             }
         }
+    }
+}
+
+#[test]
+fn criteria_and_action_alone() {
+    let text = r#"user glob etl-* and text regex nocase "^select" and "a b" exact 'x y'"#;
+    let whole = Rule::parse_new(&format!("{text} nothing"));
+    assert!(whole.is_err(), "an attribute has no blank in it");
+    let text = r#"user glob etl-* and text regex nocase "^select""#;
+    let criteria = parse_criteria(text).unwrap();
+    assert_eq!(criteria, Rule::parse(&format!("10 {text} nothing")).unwrap().criteria);
+    assert_eq!(parse_criteria(&show_criteria(&criteria)), Ok(criteria));
+    assert_eq!(parse_criteria("  "), Ok(vec![]), "no criteria: every request");
+    assert_eq!(parse_action("lower 20"), Ok(Action::Lower(20)));
+    for (text, error) in [
+        ("user glob a reject", "column 13: expected and, or the end, found \"reject\""),
+        ("10 user glob a", "column 4: expected exact, glob or regex, found \"user\""),
+        ("user", "column 5: expected exact, glob or regex before the end"),
+    ] {
+        assert_eq!(parse_criteria(text).unwrap_err().to_string(), error, "{text}");
+    }
+    for (text, error) in [
+        ("", "column 1: expected nothing, set, raise, lower or reject before the end"),
+        ("set 128", "column 5: expected a priority of -127 to 127, found \"128\""),
+        ("reject stop", "column 8: expected the end, found \"stop\""),
+        ("when x", "column 1: expected nothing, set, raise, lower or reject, found \"when\""),
+    ] {
+        assert_eq!(parse_action(text).unwrap_err().to_string(), error, "{text}");
     }
 }

@@ -1,0 +1,168 @@
+//! All rows together: the configuration that they mean.
+
+use crate::ids::Ids;
+use crate::reader::{ModelError, Reader};
+use crate::{checkpoint, pool, resource, rule, schema};
+use paceline_checkpoints::Spec;
+use paceline_claims::Resource;
+use paceline_engine::{Config, Plan, Snapshot};
+use paceline_pools::{PoolSet, PoolSpec};
+use paceline_rules::Rule;
+use paceline_tables::schema::{Schema, TableId};
+use paceline_tables::{Changes, Row, Store};
+use paceline_types::{CheckpointId, PoolId, Uuid};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What the rows of the database mean to the engine.
+#[derive(Clone, Debug)]
+pub struct Model {
+    cpus: u32,
+    schema: Arc<Schema>,
+    tables: Tables,
+    pool_ids: Ids,
+    checkpoint_ids: Ids,
+    resource_ids: Ids,
+}
+
+/// Where the tables are that the engine is configured by.
+#[derive(Clone, Copy, Debug)]
+struct Tables {
+    pool: TableId,
+    rule: TableId,
+    saved_rule: TableId,
+    checkpoint: TableId,
+    resource: TableId,
+}
+
+impl Model {
+    /// A model of databases with this schema, on a machine with so many processors.
+    ///
+    /// # Errors
+    ///
+    /// When a table is missing.
+    pub fn new(schema: Arc<Schema>, cpus: u32) -> Result<Self, ModelError> {
+        let table = |name: &str| {
+            schema.table_id(name).ok_or_else(|| ModelError {
+                place: format!("database {}", schema.name),
+                message: format!("there is no table {name}"),
+            })
+        };
+        let tables = Tables {
+            pool: table(schema::POOL)?,
+            rule: table(schema::RULE)?,
+            saved_rule: table(schema::SAVED_RULE)?,
+            checkpoint: table(schema::CHECKPOINT)?,
+            resource: table(schema::RESOURCE)?,
+        };
+        let (pool_ids, checkpoint_ids, resource_ids) = (Ids::new(), Ids::new(), Ids::new());
+        Ok(Self { cpus, schema, tables, pool_ids, checkpoint_ids, resource_ids })
+    }
+
+    /// Whether these changes can mean another configuration.
+    #[must_use]
+    pub fn concerns(&self, changes: &Changes) -> bool {
+        let Tables { pool, rule, saved_rule, checkpoint, resource } = self.tables;
+        let of_ours = |table| [pool, rule, saved_rule, checkpoint, resource].contains(&table);
+        changes.by_table().filter_map(<[_]>::first).any(|change| of_ours(change.table))
+    }
+
+    /// The plan that brings the engine from `current` to what the rows say.
+    ///
+    /// # Errors
+    ///
+    /// When the rows mean nothing that works: the first reason found, and where.
+    pub fn plan(&mut self, current: &Snapshot, store: &Store) -> Result<Plan, ModelError> {
+        let config = self.config(store)?;
+        // Saved rules are only used at the next start, but must be usable then.
+        self.rules(store, self.tables.saved_rule)?;
+        let plan = Plan::new(current, config);
+        plan.map_err(|error| ModelError { place: String::new(), message: error.to_string() })
+    }
+
+    /// The configuration that the rows say.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn config(&mut self, store: &Store) -> Result<Config, ModelError> {
+        let pools = PoolSet::of(self.cpus, self.pools(store)?);
+        Ok(Config {
+            rules: self.rules(store, self.tables.rule)?,
+            checkpoints: self.checkpoints(store)?,
+            pools: pools
+                .map_err(|error| ModelError { place: "Pool".into(), message: error.to_string() })?,
+            resources: self.resources(store),
+            ..Config::default()
+        })
+    }
+
+    /// Forgets the numbers of rows that are gone for good.
+    pub fn forget_gone(&mut self, store: &Store) {
+        let Tables { pool, checkpoint, resource, .. } = self.tables;
+        let is_there = |table| move |row: Uuid| store.row(table, row).is_some();
+        self.pool_ids.keep(is_there(pool));
+        self.checkpoint_ids.keep(is_there(checkpoint));
+        self.resource_ids.keep(is_there(resource));
+    }
+
+    /// The number of the pool in this row.
+    #[must_use]
+    pub fn pool_id(&self, row: Uuid) -> Option<PoolId> {
+        self.pool_ids.known(row).map(|number| PoolId(number as u32))
+    }
+
+    /// The number of the checkpoint in this row.
+    #[must_use]
+    pub fn checkpoint_id(&self, row: Uuid) -> Option<CheckpointId> {
+        self.checkpoint_ids.known(row).map(|number| CheckpointId(number as u32))
+    }
+
+    fn pools(&mut self, store: &Store) -> Result<Vec<PoolSpec>, ModelError> {
+        let (cpus, ids) = (self.cpus, &mut self.pool_ids);
+        let read = |row: Reader<'_>| pool::read(row, PoolId(ids.of(row.uuid()) as u32), cpus);
+        let mut pools: Vec<PoolSpec> =
+            readers(&self.schema, store, self.tables.pool).map(read).collect::<Result<_, _>>()?;
+        pools.sort_by_key(|pool| pool.id);
+        Ok(pools)
+    }
+
+    fn rules(&self, store: &Store, table: TableId) -> Result<Vec<Rule>, ModelError> {
+        let rules = readers(&self.schema, store, table).map(rule::read);
+        let mut rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
+        rules.sort_by_key(|rule| rule.number);
+        Ok(rules)
+    }
+
+    fn checkpoints(&mut self, store: &Store) -> Result<Vec<Spec>, ModelError> {
+        let ids = &mut self.checkpoint_ids;
+        let read = |row: Reader<'_>| checkpoint::read(row, CheckpointId(ids.of(row.uuid()) as u32));
+        let rows = readers(&self.schema, store, self.tables.checkpoint);
+        let mut checkpoints: Vec<Spec> = rows.map(read).collect::<Result<_, _>>()?;
+        checkpoints.sort_by_key(|checkpoint| checkpoint.id);
+        Ok(checkpoints)
+    }
+
+    fn resources(&mut self, store: &Store) -> Vec<Resource> {
+        let rows = || readers(&self.schema, store, self.tables.resource);
+        for row in rows() {
+            self.resource_ids.of(row.uuid());
+        }
+        let read = |row| resource::read(row, &self.resource_ids);
+        let mut resources: Vec<Resource> = rows().filter_map(read).collect();
+        resources.sort_by_key(|resource| resource.id);
+        resources
+    }
+}
+
+fn readers<'a>(
+    schema: &'a Schema,
+    store: &'a Store,
+    table: TableId,
+) -> impl Iterator<Item = Reader<'a>> {
+    let columns = schema.table(table);
+    store.rows(table).map(move |row: &Row| Reader::new(columns, row))
+}
+
+#[cfg(test)]
+mod tests;

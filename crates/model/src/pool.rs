@@ -1,0 +1,58 @@
+//! Rows of the table Pool.
+//!
+//! What a row does not say is as CREATE makes a pool: stopped, without a range, as many threads as
+//! processors, transient. The pool called `default` is the one that always exists.
+
+use crate::reader::{ModelError, Reader};
+use paceline_pools::{DEFAULT_NAME, PoolSpec, QueueBounds, Range, State};
+use paceline_types::{PoolId, Priority};
+
+/// The pool that a row describes.
+pub(crate) fn read(row: Reader<'_>, id: PoolId, cpus: u32) -> Result<PoolSpec, ModelError> {
+    let name = row.text("name");
+    let is_default = name == DEFAULT_NAME;
+    let plain = if is_default { PoolSpec::default_pool() } else { PoolSpec::new(id, name, cpus) };
+    let state = match row.optional("state") {
+        Some("started") => State::Started,
+        Some("draining") => State::Draining,
+        Some(_) => State::Stopped,
+        None => plain.state,
+    };
+    let queue = QueueBounds {
+        len_max: row.number("queue_max_len")?.unwrap_or(plain.queue.len_max),
+        delay_max: row.parsed("queue_max_delay")?,
+    };
+    Ok(PoolSpec {
+        range: range(row)?,
+        threads_min: row.number("threads_min")?.unwrap_or(plain.threads_min),
+        threads_max: row.number("threads_max")?.or(plain.threads_max),
+        queue,
+        state,
+        persistent: row.flag("persistent") || is_default,
+        group: row.optional("group").map(Into::into),
+        stack_bytes: row.number("stack_bytes")?,
+        heap_bytes_max: row.number("heap_bytes_max")?,
+        ..plain
+    })
+}
+
+fn range(row: Reader<'_>) -> Result<Option<Range>, ModelError> {
+    let priority = |column| match row.integer(column) {
+        Some(number) => Priority::new(number)
+            .map(Some)
+            .ok_or_else(|| row.error(column, format!("{number} is not within -127 to 127"))),
+        None => Ok(None),
+    };
+    match (priority("priority_min")?, priority("priority_max")?) {
+        (None, None) => Ok(None),
+        (Some(low), Some(high)) => Range::new(low, high).map(Some).ok_or_else(|| {
+            row.error("priority_max", format!("{high} is less than priority_min, which is {low}"))
+        }),
+        (Some(_), None) => {
+            Err(row.error("priority_max", "expected a number, because priority_min is set".into()))
+        }
+        (None, Some(_)) => {
+            Err(row.error("priority_min", "expected a number, because priority_max is set".into()))
+        }
+    }
+}

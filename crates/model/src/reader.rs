@@ -1,0 +1,116 @@
+//! Reading one row: typed values by the name of the column, and errors that say where.
+
+use paceline_tables::schema::TableSchema;
+use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Row, row_uuid};
+use paceline_types::Uuid;
+use std::fmt;
+use std::str::FromStr;
+
+/// Why rows mean no configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelError {
+    /// Where: a table, the row's name or number, a column; as far as it is one place.
+    pub place: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.place.is_empty() {
+            return f.write_str(&self.message);
+        }
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+/// One row with the names of its columns.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    table: &'a TableSchema,
+    row: &'a Row,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(table: &'a TableSchema, row: &'a Row) -> Self {
+        Self { table, row }
+    }
+
+    pub fn uuid(&self) -> Uuid {
+        row_uuid(self.row)
+    }
+
+    /// The text in a column; `""` if there is none.
+    pub fn text(&self, column: &str) -> &'a str {
+        self.optional(column).unwrap_or_default()
+    }
+
+    /// The text in a column that may have none.
+    pub fn optional(&self, column: &str) -> Option<&'a str> {
+        self.atom(column).and_then(Atom::as_str)
+    }
+
+    /// The same as a text of its own.
+    pub fn owned(&self, column: &str) -> Option<String> {
+        self.optional(column).map(str::to_owned)
+    }
+
+    pub fn integer(&self, column: &str) -> Option<i64> {
+        self.atom(column).and_then(Atom::as_integer)
+    }
+
+    /// A number whose range the schema keeps within that of `T`.
+    pub fn number<T: TryFrom<i64>>(&self, column: &str) -> Result<Option<T>, ModelError> {
+        let Some(integer) = self.integer(column) else { return Ok(None) };
+        let number = T::try_from(integer);
+        number.map(Some).map_err(|_| self.error(column, format!("{integer} is out of range")))
+    }
+
+    pub fn flag(&self, column: &str) -> bool {
+        matches!(self.atom(column), Some(Atom::Boolean(true)))
+    }
+
+    /// The rows that a column refers to.
+    pub fn uuids(&self, column: &str) -> impl Iterator<Item = Uuid> + use<'a> {
+        self.datum(column).map_or(&[][..], Datum::atoms).iter().filter_map(Atom::as_uuid)
+    }
+
+    /// A value that is written as text, such as `10m` or `500/s`.
+    pub fn parsed<T>(&self, column: &str) -> Result<Option<T>, ModelError>
+    where
+        T: FromStr,
+        T::Err: fmt::Display,
+    {
+        let Some(text) = self.optional(column) else { return Ok(None) };
+        text.parse().map(Some).map_err(|error: T::Err| self.error(column, error.to_string()))
+    }
+
+    /// An error in one column of this row.
+    pub fn error(&self, column: &str, message: String) -> ModelError {
+        ModelError { place: format!("{}: {column}", self.title()), message }
+    }
+
+    /// What the row is called in messages: its table, and its name or number.
+    fn title(&self) -> String {
+        let table = &self.table.name;
+        match (self.optional("name"), self.integer("number")) {
+            (Some(name), _) => {
+                let name: String = name.chars().take(64).collect();
+                format!("{table} \"{name}\"")
+            }
+            (None, Some(number)) => format!("{table} {number}"),
+            (None, None) => format!("{table} {}", self.uuid()),
+        }
+    }
+
+    fn atom(&self, column: &str) -> Option<&'a Atom> {
+        self.datum(column).and_then(Datum::single)
+    }
+
+    fn datum(&self, column: &str) -> Option<&'a Datum> {
+        self.row.get(self.table.column_id(column)?.index())
+    }
+}

@@ -1,0 +1,53 @@
+//! The schema of the database `Paceline`, and the names of its tables.
+
+use paceline_tables::json;
+use paceline_tables::schema::Schema;
+
+/// The name of the database.
+pub const DATABASE: &str = "Paceline";
+
+/// The daemon's own counters, one row.
+pub const DAEMON: &str = "Daemon";
+
+/// Every lock, with owner, waiters and fencing number.
+pub const LOCK: &str = "Lock";
+
+/// The pools.
+pub const POOL: &str = "Pool";
+
+/// The running list of rules.
+pub const RULE: &str = "Rule";
+
+/// The saved list of rules.
+pub const SAVED_RULE: &str = "Saved_Rule";
+
+/// The checkpoints.
+pub const CHECKPOINT: &str = "Checkpoint";
+
+/// The resources.
+pub const RESOURCE: &str = "Resource";
+
+/// The schema of this version.
+///
+/// # Errors
+///
+/// Never, as a test shows: the text is part of the program.
+pub fn schema() -> Result<Schema, String> {
+    let json = json::parse(include_bytes!("paceline.ovsschema"), 128);
+    let json = json.map_err(|error| error.to_string())?;
+    Schema::parse(&json).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHECKPOINT, DAEMON, DATABASE, LOCK, POOL, RESOURCE, RULE, SAVED_RULE, schema};
+
+    #[test]
+    fn the_schema_is_valid_and_has_every_table() {
+        let schema = schema().unwrap();
+        assert_eq!(&*schema.name, DATABASE);
+        for table in [DAEMON, LOCK, POOL, RULE, SAVED_RULE, CHECKPOINT, RESOURCE] {
+            assert!(schema.table_id(table).is_some(), "{table}");
+        }
+    }
+}
