@@ -9,7 +9,7 @@ use paceline_types::{Attributes, Request, RequestId, SessionId, Time, UuidSource
 pub fn engine(config: Config) -> Outcome<Engine> {
     let mut engine = Engine::new(7);
     let plan = Plan::new(&engine.snapshot(), config)?;
-    engine.configure(Time(0), plan);
+    engine.configure(Time(0), &plan);
     Ok(engine)
 }
 

@@ -58,7 +58,7 @@ impl Default for Config {
 /// A configuration that works, ready to be used.
 #[derive(Debug)]
 pub struct Plan {
-    pub(crate) snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     warnings: Vec<String>,
 }
 
@@ -70,8 +70,8 @@ impl Plan {
     /// When a part of it cannot work; the error says which and where.
     pub fn new(current: &Snapshot, config: Config) -> Result<Self, PlanError> {
         let names = Names::of(&config)?;
-        let same_names = names == current.names;
-        let checkpoints = if same_names && config.checkpoints == current.specs {
+        let same_names = names == *current.names;
+        let checkpoints = if same_names && *config.checkpoints == *current.specs {
             Arc::clone(&current.checkpoints)
         } else {
             Arc::new(CheckpointSet::compile(config.checkpoints.clone(), &names)?)
@@ -81,13 +81,13 @@ impl Plan {
         } else {
             Arc::new(Ruleset::compile(&config.rules, &names)?)
         };
-        let graph = if config.resources == current.resources {
+        let graph = if *config.resources == *current.resources {
             Arc::clone(&current.graph)
         } else {
             Arc::new(Graph::build(Some(&current.graph), config.resources.clone())?)
         };
         let warnings = checkpoints.warnings().iter().map(ToString::to_string).collect();
-        let routes = Routes::new(&checkpoints);
+        let routes = Arc::new(Routes::new(&checkpoints));
         let snapshot = Snapshot {
             generation: current.generation,
             rules_since: current.rules_since,
@@ -98,15 +98,21 @@ impl Plan {
             requests_bytes_max: config.requests_bytes_max,
             rules,
             checkpoints,
-            specs: config.checkpoints,
+            specs: config.checkpoints.into(),
             routes,
             pools: config.pools,
-            resources: config.resources,
+            resources: config.resources.into(),
             graph,
             hasher: current.hasher,
-            names,
+            names: Arc::new(names),
         };
-        Ok(Self { snapshot, warnings })
+        Ok(Self { snapshot: Arc::new(snapshot), warnings })
+    }
+
+    /// The configuration that it brings, to make the next plan against before this one is used.
+    #[must_use]
+    pub const fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
     }
 
     /// What works but is hardly meant.

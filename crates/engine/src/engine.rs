@@ -108,13 +108,13 @@ impl Engine {
             requests_bytes_max: config.requests_bytes_max,
             rules: Arc::default(),
             checkpoints: Arc::default(),
-            specs: vec![],
-            routes: Routes::default(),
+            specs: [].into(),
+            routes: Arc::new(Routes::default()),
             pools: config.pools,
-            resources: vec![],
+            resources: [].into(),
             graph: Arc::clone(claims.graph()),
             hasher,
-            names: Names::default(),
+            names: Arc::new(Names::default()),
         });
         Self {
             now: Time(0),
@@ -226,13 +226,14 @@ impl Engine {
 
     /// Uses a new configuration. Gives back the old one, which may be large: to be dropped when the
     /// engine's lock is.
-    pub fn configure(&mut self, now: Time, plan: Plan) -> Arc<Snapshot> {
+    pub fn configure(&mut self, now: Time, plan: &Plan) -> Arc<Snapshot> {
         self.begin(now);
         // Two plans may have been made from the same configuration: only here they get their number.
         let generation = self.snapshot.generation + 1;
-        let same_rules = Arc::ptr_eq(&self.snapshot.rules, &plan.snapshot.rules);
+        let new = plan.snapshot();
+        let same_rules = Arc::ptr_eq(&self.snapshot.rules, &new.rules);
         let rules_since = if same_rules { self.snapshot.rules_since } else { generation };
-        let snapshot = Arc::new(Snapshot { generation, rules_since, ..plan.snapshot });
+        let snapshot = Arc::new(Snapshot { generation, rules_since, ..(**new).clone() });
         let old = std::mem::replace(&mut self.snapshot, Arc::clone(&snapshot));
         if !same_rules {
             self.rule_counts = self.rule_counts.carry_over(&old.rules, &snapshot.rules);

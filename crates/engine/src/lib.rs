@@ -21,7 +21,7 @@
 //! let mut config = Config::default();
 //! config.rules.push(paceline_rules::Rule::parse("10 user exact eve reject stop").unwrap());
 //! let plan = Plan::new(&engine.snapshot(), config).unwrap();
-//! engine.configure(Time(0), plan);
+//! engine.configure(Time(0), &plan);
 //!
 //! let mut attributes = Attributes::new();
 //! attributes.set("user", "ann").unwrap();

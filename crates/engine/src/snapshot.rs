@@ -10,8 +10,8 @@ use paceline_types::{PoolId, Span};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A compiled configuration.
-#[derive(Debug)]
+/// A compiled configuration. Copying one is cheap: the parts are shared.
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Grows with every plan; what was prepared for another generation is prepared again.
     pub(crate) generation: u64,
@@ -25,13 +25,13 @@ pub struct Snapshot {
     pub(crate) requests_bytes_max: usize,
     pub(crate) rules: Arc<Ruleset>,
     pub(crate) checkpoints: Arc<CheckpointSet>,
-    pub(crate) specs: Vec<Spec>,
-    pub(crate) routes: Routes,
+    pub(crate) specs: Arc<[Spec]>,
+    pub(crate) routes: Arc<Routes>,
     pub(crate) pools: PoolSet,
-    pub(crate) resources: Vec<Resource>,
+    pub(crate) resources: Arc<[Resource]>,
     pub(crate) graph: Arc<Graph>,
     pub(crate) hasher: KeyHasher,
-    pub(crate) names: Names,
+    pub(crate) names: Arc<Names>,
 }
 
 impl Snapshot {

@@ -11,7 +11,6 @@ use paceline_rules::Rule;
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Changes, Row, Store};
 use paceline_types::{CheckpointId, PoolId, Uuid};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What the rows of the database mean to the engine.

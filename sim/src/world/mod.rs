@@ -82,7 +82,7 @@ impl World {
         self.config = Rc::new(config.clone());
         self.before = self.engine.snapshot();
         match Plan::new(&self.engine.snapshot(), translate::config(config, &self.pools)) {
-            Ok(plan) => drop(self.engine.configure(now, plan)),
+            Ok(plan) => drop(self.engine.configure(now, &plan)),
             Err(error) => return broken(&error),
         }
         Answer::None

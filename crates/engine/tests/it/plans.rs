@@ -12,7 +12,7 @@ use paceline_types::{
 
 fn configure(engine: &mut Engine, config: &Config) {
     let plan = Plan::new(&engine.snapshot(), config.clone()).unwrap();
-    engine.configure(Time(0), plan);
+    engine.configure(Time(0), &plan);
 }
 
 fn submit(engine: &mut Engine, request: Request) -> (RequestId, Outcome) {
@@ -70,10 +70,10 @@ fn two_plans_from_one_configuration_are_told_apart_p1() {
         Spec::new(CheckpointId(1), "one", At::Frontend("api".into()), Limit::Concurrency(1));
     one.queue.len_max = 0;
     let limited = Plan::new(&base, Config { checkpoints: vec![one], ..Config::default() }).unwrap();
-    engine.configure(Time(0), free);
+    engine.configure(Time(0), &free);
     let early: Vec<_> =
         (0..5).map(|_| prepare(&engine.snapshot(), Request::new(from_api())).unwrap()).collect();
-    engine.configure(Time(0), limited);
+    engine.configure(Time(0), &limited);
     let outcomes =
         early.into_iter().map(|prepared| engine.submit(Time(0), prepared, &|_, _| false));
     let started = outcomes.filter(|(_, outcome)| *outcome == Outcome::Started).count();

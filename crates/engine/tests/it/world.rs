@@ -79,7 +79,7 @@ impl World {
         let plan = Plan::new(&self.engine.snapshot(), self.config());
         let plan = plan.map_err(|error| error.to_string())?;
         let warnings = plan.warnings().iter().map(|text| format!("warning: {text}")).collect();
-        self.engine.configure(self.now, plan);
+        self.engine.configure(self.now, &plan);
         Ok(warnings)
     }
 

@@ -35,7 +35,7 @@ impl World {
         assert!(self.model.concerns(&changes));
         match self.model.plan(&self.engine.snapshot(), self.database.store()) {
             Ok(plan) => {
-                self.engine.configure(Time(0), plan);
+                self.engine.configure(Time(0), &plan);
                 Ok(())
             }
             Err(error) => {
