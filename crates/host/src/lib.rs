@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod clock;
+mod control;
 mod database;
 mod locking;
 mod outbox;
@@ -13,6 +14,7 @@ pub mod own;
 mod session;
 
 pub use clock::{Clock, uuid_source, wall_ms};
+pub use control::{Admission, Control, Permit, Waiting};
 pub use database::{
     Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
 };
@@ -25,9 +27,9 @@ pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
 pub use session::{MonitorRecord, Session};
 
 use database::{OwnRow, Storage};
-use paceline_tables::Database;
 use paceline_tables::schema::Schema;
 use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Database, Error, convert};
 use paceline_types::Uuid;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,6 +51,7 @@ pub struct Host {
     databases: RwLock<BTreeMap<String, Arc<Hosted>>>,
     sessions: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     locking: Arc<Locking>,
+    control: Arc<Control>,
     clock: Clock,
     runtime: Handle,
     disk: Arc<dyn Disk>,
@@ -66,11 +69,16 @@ impl Host {
         disk: Arc<dyn Disk>,
         policy: Policy,
     ) -> Result<Arc<Self>, OpenDatabaseError> {
+        let (clock, locking) = (Clock::new(), Arc::new(Locking::new()));
+        let seed = uuid_source();
+        let control = Control::new(clock, Arc::clone(&locking), random_seed(seed));
+        locking.tell_losses_to(&control);
         let host = Arc::new(Self {
             databases: RwLock::default(),
             sessions: Mutex::default(),
-            locking: Arc::new(Locking::new()),
-            clock: Clock::new(),
+            locking,
+            control,
+            clock,
             runtime,
             disk,
             next_session: AtomicU64::new(1),
@@ -105,8 +113,14 @@ impl Host {
         if !path.exists() {
             drop(create_file(self.disk.clone(), path, &schema)?);
         }
-        let hosted = self.open(path)?;
-        check_own(&hosted, &schema, path)?;
+        let mut loaded = load_file(self.disk.clone(), path, Mode::ReadWrite)?;
+        report_recovery(path, &loaded.recovery);
+        migrate(&mut loaded, Arc::new(schema), path)?;
+        let hosted = self.add(loaded.database, Storage::Log(Box::new(loaded.log)))?;
+        let wrong = |error: Error| {
+            OpenDatabaseError::Schema(format!("{}: {}", path.display(), error.details))
+        };
+        hosted.begin_control(&self.control).map_err(wrong)?;
         self.locking.begin(&hosted).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
     }
 
@@ -163,6 +177,12 @@ impl Host {
         &self.locking
     }
 
+    /// The engine.
+    #[must_use]
+    pub fn control(&self) -> &Arc<Control> {
+        &self.control
+    }
+
     /// A client has connected; `name` is who it is.
     pub fn begin_session(&self, name: impl FnOnce(SessionId) -> String) -> Arc<Session> {
         let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
@@ -177,6 +197,7 @@ impl Host {
         session.outbox.close("it is gone");
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id);
         self.locking.end_session(session.id);
+        self.control.end_session(session.id);
         session.forget_monitors();
         for database in self.databases() {
             database.end_session(session);
@@ -239,18 +260,46 @@ pub fn report_recovery(path: &Path, recovery: &Recovery) {
     }
 }
 
-/// Whether the file holds Paceline's own database in the form this version knows.
-fn check_own(hosted: &Hosted, schema: &Schema, path: &Path) -> Result<(), OpenDatabaseError> {
-    if hosted.name != own::DATABASE || *hosted.schema() != *schema {
+/// Brings the file of Paceline's own database to the schema of this version.
+fn migrate(loaded: &mut Loaded, schema: Arc<Schema>, path: &Path) -> Result<(), OpenDatabaseError> {
+    let found = loaded.database.schema().clone();
+    if *found == *schema {
+        return Ok(());
+    }
+    if *found.name != *own::DATABASE || is_newer(&found.version, &schema.version) {
         let reason = format!(
             "{}: holds the database {} {}, but this version of paceline needs {} {}",
             path.display(),
-            hosted.name,
-            hosted.schema().version,
+            found.name,
+            found.version,
             own::DATABASE,
             schema.version
         );
         return Err(OpenDatabaseError::Schema(reason));
     }
+    let failed = |error: String| {
+        let to = &schema.version;
+        let reason = format!("{}: cannot be brought to schema {to}: {error}", path.display());
+        OpenDatabaseError::Schema(reason)
+    };
+    let database = convert(&loaded.database.snapshot(), schema.clone(), uuid_source());
+    let database = database.map_err(|error| failed(error.to_string()))?;
+    let comment = "brought to a newer schema by paceline";
+    replace(&database.snapshot(), &[], comment, &mut loaded.log)
+        .map_err(|error| failed(error.to_string()))?;
+    tracing::info!(from = %found.version, to = %schema.version, "brought the database to a newer schema");
+    loaded.database = database;
     Ok(())
+}
+
+/// Whether one schema version comes after another.
+fn is_newer(version: &str, than: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u64> {
+        text.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+    };
+    numbers(version) > numbers(than)
+}
+
+fn random_seed(mut source: paceline_types::UuidSource) -> u128 {
+    u128::from(source.next_u64()) << 64 | u128::from(source.next_u64())
 }

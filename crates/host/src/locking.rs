@@ -5,6 +5,7 @@
 //! that said it would come. Fencing numbers come from a range that is reserved on disk ahead (L2);
 //! the next range is reserved when half of this one is used.
 
+use crate::control::Control;
 use crate::database::{Hosted, OwnRow};
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::own;
@@ -15,7 +16,7 @@ use paceline_tables::{Error, tag};
 use paceline_types::limits::SESSION_BYTES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
 /// How many fencing numbers are reserved at a time.
@@ -40,6 +41,8 @@ pub struct Locking {
     /// Whether someone watches the table of locks, so that changes must be shown at once.
     watched: AtomicBool,
     reserving: AtomicBool,
+    /// Who must know when a session loses a lock.
+    control: OnceLock<Weak<Control>>,
 }
 
 struct State {
@@ -49,6 +52,8 @@ struct State {
     shown: u64,
     /// Whether the table must be compared with every lock, because its last changes were undone.
     show_all: bool,
+    /// Who lost which lock to a thief and was not told to the engine yet.
+    lost: Vec<(SessionId, Arc<str>)>,
 }
 
 impl Locking {
@@ -61,11 +66,18 @@ impl Locking {
                 sessions: BTreeMap::new(),
                 shown: 0,
                 show_all: false,
+                lost: Vec::new(),
             }),
             own: OnceLock::new(),
             watched: AtomicBool::new(false),
             reserving: AtomicBool::new(false),
+            control: OnceLock::new(),
         }
+    }
+
+    /// From now on the engine is told when a session loses a lock.
+    pub(crate) fn tell_losses_to(&self, control: &Arc<Control>) {
+        let _ = self.control.set(Arc::downgrade(control));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -156,11 +168,18 @@ impl Locking {
         };
         tracing::debug!(client = %session.name, lock = name, answer = text, "{operation:?}");
         let mut wakers = state.drain_effects();
+        let mut lost = std::mem::take(&mut state.lost);
+        if operation == LockOperation::Unlock {
+            lost.push((session.id, name.into()));
+        }
         let reply = Outgoing::Reply(ticket, Reply::Text(text.into()));
         wakers.extend(session.outbox.leave(reply));
         let (left, next) = (state.locks.fencing_left(), state.locks.next_fencing());
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+        if let Some(control) = self.control.get().and_then(Weak::upgrade) {
+            lost.iter().for_each(|(loser, lock)| control.lock_lost(*loser, lock));
+        }
         if left < RESERVE / 2 {
             self.reserve(next + RESERVE);
             if let Some(own) = self.own.get() {
@@ -227,7 +246,10 @@ impl State {
         while let Some(effect) = self.locks.poll_effect() {
             let (session, item) = match effect {
                 Effect::Locked { session, name, .. } => (session, Outgoing::Locked(name)),
-                Effect::Stolen { session, name } => (session, Outgoing::Stolen(name)),
+                Effect::Stolen { session, name } => {
+                    self.lost.push((session, Arc::clone(&name)));
+                    (session, Outgoing::Stolen(name))
+                }
             };
             if let Some(session) = self.sessions.get(&session) {
                 wakers.extend(session.outbox.leave(item));

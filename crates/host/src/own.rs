@@ -4,38 +4,22 @@
 use paceline_tables::json;
 use paceline_tables::schema::Schema;
 
-/// The name of Paceline's own database.
-pub const DATABASE: &str = "Paceline";
-
-/// The table that shows the locks.
-pub const LOCK_TABLE: &str = "Lock";
-
-/// The table with the daemon's own counters, one row.
-pub const DAEMON_TABLE: &str = "Daemon";
+pub use paceline_model::schema::{DAEMON as DAEMON_TABLE, DATABASE, LOCK as LOCK_TABLE, schema};
 
 /// The database that tells clients what is served.
 pub const SERVER_DATABASE: &str = "_Server";
 
-/// The schema of [`DATABASE`].
-pub fn schema() -> Result<Schema, String> {
-    parse(include_str!("paceline.ovsschema"))
-}
-
 /// The schema of [`SERVER_DATABASE`].
 pub fn server_schema() -> Result<Schema, String> {
-    parse(include_str!("_server.ovsschema"))
-}
-
-fn parse(text: &str) -> Result<Schema, String> {
-    let json = json::parse(text.as_bytes(), 128).map_err(|error| error.to_string())?;
+    let json = json::parse(include_bytes!("_server.ovsschema"), 128);
+    let json = json.map_err(|error| error.to_string())?;
     Schema::parse(&json).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn own_schemas_are_valid() {
-        assert_eq!(&*super::schema().unwrap().name, super::DATABASE);
+    fn the_servers_schema_is_valid() {
         assert_eq!(&*super::server_schema().unwrap().name, super::SERVER_DATABASE);
     }
 }

@@ -13,8 +13,10 @@ mod model;
 mod pool;
 mod reader;
 mod resource;
+mod restart;
 mod rule;
 pub mod schema;
 
 pub use model::Model;
 pub use reader::ModelError;
+pub use restart::Put;

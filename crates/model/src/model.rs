@@ -2,6 +2,7 @@
 
 use crate::ids::Ids;
 use crate::reader::{ModelError, Reader};
+use crate::restart::{Put, restart};
 use crate::{checkpoint, pool, resource, rule, schema};
 use paceline_checkpoints::Spec;
 use paceline_claims::Resource;
@@ -10,7 +11,7 @@ use paceline_pools::{PoolSet, PoolSpec};
 use paceline_rules::Rule;
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Changes, Row, Store};
-use paceline_types::{CheckpointId, PoolId, Uuid};
+use paceline_types::{CheckpointId, PoolId, Uuid, UuidSource};
 use std::sync::Arc;
 
 /// What the rows of the database mean to the engine.
@@ -26,12 +27,12 @@ pub struct Model {
 
 /// Where the tables are that the engine is configured by.
 #[derive(Clone, Copy, Debug)]
-struct Tables {
-    pool: TableId,
-    rule: TableId,
-    saved_rule: TableId,
-    checkpoint: TableId,
-    resource: TableId,
+pub(crate) struct Tables {
+    pub pool: TableId,
+    pub rule: TableId,
+    pub saved_rule: TableId,
+    pub checkpoint: TableId,
+    pub resource: TableId,
 }
 
 impl Model {
@@ -56,6 +57,13 @@ impl Model {
         };
         let (pool_ids, checkpoint_ids, resource_ids) = (Ids::new(), Ids::new(), Ids::new());
         Ok(Self { cpus, schema, tables, pool_ids, checkpoint_ids, resource_ids })
+    }
+
+    /// What a restart changes: transient rows go, persistent pools are started, and the running list
+    /// of rules becomes the saved one.
+    #[must_use]
+    pub fn restart(&self, store: &Store, uuids: &mut UuidSource) -> Vec<Put> {
+        restart(self.tables, store, uuids)
     }
 
     /// Whether these changes can mean another configuration.

@@ -229,11 +229,10 @@ impl Database {
     /// UUID and the values of its columns in schema order without `_uuid` and `_version`.
     pub fn maintain(
         &mut self,
-        table: TableId,
-        rows: Vec<(Uuid, Option<Vec<Datum>>)>,
+        rows: Vec<(TableId, Uuid, Option<Vec<Datum>>)>,
     ) -> Result<Changes, Error> {
         self.edit(|edit, symbols| {
-            for (uuid, values) in rows {
+            for (table, uuid, values) in rows {
                 let row = values.map(|values| finish_row(uuid, values, symbols));
                 edit.put(table, uuid, row);
             }

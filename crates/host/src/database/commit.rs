@@ -171,7 +171,14 @@ impl Hosted {
     }
 
     /// Lets updates and replies leave.
-    fn publish(&self, entries: VecDeque<Entry>) {
+    fn publish(&self, mut entries: VecDeque<Entry>) {
+        for entry in &mut entries {
+            if let Entry::Commit(Commit { consequence, .. }) = entry
+                && let Some(consequence) = consequence.take()
+            {
+                consequence();
+            }
+        }
         let mut wakers = Vec::new();
         let mut charges = Vec::new();
         let mut watchers = self.watchers();
@@ -216,6 +223,9 @@ impl Hosted {
             }
             if self.lock_table.is_some() {
                 self.locking.show_all_again();
+            }
+            if let Some(planner) = self.planner.get() {
+                planner.undone();
             }
             let rows = head.database.snapshot();
             for mut entry in entries {

@@ -2,6 +2,9 @@
 
 use super::queue::{Commit, Done, Entry};
 use super::{Head, Hosted};
+use crate::clock::uuid_source;
+use crate::control::{Control, Planner};
+use paceline_model::{Model, ModelError, Put};
 use paceline_tables::schema::TableId;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, Row, tag};
@@ -51,7 +54,7 @@ impl Hosted {
     ) {
         let schema = head.database.schema().clone();
         let columns = &schema.table(table).columns;
-        let mut puts: Vec<(Uuid, Option<Vec<Datum>>)> = Vec::with_capacity(rows.len());
+        let mut puts: Vec<Put> = Vec::with_capacity(rows.len());
         for row in rows {
             let uuid = head.find_own(table, key, &row.key);
             let values = row.values.map(|values| {
@@ -63,10 +66,24 @@ impl Hosted {
             });
             match (uuid, values) {
                 (None, None) => {}
-                (uuid, values) => puts.push((uuid.unwrap_or_else(|| head.fresh_uuid()), values)),
+                (uuid, values) => {
+                    puts.push((table, uuid.unwrap_or_else(|| head.fresh_uuid()), values));
+                }
             }
         }
-        match head.database.maintain(table, puts) {
+        self.put_rows(head, puts, durable, done);
+    }
+
+    /// Puts rows as the server itself, past the rules for clients.
+    fn put_rows(
+        self: &Arc<Self>,
+        head: &mut Head,
+        puts: Vec<Put>,
+        durable: bool,
+        done: Option<Done>,
+    ) {
+        let schema = head.database.schema().clone();
+        match head.database.maintain(puts) {
             Ok(changes) if changes.is_empty() => {
                 if let Some(done) = done {
                     done(Ok(()));
@@ -76,6 +93,7 @@ impl Hosted {
                 let changes = Arc::new(changes);
                 let again = head.waits.touched_by(&changes);
                 head.push(Entry::Commit(Commit {
+                    consequence: None,
                     changes,
                     schema,
                     comment: String::new(),
@@ -96,6 +114,22 @@ impl Hosted {
                 }
             }
         }
+    }
+
+    /// Begins to configure the engine by this database: brings its rows to what is left of them after
+    /// a restart, and has the engine use that.
+    pub(crate) fn begin_control(self: &Arc<Self>, control: &Arc<Control>) -> Result<(), Error> {
+        let wrong = |error: ModelError| Error::new(tag::CONSTRAINT, error.to_string());
+        let mut head = self.head();
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+        let model = Model::new(Arc::clone(head.database.schema()), cpus).map_err(wrong)?;
+        let puts = model.restart(head.database.store(), &mut uuid_source());
+        if !puts.is_empty() && !self.policy.read_only {
+            self.put_rows(&mut head, puts, true, None);
+        }
+        let planner = Planner::begin(Arc::clone(control), model, head.database.store());
+        let _ = self.planner.set(planner.map_err(wrong)?);
+        Ok(())
     }
 
     /// The integer in `column` of the only row of `table`, if there is one.

@@ -26,6 +26,7 @@ pub use watch::WatchRequest;
 
 use crate::Policy;
 use crate::clock::Clock;
+use crate::control::Planner;
 use crate::locking::Locking;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
@@ -36,7 +37,7 @@ use paceline_tables::{Context, Database, Error, OpResult, Outcome, tag};
 use queue::{Answer, Commit, Entry};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use waits::{Request, Waits};
@@ -72,6 +73,8 @@ pub struct Hosted {
     unjournaled: Vec<TableId>,
     /// The table that shows the locks, if this database has it.
     lock_table: Option<TableId>,
+    /// Plans what changes mean to the engine, if this is the database that configures it.
+    planner: OnceLock<Planner>,
 }
 
 /// What a transaction sees and changes.
@@ -196,8 +199,21 @@ impl Hosted {
             self.repair_later();
             return Vec::new();
         }
+        let planned = self.planner.get().map(|planner| planner.plan(&head.database, &changes));
+        let consequence = match planned.transpose() {
+            Ok(consequence) => consequence.flatten(),
+            Err(error) => {
+                head.database.undo(&changes);
+                if let Reply::Results(results) = &mut answer.reply {
+                    results.push(OpResult::Error(error));
+                }
+                head.answer(answer, false, Some(request));
+                return Vec::new();
+            }
+        };
         let woken = head.waits.touched_by(&changes);
         head.push(Entry::Commit(Commit {
+            consequence,
             changes,
             schema: head.database.schema().clone(),
             comment: done.comment,

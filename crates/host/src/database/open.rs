@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -112,6 +112,7 @@ impl Hosted {
             maintained,
             unjournaled: lock_table.into_iter().collect(),
             lock_table,
+            planner: OnceLock::new(),
         }
     }
 }

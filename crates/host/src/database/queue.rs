@@ -3,6 +3,7 @@
 //! Entries leave in the order they came in. A commit is published when it is written (or synced, if
 //! it is durable); an answer that was read from the head leaves behind the commits it has seen.
 
+use crate::control::Consequence;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
 use paceline_journal::Log;
@@ -39,6 +40,8 @@ pub(super) struct Commit {
     pub(super) comment: String,
     pub(super) durable: bool,
     pub(super) answer: Option<Answer>,
+    /// What it means to the engine, done when it is published, before anybody hears of it.
+    pub(super) consequence: Option<Consequence>,
     /// Told when it is published, or why it was undone.
     pub(super) done: Option<Done>,
 }

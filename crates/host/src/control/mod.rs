@@ -1,0 +1,205 @@
+//! The engine in service: one mutex around it, the clock read under it, wakes outside it.
+//!
+//! Requests are prepared against the shared snapshot without the lock; what a call has to tell is
+//! taken out under the lock and delivered after it. Nobody polls: a thread of its own sleeps until the
+//! engine asks to be called. Locks of other parts may be taken inside the engine's (that of the named
+//! locks), never the other way round.
+
+mod permit;
+mod planner;
+mod timer;
+
+pub use permit::{Admission, Permit, Waiting};
+pub(crate) use planner::{Consequence, Planner};
+
+use crate::clock::Clock;
+use crate::locking::Locking;
+use paceline_engine::{
+    Effect, Engine, Explanation, Outcome, Plan, Prepared, RequestError, Snapshot, Why, prepare,
+};
+use paceline_types::{Refusal, Request, RequestId, SessionId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use timer::Timer;
+use tokio::sync::oneshot;
+
+/// How often a request is prepared again because the configuration changed in between, before that
+/// is done under the engine's lock.
+const RENEWALS_MAX: u32 = 3;
+
+/// The engine, shared by all doors.
+pub struct Control {
+    state: Mutex<State>,
+    /// The configuration in use.
+    snapshot: RwLock<Arc<Snapshot>>,
+    clock: Clock,
+    locking: Arc<Locking>,
+    timer: Arc<Timer>,
+}
+
+struct State {
+    engine: Engine,
+    /// Who wants to hear what becomes of a waiting request.
+    waiters: BTreeMap<RequestId, oneshot::Sender<Decided>>,
+}
+
+/// What became of a request that waited.
+type Decided = Result<(), Refusal>;
+
+/// What is to be told when the lock is free again.
+type Told = Vec<(oneshot::Sender<Decided>, Decided)>;
+
+impl Control {
+    /// An engine that lets everything pass, and the thread that wakes it.
+    pub(crate) fn new(clock: Clock, locking: Arc<Locking>, seed: u128) -> Arc<Self> {
+        let engine = Engine::new(seed);
+        let control = Arc::new(Self {
+            snapshot: RwLock::new(engine.snapshot()),
+            state: Mutex::new(State { engine, waiters: BTreeMap::new() }),
+            clock,
+            locking,
+            timer: Arc::default(),
+        });
+        timer::spawn(&control);
+        control
+    }
+
+    /// The configuration in use.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a request in.
+    ///
+    /// # Errors
+    ///
+    /// When it is no request: a number or a name is out of bounds.
+    pub fn admit(self: &Arc<Self>, request: Request) -> Result<Admission, RequestError> {
+        let mut prepared = prepare(&self.snapshot(), request)?;
+        for _ in 0..RENEWALS_MAX {
+            let state = self.state();
+            if state.engine.is_current(&prepared) {
+                return Ok(self.submit(state, prepared));
+            }
+            drop(state);
+            prepared.renew(&self.snapshot());
+        }
+        Ok(self.submit(self.state(), prepared))
+    }
+
+    fn submit(self: &Arc<Self>, mut state: MutexGuard<'_, State>, prepared: Prepared) -> Admission {
+        let now = self.clock.now();
+        let (id, outcome) =
+            state.engine.submit(now, prepared, &|session, lock| self.locking.owns(session, lock));
+        let waiting = (outcome == Outcome::Waiting).then(|| {
+            let (sender, receiver) = oneshot::channel();
+            state.waiters.insert(id, sender);
+            receiver
+        });
+        self.finish(state);
+        match (outcome, waiting) {
+            (Outcome::Refused(refusal), _) => Admission::Refused(id, refusal),
+            (_, Some(receiver)) => Admission::Waiting(Waiting::new(self, id, receiver)),
+            (_, None) => Admission::Started(Permit::new(self, id)),
+        }
+    }
+
+    /// Why a request waits, or since when it runs.
+    #[must_use]
+    pub fn why(&self, id: RequestId) -> Option<Why> {
+        self.state().engine.why(id)
+    }
+
+    /// What would become of a request that was submitted now.
+    ///
+    /// # Errors
+    ///
+    /// When it is no request.
+    pub fn explain(&self, request: Request) -> Result<Explanation, RequestError> {
+        let prepared = prepare(&self.snapshot(), request)?;
+        let owns = |session: SessionId, lock: &str| self.locking.owns(session, lock);
+        Ok(self.call(|engine, now| engine.explain(now, &prepared, &owns)))
+    }
+
+    /// A session is over: its waiters leave, and its permits are settled.
+    pub(crate) fn end_session(&self, session: SessionId) {
+        self.call(|engine, now| engine.end_session(now, session));
+    }
+
+    /// A session lost a lock: its waiters that require it are refused.
+    pub(crate) fn lock_lost(&self, session: SessionId, lock: &str) {
+        self.call(|engine, now| engine.lock_lost(now, session, lock));
+    }
+
+    /// Uses a new configuration.
+    pub(crate) fn configure(&self, plan: &Plan) {
+        let old = self.call(|engine, now| {
+            let old = engine.configure(now, plan);
+            *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = engine.snapshot();
+            old
+        });
+        // It may be large, and is dropped only when the lock is free.
+        drop(old);
+    }
+
+    /// A request is over, whether it waited or ran.
+    fn end(&self, id: RequestId) {
+        self.call(|engine, now| {
+            let _ = engine.settle(now, id) || engine.cancel(now, id);
+        });
+    }
+
+    /// Handles what is due.
+    fn wake(&self) {
+        self.call(Engine::handle_timeout);
+    }
+
+    fn call<T>(&self, work: impl FnOnce(&mut Engine, paceline_types::Time) -> T) -> T {
+        let mut state = self.state();
+        let now = self.clock.now();
+        let value = work(&mut state.engine, now);
+        self.finish(state);
+        value
+    }
+
+    /// Lets the lock go; then tells whom it concerns, and has the engine called when it asks for it.
+    fn finish(&self, mut state: MutexGuard<'_, State>) {
+        let told = state.take_told();
+        let next = state.engine.poll_timeout();
+        drop(state);
+        for (sender, decided) in told {
+            // One that is gone has told so itself, or is about to.
+            let _ = sender.send(decided);
+        }
+        if let Some(next) = next {
+            self.timer.arm(next);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What the last call has to tell.
+    fn take_told(&mut self) -> Told {
+        let mut told = Vec::new();
+        while let Some(effect) = self.engine.poll_effect() {
+            let (id, decided) = match effect {
+                Effect::Start { id } => (id, Ok(())),
+                Effect::Refuse { id, refusal } => (id, Err(refusal)),
+                Effect::Log { id, rule } => {
+                    tracing::info!(request = id.0, rule, "matched a rule");
+                    continue;
+                }
+            };
+            told.extend(self.waiters.remove(&id).map(|sender| (sender, decided)));
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Edits on their way to the engine: planned before they are committed, used when they are published.
+//!
+//! A transaction that changed the head is planned while the head is locked, so that the next one is
+//! planned behind it; what cannot work is a constraint violation, and the head is put back. When the
+//! commit is published, the engine swaps its configuration, which cannot fail.
+
+use super::Control;
+use paceline_engine::Snapshot;
+use paceline_model::{Model, ModelError};
+use paceline_tables::{Changes, Database, Error, Store, tag};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is to be done when a commit is published.
+pub(crate) type Consequence = Box<dyn FnOnce() + Send>;
+
+/// Plans what the transactions of the database `Paceline` mean to the engine.
+pub(crate) struct Planner {
+    control: Arc<Control>,
+    state: Mutex<State>,
+}
+
+struct State {
+    model: Model,
+    /// The configuration behind the last plan, whether it is in use yet or not.
+    planned: Arc<Snapshot>,
+}
+
+impl Planner {
+    /// A planner that begins with what `store` says, which the engine uses at once.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot work; the error says where.
+    pub fn begin(
+        control: Arc<Control>,
+        mut model: Model,
+        store: &Store,
+    ) -> Result<Self, ModelError> {
+        let plan = model.plan(&control.snapshot(), store)?;
+        for warning in plan.warnings() {
+            tracing::warn!("{warning}");
+        }
+        control.configure(&plan);
+        let planned = control.snapshot();
+        Ok(Self { control, state: Mutex::new(State { model, planned }) })
+    }
+
+    /// Plans what a transaction changed; none if that is nothing to the engine.
+    ///
+    /// # Errors
+    ///
+    /// When what the database says now cannot work: the changes must be undone.
+    pub fn plan(
+        &self,
+        database: &Database,
+        changes: &Changes,
+    ) -> Result<Option<Consequence>, Error> {
+        let State { model, planned } = &mut *self.state();
+        if !model.concerns(changes) {
+            return Ok(None);
+        }
+        let plan = model
+            .plan(planned, database.store())
+            .map_err(|error| Error::new(tag::CONSTRAINT, error.to_string()))?;
+        *planned = Arc::clone(plan.snapshot());
+        for warning in plan.warnings() {
+            tracing::warn!("{warning}");
+        }
+        let control = Arc::clone(&self.control);
+        Ok(Some(Box::new(move || control.configure(&plan))))
+    }
+
+    /// Transactions were undone because they could not be written: the engine never heard of them.
+    pub fn undone(&self) {
+        self.state().planned = self.control.snapshot();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

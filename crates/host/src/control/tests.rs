@@ -1,0 +1,94 @@
+//! The engine behind its mutex, with a real clock and real threads.
+
+use super::{Admission, Control};
+use crate::clock::Clock;
+use crate::locking::Locking;
+use paceline_checkpoints::{At, Limit, Spec};
+use paceline_engine::{Config, Plan};
+use paceline_types::{Attributes, CheckpointId, Reason, Request, Span};
+use std::sync::Arc;
+
+fn control(limit: Limit) -> Arc<Control> {
+    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+    let spec = Spec::new(CheckpointId(1), "c", At::Frontend("api".into()), limit);
+    let config = Config { checkpoints: vec![spec], ..Config::default() };
+    control.configure(&Plan::new(&control.snapshot(), config).unwrap());
+    control
+}
+
+fn request() -> Request {
+    let mut attributes = Attributes::new();
+    attributes.set("frontend", "api").unwrap();
+    Request::new(attributes)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn a_permit_that_is_dropped_goes_to_the_next_in_line() {
+    let control = control(Limit::Concurrency(1));
+    let Admission::Started(permit) = control.admit(request()).unwrap() else { panic!() };
+    let Admission::Waiting(second) = control.admit(request()).unwrap() else { panic!() };
+    let Admission::Waiting(third) = control.admit(request()).unwrap() else { panic!() };
+    let (second_id, third_id) = (second.id(), third.id());
+    assert_eq!(control.why(third_id).unwrap().ahead, [second_id]);
+    drop(permit);
+    let permit = runtime().block_on(second).unwrap().unwrap();
+    assert_eq!(permit.id(), second_id);
+    drop(third);
+    assert_eq!(control.why(third_id), None, "who leaves is gone at once");
+    drop(permit);
+    assert_eq!(control.why(second_id), None);
+    assert!(matches!(control.admit(request()).unwrap(), Admission::Started(_)));
+}
+
+#[test]
+fn the_timer_wakes_whoever_may_pass() {
+    let control = control(Limit::Rate { count: 100, per: Span::from_secs(1), burst: 1 });
+    let Admission::Started(_) = control.admit(request()).unwrap() else { panic!() };
+    let Admission::Waiting(waiting) = control.admit(request()).unwrap() else { panic!() };
+    let permit = runtime().block_on(waiting).unwrap();
+    assert!(permit.is_ok());
+}
+
+#[test]
+fn a_wait_that_is_too_long_is_refused_at_once() {
+    let control = control(Limit::Rate { count: 1, per: Span::from_secs(60), burst: 1 });
+    let Admission::Started(_) = control.admit(request()).unwrap() else { panic!() };
+    let patient = Request { wait_max: Some(Span::from_secs(1)), ..request() };
+    let Admission::Refused(_, refusal) = control.admit(patient).unwrap() else { panic!() };
+    assert!(matches!(refusal.reason, Reason::TooLong { .. }), "{refusal}");
+    assert!(refusal.retry_at.is_some());
+}
+
+/// P1 with threads: never more than the limit at once, and everybody gets through.
+#[test]
+fn many_threads_share_one_limit_p1() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let control = control(Limit::Concurrency(3));
+    let (running, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let runtime = runtime();
+                for _ in 0..200 {
+                    let permit = match control.admit(request()).unwrap() {
+                        Admission::Started(permit) => permit,
+                        Admission::Waiting(waiting) => runtime.block_on(waiting).unwrap().unwrap(),
+                        Admission::Refused(_, refusal) => panic!("{refusal}"),
+                    };
+                    let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                    most.fetch_max(now, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    done.fetch_add(1, Ordering::SeqCst);
+                    drop(permit);
+                }
+            });
+        }
+    });
+    assert!(most.load(Ordering::SeqCst) <= 3);
+    assert_eq!(done.load(Ordering::SeqCst), 8 * 200);
+}
