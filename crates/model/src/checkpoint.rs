@@ -2,7 +2,8 @@
 //!
 //! A row with `rate` limits that, one with `concurrency` limits that, one with neither only counts.
 
-use crate::reader::{ModelError, Reader};
+use crate::error::ModelError;
+use crate::reader::Reader;
 use paceline_checkpoints::{Limit, Mode, QueueSpec, Rate, Spec};
 use paceline_types::CheckpointId;
 

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod checkpoint;
+mod error;
 mod ids;
 mod model;
 mod pool;
@@ -17,6 +18,6 @@ mod restart;
 mod rule;
 pub mod schema;
 
+pub use error::ModelError;
 pub use model::Model;
-pub use reader::ModelError;
 pub use restart::Put;

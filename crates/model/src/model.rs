@@ -1,7 +1,8 @@
 //! All rows together: the configuration that they mean.
 
+use crate::error::ModelError;
 use crate::ids::Ids;
-use crate::reader::{ModelError, Reader};
+use crate::reader::Reader;
 use crate::restart::{Put, restart};
 use crate::{checkpoint, pool, resource, rule, schema};
 use paceline_checkpoints::Spec;
@@ -44,8 +45,10 @@ impl Model {
     pub fn new(schema: Arc<Schema>, cpus: u32) -> Result<Self, ModelError> {
         let table = |name: &str| {
             schema.table_id(name).ok_or_else(|| ModelError {
-                place: format!("database {}", schema.name),
-                message: format!("there is no table {name}"),
+                table: name.to_owned(),
+                row: None,
+                column: None,
+                message: format!("database {} has no such table", schema.name),
             })
         };
         let tables = Tables {
@@ -83,8 +86,7 @@ impl Model {
         let config = self.config(store)?;
         // Saved rules are only used at the next start, but must be usable then.
         self.rules(store, self.tables.saved_rule)?;
-        let plan = Plan::new(current, config);
-        plan.map_err(|error| ModelError { place: String::new(), message: error.to_string() })
+        Ok(Plan::new(current, config)?)
     }
 
     /// The configuration that the rows say.
@@ -93,12 +95,10 @@ impl Model {
     ///
     /// When a row cannot be read.
     pub fn config(&mut self, store: &Store) -> Result<Config, ModelError> {
-        let pools = PoolSet::of(self.cpus, self.pools(store)?);
         Ok(Config {
             rules: self.rules(store, self.tables.rule)?,
             checkpoints: self.checkpoints(store)?,
-            pools: pools
-                .map_err(|error| ModelError { place: "Pool".into(), message: error.to_string() })?,
+            pools: PoolSet::of(self.cpus, self.pools(store)?)?,
             resources: self.resources(store),
             ..Config::default()
         })

@@ -3,7 +3,8 @@
 //! What a row does not say is as CREATE makes a pool: stopped, without a range, as many threads as
 //! processors, transient. The pool called `default` is the one that always exists.
 
-use crate::reader::{ModelError, Reader};
+use crate::error::ModelError;
+use crate::reader::Reader;
 use paceline_pools::{DEFAULT_NAME, PoolSpec, QueueBounds, Range, State};
 use paceline_types::{PoolId, Priority};
 

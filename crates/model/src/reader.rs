@@ -1,31 +1,12 @@
 //! Reading one row: typed values by the name of the column, and errors that say where.
 
+use crate::error::ModelError;
 use paceline_tables::schema::TableSchema;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Row, row_uuid};
 use paceline_types::Uuid;
 use std::fmt;
 use std::str::FromStr;
-
-/// Why rows mean no configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelError {
-    /// Where: a table, the row's name or number, a column; as far as it is one place.
-    pub place: String,
-    /// What is wrong there.
-    pub message: String,
-}
-
-impl fmt::Display for ModelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.place.is_empty() {
-            return f.write_str(&self.message);
-        }
-        write!(f, "{}: {}", self.place, self.message)
-    }
-}
-
-impl std::error::Error for ModelError {}
 
 /// One row with the names of its columns.
 #[derive(Clone, Copy)]
@@ -90,20 +71,13 @@ impl<'a> Reader<'a> {
 
     /// An error in one column of this row.
     pub fn error(&self, column: &str, message: String) -> ModelError {
-        ModelError { place: format!("{}: {column}", self.title()), message }
-    }
-
-    /// What the row is called in messages: its table, and its name or number.
-    fn title(&self) -> String {
-        let table = &self.table.name;
-        match (self.optional("name"), self.integer("number")) {
-            (Some(name), _) => {
-                let name: String = name.chars().take(64).collect();
-                format!("{table} \"{name}\"")
-            }
-            (None, Some(number)) => format!("{table} {number}"),
-            (None, None) => format!("{table} {}", self.uuid()),
-        }
+        let row = match (self.optional("name"), self.integer("number")) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(number)) => number.to_string(),
+            (None, None) => self.uuid().to_string(),
+        };
+        let (table, column) = (self.table.name.to_string(), Some(column.to_owned()));
+        ModelError { table, row: Some(row), column, message }
     }
 
     fn atom(&self, column: &str) -> Option<&'a Atom> {

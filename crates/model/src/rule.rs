@@ -2,7 +2,8 @@
 //!
 //! `criteria` and `action` are parts of a rule's text form, so that a rule reads the same everywhere.
 
-use crate::reader::{ModelError, Reader};
+use crate::error::ModelError;
+use crate::reader::Reader;
 use paceline_rules::{Action, Rule, Then, parse_action, parse_criteria};
 
 /// The rule that a row describes.

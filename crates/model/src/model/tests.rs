@@ -153,7 +153,7 @@ fn what_cannot_work_says_where_and_changes_nothing() {
         (
             "Rule",
             r#"{"number": 10, "criteria": "text regex 'a(b'", "action": "reject"}"#,
-            "rule 10: criterion 1: column 2: ",
+            "Rule 10: criteria: criterion 1: column 2: ",
         ),
         (
             "Rule",
@@ -165,7 +165,7 @@ fn what_cannot_work_says_where_and_changes_nothing() {
             r#"{"number": 10, "action": "set 500"}"#,
             "Rule 10: action: column 5: expected a priority of -127 to 127, found \"500\"",
         ),
-        ("Rule", r#"{"number": 10, "when": "user =="}"#, "rule 10: when: "),
+        ("Rule", r#"{"number": 10, "when": "user =="}"#, "Rule 10: when: "),
         (
             "Saved_Rule",
             r#"{"number": 10, "action": "sat 5"}"#,
@@ -175,52 +175,52 @@ fn what_cannot_work_says_where_and_changes_nothing() {
         (
             "Pool",
             r#"{"name": "b", "priority_min": -5, "priority_max": 5}"#,
-            "Pool: priorities -5 to 5 of pool \"b\" overlap -10 to -1 of pool \"low\"",
+            "Pool b: priority_min: priorities -5 to 5 of pool \"b\" overlap -10 to -1 of pool \"low\"",
         ),
         (
             "Pool",
             r#"{"name": "b", "priority_min": 5}"#,
-            "Pool \"b\": priority_max: expected a number, because priority_min is set",
+            "Pool b: priority_max: expected a number, because priority_min is set",
         ),
         (
             "Pool",
             r#"{"name": "b", "priority_min": 5, "priority_max": 4}"#,
-            "Pool \"b\": priority_max: 4 is less than priority_min, which is 5",
+            "Pool b: priority_max: 4 is less than priority_min, which is 5",
         ),
         (
             "Pool",
             r#"{"name": "b", "queue_max_delay": "soon"}"#,
-            "Pool \"b\": queue_max_delay: expected a number and a unit",
+            "Pool b: queue_max_delay: expected a number and a unit",
         ),
         (
             "Pool",
             r#"{"name": "b", "state": "started"}"#,
-            "Pool: pool \"b\" has no range of priorities",
+            "Pool b: state: pool \"b\" has no range of priorities",
         ),
         (
             "Checkpoint",
             r#"{"name": "c", "at": "everywhere"}"#,
-            "Checkpoint \"c\": at: expected \"frontend NAME\"",
+            "Checkpoint c: at: expected \"frontend NAME\"",
         ),
         (
             "Checkpoint",
             r#"{"name": "c", "at": "frontend api", "rate": "5/fortnight"}"#,
-            "Checkpoint \"c\": rate: ",
+            "Checkpoint c: rate: ",
         ),
         (
             "Checkpoint",
             r#"{"name": "c", "at": "frontend api", "rate": "5/s", "concurrency": 5}"#,
-            "Checkpoint \"c\": concurrency: expected none, because rate is set",
+            "Checkpoint c: concurrency: expected none, because rate is set",
         ),
         (
             "Checkpoint",
             r#"{"name": "c", "at": "frontend api", "burst": 5}"#,
-            "Checkpoint \"c\": burst: expected none, because rate is not set",
+            "Checkpoint c: burst: expected none, because rate is not set",
         ),
         (
             "Checkpoint",
             r#"{"name": "c", "at": "pool nowhere"}"#,
-            "checkpoint \"c\": at: no pool \"nowhere\"",
+            "Checkpoint c: at: there is no pool \"nowhere\"",
         ),
     ] {
         let generation = world.engine.snapshot().generation();
@@ -237,4 +237,43 @@ fn what_cannot_work_says_where_and_changes_nothing() {
     assert!(failed.contains("cycle"), "{failed}");
     let left = world.database.store().rows(world.model.tables.resource).count();
     assert_eq!(left, 0, "nothing of it stays");
+}
+
+#[test]
+fn a_restart_keeps_what_is_persistent_and_fills_the_rules_from_the_saved_ones() {
+    let mut world = World::new();
+    world
+        .transact(
+            r#"[{"op": "insert", "table": "Pool", "row": {"name": "kept", "persistent": true,
+                 "priority_min": 1, "priority_max": 2, "state": "stopped"}},
+                {"op": "insert", "table": "Pool", "row": {"name": "bare", "persistent": true}},
+                {"op": "insert", "table": "Pool", "row": {"name": "transient"}},
+                {"op": "insert", "table": "Resource", "row": {"name": "r"}},
+                {"op": "insert", "table": "Checkpoint", "row": {"name": "c", "persistent": true,
+                 "at": "frontend api"}},
+                {"op": "insert", "table": "Rule", "row": {"number": 10, "action": "reject"}},
+                {"op": "insert", "table": "Rule", "row": {"number": 20, "action": "raise 1"}},
+                {"op": "insert", "table": "Saved_Rule", "row": {"number": 20, "action": "raise 2",
+                 "log": true}},
+                {"op": "insert", "table": "Saved_Rule", "row": {"number": 30, "criteria":
+                 "user exact eva", "when": "user == \"eva\""}}]"#,
+        )
+        .unwrap();
+    let mut uuids = UuidSource::from_number(2);
+    let puts = world.model.restart(world.database.store(), &mut uuids);
+    world.database.maintain(puts).unwrap();
+    let config = world.model.config(world.database.store()).unwrap();
+    let pools: Vec<_> = config.pools.list().iter().map(|p| (&*p.name, p.state)).collect();
+    assert_eq!(
+        pools,
+        [(DEFAULT_NAME, State::Started), ("kept", State::Started), ("bare", State::Stopped)]
+    );
+    assert_eq!(config.resources, []);
+    assert_eq!(config.checkpoints.len(), 1);
+    let rules: Vec<String> = config.rules.iter().map(ToString::to_string).collect();
+    let expected =
+        ["20 raise 2 continue log", "30 user exact eva when 'user == \"eva\"' nothing continue"];
+    assert_eq!(rules, expected);
+    let again = world.model.restart(world.database.store(), &mut uuids);
+    assert!(again.is_empty(), "a second restart has nothing to do");
 }
