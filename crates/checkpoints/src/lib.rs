@@ -38,6 +38,7 @@ pub use limit::{Limit, ParseRateError, Rate};
 pub use set::{Checked, CheckpointSet, Warning};
 pub use spec::{
     CHECKPOINTS_MAX, Field, KEYS_MAX_MAX, Mode, Problem, QueueSpec, RECOVERY_MAX, Spec, SpecError,
+    WAITERS_MAX,
 };
 pub use ticket::{Arrival, Cause, Held, How, Kept, Moved, Outlook, Stats, Ticket, Turned};
 pub use timers::{Due, DueKind};

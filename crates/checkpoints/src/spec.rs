@@ -15,6 +15,10 @@ pub const CHECKPOINTS_MAX: usize = 10_000;
 /// The most that `keys_max` of a checkpoint can be set to.
 pub const KEYS_MAX_MAX: usize = 100_000_000;
 
+/// The most that `max_len` and `max_total` of a checkpoint's queue can be set to: whoever waits takes
+/// memory.
+pub const WAITERS_MAX: u64 = 10_000_000;
+
 /// The longest that a whole burst may take to come back, so that no time runs past its end.
 pub const RECOVERY_MAX: Span = Span::from_secs(100 * 365 * 86_400);
 
@@ -118,13 +122,25 @@ impl Spec {
         if !(400..=599).contains(&self.status) {
             return wrong(Field::Status, Problem::Status(self.status));
         }
-        if self.meter_period() == Span::ZERO {
+        if self.period == Span::ZERO {
             return wrong(Field::Period, Problem::Zero);
         }
         if self.keys_max == 0 || self.keys_max > KEYS_MAX_MAX {
             return wrong(Field::KeysMax, Problem::KeysMax(self.keys_max));
         }
+        for (field, found) in
+            [(Field::LenMax, self.queue.len_max), (Field::TotalMax, self.queue.total_max)]
+        {
+            if found > WAITERS_MAX {
+                return wrong(field, Problem::Waiters(found));
+            }
+        }
         match self.limit {
+            Limit::Count if self.fair.is_some() => wrong(Field::Fair, Problem::WithoutQueue),
+            Limit::Count if self.queue != QueueSpec::default() => {
+                wrong(Field::Queue, Problem::WithoutQueue)
+            }
+            Limit::Rate { per: Span::ZERO, .. } => wrong(Field::Rate, Problem::Zero),
             Limit::Rate { count: 0, .. } => wrong(Field::Rate, Problem::Zero),
             Limit::Rate { burst: 0, .. } => wrong(Field::Burst, Problem::Zero),
             Limit::Rate { count, per, burst } if recovery(count, per, burst) > RECOVERY_MAX => {
@@ -164,6 +180,12 @@ pub enum Field {
     Burst,
     /// `period`
     Period,
+    /// `queue`
+    Queue,
+    /// `max_len` of `queue`
+    LenMax,
+    /// `max_total` of `queue`
+    TotalMax,
     /// `keys_max`
     KeysMax,
     /// `status`
@@ -184,6 +206,9 @@ impl Field {
             Self::Rate => "rate",
             Self::Burst => "burst",
             Self::Period => "period",
+            Self::Queue => "queue",
+            Self::LenMax => "queue.max_len",
+            Self::TotalMax => "queue.max_total",
             Self::KeysMax => "keys_max",
             Self::Status => "status",
         }
@@ -218,8 +243,12 @@ pub enum Problem {
     KeysMax(usize),
     /// It is not from 400 to 599.
     Status(u16),
+    /// It is more than [`WAITERS_MAX`].
+    Waiters(u64),
     /// It means something only together with `fair`.
     WithoutFair,
+    /// It means something only where requests wait: at a rate or a concurrency.
+    WithoutQueue,
     /// Keys, flows and weights are computed before any counter is looked at.
     ReadsCounters,
     /// The expression does not compile.
@@ -246,6 +275,8 @@ impl fmt::Display for Problem {
             }
             Self::KeysMax(found) => write!(f, "expected 1 to {KEYS_MAX_MAX}, found {found}"),
             Self::Status(found) => write!(f, "expected 400 to 599, found {found}"),
+            Self::Waiters(found) => write!(f, "expected at most {WAITERS_MAX}, found {found}"),
+            Self::WithoutQueue => f.write_str("nobody waits at a checkpoint that only counts"),
             Self::WithoutFair => f.write_str("there is no fair that it could weigh"),
             Self::ReadsCounters => f.write_str("only when may read counters"),
             Self::Expression(error) => error.fmt(f),

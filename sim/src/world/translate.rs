@@ -113,11 +113,13 @@ fn checkpoint(checkpoint: &Checkpoint) -> checkpoints::Spec {
     if let (Weight::Of(user, weight), Some(_)) = (checkpoint.weight, checkpoint.fair) {
         spec.weight = Some(format!("user == \"{user}\" ? {weight} : 1"));
     }
-    spec.queue = checkpoints::QueueSpec {
-        len_max: checkpoint.queue.max_len,
-        total_max: checkpoint.queue.max_total,
-        delay_max: Span(checkpoint.queue.max_delay),
-    };
+    if checkpoint.limit != Limit::Count {
+        spec.queue = checkpoints::QueueSpec {
+            len_max: checkpoint.queue.max_len,
+            total_max: checkpoint.queue.max_total,
+            delay_max: Span(checkpoint.queue.max_delay),
+        };
+    }
     if checkpoint.watch {
         spec.mode = checkpoints::Mode::Watch;
     }

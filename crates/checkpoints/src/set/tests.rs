@@ -3,7 +3,7 @@
 use super::{CheckpointSet, Warning};
 use crate::at::At;
 use crate::limit::Limit;
-use crate::spec::{CHECKPOINTS_MAX, KEYS_MAX_MAX, Spec};
+use crate::spec::{CHECKPOINTS_MAX, KEYS_MAX_MAX, QueueSpec, Spec, WAITERS_MAX};
 use paceline_expr::Scope;
 use paceline_types::{CheckpointId, PoolId, Span, limits};
 
@@ -37,7 +37,7 @@ fn said(change: impl Fn(&mut Spec)) -> String {
 fn settings_out_of_range_are_named() {
     let rate = |count, per, burst| Limit::Rate { count, per: Span(per), burst };
     type Case<'a> = (&'a str, &'a dyn Fn(&mut Spec));
-    let cases: [Case<'_>; 13] = [
+    let cases: [Case<'_>; 19] = [
         ("fine", &|_| ()),
         ("fine", &|s| s.keys_max = KEYS_MAX_MAX),
         ("checkpoint \"\", name: expected 1 to 1024 bytes", &|s| s.name = "".into()),
@@ -50,7 +50,7 @@ fn settings_out_of_range_are_named() {
             s.keys_max = KEYS_MAX_MAX + 1;
         }),
         ("checkpoint \"per-user\", rate: expected more than zero", &|s| s.limit = rate(0, 1, 1)),
-        ("checkpoint \"per-user\", period: expected more than zero", &|s| s.limit = rate(1, 0, 1)),
+        ("checkpoint \"per-user\", rate: expected more than zero", &|s| s.limit = rate(1, 0, 1)),
         ("checkpoint \"per-user\", burst: expected more than zero", &|s| s.limit = rate(1, 1, 0)),
         ("checkpoint \"per-user\", burst: the burst may take at most 36500d to come back", &|s| {
             s.limit = rate(1, 86_400_000_000_000, 36_501);
@@ -62,6 +62,28 @@ fn settings_out_of_range_are_named() {
         ("checkpoint \"per-user\", weight: there is no fair that it could weigh", &|s| {
             s.weight = Some("2".into());
         }),
+        ("fine", &|s| {
+            s.queue = QueueSpec { len_max: WAITERS_MAX, total_max: WAITERS_MAX, ..s.queue }
+        }),
+        (
+            "checkpoint \"per-user\", queue.max_len: expected at most 10000000, found 10000001",
+            &|s| {
+                s.queue.len_max = WAITERS_MAX + 1;
+            },
+        ),
+        (
+            "checkpoint \"per-user\", queue.max_total: expected at most 10000000, found 10000001",
+            &|s| s.queue.total_max = WAITERS_MAX + 1,
+        ),
+        ("checkpoint \"per-user\", fair: nobody waits at a checkpoint that only counts", &|s| {
+            s.limit = Limit::Count;
+            s.fair = Some("user".into());
+        }),
+        ("checkpoint \"per-user\", queue: nobody waits at a checkpoint that only counts", &|s| {
+            s.limit = Limit::Count;
+            s.queue.len_max = 5;
+        }),
+        ("fine", &|s| s.limit = Limit::Count),
     ];
     for (expected, change) in cases {
         assert_eq!(said(change), expected);

@@ -71,13 +71,16 @@ impl Pair {
         let name = format!("checkpoint {id}");
         let mut spec = Spec::new(CheckpointId(id), &name, At::Frontend("api".into()), limit);
         spec.key = [None, Some("user"), Some("task")][random.below(3) as usize].map(str::to_owned);
-        spec.fair = [None, Some("host")][random.below(2) as usize].map(str::to_owned);
         spec.period = Span(1 + random.below(80));
-        spec.queue = QueueSpec {
+        let fair = [None, Some("host")][random.below(2) as usize].map(str::to_owned);
+        let queue = QueueSpec {
             len_max: random.below(25),
             total_max: random.below(50),
             delay_max: Span(random.below(delay_max)),
         };
+        if limit != Limit::Count {
+            (spec.fair, spec.queue) = (fair, queue);
+        }
         spec.mode = if random.chance(12) { Mode::Watch } else { Mode::Enforce };
         spec
     }
