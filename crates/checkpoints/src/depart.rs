@@ -218,7 +218,7 @@ impl Checkpoint {
             let counter = self.peek(queue.counter);
             match self.terms {
                 Terms::Rate(pace) if cost > u64::from(pace.burst) => Some(Time(0)),
-                Terms::Rate(pace) => Some(pace.pass_at(counter.tat(), cost)),
+                Terms::Rate(pace) => pace.head_at(counter.tat(), cost),
                 Terms::Concurrency(limit) => (counter.inflight < limit).then_some(Time(0)),
                 Terms::Count => Some(Time(0)),
             }

@@ -2,7 +2,8 @@
 //!
 //! Owns [`Pace`], a rate of N per D with burst B, and [`Moment`], a time with a fraction in units of
 //! 1/N ns (N and D divided by what they share). Promises that no sum of steps of D/N is ever off by
-//! a fraction of a nanosecond. Sums past the end of time stay there.
+//! a fraction of a nanosecond. Sums past the end of time stay there: from then on nothing passes and
+//! nothing comes back, for what is really owed is not known any more.
 
 use paceline_types::{Span, Time};
 
@@ -17,6 +18,11 @@ pub(crate) struct Moment {
 impl Moment {
     pub(crate) const fn at(time: Time) -> Self {
         Self { ns: time.0, fraction: 0 }
+    }
+
+    /// Whether it is the last nanosecond there is, which stands for all that would come after.
+    const fn is_end(self) -> bool {
+        self.ns == u64::MAX
     }
 
     /// The first whole nanosecond that is not earlier.
@@ -50,7 +56,14 @@ impl Pace {
 
     /// Whether a request of this cost may pass at `now` without waiting.
     pub(crate) fn conforms(&self, tat: Moment, now: Time, cost: u32) -> bool {
-        cost <= self.burst && self.pass_at(tat, u64::from(cost)) <= now
+        cost <= self.burst
+            && self.pass_at(tat, u64::from(cost)) <= now
+            && !self.spend(tat, now, cost).is_end()
+    }
+
+    /// When the head of a queue, of this cost, passes; never if what it spends cannot be told.
+    pub(crate) fn head_at(&self, tat: Moment, cost: u64) -> Option<Time> {
+        (!self.later(tat, cost).is_end()).then(|| self.pass_at(tat, cost))
     }
 
     /// The counter after spending `cost` at or after `from`.
@@ -63,8 +76,8 @@ impl Pace {
     pub(crate) fn refund(&self, tat: Moment, cost: u32, ago: Span) -> Moment {
         let spent = self.lasts(u64::from(cost));
         match spent.ns.checked_sub(ago.0) {
-            Some(ns) => self.before(tat, Moment { ns, ..spent }),
-            None => tat,
+            Some(ns) if !tat.is_end() => self.before(tat, Moment { ns, ..spent }),
+            _ => tat,
         }
     }
 
@@ -84,6 +97,9 @@ impl Pace {
         let most = at.plus(self.recovery());
         if tat <= Moment::at(at) {
             return tat.ceil();
+        }
+        if tat.is_end() {
+            return most;
         }
         let owed = before.before(tat, Moment::at(at));
         let parts = u128::from(owed.ns) * u128::from(before.parts) + u128::from(owed.fraction);
@@ -203,7 +219,7 @@ mod tests {
         let pace = Pace::new(1, Span(u64::MAX), 1);
         let tat = pace.spend(Moment::default(), Time(5), 1_000_000);
         assert_eq!(tat.ns, u64::MAX);
-        assert_eq!(pace.refund(tat, 1_000_000, Span(0)), Moment::at(Time(0)));
+        assert_eq!(pace.refund(tat, 1_000_000, Span(0)).ns, u64::MAX, "nothing comes back");
         assert!(!pace.conforms(tat, Time(u64::MAX - 1), 1));
         let fast = Pace::new(u32::MAX, Span(1), 1);
         let mut tat = Moment::default();

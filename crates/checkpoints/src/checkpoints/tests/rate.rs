@@ -225,3 +225,32 @@ fn predictions_come_true() {
         }
     }
 }
+
+/// At the end of time a sum cannot be told from the last nanosecond; that must not let more pass.
+#[test]
+fn s1_holds_at_the_end_of_time() {
+    for (step, queues) in [(1, false), (7, true), (400, true), (1_000, false)] {
+        let mut wanted = rate(1, Span(1_000), 3);
+        wanted.queue.len_max = if queues { 1_000 } else { 0 };
+        let mut kit = Kit::new(wanted);
+        let start = u64::MAX - 5_500;
+        let (mut passed, mut id) = (0, 0);
+        let mut at = start;
+        loop {
+            passed += super::passed(&kit.run(Time(at))).len() as u64;
+            id += 1;
+            passed += u64::from(kit.arrive(id) == Came::Passed);
+            if at == u64::MAX {
+                break;
+            }
+            at = at.saturating_add(step);
+        }
+        // Late wakes do not occur here, so the slip is none.
+        assert!(passed <= 3 + 5, "step {step}: {passed} passed in 5.5 steps");
+        assert!(passed >= 3, "step {step}: only {passed} passed");
+        let held: Vec<u64> = kit.held.keys().copied().collect();
+        held.into_iter().for_each(|id| kit.refund(id));
+        let late = (10_000..10_100).filter(|id| kit.arrive(*id) == Came::Passed).count();
+        assert!(late as u64 <= passed, "step {step}: {late} in the place of {passed} refunded");
+    }
+}
