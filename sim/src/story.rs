@@ -102,6 +102,7 @@ pub fn checkpoint(id: u32, name: &'static str, limit: Limit) -> Checkpoint {
         fair: None,
         weight: Weight::Same,
         queue: Bounds { max_len: 100_000, max_total: 100_000, max_delay: day },
+        keys_max: 1_000_000,
         watch: false,
     }
 }

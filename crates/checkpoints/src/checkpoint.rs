@@ -118,7 +118,10 @@ impl Checkpoint {
 
     /// A request arrives.
     pub(crate) fn arrive(&mut self, now: Time, ticket: &Ticket, waiting: &mut Waiting) -> Arrival {
-        let (which, seat) = self.meter(now, ticket.key);
+        let (which, seat) = self.seat(now, ticket.key);
+        if !ticket.kept.is_some_and(|kept| kept.metered) {
+            self.meter(now, seat);
+        }
         let counter = *self.seated(seat);
         match self.decide(now, &counter, ticket) {
             Outlook::Pass => Arrival::Passed(self.pass(now, which, seat, ticket.cost)),
@@ -143,7 +146,8 @@ impl Checkpoint {
 
     /// A request is counted, and not held back whatever the limit.
     pub(crate) fn count(&mut self, now: Time, key: KeyHash) -> Held {
-        let (which, seat) = self.meter(now, key);
+        let (which, seat) = self.seat(now, key);
+        self.meter(now, seat);
         self.let_in(now, which, seat, 0)
     }
 
@@ -169,15 +173,25 @@ impl Checkpoint {
     }
 
     /// The counter that an arrival with this key would use, without touching it.
-    pub(crate) fn peek_arrival(&self, key: KeyHash) -> Counter {
+    pub(crate) fn peek_arrival(&self, now: Time, key: KeyHash) -> Counter {
         if !self.is_keyed() {
             return self.only;
         }
+        let (keys, keys_max) = (self.table.keys(), self.checked.spec.keys_max);
         match self.table.peek(key, &self.edits) {
-            Some(counter) => counter,
-            None if self.overflow_users.contains_key(&key) => self.overflow,
-            None if self.table.keys() >= self.checked.spec.keys_max => self.overflow,
-            None => self.new_counter(),
+            Some(counter) if !counter.is_fresh(now, self.period) => counter,
+            Some(_) if keys <= keys_max => self.new_counter(),
+            _ if self.overflow_users.contains_key(&key) => self.overflow,
+            _ if keys - self.fresh_keys(now) < keys_max => self.new_counter(),
+            _ => self.overflow,
+        }
+    }
+
+    /// How many counters would make room for a new key, as far as one looks.
+    fn fresh_keys(&self, now: Time) -> usize {
+        match self.table.keys() < self.checked.spec.keys_max {
+            true => 0,
+            false => self.table.count_fresh(SWEEP_FULL, now, self.period, &self.edits),
         }
     }
 
@@ -232,16 +246,14 @@ impl Checkpoint {
         self.checked.spec.key.is_some()
     }
 
-    /// Finds or makes the counter of a key and meters an arrival there.
-    fn meter(&mut self, now: Time, key: KeyHash) -> (Which, Seat) {
-        let (which, seat) = self.seat(now, key);
+    fn meter(&mut self, now: Time, seat: Seat) {
         let period = self.period;
         self.seated(seat).meter.count(now, period);
         self.total.count(now, period);
         self.stats.arrivals += 1;
-        (which, seat)
     }
 
+    /// Finds or makes the counter of a key.
     fn seat(&mut self, now: Time, key: KeyHash) -> (Which, Seat) {
         if !self.is_keyed() {
             return (Which::Only, Seat::Only);
@@ -251,7 +263,10 @@ impl Checkpoint {
             self.table.sweep(SWEEP_COUNT, now, self.period, &self.edits);
         }
         if let Some(spot) = self.table.find(key, &self.edits) {
-            return (Which::Key(key), Seat::Key(spot));
+            if self.is_seat_kept(now, spot) {
+                return (Which::Key(key), Seat::Key(spot));
+            }
+            self.table.remove(spot);
         }
         let keys_max = self.checked.spec.keys_max;
         let shares = self.overflow_users.contains_key(&key);
@@ -268,6 +283,20 @@ impl Checkpoint {
             *counter = new;
         }
         (Which::Key(key), Seat::Key(spot))
+    }
+
+    /// Whether the counter of a key is still its own. One that equals a new one is none, whether the
+    /// sweep came by or not: else that would decide what the key starts with, and whether it shares.
+    fn is_seat_kept(&mut self, now: Time, spot: Spot) -> bool {
+        let (period, new) = (self.period, self.new_counter());
+        let has_room = self.table.keys() <= self.checked.spec.keys_max;
+        match self.table.at(spot) {
+            Some(counter) if counter.is_fresh(now, period) => {
+                *counter = new;
+                has_room
+            }
+            _ => true,
+        }
     }
 
     fn seated(&mut self, seat: Seat) -> &mut Counter {

@@ -50,8 +50,8 @@ impl Counter {
         };
     }
 
-    /// Whether it decides and reads as a new one would, as long as no key had to share the overflow
-    /// counter: after that a new one owes what is owed there.
+    /// Whether nothing is left in it that a new one would not have. Such a counter is treated as
+    /// none, whether it is still there or not.
     pub(crate) fn is_fresh(&self, now: Time, period: Span) -> bool {
         self.inflight == 0
             && self.queue == NO_QUEUE

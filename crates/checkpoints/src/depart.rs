@@ -166,10 +166,12 @@ impl Checkpoint {
     /// Dismissed waiters come out in the order in which they would have passed.
     fn dismiss(&mut self, rank: Rank, waiting: &mut Waiting) -> Option<Moved> {
         let waiter = waiting.waiters.remove(&rank.id)?;
-        self.queues.get_mut(waiter.queue)?.serve(&waiter);
+        let queue = self.queues.get_mut(waiter.queue)?;
+        let metered = queue.generation == self.generation;
+        queue.serve(&waiter);
         self.stop_waiting(&waiter);
         self.vacate(waiter.queue, waiting);
-        let kept = Kept { entered: waiter.entered, deadline: waiter.deadline };
+        let kept = Kept { entered: waiter.entered, deadline: waiter.deadline, metered };
         Some(self.moved(&waiter, if self.closing { How::Gone } else { How::Again(kept) }))
     }
 

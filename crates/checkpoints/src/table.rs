@@ -137,6 +137,37 @@ impl Table {
         }
     }
 
+    /// How many of the next `count` counters equal a new one.
+    pub(crate) fn count_fresh(
+        &self,
+        count: usize,
+        now: Time,
+        period: Span,
+        edits: &Edits,
+    ) -> usize {
+        let (first, mut index) = self.cursor;
+        let mut fresh = 0;
+        let mut left = count.min(self.keys);
+        let tables = (first..self.tables.len()).chain(0..first.min(self.tables.len()) + 1);
+        for sub in tables.take(count).filter_map(|table| self.tables.get(table)) {
+            for entry in sub.entries.iter().skip(std::mem::take(&mut index)).take(left) {
+                let mut counter = entry.counter;
+                edits.bring(sub.seen, &mut counter);
+                fresh += usize::from(counter.is_fresh(now, period));
+                left -= 1;
+            }
+        }
+        fresh
+    }
+
+    /// Takes away the counter at a place that `find` just gave.
+    pub(crate) fn remove(&mut self, spot: Spot) {
+        if let Some(sub) = self.tables.get_mut(spot.table) {
+            sub.remove(spot.index);
+            self.keys -= 1;
+        }
+    }
+
     /// Gives back the memory of the last sub-table and forgets its keys. Whether there was one.
     pub(crate) fn drop_one(&mut self) -> bool {
         match self.tables.pop() {

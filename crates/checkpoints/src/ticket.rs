@@ -29,6 +29,8 @@ pub struct Kept {
     pub entered: Time,
     /// When it will have waited long enough.
     pub deadline: Time,
+    /// Whether the meters have counted it already.
+    pub metered: bool,
 }
 
 /// What becomes of a request that arrives.

@@ -35,28 +35,28 @@ impl Checkpoints {
         let (now, Some(index)) = (self.at(now), self.open(id)) else { return 0.0 };
         let checkpoint = &self.list[index];
         match key {
-            Some(key) => checkpoint.peek_arrival(key).meter.per_second(now, checkpoint.period),
+            Some(key) => checkpoint.peek_arrival(now, key).meter.per_second(now, checkpoint.period),
             None => checkpoint.total.per_second(now, checkpoint.period),
         }
     }
 
     /// Requests that passed a checkpoint and are not settled: of one key, or of all.
     #[must_use]
-    pub fn inflight(&self, id: CheckpointId, key: Option<KeyHash>) -> u64 {
-        let Some(index) = self.open(id) else { return 0 };
+    pub fn inflight(&self, now: Time, id: CheckpointId, key: Option<KeyHash>) -> u64 {
+        let (now, Some(index)) = (self.at(now), self.open(id)) else { return 0 };
         let checkpoint = &self.list[index];
         key.map_or(checkpoint.stats.inflight, |key| {
-            u64::from(checkpoint.peek_arrival(key).inflight)
+            u64::from(checkpoint.peek_arrival(now, key).inflight)
         })
     }
 
     /// Requests that wait at a checkpoint: for one key's counter, or for any.
     #[must_use]
-    pub fn queued(&self, id: CheckpointId, key: Option<KeyHash>) -> u64 {
-        let Some(index) = self.open(id) else { return 0 };
+    pub fn queued(&self, now: Time, id: CheckpointId, key: Option<KeyHash>) -> u64 {
+        let (now, Some(index)) = (self.at(now), self.open(id)) else { return 0 };
         let checkpoint = &self.list[index];
         key.map_or(checkpoint.stats.queued_now, |key| {
-            let queue = checkpoint.peek_arrival(key).queue();
+            let queue = checkpoint.peek_arrival(now, key).queue();
             queue.and_then(|queue| checkpoint.queues.get(queue)).map_or(0, Queue::len) as u64
         })
     }
@@ -109,7 +109,7 @@ impl Checkpoints {
     pub fn preview(&self, now: Time, id: CheckpointId, ticket: &Ticket) -> Outlook {
         let (now, Some(index)) = (self.at(now), self.open(id)) else { return Outlook::Pass };
         let checkpoint = &self.list[index];
-        checkpoint.decide(now, &checkpoint.peek_arrival(ticket.key), ticket)
+        checkpoint.decide(now, &checkpoint.peek_arrival(now, ticket.key), ticket)
     }
 
     /// What a checkpoint did so far and what it holds.

@@ -309,8 +309,8 @@ impl Engine {
         let key = key.map(|key| self.snapshot.hasher.hash(key.as_bytes()));
         match counter {
             Counter::Rate(id) => self.checkpoints.rate(self.now, id, key),
-            Counter::Inflight(id) => self.checkpoints.inflight(id, key) as f64,
-            Counter::Queued(id) => self.checkpoints.queued(id, key) as f64,
+            Counter::Inflight(id) => self.checkpoints.inflight(self.now, id, key) as f64,
+            Counter::Queued(id) => self.checkpoints.queued(self.now, id, key) as f64,
             Counter::Running(id) => f64::from(self.pools.running(id)),
             Counter::Waiting(id) => self.pools.waiting(id) as f64,
         }

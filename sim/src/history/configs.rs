@@ -71,6 +71,7 @@ impl History {
             limit,
             weight: self.weight(),
             queue: self.bounds(),
+            keys_max: self.keys_max(),
             watch: self.rng.chance(self.profile.watch),
         })
     }
@@ -108,6 +109,11 @@ impl History {
         let max_len = if tight { self.max_len() } else { 1_000 };
         let max_delay = if self.rng.chance(60) { self.max_delay() } else { None };
         Bounds { max_len, max_total, max_delay: max_delay.unwrap_or(FOREVER) }
+    }
+
+    /// Fewer than there are keys in many cases.
+    pub(super) fn keys_max(&mut self) -> u64 {
+        self.rng.pick(&[1, 1, 2, 2, 3, 1_000, 1_000, 1_000])
     }
 
     pub(super) fn max_len(&mut self) -> u64 {

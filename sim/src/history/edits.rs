@@ -6,7 +6,7 @@ use crate::model::{Model, State};
 
 type Edit = fn(&mut History, &Model, &mut Config) -> Option<String>;
 
-const CHECKPOINT_EDITS: [Edit; 11] = [
+const CHECKPOINT_EDITS: [Edit; 12] = [
     History::edit_number,
     History::edit_watch,
     History::edit_weight,
@@ -15,6 +15,7 @@ const CHECKPOINT_EDITS: [Edit; 11] = [
     History::edit_bounds,
     History::edit_when,
     History::edit_key,
+    History::edit_keys_max,
     History::edit_kind,
     History::add_checkpoint,
     History::delete_checkpoint,
@@ -133,6 +134,13 @@ impl History {
         let name = checkpoint.name;
         drop_conditions(config, name);
         Some(format!("{name} {what} {attribute:?}"))
+    }
+
+    fn edit_keys_max(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        config.checkpoints[index].keys_max = self.keys_max();
+        let checkpoint = &config.checkpoints[index];
+        Some(format!("{} keys_max {}", checkpoint.name, checkpoint.keys_max))
     }
 
     fn edit_kind(&mut self, _: &Model, config: &mut Config) -> Option<String> {

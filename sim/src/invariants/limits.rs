@@ -33,10 +33,18 @@ impl Invariant for Limits {
             let keys = checkpoint.key.map_or(vec![None], |attribute| {
                 attribute.values().iter().map(|value| Some(*value)).collect()
             });
+            let keys_len = keys.len() as u64;
             for key in keys {
                 let place = (checkpoint.name, key);
                 let held = seen.figures.inflight.get(&place).copied().unwrap_or(0);
-                let before = self.before.inflight.get(&place).copied().unwrap_or(0);
+                // A key without a counter of its own reads the shared one, from one step to the next.
+                let its = |(name, _): &(&str, Option<&str>)| *name == checkpoint.name;
+                let mut figures = self.before.inflight.iter().filter(|(place, _)| its(place));
+                let before = match checkpoint.keys_max < keys_len {
+                    true => figures.filter(|((_, key), _)| key.is_some()).map(|(_, n)| *n).max(),
+                    false => figures.find(|(other, _)| **other == place).map(|(_, n)| *n),
+                };
+                let before = before.unwrap_or(0);
                 let most = self.old_limit(checkpoint.id).max(limit).max(before);
                 if held > most {
                     return Err(format!("{held} are past {place:?}, at most {most} may"));

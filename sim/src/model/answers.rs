@@ -28,7 +28,7 @@ impl Model {
             State::Moving => return None,
             State::Running => Spot::Running,
             State::Queued(queued) => {
-                Spot::Checkpoint(self.checkpoint(queued.checkpoint)?.name, queued.key)
+                Spot::Checkpoint(self.checkpoint(queued.checkpoint)?.name, queued.seat.key)
             }
             State::InPool(place) if !place.in_line => Spot::Unknown,
             State::InPool(_) => {
@@ -50,7 +50,7 @@ impl Model {
         let State::Queued(queued) = self.state(id)? else { return None };
         let at = self.checkpoint(queued.checkpoint)?;
         let rate = matches!(at.limit, Limit::Rate { .. });
-        rate.then(|| self.predicted_pass(id, at, queued.key))
+        rate.then(|| self.predicted_pass(id, at, queued.seat.counter))
     }
 
     /// When a waiter gives up.
@@ -79,11 +79,12 @@ impl Model {
         let all = self.requests.iter();
         match self.state(id) {
             Some(State::Queued(queued)) => {
-                let order = self.order(queued.checkpoint, queued.key);
+                let order = self.order(queued.checkpoint, queued.seat.counter);
                 let before = order.into_iter().take_while(|other| *other != id);
                 let held = all.filter(|(_, request)| {
                     request.walk.iter().any(|passed| {
-                        passed.checkpoint == queued.checkpoint && passed.key == queued.key
+                        passed.checkpoint == queued.checkpoint
+                            && passed.seat.counter == queued.seat.counter
                     })
                 });
                 before.chain(held.map(|(other, _)| *other)).collect()

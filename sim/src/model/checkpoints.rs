@@ -4,7 +4,8 @@
 //! for every N that histories use. So nothing is ever rounded.
 
 use super::config::{At, Checkpoint, Limit, Weight};
-use super::{Event, Model, Passed, Place, Position, Queued, Rank, Reason, State};
+use super::seats::GONE;
+use super::{Event, Model, Passed, Place, Position, Queued, Rank, Reason, Seat, State};
 
 /// Ticks in a nanosecond: divisible by every N in [`NUMBERS`].
 pub const TICKS: i128 = 1_000 * 3 * 7 * 13 * 997;
@@ -23,7 +24,7 @@ const SHARE: u64 = 1 << 20;
 pub struct Counter {
     /// Of which checkpoint.
     pub checkpoint: u32,
-    /// Of which key.
+    /// Of which key, or the shared one.
     pub key: Option<&'static str>,
     /// The time up to which the rate is spent, in ticks.
     pub tat: i128,
@@ -109,54 +110,53 @@ impl Model {
         }
         let key = at.key.map(|attribute| self.requests[&id].arrival.value(attribute));
         let cost = self.requests[&id].arrival.cost;
-        self.met.push((at.id, key, self.now));
+        let seat = self.take_seat(at, key);
+        // Who arrives again was metered before, unless those meters are no more.
+        if was.is_none_or(|was| was.seat.counter == Some(GONE)) {
+            self.met.push((at.id, seat.counter, self.now));
+        }
         match at.limit {
-            Limit::Count => self.pass(id, at, key, None),
+            Limit::Count => self.pass(id, at, seat, None),
             Limit::Concurrency(limit) => {
-                let free = self.held(at.id, key) < limit && self.order(at.id, key).is_empty();
+                let free = self.held(at.id, seat.counter) < limit
+                    && self.order(at.id, seat.counter).is_empty();
                 if free || at.watch {
-                    return self.pass(id, at, key, None);
+                    return self.pass(id, at, seat, None);
                 }
-                self.queue(id, at, key, was, None)
+                self.queue(id, at, seat, was, None)
             }
             Limit::Rate { n, d, burst } => {
                 if cost > burst {
                     if at.watch {
-                        return self.pass(id, at, key, None);
+                        return self.pass(id, at, seat, None);
                     }
                     return Step::Refuse(Reason::CostTooHigh(Place::Checkpoint(at.name, key)));
                 }
                 let t = i128::from(d) * TICKS / i128::from(n);
                 let now = i128::from(self.now) * TICKS;
-                let tat = self.counter(at.id, key).tat;
+                let tat = self.counter(at.id, seat.counter).tat;
                 let after = tat.max(now) + i128::from(cost) * t;
                 let conforms = after - now <= i128::from(burst) * t;
-                if conforms && self.order(at.id, key).is_empty() {
-                    self.counter(at.id, key).tat = after;
-                    return self.pass(id, at, key, Some(self.now));
+                if conforms && self.order(at.id, seat.counter).is_empty() {
+                    self.counter(at.id, seat.counter).tat = after;
+                    return self.pass(id, at, seat, Some(self.now));
                 }
-                let wait = self.predicted_wait(id, at, key);
+                let wait = self.predicted_wait(id, at, seat);
                 if !at.watch {
-                    return self.queue(id, at, key, was, Some(wait));
+                    return self.queue(id, at, seat, was, Some(wait));
                 }
-                let spends = self.bound_reached(id, at, key, Some(wait)).is_none();
+                let spends = self.bound_reached(id, at, seat, Some(wait)).is_none();
                 if spends {
-                    self.counter(at.id, key).tat = after;
+                    self.counter(at.id, seat.counter).tat = after;
                 }
-                self.pass(id, at, key, spends.then_some(self.now))
+                self.pass(id, at, seat, spends.then_some(self.now))
             }
         }
     }
 
-    fn pass(
-        &mut self,
-        id: u64,
-        at: &Checkpoint,
-        key: Option<&'static str>,
-        spent: Option<u64>,
-    ) -> Step {
+    fn pass(&mut self, id: u64, at: &Checkpoint, seat: Seat, spent: Option<u64>) -> Step {
         if let Some(request) = self.requests.get_mut(&id) {
-            request.walk.push(Passed { checkpoint: at.id, key, spent });
+            request.walk.push(Passed { checkpoint: at.id, seat, spent });
             request.state = State::Moving;
         }
         Step::Pass
@@ -167,12 +167,12 @@ impl Model {
         &mut self,
         id: u64,
         at: &Checkpoint,
-        key: Option<&'static str>,
+        seat: Seat,
         was: Option<&Queued>,
         wait: Option<u64>,
     ) -> Step {
         if was.is_none()
-            && let Some(reason) = self.bound_reached(id, at, key, wait)
+            && let Some(reason) = self.bound_reached(id, at, seat, wait)
         {
             return Step::Refuse(reason);
         }
@@ -185,14 +185,14 @@ impl Model {
             None => [longest].into_iter().chain(request.own_deadline()).min(),
         };
         let since = was.map_or(self.now, |was| was.since);
-        let alone = self.flow_line(at.id, key, flow).is_empty();
-        let counter = self.counter(at.id, key);
+        let alone = self.flow_line(at.id, seat.counter, flow).is_empty();
+        let counter = self.counter(at.id, seat.counter);
         if alone {
             let now_virtual = counter.now_virtual;
             let tags = counter.flow(flow);
             tags.start = now_virtual.max(tags.finish);
         }
-        let queued = Queued { checkpoint: at.id, key, flow, share, since, deadline };
+        let queued = Queued { checkpoint: at.id, seat, flow, share, since, deadline };
         if let Some(request) = self.requests.get_mut(&id) {
             request.state = State::Queued(queued);
         }
@@ -204,11 +204,11 @@ impl Model {
         &self,
         id: u64,
         at: &Checkpoint,
-        key: Option<&'static str>,
+        seat: Seat,
         wait: Option<u64>,
     ) -> Option<Reason> {
-        let place = Place::Checkpoint(at.name, key);
-        if self.order(at.id, key).len() as u64 >= at.queue.max_len {
+        let place = Place::Checkpoint(at.name, seat.key);
+        if self.order(at.id, seat.counter).len() as u64 >= at.queue.max_len {
             return Some(Reason::QueueFull(place, at.queue.max_len));
         }
         if self.queued(at.name, None) >= at.queue.max_total {
@@ -229,13 +229,13 @@ impl Model {
         let Some(at) = self.checkpoint(queued.checkpoint).cloned() else { return };
         let Limit::Rate { n, d, .. } = at.limit else { return };
         if self.costs_too_much(id, &at) {
-            let place = Place::Checkpoint(at.name, queued.key);
+            let place = Place::Checkpoint(at.name, queued.seat.key);
             return self.refuse(id, Reason::CostTooHigh(place));
         }
         let t = i128::from(d) * TICKS / i128::from(n);
         let cost = i128::from(self.requests[&id].arrival.cost);
         let earliest = (i128::from(self.now) - i128::from(self.config.slip)) * TICKS;
-        let counter = self.counter(at.id, queued.key);
+        let counter = self.counter(at.id, queued.seat.counter);
         counter.tat = counter.tat.max(earliest) + cost * t;
         self.serve(id, &at, &queued, Some(self.now));
         self.walk(id, Some(position(&at)));
@@ -243,8 +243,8 @@ impl Model {
 
     /// Takes a request out of the queue it stands in and past the checkpoint.
     fn serve(&mut self, id: u64, at: &Checkpoint, queued: &Queued, spent: Option<u64>) {
-        let more = self.flow_line(at.id, queued.key, queued.flow).len() > 1;
-        let counter = self.counter(at.id, queued.key);
+        let more = self.flow_line(at.id, queued.seat.counter, queued.flow).len() > 1;
+        let counter = self.counter(at.id, queued.seat.counter);
         let tags = counter.flow(queued.flow);
         let start = tags.start;
         tags.finish = start + queued.share;
@@ -252,8 +252,8 @@ impl Model {
             tags.start = tags.finish;
         }
         counter.now_virtual = start;
-        self.pass(id, at, queued.key, spent);
-        self.forget_tags_if_empty(at.id, queued.key);
+        self.pass(id, at, queued.seat, spent);
+        self.forget_tags_if_empty(at.id, queued.seat.counter);
     }
 
     /// Gives back what a request holds at one checkpoint, and refunds `refund` of a rate, as far as
@@ -266,9 +266,9 @@ impl Model {
                 // Time has repaid the rest already.
                 let age = i128::from(self.now - spent) * TICKS;
                 let back = (i128::from(refund) * t - age).max(0);
-                self.counter(at.id, passed.key).tat -= back;
+                self.counter(at.id, passed.seat.counter).tat -= back;
             }
-            (Limit::Concurrency(_), _) => self.hand_over(&at, passed.key),
+            (Limit::Concurrency(_), _) => self.hand_over(&at, passed.seat.counter),
             (Limit::Rate { .. } | Limit::Count, _) => {}
         }
     }
@@ -290,7 +290,7 @@ impl Model {
     pub(super) fn next_handed(&self, at: &Checkpoint) -> Option<(u64, Queued)> {
         let Limit::Concurrency(limit) = at.limit else { return None };
         let heads = self.heads(at).into_iter();
-        let free = heads.filter(|(_, queued)| self.held(at.id, queued.key) < limit);
+        let free = heads.filter(|(_, queued)| self.held(at.id, queued.seat.counter) < limit);
         free.min_by_key(|(id, _)| self.requests[id].rank)
     }
 
@@ -307,7 +307,7 @@ impl Model {
         let rates = self.config.checkpoints.iter();
         rates.filter(|c| matches!(c.limit, Limit::Rate { .. })).flat_map(|at| {
             self.heads(at).into_iter().map(|(id, queued)| {
-                let time = nanoseconds(self.pass_ticks(id, at, queued.key));
+                let time = nanoseconds(self.pass_ticks(id, at, queued.seat.counter));
                 let rank = self.requests[&id].rank;
                 // One that costs more than a new burst is refused as soon as it is the head, before
                 // anything else that is due.
@@ -338,12 +338,12 @@ impl Model {
     }
 
     /// How long a newcomer would wait if it joined now.
-    fn predicted_wait(&self, id: u64, at: &Checkpoint, key: Option<&'static str>) -> u64 {
+    fn predicted_wait(&self, id: u64, at: &Checkpoint, seat: Seat) -> u64 {
         let mut tried = self.clone();
         let unbounded =
-            Queued { checkpoint: at.id, key, flow: "", share: 1, since: self.now, deadline: None };
-        tried.queue(id, at, key, Some(&unbounded), None);
-        tried.predicted_pass(id, at, key) - self.now
+            Queued { checkpoint: at.id, seat, flow: "", share: 1, since: self.now, deadline: None };
+        tried.queue(id, at, seat, Some(&unbounded), None);
+        tried.predicted_pass(id, at, seat.counter) - self.now
     }
 
     /// Who waits at a counter, in the order in which they will be served.
@@ -355,7 +355,9 @@ impl Model {
     /// The same for a checkpoint that may just have been edited.
     pub(super) fn order_of(&self, checkpoint: u32, key: Option<&str>, fair: bool) -> Vec<u64> {
         let ids = self.requests.iter().filter_map(|(id, request)| match &request.state {
-            State::Queued(queued) if queued.checkpoint == checkpoint && queued.key == key => {
+            State::Queued(queued)
+                if queued.checkpoint == checkpoint && queued.seat.counter == key =>
+            {
                 Some(*id)
             }
             _ => None,
@@ -390,7 +392,7 @@ impl Model {
     fn flow_line(&self, checkpoint: u32, key: Option<&str>, flow: &str) -> Vec<u64> {
         let ids = self.requests.iter().filter(|(_, request)| match &request.state {
             State::Queued(queued) => {
-                queued.checkpoint == checkpoint && queued.key == key && queued.flow == flow
+                queued.checkpoint == checkpoint && queued.seat.counter == key && queued.flow == flow
             }
             _ => false,
         });
@@ -403,12 +405,14 @@ impl Model {
             State::Queued(queued) if queued.checkpoint == at.id => Some((*id, queued.clone())),
             _ => None,
         });
-        waiters.filter(|(id, queued)| self.order(at.id, queued.key).first() == Some(id)).collect()
+        waiters
+            .filter(|(id, queued)| self.order(at.id, queued.seat.counter).first() == Some(id))
+            .collect()
     }
 
     /// How many counts of a counter are held.
-    fn held(&self, checkpoint: u32, key: Option<&str>) -> u64 {
-        let holds = |passed: &Passed| passed.checkpoint == checkpoint && passed.key == key;
+    pub(super) fn held(&self, checkpoint: u32, key: Option<&str>) -> u64 {
+        let holds = |passed: &Passed| passed.checkpoint == checkpoint && passed.seat.counter == key;
         self.requests.values().filter(|request| request.walk.iter().any(holds)).count() as u64
     }
 
@@ -421,11 +425,11 @@ impl Model {
         }
     }
 
-    fn known_counter(&self, checkpoint: u32, key: Option<&str>) -> Option<&Counter> {
+    pub(super) fn known_counter(&self, checkpoint: u32, key: Option<&str>) -> Option<&Counter> {
         self.counters.iter().find(|c| c.checkpoint == checkpoint && c.key == key)
     }
 
-    fn counter(&mut self, checkpoint: u32, key: Option<&'static str>) -> &mut Counter {
+    pub(super) fn counter(&mut self, checkpoint: u32, key: Option<&'static str>) -> &mut Counter {
         let found = self.counters.iter().position(|c| c.checkpoint == checkpoint && c.key == key);
         let index = found.unwrap_or_else(|| {
             let new = Counter { checkpoint, key, tat: 0, now_virtual: 0, flows: vec![] };

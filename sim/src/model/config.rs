@@ -199,6 +199,8 @@ pub struct Checkpoint {
     pub weight: Weight,
     /// Bounds of the queue.
     pub queue: Bounds,
+    /// How many keys have a counter of their own.
+    pub keys_max: u64,
     /// Decide, count, and let everybody pass.
     pub watch: bool,
 }

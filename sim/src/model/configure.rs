@@ -5,6 +5,7 @@
 
 use super::checkpoints::{TICKS, position};
 use super::config::{Checkpoint, Config, Limit, Resource, Unknown};
+use super::seats::GONE;
 use super::{Effect, Model, Position, Queued, Rank, Reason, State};
 
 /// Waiters of each counter, in the order in which they would have been served.
@@ -62,8 +63,7 @@ impl Model {
             }
             Move::Again(lines, at) => {
                 if let Some((id, was)) = self.take_next(lines) {
-                    let place = (was.checkpoint, was.key);
-                    if let Some(index) = self.again.iter().position(|again| *again == place) {
+                    if let Some(index) = self.again.iter().position(|again| *again == was) {
                         self.again.remove(index);
                     }
                     self.walk_again(id, at, &was);
@@ -117,9 +117,9 @@ impl Model {
             }
         }
         for (_, was) in lines.iter().flatten() {
-            self.forget_tags_if_empty(was.checkpoint, was.key);
+            self.forget_tags_if_empty(was.checkpoint, was.seat.counter);
         }
-        self.again.extend(lines.iter().flatten().map(|(_, was)| (was.checkpoint, was.key)));
+        self.again.extend(lines.iter().flatten().map(|(_, was)| was.clone()));
         Move::Again(lines, at)
     }
 
@@ -153,7 +153,9 @@ impl Model {
 
     /// Forgets all counters of a checkpoint; returns its former waiters, in no queue now.
     fn empty(&mut self, at: &Checkpoint) -> Lines {
-        let waiters = self.lines(at);
+        let mut waiters = self.lines(at);
+        let all = waiters.iter_mut().flatten();
+        all.for_each(|(_, queued)| queued.seat.counter = Some(GONE));
         self.counters.retain(|counter| counter.checkpoint != at.id);
         self.met.retain(|met| met.0 != at.id);
         for request in self.requests.values_mut() {
@@ -170,13 +172,14 @@ impl Model {
     /// The waiters of each counter, in its own order.
     fn lines(&self, at: &Checkpoint) -> Lines {
         let waiters = self.waiters(at);
-        let mut keys: Vec<Option<&str>> = waiters.iter().map(|(_, queued)| queued.key).collect();
-        keys.sort_unstable();
-        keys.dedup();
+        let mut counters: Vec<Option<&str>> =
+            waiters.iter().map(|(_, queued)| queued.seat.counter).collect();
+        counters.sort_unstable();
+        counters.dedup();
         let fair = at.fair.is_some();
         let queued = |id: u64| waiters.iter().find(|(other, _)| *other == id).cloned();
-        let line = |key| self.order_of(at.id, key, fair).into_iter().filter_map(queued).collect();
-        keys.into_iter().map(line).collect()
+        let line = |of| self.order_of(at.id, of, fair).into_iter().filter_map(queued).collect();
+        counters.into_iter().map(line).collect()
     }
 
     fn waiters(&self, at: &Checkpoint) -> Vec<(u64, Queued)> {

@@ -12,6 +12,7 @@ mod configure;
 mod graph;
 mod line;
 mod rules;
+mod seats;
 #[cfg(test)]
 mod tests;
 
@@ -84,13 +85,25 @@ pub type Rank = (i128, u64);
 /// Order in the walk: list, number, id.
 pub type Position = (usize, u32, u32);
 
+/// The name of the counter that keys past the maximum share.
+pub const SHARED: &str = "(shared)";
+
+/// Which counter a request uses, and its key: the same, unless the counter is the shared one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The key.
+    pub key: Option<&'static str>,
+    /// The counter.
+    pub counter: Option<&'static str>,
+}
+
 /// A checkpoint that a request has passed and not yet given back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passed {
     /// Which one.
     pub checkpoint: u32,
     /// Its counter.
-    pub key: Option<&'static str>,
+    pub seat: Seat,
     /// When the cost was spent there, if it was.
     pub spent: Option<u64>,
 }
@@ -101,7 +114,7 @@ pub struct Queued {
     /// At which checkpoint.
     pub checkpoint: u32,
     /// In which counter.
-    pub key: Option<&'static str>,
+    pub seat: Seat,
     /// Of which flow.
     pub flow: &'static str,
     /// With what share.
@@ -187,14 +200,14 @@ pub struct Model {
     /// Who is alive.
     pub requests: BTreeMap<u64, Request>,
     counters: Vec<Counter>,
-    /// Who came to which checkpoint, with which key, and when.
+    /// Who came to which counter of which checkpoint, and when.
     met: Vec<(u32, Option<&'static str>, u64)>,
     effects: Vec<Effect>,
     /// Who was handed a count and has still to walk on, and from where.
     handed: Vec<(u64, Position)>,
     walking: bool,
-    /// Checkpoint and key of those who are about to arrive again: they still count as waiting there.
-    again: Vec<(u32, Option<&'static str>)>,
+    /// The places of those who are about to arrive again: they still count as waiting there.
+    again: Vec<Queued>,
     last_id: u64,
     /// The request that the running call submitted, and why it was refused.
     submitted: Option<u64>,
@@ -414,7 +427,7 @@ impl Model {
             let Some(request) = self.requests.get_mut(id) else { continue };
             let was = std::mem::replace(&mut request.state, State::Moving);
             if let State::Queued(queued) = &was {
-                self.forget_tags_if_empty(queued.checkpoint, queued.key);
+                self.forget_tags_if_empty(queued.checkpoint, queued.seat.counter);
             }
         }
         self.grant();

@@ -1,7 +1,7 @@
 //! The rules, evaluated one by one, and the conditions.
 
-use super::config::{Pattern, Pool, Rule, Verdict, When};
-use super::{Effect, Model, Request, State};
+use super::config::{Checkpoint, Pattern, Pool, Rule, Verdict, When};
+use super::{Effect, Model, Queued, Request, State};
 
 impl Model {
     /// The priority that the rules give, or the number of the rule that rejected. A rejected request
@@ -71,10 +71,11 @@ impl Model {
     /// Requests that passed the checkpoint of this name and are not settled, of one key or of all.
     #[must_use]
     pub fn inflight(&self, name: &str, key: Option<&str>) -> u64 {
-        let Some(id) = self.id_of(name) else { return 0 };
+        let Some(at) = self.named(name) else { return 0 };
+        let counter = self.counter_of(at, key);
         let counts = |request: &&Request| {
-            let its = |key_held: Option<&str>| key.is_none() || key_held == key;
-            request.walk.iter().any(|passed| passed.checkpoint == id && its(passed.key))
+            let its = |held: Option<&str>| key.is_none() || held == counter;
+            request.walk.iter().any(|passed| passed.checkpoint == at.id && its(passed.seat.counter))
         };
         self.requests.values().filter(counts).count() as u64
     }
@@ -82,27 +83,28 @@ impl Model {
     /// Requests that wait at the checkpoint of this name, of one key or of all.
     #[must_use]
     pub fn queued(&self, name: &str, key: Option<&str>) -> u64 {
-        let Some(id) = self.id_of(name) else { return 0 };
+        let Some(at) = self.named(name) else { return 0 };
+        let counter = self.counter_of(at, key);
+        let its = |queued: &Queued| {
+            queued.checkpoint == at.id && (key.is_none() || queued.seat.counter == counter)
+        };
         let waits = |request: &&Request| match &request.state {
-            State::Queued(queued) => {
-                queued.checkpoint == id && (key.is_none() || queued.key == key)
-            }
+            State::Queued(queued) => its(queued),
             _ => false,
         };
-        let again = self.again.iter().filter(|(at, of)| *at == id && (key.is_none() || *of == key));
+        let again = self.again.iter().filter(|queued| its(queued));
         (self.requests.values().filter(waits).count() + again.count()) as u64
     }
 
     /// Whether more than so many hundredths arrive per second: those of the running period, and of
     /// the one before weighted by the part of it still in the window.
     fn rate_over(&self, name: &str, key: Option<&str>, hundredths: u64) -> bool {
-        let Some(at) = self.config.checkpoints.iter().find(|c| c.name == name) else {
-            return false;
-        };
+        let Some(at) = self.named(name) else { return false };
+        let counter = self.counter_of(at, key);
         let period = at.period();
         let came = |number: u64| {
             let its = |met: &&(u32, Option<&str>, u64)| {
-                met.0 == at.id && (key.is_none() || met.1 == key) && met.2 / period == number
+                met.0 == at.id && (key.is_none() || met.1 == counter) && met.2 / period == number
             };
             self.met.iter().filter(its).count() as u128
         };
@@ -130,8 +132,8 @@ impl Model {
         self.requests.values().filter(waits).count() as u64
     }
 
-    fn id_of(&self, name: &str) -> Option<u32> {
-        self.config.checkpoints.iter().find(|c| c.name == name).map(|c| c.id)
+    fn named(&self, name: &str) -> Option<&Checkpoint> {
+        self.config.checkpoints.iter().find(|c| c.name == name)
     }
 
     fn pool_id(&self, name: &str) -> Option<u32> {

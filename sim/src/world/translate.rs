@@ -120,6 +120,7 @@ fn checkpoint(checkpoint: &Checkpoint) -> checkpoints::Spec {
             delay_max: Span(checkpoint.queue.max_delay),
         };
     }
+    spec.keys_max = checkpoint.keys_max as usize;
     if checkpoint.watch {
         spec.mode = checkpoints::Mode::Watch;
     }

@@ -73,7 +73,7 @@ fn new_counters_make_waiters_arrive_again() {
         kit.arrive_all(1..=3);
         kit.now = Time(500 * MS);
         kit.configure(vec![wanted]);
-        assert_eq!(kit.room.inflight(ID, None), 0);
+        assert_eq!(kit.room.inflight(kit.now, ID, None), 0);
         kit.settle(1);
         let mut again = vec![];
         while let Some(moved) = kit.room.next(kit.now) {
@@ -102,9 +102,9 @@ fn old_counts_do_not_come_back_to_new_counters() {
     wanted.key = Some("user".into());
     kit.configure(vec![wanted]);
     kit.arrive_all(3..=4);
-    assert_eq!(kit.room.inflight(ID, None), 2);
+    assert_eq!(kit.room.inflight(kit.now, ID, None), 2);
     assert_eq!((kit.settle(1), kit.settle(2)), (None, None));
-    assert_eq!(kit.room.inflight(ID, None), 2);
+    assert_eq!(kit.room.inflight(kit.now, ID, None), 2);
 }
 
 #[test]

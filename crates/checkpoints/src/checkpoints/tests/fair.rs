@@ -123,7 +123,7 @@ fn flows_past_the_maximum_share_one() {
     // which came before; its 48 others come last.
     let at = moves.iter().position(|(_, id, _)| *id == second).unwrap();
     assert_eq!(at, FLOWS_MAX + 2);
-    assert_eq!(kit.room.queued(ID, None), 0);
+    assert_eq!(kit.room.queued(kit.now, ID, None), 0);
 }
 
 /// With thousands of flows a newcomer is still judged rightly: within the bound or past it.

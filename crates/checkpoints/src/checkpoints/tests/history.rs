@@ -7,7 +7,7 @@ use crate::checkpoints::Checkpoints;
 use crate::hash::KeyHash;
 use crate::limit::Limit;
 use crate::spec::{Mode, QueueSpec, Spec};
-use crate::ticket::{Arrival, Cause, Held, How, Kept, Moved, Outlook, Ticket, Turned};
+use crate::ticket::{Arrival, Cause, Held, How, Moved, Outlook, Ticket, Turned};
 use paceline_types::{CheckpointId, Priority, Rank, RequestId, Span, Time};
 use std::collections::BTreeMap;
 
@@ -248,15 +248,15 @@ impl Pair {
                     model::Came::Passed { cost }
                 }
                 How::Refused(turned) => refusal(turned),
-                How::Again(Kept { entered, deadline }) => model::Came::Again { entered, deadline },
+                How::Again(kept) => model::Came::Again(kept),
                 How::Gone => model::Came::Gone,
             };
             assert_eq!(Some((request, id, came.clone())), naive, "{}", self.at(step));
             if matches!(came, model::Came::Passed { .. }) {
                 self.check_pass(step, id, request);
             }
-            if let model::Came::Again { entered, deadline } = came {
-                let kept = Some((entered, deadline));
+            if let model::Came::Again(kept) = came {
+                let kept = Some(kept);
                 let ticket = model::Ticket { kept, ..self.tickets[&request].clone() };
                 self.arrive_as(step, id, ticket);
             }
@@ -273,11 +273,16 @@ impl Pair {
             let key = self.random.below(4);
             let hash = Some(KeyHash([key, key]));
             let at = || format!("seed {}, step {step}", self.seed);
-            assert_eq!(self.room.queued(spec.id, None), naive.queued(), "{}", at());
-            assert_eq!(self.room.queued(spec.id, hash), naive.queued_at(key), "{}", at());
-            assert_eq!(self.room.inflight(spec.id, hash), naive.inflight_at(key), "{}", at());
+            assert_eq!(self.room.queued(self.now, spec.id, None), naive.queued(), "{}", at());
+            assert_eq!(self.room.queued(self.now, spec.id, hash), naive.queued_at(key), "{}", at());
+            assert_eq!(
+                self.room.inflight(self.now, spec.id, hash),
+                naive.inflight_at(key),
+                "{}",
+                at()
+            );
             let total: u64 = naive.counters.values().map(|c| u64::from(c.inflight)).sum();
-            assert_eq!(self.room.inflight(spec.id, None), total, "{}", at());
+            assert_eq!(self.room.inflight(self.now, spec.id, None), total, "{}", at());
             for (key, hash) in [(None, None), (Some(key), hash)] {
                 let (real, naive) =
                     (self.room.rate(self.now, spec.id, hash), naive.rate(self.now, key));
@@ -292,7 +297,7 @@ impl Pair {
         let Some(spec) = self.specs.iter().find(|spec| spec.id == id) else { return };
         if let (Limit::Concurrency(limit), Mode::Enforce) = (spec.limit, spec.mode) {
             let key = self.tickets[&request].key;
-            let inflight = self.room.inflight(id, Some(KeyHash([key, key])));
+            let inflight = self.room.inflight(self.now, id, Some(KeyHash([key, key])));
             assert!(inflight <= u64::from(limit), "{}: {inflight} held", self.at(step));
         }
     }
@@ -359,7 +364,7 @@ fn real(ticket: &model::Ticket) -> Ticket {
         weight: ticket.weight,
         cost: ticket.cost,
         deadline: ticket.own,
-        kept: ticket.kept.map(|(entered, deadline)| Kept { entered, deadline }),
+        kept: ticket.kept,
     }
 }
 

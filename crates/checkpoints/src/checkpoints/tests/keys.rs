@@ -1,6 +1,7 @@
 //! Keys: each its own counter, bounded in number, swept when they equal a new one.
 
 use super::{Came, ID, Kit, MS, Ticket, rate, spec};
+use crate::checkpoint::Checkpoint;
 use crate::hash::{KeyHash, KeyHasher};
 use crate::limit::Limit;
 use crate::spec::Spec;
@@ -31,8 +32,8 @@ fn each_key_has_its_own_counter() {
     assert_eq!(kit.room.stats(ID).unwrap().keys, 1_000);
     assert_eq!(kit.room.rate(kit.now, ID, Some(hash(5))), 2.0);
     assert_eq!(kit.room.rate(kit.now, ID, None), 2_000.0);
-    assert_eq!(kit.room.inflight(ID, Some(hash(5))), 1);
-    assert_eq!(kit.room.queued(ID, Some(hash(5))), 1);
+    assert_eq!(kit.room.inflight(kit.now, ID, Some(hash(5))), 1);
+    assert_eq!(kit.room.queued(kit.now, ID, Some(hash(5))), 1);
     assert_eq!(kit.room.poll_timeout(), Some(Time(1_000 * MS)));
     assert_eq!(kit.run(Time(1_000 * MS)).len(), 1_000);
 }
@@ -57,7 +58,11 @@ fn s3_overflow_shares_one_counter() {
         let stats = kit.room.stats(ID).unwrap();
         assert_eq!((stats.keys, stats.overflowed), (100, 1_000));
         assert_eq!(kit.arrive_with(2_000, key(5)), Came::Passed, "a key that has one keeps it");
-        assert_eq!(kit.room.inflight(ID, Some(hash(5_555))), 2, "a rule reads what would decide");
+        assert_eq!(
+            kit.room.inflight(kit.now, ID, Some(hash(5_555))),
+            2,
+            "a rule reads what would decide"
+        );
         assert!(kit.room.rate(kit.now, ID, Some(hash(5_555))) >= 1.0);
     }
 }
@@ -100,6 +105,74 @@ fn s3_a_key_does_not_spend_twice_s1() {
         })
     };
     assert!((20..30).all(|id| late(id) != Came::Passed), "five passed two seconds ago");
+}
+
+/// A counter that equals a new one is none, whether the sweep came by or not: the key starts with
+/// what the shared counter owes in both cases.
+#[test]
+fn s3_the_sweep_decides_no_answer() {
+    for sweep in [false, true] {
+        let mut wanted = keyed(rate(1, Span::from_secs(1_000), 5));
+        wanted.keys_max = 1;
+        wanted.queue.delay_max = Span::from_secs(10_000);
+        let mut kit = Kit::new(wanted);
+        assert_eq!(kit.arrive_with(1, key(1)), Came::Passed);
+        kit.settle(1);
+        kit.now = Time(1_500_000 * MS);
+        for id in 10..15 {
+            assert_eq!(kit.arrive_with(id, key(2)), Came::Passed, "at the shared counter");
+            kit.settle(id);
+        }
+        kit.now = Time(2_001_000 * MS);
+        if sweep {
+            let checkpoint: &mut Checkpoint = &mut kit.room.list[0];
+            checkpoint.table.sweep(100, kit.now, checkpoint.period, &checkpoint.edits);
+            assert_eq!(checkpoint.table.keys(), 0);
+        }
+        let pass_at = Some(2_500_000 * MS);
+        let mut asked = super::ticket(kit.now, 20);
+        asked.key = hash(1);
+        let outlook = crate::Outlook::Queue { pass_at: pass_at.map(Time) };
+        assert_eq!(kit.room.preview(kit.now, ID, &asked), outlook, "sweep: {sweep}");
+        assert_eq!(kit.arrive_with(20, key(1)), Came::Queued(pass_at), "sweep: {sweep}");
+        assert_eq!(kit.room.stats(ID).unwrap().keys, 1);
+    }
+}
+
+/// After fewer keys are allowed, a counter that equals a new one has no place of its own any more.
+#[test]
+fn s3_fewer_keys_take_places_away() {
+    let mut wanted = keyed(spec(Limit::Concurrency(1)));
+    let mut kit = Kit::new(wanted.clone());
+    (1..=3).for_each(|id| assert_eq!(kit.arrive_with(id, key(id)), Came::Passed));
+    kit.settle(3);
+    wanted.keys_max = 2;
+    kit.configure(vec![wanted]);
+    kit.now = Time(5_000 * MS);
+    assert_eq!(kit.room.inflight(kit.now, ID, Some(hash(3))), 0);
+    assert_eq!(kit.arrive_with(4, key(4)), Came::Passed, "at the shared counter");
+    assert_eq!(kit.room.inflight(kit.now, ID, Some(hash(3))), 1, "it would share too");
+    assert_eq!(kit.arrive_with(5, key(3)), Came::Queued(None), "and does");
+    assert_eq!(kit.room.stats(ID).unwrap().keys, 2);
+}
+
+/// What is asked about a key sees the room that its arrival would find.
+#[test]
+fn s3_quiet_keys_make_room_for_a_preview() {
+    let mut wanted = keyed(spec(Limit::Concurrency(1)));
+    wanted.keys_max = 2;
+    let mut kit = Kit::new(wanted);
+    (1..=3).for_each(|id| assert_eq!(kit.arrive_with(id, key(id)), Came::Passed));
+    kit.settle(1);
+    let mut asked = super::ticket(kit.now, 4);
+    asked.key = hash(4);
+    let shares = crate::Outlook::Queue { pass_at: None };
+    assert_eq!(kit.room.preview(kit.now, ID, &asked), shares, "the first key was just there");
+    kit.now = Time(2_000 * MS);
+    assert_eq!(kit.room.preview(kit.now, ID, &asked), crate::Outlook::Pass);
+    assert_eq!(kit.room.inflight(kit.now, ID, Some(hash(4))), 0);
+    assert_eq!(kit.arrive_with(4, key(4)), Came::Passed);
+    assert_eq!(kit.room.stats(ID).unwrap().overflowed, 1);
 }
 
 /// With the old keys gone quiet, new ones get counters of their own again.
@@ -145,8 +218,8 @@ fn reading_makes_nothing() {
         asked.key = hash(number);
         assert_eq!(kit.room.preview(kit.now, ID, &asked), crate::Outlook::Pass);
         assert_eq!(kit.room.rate(kit.now, ID, Some(hash(number))), 0.0);
-        assert_eq!(kit.room.inflight(ID, Some(hash(number))), 0);
-        assert_eq!(kit.room.queued(ID, Some(hash(number))), 0);
+        assert_eq!(kit.room.inflight(kit.now, ID, Some(hash(number))), 0);
+        assert_eq!(kit.room.queued(kit.now, ID, Some(hash(number))), 0);
     }
     assert_eq!(kit.room.stats(ID).unwrap().keys, 0);
 }

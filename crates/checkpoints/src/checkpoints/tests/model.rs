@@ -2,6 +2,7 @@
 
 use crate::limit::Limit;
 use crate::spec::{Mode, Spec};
+use crate::ticket::Kept;
 use crate::timers::DueKind;
 use paceline_types::{CheckpointId, Rank, Span, Time};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ pub struct Ticket {
     pub weight: u32,
     pub cost: u32,
     pub own: Option<Time>,
-    pub kept: Option<(Time, Time)>,
+    pub kept: Option<Kept>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub enum Came {
     TooLong { wait: Span, max: Span, retry_at: Option<Time> },
     Expired { waited: Span, retry_at: Option<Time> },
     CostTooHigh { burst: u32 },
-    Again { entered: Time, deadline: Time },
+    Again(Kept),
     Gone,
 }
 
@@ -120,6 +121,14 @@ impl Counter {
 }
 
 #[derive(Debug)]
+struct Old {
+    counter: Counter,
+    fair: bool,
+    /// Whether its meters are still in use.
+    metered: bool,
+}
+
+#[derive(Debug)]
 pub struct Checkpoint {
     pub spec: Spec,
     pub generation: u32,
@@ -127,8 +136,8 @@ pub struct Checkpoint {
     edits: u32,
     pub closing: bool,
     pub counters: BTreeMap<u64, Counter>,
-    /// Counters of an earlier generation with the fairness they had, for their waiters only.
-    old: Vec<(Counter, bool)>,
+    /// Counters of an earlier generation, or of another order, for their waiters only.
+    old: Vec<Old>,
     arrivals: Vec<Time>,
     mean: Option<u64>,
 }
@@ -152,12 +161,12 @@ impl Checkpoint {
 
     pub fn queued(&self) -> u64 {
         let current = self.counters.values().map(|c| c.queue.len());
-        current.chain(self.old.iter().map(|(c, _)| c.queue.len())).sum::<usize>() as u64
+        current.chain(self.old.iter().map(|old| old.counter.queue.len())).sum::<usize>() as u64
     }
 
     pub fn queues(&self) -> usize {
         let current = self.counters.values().filter(|c| !c.queue.is_empty()).count();
-        current + self.old.iter().filter(|(c, _)| !c.queue.is_empty()).count()
+        current + self.old.iter().filter(|old| !old.counter.queue.is_empty()).count()
     }
 
     pub fn queued_at(&self, key: u64) -> u64 {
@@ -203,7 +212,7 @@ impl Checkpoint {
     fn deadline(&self, now: Time, ticket: &Ticket) -> Time {
         let last = now.plus(self.spec.queue.delay_max);
         match (ticket.kept, ticket.own) {
-            (Some((_, deadline)), _) => deadline,
+            (Some(kept), _) => kept.deadline,
             (None, Some(own)) => own.min(last),
             (None, None) => last,
         }
@@ -266,7 +275,8 @@ impl Checkpoint {
     /// The earliest event of each queue, with the queue's number: old ones come first.
     fn events(&self) -> Vec<((Time, DueKind, Rank), Where)> {
         let mut all = vec![];
-        let old = self.old.iter().enumerate().map(|(i, (c, fair))| (Where::Old(i), c, *fair));
+        let old = self.old.iter().enumerate();
+        let old = old.map(|(i, old)| (Where::Old(i), &old.counter, old.fair));
         let current = self.counters.iter().map(|(key, c)| (Where::Key(*key), c, self.fair()));
         for (place, counter, fair) in old.chain(current) {
             let Some(head) = counter.head(fair) else { continue };
@@ -328,8 +338,12 @@ impl Model {
         };
         let key = checkpoint.key(ticket.key);
         let came = checkpoint.decide(now, ticket);
-        checkpoint.arrivals.push(now);
-        checkpoint.counters.entry(key).or_default().arrivals.push(now);
+        let counter = checkpoint.counters.entry(key).or_default();
+        // An arrival is metered once, also if the request must arrive again.
+        if !ticket.kept.is_some_and(|kept| kept.metered) {
+            counter.arrivals.push(now);
+            checkpoint.arrivals.push(now);
+        }
         let watch = checkpoint.spec.mode == Mode::Watch;
         let came = match came {
             Came::Queued { .. } if watch => Came::Passed { cost: ticket.cost },
@@ -345,7 +359,7 @@ impl Model {
                 Came::Passed { cost }
             }
             came => {
-                let entered = ticket.kept.map_or(now, |(entered, _)| entered);
+                let entered = ticket.kept.map_or(now, |kept| kept.entered);
                 let deadline = checkpoint.deadline(now, ticket);
                 let waiter = Waiter { ticket: ticket.clone(), entered, deadline };
                 checkpoint.counters.get_mut(&key).unwrap().join(waiter);
@@ -397,7 +411,7 @@ impl Model {
     pub fn leave(&mut self, request: u64) -> bool {
         let mut found = false;
         for checkpoint in self.checkpoints.values_mut() {
-            let old = checkpoint.old.iter_mut().map(|(counter, _)| counter);
+            let old = checkpoint.old.iter_mut().map(|old| &mut old.counter);
             for counter in checkpoint.counters.values_mut().chain(old) {
                 if let Some(i) = counter.queue.iter().position(|w| w.ticket.rank.id.0 == request) {
                     counter.leave(i);
@@ -437,12 +451,13 @@ impl Model {
     ) -> Came {
         let checkpoint = self.checkpoints.get_mut(&id).unwrap();
         let watch = checkpoint.spec.mode == Mode::Watch;
-        let (closing, mut fair) = (checkpoint.closing, checkpoint.fair());
+        let (closing, mut fair, mut metered) = (checkpoint.closing, checkpoint.fair(), true);
         let counter = match place {
             Where::Key(key) => checkpoint.counters.get_mut(&key).unwrap(),
             Where::Old(old) => {
-                fair = checkpoint.old[old].1;
-                &mut checkpoint.old[old].0
+                fair = checkpoint.old[old].fair;
+                metered = checkpoint.old[old].metered;
+                &mut checkpoint.old[old].counter
             }
         };
         if kind == DueKind::Expire {
@@ -476,7 +491,10 @@ impl Model {
                 self.hold(now, id, key, rank.id.0, cost);
                 Came::Passed { cost }
             }
-            _ => Came::Again { entered: waiter.entered, deadline: waiter.deadline },
+            _ => {
+                let Waiter { entered, deadline, .. } = waiter;
+                Came::Again(Kept { entered, deadline, metered })
+            }
         }
     }
 
@@ -511,7 +529,7 @@ impl Model {
     /// Forgets what nobody waits for any more.
     fn tidy(&mut self) {
         for checkpoint in self.checkpoints.values_mut() {
-            checkpoint.old.retain(|(counter, _)| !counter.queue.is_empty());
+            checkpoint.old.retain(|old| !old.counter.queue.is_empty());
         }
         self.checkpoints.retain(|_, checkpoint| !checkpoint.closing || checkpoint.queued() > 0);
     }
@@ -522,7 +540,9 @@ impl Checkpoint {
         let fair = self.fair();
         self.generation = generation;
         let counters = std::mem::take(&mut self.counters);
-        self.old.extend(counters.into_values().map(|counter| (counter, fair)));
+        self.old.iter_mut().for_each(|old| old.metered = false);
+        let metered = false;
+        self.old.extend(counters.into_values().map(|counter| Old { counter, fair, metered }));
         self.arrivals.clear();
         self.mean = None;
     }
@@ -546,7 +566,8 @@ impl Checkpoint {
                     arrivals: counter.arrivals.clone(),
                     ..Counter::default()
                 };
-                self.old.push((std::mem::replace(counter, kept), fair));
+                let counter = std::mem::replace(counter, kept);
+                self.old.push(Old { counter, fair, metered: true });
             }
         }
         let before = self.pace();

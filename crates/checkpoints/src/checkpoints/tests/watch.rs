@@ -1,8 +1,10 @@
 //! Watch mode: decides as an enforcing one would, tells, and lets everything pass.
 
 use super::{Came, ID, Kit, MS, rate, spec};
+use crate::hash::KeyHash;
 use crate::limit::Limit;
 use crate::spec::{Mode, Spec};
+use crate::ticket::How;
 use paceline_types::{Span, Time};
 
 fn watch(mut spec: Spec) -> Spec {
@@ -21,7 +23,7 @@ fn a_watched_rate_tells_who_would_wait_or_be_refused() {
     // Would pass now, after 1 s and after 2 s; the last two would wait too long, and do not spend.
     let stats = kit.room.stats(ID).unwrap();
     assert_eq!((stats.would_wait, stats.would_refuse, stats.passed), (2, 2, 5));
-    assert_eq!((stats.queued_now, kit.room.inflight(ID, None)), (0, 5));
+    assert_eq!((stats.queued_now, kit.room.inflight(kit.now, ID, None)), (0, 5));
     kit.now = Time(1_000 * MS);
     assert_eq!(kit.arrive(6), Came::Passed);
     assert_eq!(kit.room.stats(ID).unwrap().would_wait, 3, "a second later there is room for one");
@@ -34,7 +36,7 @@ fn a_watched_concurrency_tells_who_would_wait() {
     let mut kit = Kit::new(watch(spec(Limit::Concurrency(1))));
     (1..=3).for_each(|id| assert_eq!(kit.arrive(id), Came::Passed));
     assert_eq!(kit.room.stats(ID).unwrap().would_wait, 2);
-    assert_eq!(kit.room.inflight(ID, None), 3);
+    assert_eq!(kit.room.inflight(kit.now, ID, None), 3);
     kit.configure(vec![spec(Limit::Concurrency(1))]);
     assert_eq!(kit.arrive(4), Came::Queued(None), "enforced from now on");
     assert_eq!((kit.settle(1), kit.settle(2), kit.settle(3)), (None, None, Some(4)));
@@ -51,4 +53,26 @@ fn turning_to_watch_lets_waiters_go() {
     // Back again, what ran ahead is no more than a burst.
     kit.configure(vec![rate(1, Span::from_secs(1), 1)]);
     assert_eq!(kit.arrive(4), Came::Queued(Some(1_000 * MS)));
+}
+
+/// Who must arrive again has arrived once for the meters; new meters have not seen it yet.
+#[test]
+fn an_arrival_is_metered_once() {
+    let plain = rate(1, Span::from_secs(1), 1);
+    let fair = Spec { fair: Some("host".into()), ..plain.clone() };
+    let keyed = Spec { key: Some("user".into()), ..plain.clone() };
+    for (wanted, metered) in [(watch(plain.clone()), 3), (fair, 3), (keyed, 2)] {
+        let mut kit = Kit::new(plain.clone());
+        kit.arrive_all(1..=3);
+        kit.configure(vec![wanted]);
+        let mut again = 0;
+        while let Some(moved) = kit.room.next(kit.now) {
+            let How::Again(kept) = moved.how else { panic!("{moved:?}") };
+            kit.arrive_with(moved.request.0, |t| t.kept = Some(kept));
+            again += 1;
+        }
+        assert_eq!(again, 2);
+        assert_eq!(kit.room.rate(kit.now, ID, None), f64::from(metered));
+        assert_eq!(kit.room.rate(kit.now, ID, Some(KeyHash::default())), f64::from(metered));
+    }
 }
