@@ -104,7 +104,7 @@ impl Checkpoint {
 
 enum Wait {
     Until(Time),
-    /// Not worked out, but no longer than it may be.
+    /// Not worked out, and not known to be longer than it may be.
     Within,
 }
 

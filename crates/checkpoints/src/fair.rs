@@ -36,7 +36,6 @@ pub(crate) struct Fair {
     /// Flows without waiters whose finish tag is still ahead of V, by that tag.
     idle: BTreeSet<(Tag, FlowKey)>,
     len: usize,
-    cost: u64,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +45,12 @@ struct Flow {
     start: Tag,
     /// F.
     finish: Tag,
+    /// No waiter costs less than this for each [`RATIO`] of its share.
+    cost_min: u64,
 }
+
+/// The unit of share in [`Flow::cost_min`]: a cost has 32 bits, so the ratio has 64.
+const RATIO: u32 = 32;
 
 impl Fair {
     /// Takes a place in the flow of this key, or in the shared one; returns which.
@@ -56,9 +60,10 @@ impl Fair {
             self.forget();
         }
         self.len += 1;
-        self.cost += toll.cost;
         let time = self.time;
         let flow = self.flows.entry(key).or_default();
+        let ratio = (toll.cost << RATIO) / toll.share.max(1);
+        flow.cost_min = if flow.line.is_empty() { ratio } else { flow.cost_min.min(ratio) };
         match flow.line.first() {
             None => {
                 self.idle.remove(&(flow.finish, key));
@@ -81,7 +86,6 @@ impl Fair {
         let (head, _) = flow.line.first()?;
         let toll = flow.line.leave(rank)?;
         self.len -= 1;
-        self.cost -= toll.cost;
         if rank == head {
             self.waiting.remove(&(flow.start, rank, key));
             match flow.line.first() {
@@ -106,7 +110,6 @@ impl Fair {
         let flow = self.flows.get_mut(&key)?;
         let toll = flow.line.leave(rank)?;
         self.len -= 1;
-        self.cost -= toll.cost;
         self.time = start;
         flow.finish = start + Tag::from(toll.share);
         match flow.line.first() {
@@ -124,11 +127,6 @@ impl Fair {
         self.len
     }
 
-    /// The cost of all who wait.
-    pub(crate) const fn cost(&self) -> u64 {
-        self.cost
-    }
-
     /// How many flows have waiters.
     pub(crate) fn flows_waiting(&self) -> usize {
         self.waiting.len()
@@ -143,8 +141,26 @@ impl Fair {
         if has_room || self.flows.contains_key(&key) { key } else { FlowKey::Shared }
     }
 
-    /// The cost of those who stand before `rank` in its own flow: the least that is served before.
-    pub(crate) fn cost_before_in_flow(&self, key: FlowKey, rank: Rank) -> u64 {
+    /// What is served before `rank` costs no less than this. Falls short by hardly more than one
+    /// waiter of each flow, and looks at none of them but for its own flow's.
+    pub(crate) fn cost_before_min(&self, key: FlowKey, rank: Rank) -> u64 {
+        let tag = self.start_of(key, rank);
+        let ahead = |flow: &Flow| {
+            let share = tag.saturating_sub(flow.start);
+            let all = flow.line.toll();
+            if Tag::from(all.share) <= share {
+                all.cost
+            } else {
+                // Whoever comes last of those before has a share that reaches at least to the tag.
+                ((share * Tag::from(flow.cost_min)) >> RATIO) as u64
+            }
+        };
+        let others = self.flows.iter().filter(|(other, _)| **other != key);
+        self.cost_before_in_flow(key, rank) + others.map(|(_, flow)| ahead(flow)).sum::<u64>()
+    }
+
+    /// The cost of those who stand before `rank` in its own flow.
+    fn cost_before_in_flow(&self, key: FlowKey, rank: Rank) -> u64 {
         self.flows.get(&key).map_or(0, |flow| flow.line.before(rank).1.cost)
     }
 

@@ -12,7 +12,8 @@ use paceline_types::limits::AHEAD_MAX;
 use paceline_types::{CheckpointId, Line, Rank, RequestId, Time, Toll};
 use std::collections::BTreeSet;
 
-/// Flows up to which the wait of a newcomer is always worked out; past it, only where a bound asks.
+/// Flows up to which the wait of a newcomer is worked out; past it that would take too long, and it is
+/// only known to be no less than something.
 const FLOWS_EXACT: usize = 64;
 
 /// One unit of a fair share for a weight of one.
@@ -122,17 +123,11 @@ impl Queue {
             Order::Fair(fair) => fair,
         };
         let flow = fair.flow_of(ticket.flow);
-        let least = fair.cost_before_in_flow(flow, ticket.rank);
-        // Cheap bounds first: with thousands of flows the exact figure takes a while.
-        if fair.flows_waiting() > FLOWS_EXACT {
-            if fits(fair.cost()) {
-                return Before::Enough;
-            }
-            if !fits(least) {
-                return Before::AtLeast(least);
-            }
+        if fair.flows_waiting() <= FLOWS_EXACT {
+            return Before::Exactly(fair.cost_before(flow, ticket.rank));
         }
-        Before::Exactly(fair.cost_before(flow, ticket.rank))
+        let least = fair.cost_before_min(flow, ticket.rank);
+        if fits(least) { Before::Enough } else { Before::AtLeast(least) }
     }
 
     /// What is served before a waiter.
@@ -158,7 +153,7 @@ impl Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     Exactly(u64),
-    /// So little that it is within the bounds.
+    /// Nothing says that it is past the bounds.
     Enough,
     /// No less than that, which is past the bounds.
     AtLeast(u64),
