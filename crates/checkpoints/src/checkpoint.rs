@@ -182,8 +182,9 @@ impl Checkpoint {
             Some(counter) if !counter.is_fresh(now, self.period) => counter,
             Some(_) if keys <= keys_max => self.new_counter(),
             _ if self.overflow_users.contains_key(&key) => self.overflow,
-            _ if keys - self.fresh_keys(now) < keys_max => self.new_counter(),
-            _ => self.overflow,
+            _ if keys - self.fresh_keys(now) >= keys_max => self.overflow,
+            _ if !self.table.has_place(key) => self.overflow,
+            _ => self.new_counter(),
         }
     }
 
@@ -268,21 +269,28 @@ impl Checkpoint {
             }
             self.table.remove(spot);
         }
+        match self.take_place(now, key) {
+            Some(spot) => (Which::Key(key), Seat::Key(spot)),
+            None => {
+                self.stats.overflowed += 1;
+                (Which::Overflow(key), Seat::Overflow)
+            }
+        }
+    }
+
+    /// Makes a counter for a key that has none, if it does not share one and there is room.
+    fn take_place(&mut self, now: Time, key: KeyHash) -> Option<Spot> {
+        if self.overflow_users.contains_key(&key) {
+            return None;
+        }
         let keys_max = self.checked.spec.keys_max;
-        let shares = self.overflow_users.contains_key(&key);
-        if !shares && self.table.keys() >= keys_max {
+        if self.table.keys() >= keys_max {
             self.table.sweep(SWEEP_FULL, now, self.period, &self.edits);
         }
-        if shares || self.table.keys() >= keys_max {
-            self.stats.overflowed += 1;
-            return (Which::Overflow(key), Seat::Overflow);
+        if self.table.keys() >= keys_max {
+            return None;
         }
-        let spot = self.table.insert(key, &self.edits);
-        let new = self.new_counter();
-        if let Some(counter) = self.table.at(spot) {
-            *counter = new;
-        }
-        (Which::Key(key), Seat::Key(spot))
+        self.table.insert(key, self.new_counter(), &self.edits)
     }
 
     /// Whether the counter of a key is still its own. One that equals a new one is none, whether the

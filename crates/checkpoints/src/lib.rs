@@ -26,6 +26,7 @@ mod queue;
 mod segments;
 mod set;
 mod spec;
+mod store;
 mod table;
 mod ticket;
 mod timers;

@@ -1,19 +1,25 @@
 //! A long list in pieces of one size, so that growing it never moves more than a little.
+//!
+//! Promises that what holds the pieces is never moved either, and that all is given back in the
+//! reverse of the order in which it was taken: then an allocator can give it back to the system bit by
+//! bit, and not hundreds of megabytes at once when the one thing that lies behind them goes.
 
-/// Items in one piece.
+/// Items in one piece, and pieces in one group.
 const SEGMENT_LEN: usize = 256;
+
+type Segment<T> = Vec<T>;
 
 /// A list that grows and shrinks at its end.
 #[derive(Debug)]
 pub(crate) struct Segments<T> {
-    /// All full but the last, which is not empty.
-    segments: Vec<Vec<T>>,
+    /// All pieces are full but the last that is not empty; behind it there may be one that is.
+    groups: Vec<Vec<Segment<T>>>,
     len: usize,
 }
 
 impl<T> Default for Segments<T> {
     fn default() -> Self {
-        Self { segments: vec![], len: 0 }
+        Self { groups: vec![], len: 0 }
     }
 }
 
@@ -23,33 +29,73 @@ impl<T> Segments<T> {
     }
 
     pub(crate) fn push(&mut self, item: T) {
-        if self.len.is_multiple_of(SEGMENT_LEN) {
-            // A short list stays small; only the first piece grows.
-            let room = if self.len == 0 { 1 } else { SEGMENT_LEN };
-            self.segments.push(Vec::with_capacity(room));
+        let number = self.len / SEGMENT_LEN;
+        if self.segment(number).is_none() {
+            self.add_segment();
         }
-        if let Some(segment) = self.segments.last_mut() {
+        if let Some(segment) = self.segment_mut(number) {
             segment.push(item);
             self.len += 1;
         }
     }
 
     pub(crate) fn pop(&mut self) -> Option<T> {
-        let segment = self.segments.last_mut()?;
-        let item = segment.pop()?;
-        if segment.is_empty() {
-            self.segments.pop();
-        }
+        let number = self.len.checked_sub(1)? / SEGMENT_LEN;
+        let item = self.segment_mut(number)?.pop()?;
         self.len -= 1;
+        // A piece that became empty is kept, so that a length that goes to and fro between two pieces
+        // does not give one back and take it again each time.
+        if self.len == 0 {
+            self.groups.clear();
+        } else if self.len.is_multiple_of(SEGMENT_LEN) && self.segment(number + 1).is_some() {
+            self.remove_segment();
+        }
         Some(item)
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
-        self.segments.get(index / SEGMENT_LEN)?.get(index % SEGMENT_LEN)
+        self.segment(index / SEGMENT_LEN)?.get(index % SEGMENT_LEN)
     }
 
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        self.segments.get_mut(index / SEGMENT_LEN)?.get_mut(index % SEGMENT_LEN)
+        self.segment_mut(index / SEGMENT_LEN)?.get_mut(index % SEGMENT_LEN)
+    }
+
+    fn segment(&self, number: usize) -> Option<&Segment<T>> {
+        self.groups.get(number / SEGMENT_LEN)?.get(number % SEGMENT_LEN)
+    }
+
+    fn segment_mut(&mut self, number: usize) -> Option<&mut Segment<T>> {
+        self.groups.get_mut(number / SEGMENT_LEN)?.get_mut(number % SEGMENT_LEN)
+    }
+
+    fn add_segment(&mut self) {
+        // A short list stays small; only its one piece grows.
+        if self.len == 0 {
+            self.groups = vec![vec![vec![]]];
+            return;
+        }
+        self.groups.reserve(SEGMENT_LEN.saturating_sub(self.groups.len()));
+        match self.groups.last_mut().filter(|group| group.len() < SEGMENT_LEN) {
+            Some(group) => {
+                group.reserve(SEGMENT_LEN - group.len());
+                group.push(Vec::with_capacity(SEGMENT_LEN));
+            }
+            None => {
+                let mut group = Vec::with_capacity(SEGMENT_LEN);
+                group.push(Vec::with_capacity(SEGMENT_LEN));
+                self.groups.push(group);
+            }
+        }
+    }
+
+    fn remove_segment(&mut self) {
+        if let Some(group) = self.groups.last_mut() {
+            group.pop();
+            if group.is_empty() {
+                self.groups.pop();
+            }
+        }
     }
 }
 
@@ -61,7 +107,7 @@ mod tests {
     fn equals_a_plain_list() {
         let mut segments = Segments::default();
         let mut plain = vec![];
-        for step in 0..4 * SEGMENT_LEN {
+        for step in 0..(SEGMENT_LEN + 2) * SEGMENT_LEN * 3 / 2 {
             segments.push(step);
             plain.push(step);
             if step % 3 == 0 {
@@ -72,9 +118,26 @@ mod tests {
         plain[300] = 7;
         assert_eq!(segments.len(), plain.len());
         assert!((0..plain.len() + 2).all(|i| segments.get(i) == plain.get(i)));
+        assert_eq!(segments.groups.len(), 2);
         while let Some(item) = plain.pop() {
             assert_eq!(segments.pop(), Some(item));
         }
         assert_eq!((segments.len(), segments.pop(), segments.get(0)), (0, None, None));
+    }
+
+    /// One empty piece stays, no more, and none of an empty list.
+    #[test]
+    fn pieces_are_given_back() {
+        let mut segments = Segments::default();
+        (0..3 * SEGMENT_LEN).for_each(|item| segments.push(item));
+        for (len, pieces) in [(2 * SEGMENT_LEN, 3), (SEGMENT_LEN + 1, 3), (SEGMENT_LEN, 2), (1, 2)]
+        {
+            while segments.len() > len {
+                segments.pop();
+            }
+            assert_eq!(segments.groups.iter().flatten().count(), pieces, "of {len}");
+        }
+        segments.pop();
+        assert!(segments.groups.is_empty());
     }
 }

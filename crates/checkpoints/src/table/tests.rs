@@ -1,6 +1,6 @@
 //! The table of counters against a sorted map.
 
-use super::{MEAN_MAX, MEAN_MIN, Spot, Table};
+use super::{ENTRIES_MAX, MEAN_MAX, MEAN_MIN, Spot, Table};
 use crate::counter::Counter;
 use crate::edits::{Change, Edits};
 use crate::hash::{KeyHash, KeyHasher};
@@ -25,7 +25,7 @@ fn state(counter: &Counter) -> (Moment, u32) {
 }
 
 fn touch(table: &mut Table, key: KeyHash, edits: &Edits) -> Spot {
-    table.find(key, edits).unwrap_or_else(|| table.insert(key, edits))
+    table.find(key, edits).unwrap_or_else(|| table.insert(key, Counter::default(), edits).unwrap())
 }
 
 fn check(table: &Table, model: &BTreeMap<KeyHash, Counter>, edits: &Edits, seed: u64) {
@@ -63,7 +63,7 @@ fn equals_a_sorted_map() {
                 80..98 => {
                     // A whole round, in which some are looked at twice: what equals a new counter
                     // is gone, all else is there.
-                    let rounds = 2 * table.keys() + table.tables.len() + 2;
+                    let rounds = 2 * table.keys() + table.store.len() + 2;
                     table.sweep(rounds, now, PERIOD, &edits);
                     model.retain(|_, counter| !counter.is_fresh(now, PERIOD));
                 }
@@ -86,10 +86,10 @@ fn equals_a_sorted_map() {
             let spot = table.find(*key, &edits).unwrap();
             table.at(spot).unwrap().inflight = 0;
         }
-        for _ in 0..2 * table.tables.len() + 2 {
+        for _ in 0..2 * table.store.len() + 2 {
             table.sweep(table.keys() + 100, now, PERIOD, &edits);
         }
-        assert_eq!((table.keys(), table.tables.len()), (0, 0), "seed {seed}: nothing is left");
+        assert_eq!((table.keys(), table.store.len()), (0, 0), "seed {seed}: nothing is left");
     }
 }
 
@@ -100,15 +100,15 @@ fn sub_tables_stay_small() {
     let hasher = KeyHasher::new(1);
     let (mut table, edits) = (Table::default(), Edits::default());
     for key in 0..100_000u32 {
-        let before = table.tables.len();
-        let spot = table.insert(hasher.hash(&key.to_le_bytes()), &edits);
+        let before = table.store.len();
+        let spot =
+            table.insert(hasher.hash(&key.to_le_bytes()), Counter::default(), &edits).unwrap();
         table.at(spot).unwrap().inflight = 1;
-        assert!(table.tables.len() <= before + 1);
+        assert!(table.store.len() <= before + 1);
     }
-    let longest = |table: &Table| {
-        (0..table.tables.len()).map(|i| table.tables.get(i).unwrap().entries.len()).max().unwrap()
-    };
-    assert!(table.keys().div_ceil(table.tables.len()) <= MEAN_MAX);
+    let longest =
+        |table: &Table| (0..table.store.len()).map(|i| table.store.len_of(i)).max().unwrap();
+    assert!(table.keys().div_ceil(table.store.len()) <= MEAN_MAX);
     assert!(longest(&table) <= 4 * MEAN_MAX, "{}", longest(&table));
     for key in 0..99_000u32 {
         let spot = table.find(hasher.hash(&key.to_le_bytes()), &edits).unwrap();
@@ -118,7 +118,7 @@ fn sub_tables_stay_small() {
         table.sweep(8, Time(1), PERIOD, &edits);
     }
     assert_eq!(table.keys(), 1_000);
-    assert!(table.keys() >= (table.tables.len() - 1) * MEAN_MIN, "{}", table.tables.len());
+    assert!(table.keys() >= (table.store.len() - 1) * MEAN_MIN, "{}", table.store.len());
     assert!(longest(&table) <= 8 * MEAN_MIN);
     while table.drop_one() {}
     assert_eq!(table.keys(), 0);
@@ -130,11 +130,29 @@ fn equal_tags_do_not_mix_keys_up() {
     let (mut table, edits) = (Table::default(), Edits::default());
     let keys: Vec<_> = (0..40).map(|n| KeyHash([n << 32, n << 8])).collect();
     for (n, key) in keys.iter().enumerate() {
-        let spot = table.insert(*key, &edits);
+        let spot = table.insert(*key, Counter::default(), &edits).unwrap();
         table.at(spot).unwrap().inflight = n as u32 + 1;
     }
     for (n, key) in keys.iter().enumerate() {
         assert_eq!(table.peek(*key, &edits).unwrap().inflight, n as u32 + 1);
     }
     assert!(table.peek(KeyHash([99 << 32, 99 << 8]), &edits).is_none());
+}
+
+/// Keys that all belong to one sub-table fill it, and then find no place.
+#[test]
+fn a_sub_table_is_bounded() {
+    let (mut table, edits) = (Table::default(), Edits::default());
+    let key = |n: usize| KeyHash([0, n as u64]);
+    for n in 0..ENTRIES_MAX {
+        assert!(table.has_place(key(n)));
+        assert!(table.insert(key(n), Counter::default(), &edits).is_some());
+    }
+    assert!(!table.has_place(key(ENTRIES_MAX)));
+    assert!(table.insert(key(ENTRIES_MAX), Counter::default(), &edits).is_none());
+    assert_eq!(table.keys(), ENTRIES_MAX);
+    let spot = table.find(key(5), &edits).unwrap();
+    table.remove(spot);
+    assert!(table.insert(key(ENTRIES_MAX), Counter::default(), &edits).is_some());
+    assert!(table.peek(key(5), &edits).is_none() && table.peek(key(6), &edits).is_some());
 }

@@ -5,6 +5,7 @@ use crate::checkpoint::Checkpoint;
 use crate::hash::{KeyHash, KeyHasher};
 use crate::limit::Limit;
 use crate::spec::Spec;
+use crate::store::ENTRIES_MAX;
 use paceline_types::{Span, Time};
 
 fn keyed(mut spec: Spec) -> Spec {
@@ -173,6 +174,21 @@ fn s3_quiet_keys_make_room_for_a_preview() {
     assert_eq!(kit.room.inflight(kit.now, ID, Some(hash(4))), 0);
     assert_eq!(kit.arrive_with(4, key(4)), Came::Passed);
     assert_eq!(kit.room.stats(ID).unwrap().overflowed, 1);
+}
+
+/// A key whose part of the table is full shares, like one past the maximum.
+#[test]
+fn s3_a_full_sub_table_shares() {
+    let mut kit = Kit::new(keyed(spec(Limit::Concurrency(1))));
+    let meets = |n: usize| move |t: &mut Ticket| t.key = KeyHash([0, n as u64]);
+    for n in 0..ENTRIES_MAX + 1 {
+        assert_eq!(kit.arrive_with(n as u64, meets(n)), Came::Passed, "{n}");
+    }
+    let stats = kit.room.stats(ID).unwrap();
+    assert_eq!((stats.keys, stats.overflowed), (ENTRIES_MAX as u64, 1));
+    assert_eq!(kit.arrive_with(1_000, meets(1_000)), Came::Queued(None), "at the shared counter");
+    let other = KeyHash([0, 2_000]);
+    assert_eq!(kit.room.inflight(kit.now, ID, Some(other)), 1, "a rule reads what would decide");
 }
 
 /// With the old keys gone quiet, new ones get counters of their own again.
