@@ -78,7 +78,10 @@ impl World {
     }
 
     fn configure(&mut self, now: Time, config: &Config) -> Answer {
-        translate::pools(&mut self.pools, &self.config, config);
+        match translate::pools(config) {
+            Ok(pools) => self.pools = pools,
+            Err(error) => return broken(&error),
+        }
         self.config = Rc::new(config.clone());
         self.before = self.engine.snapshot();
         match Plan::new(&self.engine.snapshot(), translate::config(config, &self.pools)) {

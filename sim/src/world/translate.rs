@@ -9,10 +9,11 @@ use crate::words::known;
 use paceline_checkpoints as checkpoints;
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine as engine;
-use paceline_pools::{Change, PoolSet, QueueBounds, Range};
+use paceline_pools::{PoolError, PoolSet, PoolSpec, QueueBounds, Range, State};
 use paceline_rules::{Action, Criterion, PatternMode, Then};
 use paceline_types::{
-    Attributes, CheckpointId, Claim, Known, Name, Place, Priority, Reason, Request, SessionId, Span,
+    Attributes, CheckpointId, Claim, Known, Name, Place, PoolId, Priority, Reason, Request,
+    SessionId, Span,
 };
 
 /// A request as a door would hand it in.
@@ -146,43 +147,28 @@ fn condition(when: When) -> String {
     }
 }
 
-/// Brings the set of pools from one configuration to the next, by the operations there are for it.
-pub fn pools(set: &mut PoolSet, old: &Config, new: &Config) {
-    let there = |config: &Config, id: u32| config.pools.iter().any(|pool| pool.id == id);
-    for gone in old.pools.iter().filter(|pool| !there(new, pool.id)) {
-        expect_ok(set.delete(gone.name));
-    }
-    for pool in &new.pools {
-        if !there(old, pool.id) {
-            expect_ok(set.create(pool.name).map(drop));
-        }
-        if old.pools.contains(pool) {
-            continue;
-        }
-        let range = |(low, high)| Range::new(priority(low), priority(high));
-        let change = Change {
-            threads_max: Some(pool.max.map(|max| max as u32)),
-            range: pool.range.and_then(range),
-            queue: Some(QueueBounds { len_max: pool.max_len, delay_max: pool.max_delay.map(Span) }),
-            ..Change::default()
-        };
-        expect_ok(set.configure(pool.name, change));
-        expect_ok(set_state(set, pool));
-    }
+/// The pools of a configuration, as a whole: an edit may change several at once.
+pub fn pools(config: &Config) -> Result<PoolSet, PoolError> {
+    PoolSet::of(1, config.pools.iter().map(pool).collect())
 }
 
-fn set_state(set: &mut PoolSet, pool: &Pool) -> Result<(), paceline_pools::PoolError> {
-    match pool.state {
-        _ if pool.id == 0 => Ok(()),
-        PoolState::Stopped => set.stop(pool.name),
-        PoolState::Started => set.start(pool.name),
-        PoolState::Draining => set.drain(pool.name),
+fn pool(pool: &Pool) -> PoolSpec {
+    let plain = match pool.id {
+        0 => PoolSpec::default_pool(),
+        id => PoolSpec::new(PoolId(id), pool.name, 1),
+    };
+    let range = |(low, high)| Range::new(priority(low), priority(high));
+    PoolSpec {
+        threads_max: pool.max.map(|max| max as u32),
+        range: pool.range.and_then(range),
+        queue: QueueBounds { len_max: pool.max_len, delay_max: pool.max_delay.map(Span) },
+        state: match pool.state {
+            PoolState::Stopped => State::Stopped,
+            PoolState::Started => State::Started,
+            PoolState::Draining => State::Draining,
+        },
+        ..plain
     }
-}
-
-/// Histories contain only edits that pools accept.
-fn expect_ok(result: Result<(), paceline_pools::PoolError>) {
-    debug_assert!(result.is_ok(), "{result:?}");
 }
 
 fn priority(number: i8) -> Priority {
