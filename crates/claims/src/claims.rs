@@ -27,10 +27,13 @@ mod why;
 pub use view::{Stats, View};
 pub use why::Blocker;
 
+pub(crate) use step::walk_cost;
+
 use crate::graph::Graph;
 use crate::mark::{Mark, MarkMode, NodeKey, Root, add_root, combine};
 use crate::node::{Nodes, Tag};
-use crate::wanted::Wanted;
+use crate::wanted::{Resting, Wanted};
+use aside::{Aside, Lack};
 use edit::Edit;
 use made::Made;
 use paceline_types::{Claim, Rank, RequestId, SessionId};
@@ -67,6 +70,8 @@ pub enum Event {
     /// A resource of this waiter was deleted; it stands aside, not eligible, until it is removed, or
     /// made by [`Claims::create`], or the resource comes back.
     Unknown(RequestId),
+    /// An edit made a claim of this waiter too wide; it stands aside until it is removed.
+    TooWide(RequestId),
     /// All resources of this request exist now: it waits like any other, not eligible yet.
     Known(RequestId),
 }
@@ -85,6 +90,8 @@ pub enum Blocked {
     Busy,
     /// There is no such waiter.
     NotWaiting,
+    /// A claim has too many marks: see [`Wanted::too_wide`].
+    TooWide,
 }
 
 #[derive(Debug)]
@@ -99,12 +106,17 @@ struct Request {
     /// In the order of their keys; empty while aside.
     roots: Vec<Root>,
     marks: Box<[Mark]>,
+    /// What its resources were called, if it came while edits were worked in: the graph it came in
+    /// may be left out.
+    names: Names,
 }
+
+/// Names of resources, for those who would not find them in a graph.
+type Names = Box<[(NodeKey, Box<str>)]>;
 
 #[derive(Debug)]
 enum Stage {
-    /// What it claims, and the missing name it is listed under.
-    Aside(Vec<Claim>, Box<str>),
+    Aside(Aside),
     Free,
     Ready,
     Parked(NodeKey, MarkMode),
@@ -191,7 +203,10 @@ impl Claims {
             return Err(Blocked::Busy);
         }
         self.refresh(wanted);
-        let unknown = wanted.unknown.iter().filter_map(|claim| {
+        if wanted.too_wide.is_some() {
+            return Err(Blocked::TooWide);
+        }
+        let unknown = wanted.unknown().filter_map(|claim| {
             Some((self.made.find(&claim.resource)?, MarkMode::full(claim.mode)))
         });
         let known = wanted.marks.iter().map(|mark| (mark.key, mark.mode));
@@ -211,7 +226,7 @@ impl Claims {
         let is_busy = self.is_busy();
         let Some(request) = self.requests.get_mut(&id) else { return Err(Blocked::NotWaiting) };
         match request.stage {
-            Stage::Held | Stage::Aside(..) => return Err(Blocked::NotWaiting),
+            Stage::Held | Stage::Aside(_) => return Err(Blocked::NotWaiting),
             Stage::Free if is_busy => {
                 request.stage = Stage::Ready;
                 self.ready.push_back(id);
@@ -241,7 +256,8 @@ impl Claims {
         let Some(request) = self.requests.remove(&id) else { return false };
         self.unpark(&request);
         match &request.stage {
-            Stage::Aside(_, missing) => self.unwatch(id, missing),
+            Stage::Aside(Aside { lack: Lack::Missing(missing), .. }) => self.unwatch(id, missing),
+            Stage::Aside(_) => {}
             Stage::Held => {
                 if let Some(session) = request.session {
                     self.sessions.remove(&(session, id));
@@ -286,11 +302,19 @@ impl Claims {
         &self.graph
     }
 
-    /// Resolves claims again if the graph has changed since.
-    pub fn refresh(&self, wanted: &mut Wanted) {
-        if !Arc::ptr_eq(&wanted.graph, &self.graph) {
+    /// Resolves claims again if the graph has changed since. Whether it has.
+    pub fn refresh(&self, wanted: &mut Wanted) -> bool {
+        let has_changed = !Arc::ptr_eq(&wanted.graph, &self.graph);
+        if has_changed {
             *wanted = wanted.resolved_in(&self.graph);
         }
+        has_changed
+    }
+
+    /// What a request claims that slept: `claims` are those it rests from.
+    #[must_use]
+    pub fn wake(&self, resting: &Resting, claims: &[Claim]) -> Wanted {
+        Wanted::awake(&self.graph, resting, claims)
     }
 
     /// Puts a request into the books.
@@ -304,6 +328,7 @@ impl Claims {
     ) {
         debug_assert!(!self.requests.contains_key(&id), "request {id} is there already");
         self.refresh(&mut wanted);
+        let names = self.names(&wanted);
         let (roots, marks) = self.make_unknown(wanted);
         let request = Request {
             rank,
@@ -314,6 +339,7 @@ impl Claims {
             is_told_known: true,
             roots,
             marks,
+            names,
         };
         self.list(&request);
         self.requests.insert(id, request);
@@ -321,15 +347,19 @@ impl Claims {
 
     /// Roots and marks of what is wanted, with a node for every name that no resource has.
     fn make_unknown(&mut self, wanted: Wanted) -> (Vec<Root>, Box<[Mark]>) {
-        let Wanted { mut roots, marks, unknown, .. } = wanted;
+        let Wanted { graph, mut roots, mut marks, unknown, too_wide, .. } = wanted;
+        if too_wide.is_some() {
+            // Whoever takes it in all the same pays for it.
+            marks = graph.marks(&roots);
+        }
         if unknown.is_empty() {
             return (roots, marks);
         }
         let mut marks = marks.into_vec();
         let known = roots.len();
-        for claim in unknown {
+        for (number, claim) in unknown {
             let key = self.made.make(&claim.resource);
-            add_root(&mut roots, Root { key, mode: claim.mode });
+            add_root(&mut roots, Root { key, mode: claim.mode, claim: number });
         }
         // Keys of made nodes are higher than all others, so the roots before them keep their numbers.
         for (root, number) in roots.iter().zip(0u16..).skip(known) {
@@ -337,6 +367,15 @@ impl Claims {
         }
         combine(&mut marks);
         (roots, marks.into_boxed_slice())
+    }
+
+    /// What the resources of a newcomer are called, if that has to be remembered.
+    fn names(&self, wanted: &Wanted) -> Names {
+        if !self.is_busy() {
+            return Names::default();
+        }
+        let name = |root: &Root| (root.key, wanted.name(root.key).into());
+        wanted.roots.iter().map(name).collect()
     }
 
     /// Turns a waiter that is not blocked, nor parked, into a holder.
@@ -378,7 +417,7 @@ impl Request {
     const fn mark_tag(&self, mode: MarkMode) -> Option<Tag> {
         match self.stage {
             Stage::Held => Some(Tag::Held(mode)),
-            Stage::Aside(..) => None,
+            Stage::Aside(_) => None,
             _ if self.is_eligible => Some(Tag::Waiting(mode)),
             _ => None,
         }

@@ -12,11 +12,12 @@ mod list;
 mod near;
 mod walk;
 
-pub(crate) use change::Changes;
+pub(crate) use change::{Changes, kept_roots};
 pub use error::GraphError;
+pub use walk::{EDGES_WALKED_MAX, MARKS_MAX};
 
 use crate::mark::NodeKey;
-use list::Lists;
+use list::{Bits, Lists};
 use std::fmt;
 
 /// Resources of one graph.
@@ -54,7 +55,10 @@ pub struct Graph {
     by_name: Vec<u32>,
     parents: Lists,
     children: Lists,
-    /// Of the children those that have several parents, or have such a node below them.
+    /// Nodes with several parents; of those with the same parents only the lowest, which stands for all:
+    /// sub-trees that meet at one of them meet at all.
+    meets: Bits,
+    /// Of the children those where sub-trees meet, or below which they do.
     doors: Lists,
     /// What differs from the graph before, found here because it is too much work for the lock.
     changes: Changes,
@@ -70,6 +74,7 @@ impl Graph {
             by_name: vec![],
             parents: Lists::default(),
             children: Lists::default(),
+            meets: Bits::default(),
             doors: Lists::default(),
             changes: Changes::default(),
         }

@@ -16,6 +16,8 @@ mod node;
 mod wanted;
 
 pub use claims::{Blocked, Blocker, Claims, Event, Stats, View};
-pub use graph::{EDGES_MAX, Graph, GraphError, RESOURCES_MAX, Resource, ResourceId};
+pub use graph::{
+    EDGES_MAX, EDGES_WALKED_MAX, Graph, GraphError, MARKS_MAX, RESOURCES_MAX, Resource, ResourceId,
+};
 pub use mark::NodeKey;
-pub use wanted::{ResolveError, Wanted};
+pub use wanted::{ResolveError, Resting, Wanted};

@@ -11,6 +11,9 @@
 //!   inner stands at the root of the outer. Or take a common node with no common node above it: it has
 //!   a parent in each sub-tree that is not in the other, so it is a side door of both.
 //!
+//! Nodes that have the same parents, and are no roots, lie in a sub-tree together or not at all: as side
+//! doors the lowest of them is marked for all.
+//!
 //! The same holds for the union of several sub-trees, so a request with many roots needs side doors
 //! only where its union has them. The modes are those of hierarchical locking; a request that has both
 //! a shared mark and an exclusive intention at a node (elsewhere called SIX) keeps them as two marks.
@@ -97,13 +100,23 @@ pub(crate) struct Mark {
 pub(crate) struct Root {
     pub key: NodeKey,
     pub mode: Mode,
+    /// The number of the claim that it comes from, the first if there are several.
+    pub claim: u16,
+}
+
+impl Root {
+    /// Takes in another root at the same node.
+    fn join(&mut self, other: Self) {
+        // Exclusive is the lesser of the two.
+        self.mode = self.mode.min(other.mode);
+        self.claim = self.claim.min(other.claim);
+    }
 }
 
 /// Adds a root, or strengthens the one that is there: `roots` stays in the order of the keys.
 pub(crate) fn add_root(roots: &mut Vec<Root>, root: Root) {
     match roots.binary_search_by_key(&root.key, |other| other.key) {
-        Ok(index) if root.mode == Mode::Exclusive => roots[index].mode = Mode::Exclusive,
-        Ok(_) => {}
+        Ok(index) => roots[index].join(root),
         Err(index) => roots.insert(index, root),
     }
 }
@@ -111,7 +124,13 @@ pub(crate) fn add_root(roots: &mut Vec<Root>, root: Root) {
 /// Sorts roots by key, and leaves one of each, the strongest.
 pub(crate) fn sort_roots(roots: &mut Vec<Root>) {
     roots.sort_unstable_by_key(|root| (root.key, root.mode));
-    roots.dedup_by_key(|root| root.key);
+    roots.dedup_by(|next, kept| {
+        let is_same = next.key == kept.key;
+        if is_same {
+            kept.join(*next);
+        }
+        is_same
+    });
 }
 
 /// Sorts marks by node and mode, and leaves out those that a stronger one at the same node covers.

@@ -1,10 +1,12 @@
 //! What one request claims, resolved against a graph outside the engine's lock.
 //!
-//! Owns the roots and marks of the request and the names that the graph does not know. Promises that
-//! it can be resolved again from itself, by the names that were claimed, when the graph changed in
-//! between. Never looks at who holds what.
+//! Owns the roots and marks of the request and the names that the graph does not know; and [`Resting`],
+//! the little that is kept of it while the request sleeps elsewhere. Promises that both can be resolved
+//! again when the graph changed in between, and that marks are found for no more than a bounded amount
+//! of work. Never looks at who holds what.
 
-use crate::graph::Graph;
+use crate::claims::walk_cost;
+use crate::graph::{EDGES_WALKED_MAX, Graph, ResourceId};
 use crate::mark::{Mark, NodeKey, Root, add_root};
 use paceline_types::limits::{CLAIMS_MAX, NAME_BYTES_MAX};
 use paceline_types::{Claim, Mode};
@@ -18,7 +20,12 @@ pub struct Wanted {
     /// In the order of their keys.
     pub(crate) roots: Vec<Root>,
     pub(crate) marks: Box<[Mark]>,
-    pub(crate) unknown: Vec<Claim>,
+    /// Each with its number, in that order.
+    pub(crate) unknown: Vec<(u16, Claim)>,
+    /// Edges that were walked to find the marks.
+    walked: usize,
+    /// A root that has too many marks; then there are none.
+    pub(crate) too_wide: Option<NodeKey>,
 }
 
 /// Why claims cannot be resolved.
@@ -73,62 +80,139 @@ impl Graph {
 }
 
 impl Wanted {
-    /// The claims on resources that do not exist.
+    /// The claims on resources that do not exist, in the order of the request's claims.
+    pub fn unknown(&self) -> impl ExactSizeIterator<Item = &Claim> {
+        self.unknown.iter().map(|(_, claim)| claim)
+    }
+
+    /// A claimed resource, if a claim on it has more than [`MARKS_MAX`](crate::MARKS_MAX) marks: such
+    /// a request must be refused.
     #[must_use]
-    pub fn unknown(&self) -> &[Claim] {
-        &self.unknown
+    pub fn too_wide(&self) -> Option<&str> {
+        self.too_wide.map(|key| self.name(key))
+    }
+
+    /// How much work it was to resolve it, as so many requests with few marks.
+    #[must_use]
+    pub fn cost(&self) -> usize {
+        walk_cost(self.walked)
+    }
+
+    /// What is to be kept of it while the request sleeps: neither marks nor the graph.
+    #[must_use]
+    pub fn rest(self) -> Resting {
+        let known = self.roots.iter().map(|root| Rested {
+            id: Some(ResourceId(root.key.0)),
+            mode: root.mode,
+            claim: root.claim,
+        });
+        let unknown = self.unknown.iter();
+        let unknown =
+            unknown.map(|(number, claim)| Rested { id: None, mode: claim.mode, claim: *number });
+        let mut all: Vec<_> = known.chain(unknown).collect();
+        all.sort_unstable_by_key(|rested| rested.claim);
+        Resting(all.into_boxed_slice())
     }
 
     pub(crate) fn new<'a>(
         graph: &Arc<Graph>,
         claims: impl Iterator<Item = (&'a str, Mode)>,
     ) -> Self {
-        Self::with_roots(graph, vec![], claims)
+        let listed = |((name, mode), claim)| Listed { id: None, name, mode, claim };
+        Self::from_list(graph, claims.zip(0..).map(listed))
     }
 
-    fn with_roots<'a>(
-        graph: &Arc<Graph>,
-        mut roots: Vec<Root>,
-        claims: impl Iterator<Item = (&'a str, Mode)>,
-    ) -> Self {
-        let mut unknown = vec![];
-        for (name, mode) in claims {
-            match graph.find(name) {
-                Some(id) => add_root(&mut roots, Root { key: NodeKey(id.0), mode }),
-                None => add_unknown(&mut unknown, name, mode),
-            }
-        }
-        let marks = graph.marks(&roots);
-        Self { graph: Arc::clone(graph), roots, marks, unknown }
+    /// The claims of a request that slept, in the graph as it is now.
+    pub(crate) fn awake(graph: &Arc<Graph>, resting: &Resting, claims: &[Claim]) -> Self {
+        let name =
+            |number: u16| claims.get(usize::from(number)).map_or("", |claim| &claim.resource);
+        let listed = |rested: &Rested| Listed {
+            id: rested.id,
+            name: name(rested.claim),
+            mode: rested.mode,
+            claim: rested.claim,
+        };
+        Self::from_list(graph, resting.0.iter().map(listed))
     }
 
-    /// The same claims, resolved against another graph: a resource that was renamed in between is
-    /// still the one that was claimed, and a name that it left behind is not.
+    /// The same claims in another graph.
     pub(crate) fn resolved_in(&self, graph: &Arc<Graph>) -> Self {
-        let (mut roots, mut gone) = (vec![], vec![]);
-        for root in &self.roots {
-            match graph.name(crate::ResourceId(root.key.0)) {
-                Some(_) => add_root(&mut roots, *root),
-                None => gone.push(*root),
-            }
-        }
-        let name = |root: &Root| self.graph.name(crate::ResourceId(root.key.0)).unwrap_or_default();
-        let gone = gone.iter().map(|root| (name(root), root.mode));
-        let unknown = self.unknown.iter().map(|claim| (&*claim.resource, claim.mode));
-        Self::with_roots(graph, roots, gone.chain(unknown))
+        Self::from_list(graph, self.list().into_iter())
     }
 
-    pub(crate) fn claims(&self) -> impl Iterator<Item = (&str, Mode)> {
-        let name = |root: &Root| self.graph.name(crate::ResourceId(root.key.0)).unwrap_or_default();
-        let known = self.roots.iter().map(move |root| (name(root), root.mode));
-        known.chain(self.unknown.iter().map(|claim| (&*claim.resource, claim.mode)))
+    /// All claims by name, in their order.
+    pub(crate) fn claims(&self) -> Vec<Claim> {
+        let claim = |listed: Listed<'_>| Claim { resource: listed.name.into(), mode: listed.mode };
+        self.list().into_iter().map(claim).collect()
+    }
+
+    /// A resource that was renamed is still the one that was claimed, and a name that it left behind
+    /// is not; one that is gone is looked for by its name. The list is in the order of the claims.
+    fn from_list<'a>(graph: &Arc<Graph>, list: impl Iterator<Item = Listed<'a>>) -> Self {
+        let (mut roots, mut unknown) = (vec![], vec![]);
+        for Listed { id, name, mode, claim } in list {
+            let known = id.filter(|id| graph.name(*id).is_some());
+            match known.or_else(|| graph.find(name)) {
+                Some(id) => add_root(&mut roots, Root { key: NodeKey(id.0), mode, claim }),
+                None => add_unknown(&mut unknown, name, mode, claim),
+            }
+        }
+        let (marks, walked, too_wide) = match graph.marks_within(&roots) {
+            Ok((marks, walked)) => (marks, walked, None),
+            Err(key) => (Box::default(), EDGES_WALKED_MAX, Some(key)),
+        };
+        Self { graph: Arc::clone(graph), roots, marks, unknown, walked, too_wide }
+    }
+
+    fn list(&self) -> Vec<Listed<'_>> {
+        let known = self.roots.iter().map(|root| Listed {
+            id: Some(ResourceId(root.key.0)),
+            name: self.name(root.key),
+            mode: root.mode,
+            claim: root.claim,
+        });
+        let unknown = self.unknown.iter().map(|(number, claim)| Listed {
+            id: None,
+            name: &claim.resource,
+            mode: claim.mode,
+            claim: *number,
+        });
+        let mut all: Vec<_> = known.chain(unknown).collect();
+        all.sort_unstable_by_key(|listed| listed.claim);
+        all
+    }
+
+    pub(crate) fn name(&self, key: NodeKey) -> &str {
+        self.graph.name(ResourceId(key.0)).unwrap_or_default()
     }
 }
 
-fn add_unknown(unknown: &mut Vec<Claim>, name: &str, mode: Mode) {
-    match unknown.iter_mut().find(|claim| *claim.resource == *name) {
-        Some(claim) if mode == Mode::Exclusive => claim.mode = mode,
+/// What a request claims, while it sleeps: a resource that is renamed meanwhile is still the one that
+/// was claimed.
+#[derive(Clone, Debug)]
+pub struct Resting(Box<[Rested]>);
+
+/// One claim of a request that sleeps.
+#[derive(Clone, Copy, Debug)]
+struct Rested {
+    id: Option<ResourceId>,
+    mode: Mode,
+    /// The number of the claim.
+    claim: u16,
+}
+
+/// One claim, on the way from one graph to another.
+struct Listed<'a> {
+    id: Option<ResourceId>,
+    name: &'a str,
+    mode: Mode,
+    claim: u16,
+}
+
+fn add_unknown(unknown: &mut Vec<(u16, Claim)>, name: &str, mode: Mode, number: u16) {
+    match unknown.iter_mut().find(|(_, claim)| *claim.resource == *name) {
+        Some((_, claim)) if mode == Mode::Exclusive => claim.mode = mode,
         Some(_) => {}
-        None => unknown.push(Claim { resource: name.into(), mode }),
+        None => unknown.push((number, Claim { resource: name.into(), mode })),
     }
 }

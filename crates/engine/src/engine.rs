@@ -384,7 +384,7 @@ impl Engine {
         self.slot_users.remove(&(work.pool, id));
         self.pools.release(work.pool, self.now.since(since));
         if work.claims() {
-            self.claims.remove(id);
+            self.remove_claims(id);
         }
         self.returns.extend(work.held.drain(..).map(|held| Return { held, ran: true }));
         true

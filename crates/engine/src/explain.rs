@@ -193,7 +193,7 @@ impl Engine {
     /// The resource that a request would wait for aside, because it does not exist.
     fn foresee_creation(&self, work: &Work) -> Option<Box<str>> {
         let wanted = work.draft.wanted.as_ref()?;
-        let missing = wanted.unknown().first()?;
+        let missing = wanted.unknown().next()?;
         (work.draft.request.unknown == Unknown::Wait).then(|| missing.resource.clone())
     }
 

@@ -7,8 +7,8 @@
 use crate::effect::Outcome;
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
-use paceline_claims::{Event, Wanted};
-use paceline_types::{Place, PoolId, Reason, Refusal, RequestId, Span, Time, Unknown};
+use paceline_claims::{Event, MARKS_MAX, Wanted};
+use paceline_types::{Place, PoolId, Reason, Refusal, Request, RequestId, Span, Time, Unknown};
 
 impl Engine {
     /// A request that passed all its checkpoints runs, waits, or is refused.
@@ -22,17 +22,14 @@ impl Engine {
             }
             return self.wait_in_line(work);
         }
-        if let Some(wanted) = &mut work.draft.wanted {
-            self.claims.refresh(wanted);
-            if !wanted.unknown().is_empty() {
-                match work.draft.request.unknown {
-                    Unknown::Refuse => {
-                        let refusal = self.unknown_resource(wanted);
-                        return self.refuse(work, refusal);
-                    }
-                    Unknown::Wait => return self.wait(work, false),
-                    Unknown::Create => {}
-                }
+        let cost = work.draft.wake(&self.claims);
+        self.spend(cost);
+        if let Some(wanted) = &work.draft.wanted {
+            if let Err(refusal) = self.check_claims(&work.draft.request, wanted) {
+                return self.refuse(work, refusal);
+            }
+            if wanted.unknown().len() > 0 && work.draft.request.unknown == Unknown::Wait {
+                return self.wait(work, false);
             }
         }
         self.enter_with_claims(work)
@@ -46,6 +43,7 @@ impl Engine {
         let (id, rank, session) = (work.rank.id, work.rank, work.draft.request.session);
         if self.pools.has_slot(work.pool) && self.claims.check(&mut wanted, rank).is_ok() {
             self.claims.take_at_once(id, rank, session, wanted);
+            self.spend(self.claims.cost(id));
             return self.start_at_once(work);
         }
         let own_way = session.and_then(|session| self.claims.own_way(&wanted, rank, session));
@@ -68,13 +66,13 @@ impl Engine {
         if let Some(flip) = self.pools.poll_flip() {
             if self.requests.get(&flip.request).is_some_and(|work| work.claims()) {
                 self.claims.set_eligible(flip.request, flip.eligible);
+                self.spend(self.claims.cost(flip.request));
             }
             return true;
         }
         let used = self.claims.step(1);
         if used > 0 {
-            // The caller takes one more off.
-            self.budget = self.budget.saturating_sub(used - 1).max(1);
+            self.spend(used);
             return true;
         }
         if let Some(event) = self.claims.poll() {
@@ -91,6 +89,9 @@ impl Engine {
         }
         let Some((rank, pool)) = self.pools.next_ready() else { return false };
         let claims = self.requests.get(&rank.id).is_some_and(|work| work.claims());
+        if claims {
+            self.spend(self.claims.cost(rank.id));
+        }
         if claims && self.claims.take(rank.id).is_err() {
             self.pools.park(pool, rank);
         } else {
@@ -109,7 +110,7 @@ impl Engine {
                 }
             }
             Event::Known(id) => self.found_resource(id),
-            Event::Unknown(id) => {
+            Event::Unknown(id) | Event::TooWide(id) => {
                 let rank = self.requests.get(&id).map(|work| work.rank);
                 self.lost.extend(rank);
             }
@@ -121,8 +122,20 @@ impl Engine {
         self.lost.remove(&work.rank);
         self.pools.leave(work.pool, work.rank, deadline);
         if work.claims() {
-            self.claims.remove(work.rank.id);
+            self.remove_claims(work.rank.id);
         }
+    }
+
+    /// Takes a waiter or holder out of the claims.
+    pub(crate) fn remove_claims(&mut self, id: RequestId) {
+        self.spend(self.claims.cost(id));
+        self.claims.remove(id);
+    }
+
+    /// Counts work that is as much as moving so many requests; the caller counts one of them.
+    fn spend(&mut self, requests: usize) {
+        let least = self.budget.min(1);
+        self.budget = self.budget.saturating_sub(requests.saturating_sub(1)).max(least);
     }
 
     /// A waiter's deadline came while it stood in line or aside.
@@ -136,14 +149,16 @@ impl Engine {
         self.refuse_waiter(id, refusal);
     }
 
-    /// Refuses a claim on a resource that does not exist.
-    pub(crate) fn check_known(&self, wanted: &Wanted) -> Result<(), Refusal> {
-        if wanted.unknown().is_empty() { Ok(()) } else { Err(self.unknown_resource(wanted)) }
-    }
-
-    fn unknown_resource(&self, wanted: &Wanted) -> Refusal {
-        let resource = wanted.unknown().first().map(|claim| claim.resource.clone());
-        self.no_resource(resource.unwrap_or_default())
+    /// Refuses a claim on a resource that does not exist, unless the request says otherwise, and one
+    /// that is too wide.
+    pub(crate) fn check_claims(&self, request: &Request, wanted: &Wanted) -> Result<(), Refusal> {
+        match (wanted.unknown().next(), wanted.too_wide()) {
+            (Some(claim), _) if request.unknown == Unknown::Refuse => {
+                Err(self.no_resource(claim.resource.clone()))
+            }
+            (_, Some(resource)) => Err(too_wide(resource)),
+            _ => Ok(()),
+        }
     }
 
     fn no_resource(&self, resource: Box<str>) -> Refusal {
@@ -175,8 +190,12 @@ impl Engine {
         }
     }
 
-    /// A resource that a waiter claims was deleted: it is refused, waits aside, or makes it anew.
+    /// A resource that a waiter claims was deleted: it is refused, waits aside, or makes it anew. Or
+    /// its claims have become too wide: it is refused.
     fn lost_resource(&mut self, id: RequestId) {
+        if let Some(resource) = self.claims.too_wide(id) {
+            return self.refuse_waiter(id, too_wide(resource));
+        }
         self.leave_deleted_pool(id);
         let Some(work) = self.requests.get_mut(&id) else { return };
         let Stage::Line { since, deadline } = work.stage else { return };
@@ -193,8 +212,11 @@ impl Engine {
                 self.pools.stand_aside(work.pool, work.rank, deadline);
             }
             Unknown::Create => {
-                self.pools.leave(work.pool, work.rank, deadline);
                 self.claims.create(id);
+                if let Some(resource) = self.claims.too_wide(id) {
+                    return self.refuse_waiter(id, too_wide(resource));
+                }
+                self.pools.leave(work.pool, work.rank, deadline);
                 self.claims.set_eligible(id, false);
                 self.pools.join(work.pool, work.rank, deadline);
             }
@@ -270,6 +292,7 @@ impl Engine {
             } else {
                 known = !self.claims.add_aside(id, work.rank, session, wanted);
             }
+            self.spend(self.claims.cost(id));
         }
         let (since, deadline) = (self.now, self.pool_deadline(&work, self.now));
         if known {
@@ -335,4 +358,8 @@ impl Engine {
         let retry_at = self.pools.retry_at(work.pool, self.now);
         Refusal { reason: Reason::Expired { place, waited }, retry_at, status: None }
     }
+}
+
+fn too_wide(resource: &str) -> Refusal {
+    Refusal::lasting(Reason::TooWide { resource: resource.into(), max: MARKS_MAX })
 }

@@ -8,7 +8,7 @@ use crate::input::Still;
 use crate::snapshot::Snapshot;
 use crate::work::Work;
 use paceline_checkpoints::{Checked, KeyHash, Limit};
-use paceline_claims::Wanted;
+use paceline_claims::{Claims, Resting, Wanted};
 use paceline_expr::{Expr, Input};
 use paceline_rules::{Candidates, Decision, Verdict};
 use paceline_types::{CheckpointId, Known, PoolId, Priority, Request, limits};
@@ -106,6 +106,8 @@ pub(crate) struct Draft {
     pub(crate) steps_pool: Option<PoolId>,
     /// What it claims, as long as the claims are not in the books of the claims' room.
     pub(crate) wanted: Option<Wanted>,
+    /// The same while it sleeps at a checkpoint: nothing that is large, and no old graph.
+    resting: Option<Resting>,
 }
 
 /// Where a checkpoint stands on the way: its list, its number, itself.
@@ -158,6 +160,7 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
         steps: vec![],
         steps_pool: None,
         wanted,
+        resting: None,
     };
     if !snapshot.rules.reads_counters() {
         let still = Still { attributes: &draft.request.attributes, priority: Priority::START };
@@ -193,6 +196,23 @@ impl Draft {
     /// Lets go of what only the way to a slot needs; what others may ask about stays.
     pub(crate) fn on_start(&mut self) {
         (self.candidates, self.counts, self.steps) = (Candidates::default(), vec![], vec![]);
+    }
+
+    /// Keeps little of what it claims, before it sleeps.
+    pub(crate) fn rest(&mut self) {
+        if let Some(wanted) = self.wanted.take() {
+            self.resting = Some(wanted.rest());
+        }
+    }
+
+    /// Finds what it claims in the graph as it is now; what that cost, as so many requests moved.
+    pub(crate) fn wake(&mut self, claims: &Claims) -> usize {
+        if let Some(resting) = self.resting.take() {
+            let wanted = self.wanted.insert(claims.wake(&resting, &self.request.claims));
+            return wanted.cost();
+        }
+        let Some(wanted) = &mut self.wanted else { return 1 };
+        if claims.refresh(wanted) { wanted.cost() } else { 1 }
     }
 
     fn plan_counts(&mut self, snapshot: &Snapshot) {

@@ -12,7 +12,7 @@ use paceline_checkpoints::{Arrival, Cause, Due, DueKind, Held, How, Kept, Moved,
 use paceline_pools::State;
 use paceline_rules::Verdict;
 use paceline_types::{
-    CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, Unknown, limits,
+    CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, limits,
 };
 use std::sync::Arc;
 
@@ -68,6 +68,7 @@ impl Engine {
                 Arrival::Passed(held) => work.held.push(held),
                 Arrival::Queued { .. } => {
                     work.stage = Stage::Checkpoint(checkpoint);
+                    work.draft.rest();
                     self.keep(work);
                     return Outcome::Waiting;
                 }
@@ -223,7 +224,7 @@ impl Engine {
     }
 
     /// Steps 3 and 4 of the path: the pool takes work, the session owns the locks, and the resources
-    /// exist.
+    /// exist and can be claimed.
     pub(crate) fn check_admission(
         &self,
         draft: &Draft,
@@ -235,10 +236,7 @@ impl Engine {
             return Err(Refusal::lasting(Reason::Draining { pool: pool.name.clone() }));
         }
         self.check_required(&draft.request, owns)?;
-        match &draft.wanted {
-            Some(wanted) if draft.request.unknown == Unknown::Refuse => self.check_known(wanted),
-            _ => Ok(()),
-        }
+        draft.wanted.as_ref().map_or(Ok(()), |wanted| self.check_claims(&draft.request, wanted))
     }
 
     fn check_required(

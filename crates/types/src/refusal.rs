@@ -73,6 +73,13 @@ pub enum Reason {
         /// The nearest name there is.
         near: Option<Box<str>>,
     },
+    /// A claim on a resource hangs together with too much else to be granted in one step.
+    TooWide {
+        /// The resource.
+        resource: Box<str>,
+        /// How many shared resources a request may meet.
+        max: usize,
+    },
     /// The request would wait for what its own session holds.
     BlocksItself {
         /// The resource it asks for.
@@ -146,6 +153,10 @@ impl fmt::Display for Reason {
             Self::UnknownResource { resource, near: None } => {
                 write!(f, "no resource \"{resource}\"")
             }
+            Self::TooWide { resource, max } => write!(
+                f,
+                "a claim on \"{resource}\" meets more than {max} shared resources, claim smaller parts of it"
+            ),
             Self::BlocksItself { resource, holder } => {
                 write!(f, "resource \"{resource}\" is held by request {holder} of the same session")
             }

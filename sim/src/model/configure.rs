@@ -236,11 +236,16 @@ impl Model {
         }
     }
 
-    /// Who claims a resource knows it by its new name; for those who stand aside names are names.
+    /// Who stands in line or runs knows a resource by its new name. For those who stand aside names
+    /// are names; those who sleep at a checkpoint keep the names they came with.
     fn follow_names(&mut self, old: &Config) {
-        let aside = |state: &State| matches!(state, State::InPool(place) if !place.in_line);
-        let others = self.requests.iter().filter(|(_, request)| !aside(&request.state));
-        let ids: Vec<u64> = others.map(|(id, _)| *id).collect();
+        let follows = |state: &State| match state {
+            State::InPool(place) => place.in_line,
+            State::Running => true,
+            State::Moving | State::Queued(_) => false,
+        };
+        let those = self.requests.iter().filter(|(_, request)| follows(&request.state));
+        let ids: Vec<u64> = those.map(|(id, _)| *id).collect();
         for id in ids {
             for index in 0..self.requests[&id].claims.len() {
                 let bound = self.requests[&id].claims[index].bound;

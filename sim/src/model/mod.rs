@@ -49,6 +49,8 @@ pub enum Reason {
     Draining(&'static str),
     /// There is no such resource.
     UnknownResource(&'static str),
+    /// Too much hangs together with what it claims: never here, no history has so many resources.
+    TooWide,
     /// Its own session is in its way.
     BlocksItself,
     /// Its session does not own this lock.

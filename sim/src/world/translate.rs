@@ -213,6 +213,7 @@ fn reason(reason: &Reason) -> model::Reason {
         Reason::CostTooHigh { place: at, .. } => model::Reason::CostTooHigh(place(at)),
         Reason::Draining { pool } => model::Reason::Draining(known(pool)),
         Reason::UnknownResource { resource, .. } => model::Reason::UnknownResource(known(resource)),
+        Reason::TooWide { .. } => model::Reason::TooWide,
         Reason::BlocksItself { .. } => model::Reason::BlocksItself,
         Reason::NotOwner { lock } => model::Reason::NotOwner(known(lock)),
         Reason::Exhausted { .. } => model::Reason::Exhausted,

@@ -5,11 +5,35 @@
 //! resource known here: nodes made for a request that asked for it do not count, because they come and
 //! go with that request.
 
-use super::{Claims, Event, Request, Stage};
+use super::{Claims, Event, Names, Request, Stage};
 use crate::graph::Graph;
 use crate::wanted::Wanted;
 use paceline_types::{Claim, Rank, RequestId, SessionId};
 use std::sync::Arc;
+
+/// What a request claims by name, and why it stands aside.
+#[derive(Debug)]
+pub(super) struct Aside {
+    /// In their order.
+    pub claims: Vec<Claim>,
+    pub lack: Lack,
+}
+
+/// Why a request stands aside.
+#[derive(Debug)]
+pub(super) enum Lack {
+    /// No resource has this name; the request is listed under it.
+    Missing(Box<str>),
+    /// This resource has become too wide to be claimed.
+    TooWide(Box<str>),
+}
+
+impl Aside {
+    fn wanted(&self, graph: &Arc<Graph>) -> Wanted {
+        let claims = self.claims.iter().map(|claim| (&*claim.resource, claim.mode));
+        Wanted::new(graph, claims)
+    }
+}
 
 impl Claims {
     /// Adds a request that waits until all its resources exist; whether it stands aside. If they
@@ -22,22 +46,22 @@ impl Claims {
         mut wanted: Wanted,
     ) -> bool {
         self.refresh(&mut wanted);
-        let Some(missing) = wanted.unknown.first() else {
+        let Some((_, missing)) = wanted.unknown.first() else {
             self.add(id, rank, session, wanted);
             return false;
         };
         let missing = missing.resource.clone();
-        let claim = |(name, mode): (&str, _)| Claim { resource: name.into(), mode };
-        let claims = wanted.claims().map(claim).collect();
+        let aside = Aside { claims: wanted.claims(), lack: Lack::Missing(missing.clone()) };
         let request = Request {
             rank,
             session,
             sequence: self.sequence,
-            stage: Stage::Aside(claims, missing.clone()),
+            stage: Stage::Aside(aside),
             is_eligible: false,
             is_told_known: false,
             roots: vec![],
             marks: Box::default(),
+            names: Names::default(),
         };
         self.watch(id, missing);
         self.requests.insert(id, request);
@@ -45,29 +69,35 @@ impl Claims {
     }
 
     /// Makes the missing resources of a request that stands aside, without parents, for as long as
-    /// they are claimed. It is an ordinary waiter then, neither eligible nor tried yet. Whether there
-    /// was such a request.
+    /// they are claimed. It is an ordinary waiter then, neither eligible nor tried yet; or, if its
+    /// other claims are too wide, it is not. Whether it waits.
     pub fn create(&mut self, id: RequestId) -> bool {
-        let Some(Request { stage: Stage::Aside(claims, missing), .. }) = self.requests.get(&id)
-        else {
+        let Some(Request { stage: Stage::Aside(aside), .. }) = self.requests.get(&id) else {
             return false;
         };
-        let missing = missing.clone();
-        let claims = claims.iter().map(|claim| (&*claim.resource, claim.mode));
-        let wanted = Wanted::new(&self.graph, claims);
-        self.unwatch(id, &missing);
-        self.come_back(id, wanted, self.sequence);
-        if let Some(request) = self.requests.get_mut(&id) {
+        let wanted = aside.wanted(&self.graph);
+        let comes_back = self.look_with(id, wanted, self.sequence);
+        if comes_back && let Some(request) = self.requests.get_mut(&id) {
             request.is_told_known = true;
         }
-        true
+        comes_back
     }
 
-    /// A name that a request which stands aside waits for.
+    /// The first resource, in the order of its claims, that a request which stands aside waits for.
     #[must_use]
     pub fn missing(&self, id: RequestId) -> Option<&str> {
+        let Stage::Aside(aside) = &self.requests.get(&id)?.stage else { return None };
+        let Lack::Missing(listed) = &aside.lack else { return None };
+        // What comes before the name it is listed under may have been deleted since.
+        let mut names = aside.claims.iter().map(|claim| &*claim.resource);
+        names.find(|name| self.graph.find(name).is_none()).or(Some(listed))
+    }
+
+    /// The resource that has become too wide for a request to claim it.
+    #[must_use]
+    pub fn too_wide(&self, id: RequestId) -> Option<&str> {
         match &self.requests.get(&id)?.stage {
-            Stage::Aside(_, missing) => Some(missing),
+            Stage::Aside(Aside { lack: Lack::TooWide(resource), .. }) => Some(resource),
             _ => None,
         }
     }
@@ -75,43 +105,73 @@ impl Claims {
     /// Looks again at a request that stands aside, after its missing name has appeared in `graph`.
     pub(super) fn look_again(&mut self, id: RequestId, graph: &Arc<Graph>, sequence: u64) {
         let Some(request) = self.requests.get_mut(&id) else { return };
-        let Stage::Aside(claims, missing) = &mut request.stage else { return };
-        let claims = claims.iter().map(|claim| (&*claim.resource, claim.mode));
-        let wanted = Wanted::new(graph, claims);
-        let was = missing.clone();
+        let Stage::Aside(aside) = &mut request.stage else { return };
+        let Lack::Missing(listed) = &mut aside.lack else { return };
+        let was = listed.clone();
+        let wanted = aside.wanted(graph);
         match wanted.unknown.first() {
-            Some(next) => {
+            Some((_, next)) => {
                 let next = next.resource.clone();
-                missing.clone_from(&next);
+                aside.lack = Lack::Missing(next.clone());
                 self.unwatch(id, &was);
                 self.watch(id, next);
             }
             None => {
-                self.unwatch(id, &was);
-                self.come_back(id, wanted, sequence);
+                self.look_with(id, wanted, sequence);
                 self.news.push_back(id);
             }
         }
     }
 
-    /// A waiter whose resource is gone steps aside.
-    pub(super) fn step_aside(&mut self, id: RequestId, claims: Vec<Claim>, missing: Box<str>) {
+    /// Lets a request that stood aside wait again, unless its claims are too wide; whether it does.
+    fn look_with(&mut self, id: RequestId, wanted: Wanted, sequence: u64) -> bool {
+        let Some(mut request) = self.requests.remove(&id) else { return false };
+        let Stage::Aside(aside) = &mut request.stage else {
+            self.requests.insert(id, request);
+            return false;
+        };
+        if let Lack::Missing(listed) = &aside.lack {
+            self.unwatch(id, listed);
+        }
+        if let Some(resource) = wanted.too_wide() {
+            aside.lack = Lack::TooWide(resource.into());
+            self.requests.insert(id, request);
+            return false;
+        }
+        request.names = self.names(&wanted);
+        (request.roots, request.marks) = self.make_unknown(wanted);
+        request.stage = Stage::Free;
+        request.sequence = sequence;
+        self.list(&request);
+        self.stats.waiting += 1;
+        self.requests.insert(id, request);
+        true
+    }
+
+    /// A waiter that lacks something steps aside.
+    pub(super) fn step_aside(&mut self, id: RequestId, aside: Aside) {
         let Some(mut request) = self.requests.remove(&id) else { return };
         self.unpark(&request);
         self.unlist_now(&request);
         self.stats.waiting -= 1;
         request.roots = vec![];
         request.marks = Box::default();
-        request.stage = Stage::Aside(claims, missing.clone());
+        if let Lack::Missing(missing) = &aside.lack {
+            self.watch(id, missing.clone());
+        }
+        request.stage = Stage::Aside(aside);
         self.requests.insert(id, request);
-        self.watch(id, missing);
         self.news.push_back(id);
     }
 
     /// The next thing to tell about a request that went aside or came back, or both.
     pub(super) fn tell(&mut self, id: RequestId) -> Option<Event> {
         let request = self.requests.get_mut(&id)?;
-        let is_known = !matches!(request.stage, Stage::Aside(..));
+        let is_known = !matches!(request.stage, Stage::Aside(_));
+        if let Stage::Aside(Aside { lack: Lack::TooWide(_), .. }) = request.stage {
+            (request.is_told_known, request.is_eligible) = (false, false);
+            return Some(Event::TooWide(id));
+        }
         if request.is_told_known == is_known {
             // It was away and is back before anybody heard of it. It is not parked any more.
             if matches!(request.stage, Stage::Free) {
@@ -126,18 +186,6 @@ impl Claims {
         }
         request.is_eligible = false;
         Some(Event::Unknown(id))
-    }
-
-    /// A request that stood aside waits again.
-    fn come_back(&mut self, id: RequestId, wanted: Wanted, sequence: u64) {
-        let (roots, marks) = self.make_unknown(wanted);
-        let Some(mut request) = self.requests.remove(&id) else { return };
-        (request.roots, request.marks) = (roots, marks);
-        request.stage = Stage::Free;
-        request.sequence = sequence;
-        self.list(&request);
-        self.stats.waiting += 1;
-        self.requests.insert(id, request);
     }
 
     fn watch(&mut self, id: RequestId, missing: Box<str>) {

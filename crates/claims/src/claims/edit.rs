@@ -3,38 +3,42 @@
 //! A new graph counts at once for everything that is granted from then on: nothing is granted until
 //! all marks that it changes are right. Holders keep what they held, also where the edit took it out of
 //! their sub-tree or deleted it, and hold what their sub-tree gained. Waiters use the new graph; one
-//! whose resource is gone steps aside. An edit goes through three rounds: requests rooted at touched
-//! resources; nodes that stood in for names which have appeared; requests that stand aside for those
-//! names. Edits are worked in one after the other.
+//! whose resource is gone, or has become too wide, steps aside. An edit goes through three rounds:
+//! requests rooted at touched resources; nodes that stood in for names which have appeared; requests
+//! that stand aside for those names. If it is not known what an edit changes, there is one round, through
+//! all requests.
+//!
+//! Edits are worked in one after the other. When [`EDITS_MAX`] wait, the newest of them and one more
+//! are made one: nothing was granted in the graph between, so nobody misses it.
 
 use super::made::Made;
-use super::step::cost;
-use super::{Claims, Request, Stage};
-use crate::graph::{Changes, Graph, ResourceId};
+use super::step::{cost, walk_cost};
+use super::{Aside, Claims, Lack, Request, Stage};
+use crate::graph::{EDGES_WALKED_MAX, Graph, ResourceId, kept_roots};
 use crate::mark::{Mark, NodeKey, Root, sort_roots};
 use crate::node::Tag;
-use paceline_types::limits::STEP_MAX;
 use paceline_types::{Claim, Rank, RequestId};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Edits that may wait to be worked in; one more, and the oldest is finished first.
+/// Edits that may wait to be worked in. The newest must not be the one that is being worked in.
 const EDITS_MAX: usize = 8;
+const _: () = assert!(EDITS_MAX > 1);
 
 /// Nodes where nobody is that one step passes by.
 const NODES_MAX: usize = 16;
 
 /// What finding the marks of a request costs, in units of work, besides the marks themselves.
-const REMARK_COST: usize = 3;
+const REMARK_COST: usize = 2;
 
 /// One edit, and how far it got.
 pub(super) struct Edit {
+    /// The numbers of the new graph and of the old one.
     sequence: u64,
+    old_sequence: u64,
     old: Arc<Graph>,
     new: Arc<Graph>,
-    /// Only where the new graph was built to follow another one.
-    own_changes: Option<Box<Changes>>,
     round: Round,
     /// The touched resource, or the appeared name, that is looked at.
     index: usize,
@@ -42,35 +46,47 @@ pub(super) struct Edit {
     after: Option<(Tag, Rank)>,
 }
 
+/// What a waiter claims after an edit.
+struct Moved {
+    roots: Vec<Root>,
+    marks: Box<[Mark]>,
+    /// Edges that were walked to find the marks.
+    walked: usize,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
     Touched,
     Made,
     Aside,
+    /// All requests, because it is not known what changed.
+    All,
     Done,
 }
 
 impl Claims {
     /// Swaps the graph. Nothing can be taken until [`Claims::step`] has worked in what it changes,
-    /// for most edits a single short step. Cannot fail, and is quick if the graph was built to follow
-    /// the one in use.
+    /// for most edits a single short step. Cannot fail and is quick; what follows is less work if the
+    /// graph was built to follow the one in use.
     pub fn configure(&mut self, graph: Arc<Graph>) {
         if Arc::ptr_eq(&graph, &self.graph) {
             return;
         }
-        while self.edits.len() >= EDITS_MAX {
-            self.step(STEP_MAX);
-        }
         let old = std::mem::replace(&mut self.graph, Arc::clone(&graph));
         self.sequence += 1;
-        let is_next = graph.changes().is_from(&old);
-        let own_changes = (!is_next).then(|| Box::new(Changes::between(&old, &graph)));
+        if self.edits.len() >= EDITS_MAX
+            && let Some(newest) = self.edits.back_mut()
+        {
+            (newest.sequence, newest.new, newest.round) = (self.sequence, graph, Round::All);
+            return;
+        }
+        let round = if graph.changes().is_from(&old) { Round::Touched } else { Round::All };
         self.edits.push_back(Edit {
             sequence: self.sequence,
+            old_sequence: self.sequence - 1,
             old,
             new: graph,
-            own_changes,
-            round: Round::Touched,
+            round,
             index: 0,
             after: None,
         });
@@ -89,7 +105,7 @@ impl Claims {
     /// Finds the next request that the edit may concern.
     fn next_request(&self, edit: &mut Edit) -> Option<RequestId> {
         for _ in 0..NODES_MAX {
-            let changes = edit.changes();
+            let changes = edit.new.changes();
             let appeared = || changes.appeared(&edit.new, edit.index);
             // The outer option says whether the round goes on, the inner whether somebody is here.
             let found = match edit.round {
@@ -102,6 +118,7 @@ impl Claims {
                 }
                 Round::Aside if self.asides.is_empty() => None,
                 Round::Aside => appeared().map(|name| self.watching(name, edit.after)),
+                Round::All => self.after(edit.after).map(Some),
                 Round::Done => return None,
             };
             match found {
@@ -139,37 +156,52 @@ impl Claims {
         Some((Tag::RootWaiting, self.requests.get(id)?.rank))
     }
 
+    /// The next request of all, in the order of ids.
+    fn after(&self, after: Option<(Tag, Rank)>) -> Option<(Tag, Rank)> {
+        let start = after.map_or(Bound::Unbounded, |(_, rank)| Bound::Excluded(rank.id));
+        let (_, request) = self.requests.range((start, Bound::Unbounded)).next()?;
+        Some((Tag::RootWaiting, request.rank))
+    }
+
     /// Makes the roots and marks of a request right for the edit; what that cost.
     fn remark(&mut self, id: RequestId, edit: &Edit) -> usize {
         let Some(request) = self.requests.get_mut(&id) else { return 1 };
         if request.sequence >= edit.sequence {
             return 1;
         }
+        let names = std::mem::take(&mut request.names);
+        let came_between = request.sequence > edit.old_sequence;
         request.sequence = edit.sequence;
         match request.stage {
-            Stage::Aside(..) => {
+            Stage::Aside(_) => {
                 self.look_again(id, &edit.new, edit.sequence);
                 1
             }
             Stage::Held => {
                 let (roots, visited) = edit.kept_roots(&request.roots, &mut self.made);
-                visited / NODES_MAX + self.replace(id, roots, &edit.new)
+                let marks = edit.new.marks(&roots);
+                visited / NODES_MAX + self.replace(id, roots, marks)
             }
-            _ => match edit.moved_roots(&request.roots, &self.made) {
-                Ok(roots) => self.replace(id, roots, &edit.new),
-                Err((claims, missing)) => {
-                    self.step_aside(id, claims, missing);
-                    1
+            _ => {
+                let names = if came_between { &*names } else { &[] };
+                match edit.moved(&request.roots, names, &self.made) {
+                    Ok(moved) => {
+                        walk_cost(moved.walked) + self.replace(id, moved.roots, moved.marks)
+                    }
+                    Err(aside) => {
+                        let is_wide = matches!(aside.lack, Lack::TooWide(_));
+                        self.step_aside(id, aside);
+                        walk_cost(if is_wide { EDGES_WALKED_MAX } else { 0 })
+                    }
                 }
-            },
+            }
         }
     }
 
-    /// Gives a holder or waiter other roots; what that cost. A parked waiter whose marks change has
-    /// to be tried again.
-    fn replace(&mut self, id: RequestId, roots: Vec<Root>, graph: &Graph) -> usize {
+    /// Gives a holder or waiter other roots and marks; what that cost. A parked waiter whose marks
+    /// change has to be tried again.
+    fn replace(&mut self, id: RequestId, roots: Vec<Root>, marks: Box<[Mark]>) -> usize {
         let Some(mut request) = self.requests.remove(&id) else { return 1 };
-        let marks = graph.marks(&roots);
         let old_roots = std::mem::replace(&mut request.roots, roots);
         let old_marks = std::mem::replace(&mut request.marks, marks);
         // What is new comes first, so that no node is given up only to be made again.
@@ -227,10 +259,6 @@ impl Claims {
 }
 
 impl Edit {
-    fn changes(&self) -> &Changes {
-        self.own_changes.as_deref().unwrap_or_else(|| self.new.changes())
-    }
-
     fn next_round(&mut self) {
         self.round = match self.round {
             Round::Touched => Round::Made,
@@ -244,7 +272,8 @@ impl Edit {
     fn kept_roots(&self, roots: &[Root], made: &mut Made) -> (Vec<Root>, usize) {
         let graphs = (&*self.old, &*self.new);
         let stand_in = |name: &str| self.find(name).unwrap_or_else(|| made.make(name));
-        let (mut roots, visited) = self.changes().kept_roots(graphs, roots, stand_in);
+        let changes = (self.round != Round::All).then(|| self.new.changes());
+        let (mut roots, visited) = kept_roots(graphs, changes, roots, stand_in);
         for root in roots.iter_mut().filter(|root| root.key.is_made()) {
             root.key = made.name(root.key).and_then(|name| self.find(name)).unwrap_or(root.key);
         }
@@ -252,26 +281,40 @@ impl Edit {
         (roots, visited)
     }
 
-    /// What a waiter claims now; or all its claims by name, if one has no resource, and that name.
-    fn moved_roots(
+    /// What a waiter claims now; or why it must step aside. `names` are those of the
+    /// graph it came in, if that was left out.
+    fn moved(
         &self,
         roots: &[Root],
+        names: &[(NodeKey, Box<str>)],
         made: &Made,
-    ) -> Result<Vec<Root>, (Vec<Claim>, Box<str>)> {
-        let name = |root: &Root| {
-            let id = ResourceId(root.key.0);
-            let name = if root.key.is_made() { made.name(root.key) } else { self.new.name(id) };
-            name.or_else(|| self.old.name(id)).unwrap_or_default()
+    ) -> Result<Moved, Aside> {
+        let name = |key: NodeKey| {
+            let id = ResourceId(key.0);
+            let name = if key.is_made() { made.name(key) } else { self.new.name(id) };
+            let known = names.iter().find(|(other, _)| *other == key);
+            name.or_else(|| known.map(|(_, name)| &**name))
+                .or_else(|| self.old.name(id))
+                .unwrap_or_default()
         };
-        let is_gone = |root: &&Root| !root.key.is_made() && self.find(name(root)).is_none();
-        if let Some(gone) = roots.iter().find(is_gone) {
-            let claim = |root| Claim { resource: name(root).into(), mode: root.mode };
-            return Err((roots.iter().map(claim).collect(), name(gone).into()));
+        let aside = |lack| {
+            let mut roots: Vec<_> = roots.iter().collect();
+            roots.sort_by_key(|root| root.claim);
+            let claim = |root: &Root| Claim { resource: name(root.key).into(), mode: root.mode };
+            Aside { claims: roots.into_iter().map(claim).collect(), lack }
+        };
+        let is_gone = |root: &&Root| !root.key.is_made() && self.find(name(root.key)).is_none();
+        if let Some(gone) = roots.iter().filter(is_gone).min_by_key(|root| root.claim) {
+            return Err(aside(Lack::Missing(name(gone.key).into())));
         }
-        let moved = |root: &Root| Root { key: self.find(name(root)).unwrap_or(root.key), ..*root };
+        let moved =
+            |root: &Root| Root { key: self.find(name(root.key)).unwrap_or(root.key), ..*root };
         let mut moved: Vec<_> = roots.iter().map(moved).collect();
         sort_roots(&mut moved);
-        Ok(moved)
+        match self.new.marks_within(&moved) {
+            Ok((marks, walked)) => Ok(Moved { roots: moved, marks, walked }),
+            Err(key) => Err(aside(Lack::TooWide(name(key).into()))),
+        }
     }
 
     fn find(&self, name: &str) -> Option<NodeKey> {

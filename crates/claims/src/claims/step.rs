@@ -1,17 +1,21 @@
 //! Work that may be long, done in steps: large releases, and the marks that a graph edit changes.
 //!
 //! Promises that these two are done in bounded steps: [`Claims::step`] counts a request as one unit, and
-//! so many marks or nodes as one more. (What takes or adds one request costs as much as it has marks.) A request that is half gone still blocks with what is left of it,
-//! which is safe.
+//! so many marks or nodes as one more. What takes or adds one request costs as much as it has marks,
+//! at most [`MARKS_MAX`](crate::MARKS_MAX); only a holder may be given more, by an edit. A request that
+//! is half gone still blocks with what is left of it, which is safe.
 
 use super::{Claims, Request, Stage};
 use crate::mark::{Mark, NodeKey, Root};
 use crate::node::Tag;
-use paceline_types::Rank;
 use paceline_types::limits::STEP_MAX;
+use paceline_types::{Rank, RequestId};
 
 /// Marks or nodes that count as much as one request.
 const NODES_PER_UNIT: usize = 16;
+
+/// Edges walked that count as much as one request.
+const EDGES_PER_UNIT: usize = 1_024;
 
 /// A request with more marks than this leaves in several steps.
 const LEAVE_MAX: usize = STEP_MAX * NODES_PER_UNIT / 2;
@@ -40,6 +44,12 @@ impl Claims {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.edits.is_empty()
+    }
+
+    /// How much work it is to take, add or remove this request, as so many requests with few marks.
+    #[must_use]
+    pub fn cost(&self, id: RequestId) -> usize {
+        self.requests.get(&id).map_or(1, |request| cost(request.marks.len()))
     }
 
     /// Goes on with graph edits and large releases, for about as much work as `budget` requests are.
@@ -128,4 +138,9 @@ impl Claims {
 /// Units of work for this many marks or nodes.
 pub(super) const fn cost(nodes: usize) -> usize {
     1 + nodes / NODES_PER_UNIT
+}
+
+/// Units of work for this many edges walked.
+pub(crate) const fn walk_cost(edges: usize) -> usize {
+    1 + edges / EDGES_PER_UNIT
 }

@@ -141,10 +141,10 @@ impl Claims {
     /// Roots and marks of what is wanted, with those names that others have made.
     fn with_made(&self, wanted: &Wanted) -> (Vec<Root>, Vec<Mark>) {
         let (mut roots, mut marks) = (wanted.roots.clone(), wanted.marks.to_vec());
-        for claim in &wanted.unknown {
+        for (number, claim) in &wanted.unknown {
             if let Some(key) = self.made.find(&claim.resource) {
                 let root = u16::try_from(roots.len()).unwrap_or(u16::MAX);
-                roots.push(Root { key, mode: claim.mode });
+                roots.push(Root { key, mode: claim.mode, claim: *number });
                 marks.push(Mark { key, mode: MarkMode::full(claim.mode), root });
             }
         }

@@ -31,11 +31,12 @@ impl Graph {
             let name = |node: u32| resources[node as usize].name.clone();
             GraphError::Cycle(cycle.into_iter().map(name).collect())
         })?;
-        let doors = find_doors(&parents, &children, &order);
+        let meets = find_meets(&parents);
+        let doors = find_doors(&children, &meets, &order);
         let mut names = Names::default();
         resources.iter().for_each(|resource| names.push(&resource.name));
         let changes = Changes::default();
-        let mut graph = Self { ids, names, by_name, parents, children, doors, changes };
+        let mut graph = Self { ids, names, by_name, parents, children, meets, doors, changes };
         if let Some(previous) = previous {
             graph.changes = Changes::between(previous, &graph);
         }
@@ -150,12 +151,25 @@ fn find_cycle(parents: &Lists, missing: &[u32], start: u32) -> Vec<u32> {
     path
 }
 
-/// Of each node's children those through which a node with several parents can be reached.
-fn find_doors(parents: &Lists, children: &Lists, order: &[u32]) -> Lists {
-    let mut leads = Bits::new(parents.len());
+/// The nodes with several parents, of those with the same parents the lowest.
+fn find_meets(parents: &Lists) -> Bits {
+    let mut nodes: Vec<u32> =
+        (0..parents.len() as u32).filter(|node| parents.of(*node).len() > 1).collect();
+    nodes.sort_unstable_by_key(|node| (parents.of(*node), *node));
+    nodes.dedup_by_key(|node| parents.of(*node));
+    let mut meets = Bits::new(parents.len());
+    nodes.into_iter().for_each(|node| {
+        meets.add(node);
+    });
+    meets
+}
+
+/// Of each node's children those where sub-trees meet, or below which they do.
+fn find_doors(children: &Lists, meets: &Bits, order: &[u32]) -> Lists {
+    let mut leads = Bits::new(children.len());
     for node in order.iter().rev() {
         let below = || children.of(*node).iter().any(|child| leads.has(*child));
-        if parents.of(*node).len() > 1 || below() {
+        if meets.has(*node) || below() {
             leads.add(*node);
         }
     }

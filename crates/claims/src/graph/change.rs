@@ -1,10 +1,11 @@
 //! What differs between two graphs, as far as requests feel it.
 //!
 //! Owns the answer to three questions. Whose marks may be others now: those rooted at a *touched*
-//! resource, which lies above or below (or is) the lower end of an edge that came or went. What may a
-//! holder have lost: walks down the old graph that go through *lossy* nodes only, those with a removed
-//! edge or a deleted resource at or below them. Which names have *appeared*. Promises work that grows
-//! with the two graphs, done outside the lock.
+//! resource, which lies above or below (or is) the lower end of an edge that came or went. (Which of
+//! several nodes with the same parents stands for all changes only with an edge from each of these.)
+//! What may a holder have lost: walks down the old graph that go through *lossy* nodes only, those with
+//! a removed edge or a deleted resource at or below them. Which names have *appeared*. Promises work
+//! that grows with the two graphs, done outside the lock.
 
 use super::list::Bits;
 use super::{Graph, ResourceId};
@@ -62,48 +63,92 @@ impl Changes {
     pub fn appeared<'a>(&self, new: &'a Graph, index: usize) -> Option<&'a str> {
         self.appeared.get(index).map(|node| new.name_of(*node))
     }
+}
 
-    /// What a holder with `roots` in the old graph has to hold in the new one: whatever was in its
-    /// sub-trees stays there. `stand_in` names the node for a deleted resource. Also says how many
-    /// nodes that took.
-    pub fn kept_roots(
-        &self,
-        (old, new): (&Graph, &Graph),
-        roots: &[Root],
-        mut stand_in: impl FnMut(&str) -> NodeKey,
-    ) -> (Vec<Root>, usize) {
-        let mut kept = vec![];
-        let mut torn = vec![];
-        let mut visited = 0;
-        for mode in [Mode::Exclusive, Mode::Shared] {
-            let mut seen = Bits::default();
-            let mut open = vec![];
-            for root in roots.iter().filter(|root| root.mode == mode) {
-                let node = old.node_of(root.key);
-                if node.is_none_or(|node| new.node(old.id(node)).is_some()) {
-                    kept.push(*root);
-                }
-                open.extend(node.filter(|node| self.lossy.has(*node)));
+/// What a holder with `roots` in the old graph has to hold in the new one: whatever was in its
+/// sub-trees stays there. `stand_in` names the node for a deleted resource. Also says how many nodes
+/// that took: few where it is known what has changed.
+pub(crate) fn kept_roots(
+    (old, new): (&Graph, &Graph),
+    changes: Option<&Changes>,
+    roots: &[Root],
+    mut stand_in: impl FnMut(&str) -> NodeKey,
+) -> (Vec<Root>, usize) {
+    let losses = Losses { old, new, changes };
+    let mut kept = vec![];
+    let mut torn = vec![];
+    let mut visited = 0;
+    for mode in [Mode::Exclusive, Mode::Shared] {
+        let mut seen = Bits::default();
+        let mut open = vec![];
+        for root in roots.iter().filter(|root| root.mode == mode) {
+            let node = old.node_of(root.key);
+            if node.is_none_or(|node| new.node(old.id(node)).is_some()) {
+                kept.push(*root);
             }
-            if !open.is_empty() {
-                seen = Bits::new(old.len());
-            }
-            open.retain(|node| seen.add(*node));
-            while let Some(node) = open.pop() {
-                visited += 1;
-                if new.node(old.id(node)).is_none() {
-                    kept.push(Root { key: stand_in(old.name_of(node)), mode });
-                }
-                let cut = edges_of(&self.removed, node);
-                torn.extend(cut.map(|child| Root { key: old.key(child), mode }));
-                open.extend(edges_of(&self.lossy_edges, node).filter(|child| seen.add(*child)));
-            }
+            open.extend(node.filter(|node| losses.may_be_below(*node)));
         }
-        sort_roots(&mut kept);
-        torn.retain(|root: &Root| !new.is_covered(root.key, root.mode, &kept));
-        kept.extend(torn);
-        sort_roots(&mut kept);
-        (kept, visited)
+        if !open.is_empty() {
+            seen = Bits::new(old.len());
+        }
+        open.retain(|node| seen.add(*node));
+        while let Some(node) = open.pop() {
+            visited += 1;
+            if new.node(old.id(node)).is_none() {
+                kept.push(Root { key: stand_in(old.name_of(node)), mode, claim: 0 });
+            }
+            let cut = |child| Root { key: old.key(child), mode, claim: 0 };
+            losses.cut(node, |child| torn.push(cut(child)));
+            losses.below(node, |child| open.extend(seen.add(child).then_some(child)));
+        }
+    }
+    sort_roots(&mut kept);
+    torn.retain(|root: &Root| !new.is_covered(root.key, root.mode, &kept));
+    kept.extend(torn);
+    sort_roots(&mut kept);
+    (kept, visited)
+}
+
+/// What a holder may have lost, by what is known of the changes, or by looking.
+struct Losses<'a> {
+    old: &'a Graph,
+    new: &'a Graph,
+    changes: Option<&'a Changes>,
+}
+
+impl Losses<'_> {
+    /// Whether something at or below a node may be lost.
+    fn may_be_below(&self, node: u32) -> bool {
+        self.changes.is_none_or(|changes| changes.lossy.has(node))
+    }
+
+    /// The children that are there and hang below the node no more.
+    fn cut(&self, node: u32, found: impl FnMut(u32)) {
+        match self.changes {
+            Some(changes) => edges_of(&changes.removed, node).for_each(found),
+            None => self
+                .old
+                .children
+                .of(node)
+                .iter()
+                .copied()
+                .filter(|c| self.is_cut(node, *c))
+                .for_each(found),
+        }
+    }
+
+    /// The children below which something may be lost.
+    fn below(&self, node: u32, found: impl FnMut(u32)) {
+        match self.changes {
+            Some(changes) => edges_of(&changes.lossy_edges, node).for_each(found),
+            None => self.old.children.of(node).iter().copied().for_each(found),
+        }
+    }
+
+    fn is_cut(&self, node: u32, child: u32) -> bool {
+        let Some(child) = self.new.node(self.old.id(child)) else { return false };
+        let hangs = |parent: u32| self.new.parents.of(child).contains(&parent);
+        !self.new.node(self.old.id(node)).is_some_and(hangs)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Graph edits under load, one sentence of the design each.
 
-use crate::{Bench, rank, resource};
-use paceline_claims::{Event, Graph};
+use crate::{Bench, claim, rank, resource};
+use paceline_claims::{Event, Graph, Wanted};
 use paceline_types::{Mode, RequestId};
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn a_deleted_resource_is_held_until_release() {
     assert!(bench.exclusive(1, "a"));
     bench.edit(vec![]);
     assert_eq!(bench.claims.stats().made, 2, "both names are remembered");
-    assert!(!bench.wanted("a", Mode::Exclusive).unknown().is_empty(), "it does not exist");
+    assert_eq!(bench.wanted("a", Mode::Exclusive).unknown().len(), 1, "it does not exist");
     bench.edit(vec![resource(7, "b", &[]), resource(8, "below-b", &[7])]);
     assert!(!bench.exclusive(2, "b"), "the name is held");
     assert!(!bench.exclusive(3, "below-b"), "and so is what hangs below it now");
@@ -129,4 +129,53 @@ fn a_resource_that_comes_back_at_once_loses_nobody() {
     }
     bench.remove(1);
     assert_eq!(bench.grants(), [2]);
+}
+
+/// Of several resources that are missing the first in the order of the claims is named.
+#[test]
+fn the_first_missing_claim_is_named() {
+    let list = || vec![resource(1, "a", &[]), resource(2, "b", &[]), resource(3, "c", &[])];
+    let mut bench = Bench::new(list());
+    assert!(bench.exclusive(1, "a b c"));
+    assert!(!bench.exclusive(2, "c b a"));
+    bench.edit(vec![resource(2, "b", &[])]);
+    assert_eq!(bench.claims.poll(), Some(Event::Unknown(RequestId(2))));
+    assert_eq!(bench.claims.missing(RequestId(2)), Some("c"));
+    bench.edit(vec![resource(4, "c", &[])]);
+    assert_eq!(bench.claims.missing(RequestId(2)), Some("b"));
+    bench.edit(vec![]);
+    assert_eq!(bench.claims.missing(RequestId(2)), Some("c"), "it is gone again");
+    let unknown = |wanted: Wanted| {
+        let names: Vec<_> = wanted.unknown().map(|claim| claim.resource.to_string()).collect();
+        names.join(" ")
+    };
+    assert_eq!(unknown(bench.wanted("c a b", Mode::Exclusive)), "c a b");
+    bench.edit(list());
+    let mut wanted = bench.wanted("c x a", Mode::Exclusive);
+    bench.edit(vec![]);
+    bench.claims.refresh(&mut wanted);
+    assert_eq!(unknown(wanted), "c x a");
+}
+
+/// A request that sleeps elsewhere holds ids, and no graph: what was renamed is what it claimed, what
+/// is gone is looked for by the name it was claimed by.
+#[test]
+fn claims_rest() {
+    let mut bench = Bench::new(vec![resource(1, "a", &[]), resource(2, "b", &[])]);
+    let claims: Vec<_> = "b a x a".split(' ').map(|name| claim(name, Mode::Exclusive)).collect();
+    let resting = bench.claims.graph().resolve(&claims).unwrap().rest();
+    let graph = Arc::downgrade(bench.claims.graph());
+    bench.edit(vec![resource(1, "z", &[]), resource(2, "b", &[]), resource(3, "a", &[])]);
+    assert!(graph.upgrade().is_none(), "nobody keeps the old graph");
+    assert!(bench.exclusive(1, "a"));
+    let mut wanted = bench.claims.wake(&resting, &claims);
+    assert_eq!(wanted.unknown().len(), 1);
+    assert_eq!(bench.claims.check(&mut wanted, rank(9, 9)), Ok(()), "the new a is another");
+    assert!(bench.exclusive(2, "z"));
+    let mut wanted = bench.claims.wake(&resting, &claims);
+    assert!(bench.claims.check(&mut wanted, rank(9, 9)).is_err(), "it claimed what z is now");
+    bench.edit(vec![resource(4, "x", &[])]);
+    let wanted = bench.claims.wake(&resting, &claims);
+    let names: Vec<_> = wanted.unknown().map(|claim| &*claim.resource).collect();
+    assert_eq!(names, ["b", "a"], "the names it claimed, in their order");
 }

@@ -4,8 +4,13 @@ use crate::model::{IDS, Model, NAMES, Request, Stage, name};
 use crate::random::Random;
 use paceline_claims::{Blocked, Claims, Event, Graph, Wanted};
 use paceline_types::{Claim, Mode, Priority, Rank, RequestId, SessionId, Span, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+type Resources = BTreeMap<u64, (String, BTreeSet<u64>)>;
+
+/// Edits that may wait to be worked in.
+const EDITS_MAX: usize = 8;
 
 type Prepared = (Vec<(String, Option<u64>, Mode)>, Wanted);
 
@@ -122,6 +127,12 @@ impl History {
         let rank = Rank::new(Time(id), priority, Span(5), RequestId(id));
         let session = self.random.chance(70).then(|| self.random.below(4));
         let session_id = session.map(SessionId);
+        if self.random.chance(50) {
+            let claim =
+                |(name, _, mode): &_| Claim { resource: String::as_str(name).into(), mode: *mode };
+            let list: Vec<_> = names.iter().map(claim).collect();
+            wanted = self.claims.wake(&wanted.rest(), &list);
+        }
         self.claims.refresh(&mut wanted);
         let roots = self.model.resolve_again(&names);
         let names: Vec<_> = names
@@ -141,7 +152,7 @@ impl History {
         };
         if unknown > 0 && self.random.chance(50) {
             assert!(self.claims.add_aside(RequestId(id), rank, session_id, wanted));
-            let mut all = std::collections::BTreeMap::new();
+            let mut all = BTreeMap::new();
             for (name, mode) in names {
                 let entry = all.entry(name).or_insert(mode);
                 *entry = mode.min(*entry);
@@ -187,7 +198,9 @@ impl History {
                 assert!(blockers.contains(&(id.0, is_held)), "seed {}: {blockers:?}", self.seed);
             }
             Err(Blocked::Busy) => assert!(self.claims.is_busy(), "seed {}", self.seed),
-            Err(Blocked::NotWaiting) => panic!("seed {}: it does wait", self.seed),
+            Err(other @ (Blocked::NotWaiting | Blocked::TooWide)) => {
+                panic!("seed {}: {other:?}", self.seed)
+            }
         }
         assert_eq!(self.claims.is_busy(), result == Err(Blocked::Busy), "seed {}", self.seed);
     }
@@ -271,13 +284,55 @@ impl History {
         }
         let ids: Vec<u64> = self.model.resources.keys().copied().collect();
         let count = self.random.below(4).saturating_sub(self.random.below(2));
-        let parents = (0..count).filter_map(|_| self.random.pick(&ids).copied()).collect();
+        let mut parents = (0..count).filter_map(|_| self.random.pick(&ids).copied()).collect();
+        // Resources with the same parents are common.
+        if self.random.chance(30)
+            && let Some(twin) = self.random.pick(&ids)
+        {
+            parents = self.model.resources[twin].1.clone();
+        }
         self.model.resources.insert(self.next_resource, (name, parents));
         self.next_resource += 1;
     }
 
-    /// Several random changes at once, worked in as one edit. A cycle must be refused.
+    /// Several random changes at once, worked in as one edit.
     fn edit(&mut self) {
+        if self.random.chance(5) {
+            return self.flood();
+        }
+        if self.claims.stats().edits == EDITS_MAX {
+            self.work_in();
+        }
+        if let Some(after) = self.changed() {
+            self.model.edit(after);
+            self.configure();
+        }
+    }
+
+    /// More edits in a row than may wait: then the newest that waits was never there.
+    fn flood(&mut self) {
+        self.work_in();
+        let mut before_newest = self.model.clone();
+        for _ in 0..EDITS_MAX + 4 {
+            let Some(after) = self.changed() else { continue };
+            if self.claims.stats().edits < EDITS_MAX {
+                before_newest = self.model.clone();
+            } else {
+                self.model = before_newest.clone();
+            }
+            self.model.edit(after);
+            self.configure();
+        }
+    }
+
+    fn work_in(&mut self) {
+        while self.claims.is_busy() {
+            assert!(self.claims.step(1) > 0, "seed {}", self.seed);
+        }
+    }
+
+    /// The resources after several random changes at once. A cycle must be refused.
+    fn changed(&mut self) -> Option<Resources> {
         let before = self.model.resources.clone();
         for _ in 0..1 + self.random.below(3) {
             self.change();
@@ -290,10 +345,7 @@ impl History {
         let has_cycle = after.iter().any(up);
         let built = Graph::build(Some(self.claims.graph()), probe.list());
         assert_eq!(built.is_err(), has_cycle, "seed {}: {built:?}", self.seed);
-        if !has_cycle {
-            self.model.edit(after);
-            self.configure();
-        }
+        (!has_cycle).then_some(after)
     }
 
     fn change(&mut self) {
@@ -385,7 +437,8 @@ impl History {
     }
 
     fn hear(&mut self, event: Event) {
-        let (Event::Unblocked(id) | Event::Known(id) | Event::Unknown(id)) = event;
+        let (Event::Unblocked(id) | Event::Known(id) | Event::Unknown(id) | Event::TooWide(id)) =
+            event;
         let request = self.model.requests.get_mut(&id.0).expect("it is there");
         match event {
             Event::Unblocked(_) => {
@@ -402,6 +455,7 @@ impl History {
                 request.is_eligible = false;
                 self.free.remove(&id.0);
             }
+            Event::TooWide(_) => panic!("seed {}: request {id} is not wide", self.seed),
         }
     }
 

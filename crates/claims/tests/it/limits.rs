@@ -1,7 +1,9 @@
 //! Bounds: one call does a bounded amount, whatever is waiting or held.
 
 use crate::{Bench, rank, resource};
-use paceline_claims::{Event, Graph};
+use paceline_claims::{
+    Blocked, EDGES_WALKED_MAX, Event, Graph, MARKS_MAX, Resource, ResourceId, Stats,
+};
 use paceline_types::{Mode, RequestId, limits};
 use std::sync::Arc;
 
@@ -25,15 +27,126 @@ fn a_release_hands_out_one_by_one() {
     assert_eq!(bench.claims.poll(), None);
 }
 
-/// A holder with very many marks is released in steps, and blocks until the last of them is gone.
+/// A resource "one" with `doors` resources below it, each of which has a parent of its own beside.
+fn wide(doors: u64) -> Vec<Resource> {
+    let mut list = vec![resource(0, "one", &[])];
+    for door in 1..=doors {
+        let side = 1_000_000 + door;
+        list.push(resource(side, &format!("side{door}"), &[]));
+        list.push(resource(door, &format!("door{door}"), &[0, side]));
+    }
+    list
+}
+
+/// So many side doors that a claim on "one" has as many marks as one may have.
+const DOORS_MAX: u64 = MARKS_MAX as u64 - 1;
+
+/// C1: of children with the same parents one stands for all, however many they are.
+#[test]
+fn children_with_the_same_parents_are_few_marks() {
+    let mut list = vec![resource(0, "one", &[]), resource(1, "two", &[]), resource(2, "top", &[])];
+    list[0].parents.push(ResourceId(2));
+    list.extend((3..100_003).map(|id| resource(id, &format!("leaf{id}"), &[0, 1])));
+    let mut bench = Bench::new(list);
+    assert!(bench.exclusive(1, "leaf7"));
+    assert!(bench.exclusive(2, "leaf8"), "they have only parents in common");
+    assert!(!bench.exclusive(3, "two"));
+    bench.remove(1);
+    bench.remove(2);
+    assert_eq!(bench.grants(), [3]);
+    assert!(bench.claims.stats().nodes <= 4, "{:?}", bench.claims.stats());
+    assert!(!bench.exclusive(4, "leaf9"));
+    assert!(!bench.exclusive(5, "top"), "they have all leaves in common");
+}
+
+/// One more mark than may be, and the claim is refused; nothing that is as wide can be taken.
+#[test]
+fn a_claim_has_a_width() {
+    let bench = Bench::new(wide(DOORS_MAX));
+    let mut wanted = bench.wanted("one", Mode::Exclusive);
+    assert_eq!(wanted.too_wide(), None);
+    assert_eq!(bench.claims.check(&mut wanted, rank(1, 1)), Ok(()));
+    let bench = Bench::new(wide(DOORS_MAX + 1));
+    let mut wanted = bench.wanted("side1 one", Mode::Exclusive);
+    assert_eq!(wanted.too_wide(), Some("one"));
+    assert_eq!(bench.claims.check(&mut wanted, rank(1, 1)), Err(Blocked::TooWide));
+    assert_eq!(
+        bench.wanted("door1", Mode::Shared).too_wide(),
+        None,
+        "smaller parts may be claimed"
+    );
+}
+
+/// What hangs together only inside a claim makes no marks, but takes time to walk.
+#[test]
+fn a_claim_has_a_longest_walk() {
+    let inside = |doors: u64| {
+        let mut list = vec![resource(0, "one", &[])];
+        for door in 1..=doors {
+            let side = 1_000_000 + door;
+            list.push(resource(side, &format!("side{door}"), &[0]));
+            list.push(resource(door, &format!("door{door}"), &[0, side]));
+        }
+        Bench::new(list)
+    };
+    // Three edges for each door on the way down, and two back up.
+    let most = EDGES_WALKED_MAX as u64 / 5;
+    assert_eq!(inside(most).wanted("one", Mode::Exclusive).too_wide(), None);
+    assert_eq!(inside(most + 1).wanted("one", Mode::Exclusive).too_wide(), Some("one"));
+}
+
+/// C1: an edit that makes a claim too wide takes nothing from its holder; who waits is told.
+#[test]
+fn an_edit_can_make_a_claim_too_wide() {
+    let mut bench = Bench::new(wide(1));
+    assert!(bench.exclusive(1, "one"));
+    assert!(!bench.exclusive(2, "one"));
+    assert!(!bench.exclusive(3, "door1"));
+    bench.edit(wide(DOORS_MAX + 1));
+    assert_eq!(bench.claims.poll(), Some(Event::TooWide(RequestId(2))));
+    assert_eq!(bench.claims.too_wide(RequestId(2)), Some("one"));
+    assert_eq!(bench.claims.missing(RequestId(2)), None);
+    assert_eq!(bench.claims.take(RequestId(2)), Err(Blocked::NotWaiting));
+    assert!(!bench.exclusive(4, &format!("side{}", DOORS_MAX + 1)), "all doors are held");
+    bench.remove(2);
+    bench.remove(1);
+    let mut granted = bench.grants();
+    granted.sort_unstable();
+    assert_eq!(granted, [3, 4]);
+    assert_eq!(bench.claims.stats().waiting, 0);
+}
+
+/// The same for one who stood aside until its other resource came.
+#[test]
+fn who_comes_back_may_be_too_wide() {
+    let mut bench = Bench::new(wide(DOORS_MAX));
+    for id in [1, 2] {
+        let wanted = bench.wanted("one other", Mode::Exclusive);
+        assert_eq!(wanted.too_wide(), None);
+        assert!(bench.claims.add_aside(RequestId(id), rank(id, id), None, wanted));
+    }
+    bench.edit(wide(DOORS_MAX + 1));
+    assert_eq!(bench.claims.poll(), None, "it still waits for the other");
+    assert!(!bench.claims.create(RequestId(2)));
+    assert_eq!(bench.claims.too_wide(RequestId(2)), Some("one"));
+    let mut list = wide(DOORS_MAX + 1);
+    list.push(resource(9_999_999, "other", &[]));
+    bench.edit(list);
+    assert_eq!(bench.claims.poll(), Some(Event::TooWide(RequestId(1))));
+    bench.remove(1);
+    bench.remove(2);
+    assert_eq!(bench.claims.stats(), Stats::default());
+}
+
+/// A holder that an edit gave very many marks is released in steps, and blocks until the last of them
+/// is gone.
 #[test]
 fn a_large_release_goes_in_steps() {
     let many = 10_000;
-    let mut list = vec![resource(0, "one", &[]), resource(1, "two", &[])];
-    list.extend((2..many + 2).map(|id| resource(id, &format!("leaf{id}"), &[0, 1])));
-    let mut bench = Bench::new(list);
-    assert!(bench.exclusive(1, "one"), "every leaf is a side door");
-    assert!(!bench.exclusive(2, "two"));
+    let mut bench = Bench::new(wide(1));
+    assert!(bench.exclusive(1, "one"));
+    bench.edit(wide(many));
+    assert!(!bench.exclusive(2, "side1"));
     bench.remove(1);
     assert!(bench.claims.has_work());
     let mut steps = 0;
@@ -42,7 +155,7 @@ fn a_large_release_goes_in_steps() {
     }
     assert!(steps > 1, "{steps}");
     assert_eq!(bench.grants(), [2]);
-    assert_eq!(bench.claims.stats().nodes as u64, many + 1, "only the new holder's marks are left");
+    assert_eq!(bench.claims.stats().nodes, 2, "only the new holder's marks are left");
 }
 
 /// An edit that concerns everybody is worked in by steps, and nothing is taken before it is.
@@ -72,7 +185,7 @@ fn a_large_edit_goes_in_steps() {
     assert!(!bench.exclusive(9_001, "top"), "C1: all leaves are below it now");
 }
 
-/// Many edits in a row: only a few may wait, then the oldest is finished first.
+/// Many edits in a row: only a few wait, the others are made one, and the call works nothing in.
 #[test]
 fn edits_do_not_pile_up() {
     let list = |parents: &[u64]| vec![resource(1, "a", &[]), resource(2, "b", parents)];
@@ -82,10 +195,32 @@ fn edits_do_not_pile_up() {
         let parents: &[u64] = if round % 2 == 0 { &[1] } else { &[] };
         let graph = Graph::build(Some(bench.claims.graph()), list(parents)).unwrap();
         bench.claims.configure(Arc::new(graph));
-        assert!(bench.claims.stats().edits <= 8);
+        assert_eq!(bench.claims.stats().edits, 8.min(round + 1));
     }
     bench.edit(list(&[1]));
     assert!(!bench.exclusive(2, "a"));
+}
+
+/// A waiter whose resource came and went with edits that were never worked in is told its name.
+#[test]
+fn a_left_out_edit_leaves_its_names() {
+    let mut bench = Bench::new(vec![]);
+    let configure = |bench: &mut Bench, list| {
+        let graph = Graph::build(Some(bench.claims.graph()), list).unwrap();
+        bench.claims.configure(Arc::new(graph));
+    };
+    for id in 1..=8 {
+        configure(&mut bench, vec![resource(id, "a", &[])]);
+    }
+    configure(&mut bench, vec![resource(9, "b", &[]), resource(10, "c", &[])]);
+    let wanted = bench.wanted("c b", Mode::Exclusive);
+    bench.claims.add(RequestId(1), rank(1, 1), None, wanted);
+    configure(&mut bench, vec![]);
+    while bench.claims.is_busy() {
+        assert!(bench.claims.step(1) > 0);
+    }
+    assert_eq!(bench.claims.poll(), Some(Event::Unknown(RequestId(1))));
+    assert_eq!(bench.claims.missing(RequestId(1)), Some("c"));
 }
 
 /// The search for one's own way gives up after so many waiters, and takes no time without them.

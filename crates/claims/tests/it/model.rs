@@ -40,7 +40,7 @@ pub struct Request {
     pub roots: BTreeMap<Node, Mode>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Model {
     pub resources: BTreeMap<u64, (String, BTreeSet<u64>)>,
     pub requests: BTreeMap<u64, Request>,

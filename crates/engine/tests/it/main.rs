@@ -5,6 +5,7 @@
 //! be read before it is believed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod claims;
 mod commands;
 mod plans;
 mod script;

@@ -10,17 +10,17 @@ use paceline_types::{
     Unknown, limits,
 };
 
-fn configure(engine: &mut Engine, config: &Config) {
+pub fn configure(engine: &mut Engine, config: &Config) {
     let plan = Plan::new(&engine.snapshot(), config.clone()).unwrap();
     engine.configure(Time(0), &plan);
 }
 
-fn submit(engine: &mut Engine, request: Request) -> (RequestId, Outcome) {
+pub fn submit(engine: &mut Engine, request: Request) -> (RequestId, Outcome) {
     let prepared = prepare(&engine.snapshot(), request).unwrap();
     engine.submit(Time(0), prepared, &|_, _| false)
 }
 
-fn from_api() -> Attributes {
+pub fn from_api() -> Attributes {
     let mut attributes = Attributes::new();
     attributes.set("frontend", "api").unwrap();
     attributes
