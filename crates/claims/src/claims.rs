@@ -25,7 +25,7 @@ mod view;
 mod why;
 
 pub use view::{Stats, View};
-pub use why::Blocker;
+pub use why::{Blocker, Blockers};
 
 pub(crate) use step::walk_cost;
 

@@ -66,7 +66,8 @@ impl Node {
         self.places.before(tag.number() as u8, rank)
     }
 
-    fn first(&self, tag: Tag) -> Option<Rank> {
+    /// The lowest rank with this tag.
+    pub fn first(&self, tag: Tag) -> Option<Rank> {
         if self.count(tag) == 0 { None } else { self.places.first(tag.number() as u8) }
     }
 

@@ -201,7 +201,7 @@ impl Engine {
         let mut wanted = work.draft.wanted.clone()?;
         self.claims.check(&mut wanted, work.rank).err()?;
         let blockers = self.claims.blockers_of(&wanted, work.rank, 1);
-        let first = blockers.into_iter().next();
+        let first = blockers.nearest.into_iter().next();
         Some(first.map_or(WaitsFor::Turn, |b| WaitsFor::Resource { resource: b.resource }))
     }
 }

@@ -129,12 +129,11 @@ impl Engine {
             return;
         }
         if work.claims() {
-            let blockers = self.claims.blockers(work.rank.id, limits::STEP_MAX);
-            if let Some(first) = blockers.first() {
+            let blockers = self.claims.blockers(work.rank.id, limits::AHEAD_MAX);
+            if let Some(first) = blockers.nearest.first() {
                 why.waits_for = WaitsFor::Resource { resource: first.resource.clone() };
-                why.ahead_total = blockers.len();
-                let ahead = blockers.into_iter().map(|blocker| blocker.id);
-                why.ahead = ahead.take(limits::AHEAD_MAX).collect();
+                why.ahead_total = blockers.total;
+                why.ahead = blockers.nearest.iter().map(|blocker| blocker.id).collect();
                 return;
             }
         }

@@ -8,8 +8,6 @@ use crate::mark::{Mark, MarkMode, NodeKey, Root};
 use crate::node::Tag;
 use crate::wanted::Wanted;
 use paceline_types::{Rank, RequestId, SessionId, limits};
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Waiters that a search for the own session goes through: each newcomer of a session that holds
 /// claims pays for it, under the engine's lock.
@@ -24,6 +22,9 @@ const WORK_MAX: usize = limits::STEP_MAX * 32;
 /// Looking at a node, or at who stands there, takes about as long as looking at so many marks.
 const PLACE_COST: usize = 8;
 
+/// Places that are collected to name those in the way, before it is enough.
+const PLACES_MAX: usize = limits::STEP_MAX * 8;
+
 /// Somebody who is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
@@ -35,11 +36,19 @@ pub struct Blocker {
     pub is_held: bool,
 }
 
+/// Those who are in the way: holders first, then waiters, nearest rank first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blockers {
+    /// The first of them, as many as were asked for.
+    pub nearest: Vec<Blocker>,
+    /// How many there are, counted up to [`STEP_MAX`](limits::STEP_MAX) or as many as were asked for.
+    pub total: usize,
+}
+
 impl Claims {
-    /// Who is in the way of a waiter: holders first, then waiters, nearest rank first. Nobody only if
-    /// nothing blocks it.
+    /// Who is in the way of a waiter. Nobody only if nothing blocks it.
     #[must_use]
-    pub fn blockers(&self, id: RequestId, max: usize) -> Vec<Blocker> {
+    pub fn blockers(&self, id: RequestId, max: usize) -> Blockers {
         match self.requests.get(&id) {
             Some(request) if request.stage.is_waiting() => {
                 let first = match request.stage {
@@ -49,13 +58,13 @@ impl Claims {
                 let asking = Asking { rank: request.rank, roots: &request.roots, first };
                 self.blockers_at(&asking, &request.marks, max)
             }
-            _ => vec![],
+            _ => Blockers::default(),
         }
     }
 
     /// The same for a newcomer.
     #[must_use]
-    pub fn blockers_of(&self, wanted: &Wanted, rank: Rank, max: usize) -> Vec<Blocker> {
+    pub fn blockers_of(&self, wanted: &Wanted, rank: Rank, max: usize) -> Blockers {
         let (roots, marks) = self.with_made(wanted);
         self.blockers_at(&Asking { rank, roots: &roots, first: None }, &marks, max)
     }
@@ -100,7 +109,10 @@ impl Claims {
         if let Some((root, id)) = direct {
             return Some((name(root), id));
         }
-        let mut search = Search::new(self);
+        // Whoever waits for the own session comes at or after the first who does, and the ranks on the
+        // way there only fall: nobody before that one matters.
+        let first = self.first_behind(&own).filter(|first| *first < rank)?;
+        let mut search = Search::new(self, first);
         search.look(marks, rank, None);
         while let Some((waiter, root)) = search.next() {
             if let Some((_, id)) = own_clash(&waiter.marks, &own) {
@@ -109,6 +121,15 @@ impl Claims {
             search.look(&waiter.marks, waiter.rank, Some(root));
         }
         None
+    }
+
+    /// The first eligible waiter that waits for one of these marks.
+    fn first_behind(&self, own: &[(NodeKey, MarkMode, RequestId)]) -> Option<Rank> {
+        let at_node = |(key, mode, _): &(NodeKey, MarkMode, _)| {
+            let node = self.nodes.node(*key)?;
+            mode.clashing().iter().filter_map(|other| node.first(Tag::Waiting(*other))).min()
+        };
+        own.iter().filter_map(at_node).min()
     }
 
     /// Which of the marks clashes with a holder of this session, looking from the marks: for a session
@@ -152,23 +173,27 @@ impl Claims {
         (roots, marks)
     }
 
-    fn blockers_at(&self, asking: &Asking<'_>, marks: &[Mark], max: usize) -> Vec<Blocker> {
-        let mut found = BTreeMap::new();
+    fn blockers_at(&self, asking: &Asking<'_>, marks: &[Mark], max: usize) -> Blockers {
+        let mut found = vec![];
+        let count_max = max.max(limits::STEP_MAX);
         let is_first = |mark: &&Mark| asking.first == Some((mark.key, mark.mode));
-        let first = marks.iter().filter(is_first);
-        for mark in first.chain(marks).take(WORK_MAX / PLACE_COST) {
-            self.find_blockers(mark, asking.rank, max, &mut found);
+        let (first, rest) = (marks.iter().filter(is_first), marks.iter().filter(|m| !is_first(m)));
+        for mark in first.chain(rest).take(WORK_MAX / PLACE_COST) {
+            if found.len() < PLACES_MAX {
+                self.find_blockers(mark, asking.rank, count_max, &mut found);
+            }
         }
-        let mut found: Vec<_> = found.into_iter().collect();
-        // Holders first; among waiters the latest rank is the nearest.
-        found.sort_by_key(|((is_held, rank), _)| (!is_held, std::cmp::Reverse(*rank)));
-        found.truncate(max);
-        let blocker = |((is_held, rank), root): ((bool, Rank), u16)| {
-            let root = asking.roots.get(usize::from(root)).or(asking.roots.last());
+        // Holders first; among waiters the latest rank is the nearest. The sort keeps the order of
+        // marks, so that the first mark counts where one is in the way of several.
+        found.sort_by_key(|(is_held, rank, _)| (!is_held, std::cmp::Reverse(*rank)));
+        found.dedup_by_key(|(_, rank, _)| *rank);
+        let blocker = |(is_held, rank, root): &(bool, Rank, u16)| {
+            let root = asking.roots.get(usize::from(*root)).or(asking.roots.last());
             let resource = root.map_or("", |root| self.name(root.key)).into();
-            Blocker { resource, id: rank.id, is_held }
+            Blocker { resource, id: rank.id, is_held: *is_held }
         };
-        found.into_iter().map(blocker).collect()
+        let nearest = found.iter().take(max).map(blocker).collect();
+        Blockers { nearest, total: found.len().min(count_max) }
     }
 
     /// Who is in the way at one mark, each with the root that asks.
@@ -177,15 +202,18 @@ impl Claims {
         mark: &Mark,
         rank: Rank,
         max: usize,
-        found: &mut BTreeMap<(bool, Rank), u16>,
+        found: &mut Vec<(bool, Rank, u16)>,
     ) {
         let Some(node) = self.nodes.node(mark.key) else { return };
         for mode in mark.mode.clashing() {
-            for holder in node.ranks(Tag::Held(*mode), None).take(max) {
-                found.entry((true, holder)).or_insert(mark.root);
+            let (held, waiting) = (Tag::Held(*mode), Tag::Waiting(*mode));
+            if node.count(held) > 0 {
+                let holders = node.ranks(held, None).take(max);
+                found.extend(holders.map(|holder| (true, holder, mark.root)));
             }
-            for waiter in node.before(Tag::Waiting(*mode), rank).rev().take(max) {
-                found.entry((false, waiter)).or_insert(mark.root);
+            if node.count(waiting) > 0 {
+                let waiters = node.before(waiting, rank).rev().take(max);
+                found.extend(waiters.map(|waiter| (false, waiter, mark.root)));
             }
         }
     }
@@ -212,23 +240,31 @@ struct Asking<'a> {
 /// The waiters that somebody waits for, those they wait for, and so on; each once.
 struct Search<'a> {
     claims: &'a Claims,
-    /// Each with the root of the newcomer that leads to it.
-    open: VecDeque<(&'a Request, u16)>,
-    seen: BTreeSet<RequestId>,
-    /// Up to which rank was looked who stands in the way of a mark.
-    looked: BTreeMap<(NodeKey, MarkMode), Rank>,
+    /// Waiters before this one are passed over.
+    first: Rank,
+    /// All found so far, each with the root of the newcomer that leads to it.
+    found: Vec<(RequestId, u16)>,
+    /// How many of them were handed out.
+    handed: usize,
+    /// Up to which rank was looked who stands in the way of a mark, in order.
+    looked: Vec<((NodeKey, MarkMode), Rank)>,
     /// What is left to spend.
     work: usize,
 }
 
 impl<'a> Search<'a> {
-    fn new(claims: &'a Claims) -> Self {
-        let (seen, looked) = (BTreeSet::new(), BTreeMap::new());
-        Self { claims, open: VecDeque::new(), seen, looked, work: SEARCH_MAX }
+    fn new(claims: &'a Claims, first: Rank) -> Self {
+        let found = Vec::with_capacity(WAITERS_MAX);
+        Self { claims, first, found, handed: 0, looked: vec![], work: SEARCH_MAX }
     }
 
     fn next(&mut self) -> Option<(&'a Request, u16)> {
-        if self.work == 0 { None } else { self.open.pop_front() }
+        if self.work == 0 {
+            return None;
+        }
+        let (id, root) = *self.found.get(self.handed)?;
+        self.handed += 1;
+        Some((self.claims.requests.get(&id)?, root))
     }
 
     /// Finds whom a request with these marks waits for. `root` is the newcomer's root that led here,
@@ -239,12 +275,13 @@ impl<'a> Search<'a> {
                 return;
             }
             self.work -= 1;
-            let from = match self.looked.entry((mark.key, mark.mode)) {
-                Entry::Occupied(known) if *known.get() >= rank => continue,
-                Entry::Occupied(mut known) => Some(known.insert(rank)),
-                Entry::Vacant(new) => {
-                    new.insert(rank);
-                    None
+            let place = (mark.key, mark.mode);
+            let from = match self.looked.binary_search_by_key(&place, |(place, _)| *place) {
+                Ok(known) if self.looked[known].1 >= rank => continue,
+                Ok(known) => std::mem::replace(&mut self.looked[known].1, rank),
+                Err(index) => {
+                    self.looked.insert(index, (place, rank));
+                    self.first
                 }
             };
             self.look_at(mark, from, rank, root.unwrap_or(mark.root));
@@ -252,22 +289,21 @@ impl<'a> Search<'a> {
     }
 
     /// Finds who stands in the way of one mark, from one rank up to another.
-    fn look_at(&mut self, mark: &Mark, from: Option<Rank>, rank: Rank, root: u16) {
-        let claims = self.claims;
+    fn look_at(&mut self, mark: &Mark, from: Rank, rank: Rank, root: u16) {
         self.work = self.work.saturating_sub(PLACE_COST);
-        let Some(node) = claims.nodes.node(mark.key) else { return };
+        let Some(node) = self.claims.nodes.node(mark.key) else { return };
         for mode in mark.mode.clashing() {
             if node.count(Tag::Waiting(*mode)) == 0 {
                 continue;
             }
-            for waiter in node.ranks(Tag::Waiting(*mode), from).take_while(|other| *other < rank) {
-                if self.work == 0 || self.seen.len() >= WAITERS_MAX {
+            let waiters = node.ranks(Tag::Waiting(*mode), Some(from));
+            for waiter in waiters.take_while(|other| *other < rank) {
+                if self.work == 0 || self.found.len() >= WAITERS_MAX {
                     return;
                 }
                 self.work = self.work.saturating_sub(PLACE_COST);
-                if self.seen.insert(waiter.id) {
-                    let request = claims.requests.get(&waiter.id);
-                    self.open.extend(request.map(|request| (request, root)));
+                if self.found.iter().all(|(id, _)| *id != waiter.id) {
+                    self.found.push((waiter.id, root));
                 }
             }
         }

@@ -467,7 +467,7 @@ impl History {
         let seed = self.seed;
         let mut counts = (0, 0, 0);
         for (id, request) in &self.model.requests {
-            let found = self.claims.blockers(RequestId(*id), 1_000).into_iter();
+            let found = self.claims.blockers(RequestId(*id), 1_000).nearest.into_iter();
             let found: BTreeSet<_> = found.map(|other| (other.id.0, other.is_held)).collect();
             match request.stage {
                 Stage::Waiting => {

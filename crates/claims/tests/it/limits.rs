@@ -231,10 +231,11 @@ fn blockers_are_as_many_as_asked_for() {
         assert_eq!(bench.exclusive(id, "a"), id == 1);
     }
     let blockers = bench.claims.blockers(RequestId(999), limits::AHEAD_MAX);
-    let ids: Vec<_> = blockers.iter().map(|blocker| blocker.id.0).collect();
+    let ids: Vec<_> = blockers.nearest.iter().map(|blocker| blocker.id.0).collect();
     let mut expected = vec![1];
     expected.extend((984..999).rev());
     assert_eq!(ids, expected, "the holder, then the nearest");
+    assert_eq!(blockers.total, limits::STEP_MAX, "counted as far as that");
     let wanted = bench.wanted("a", Mode::Shared);
-    assert_eq!(bench.claims.blockers_of(&wanted, rank(5, 5_000), 3).len(), 3);
+    assert_eq!(bench.claims.blockers_of(&wanted, rank(5, 5_000), 3).nearest.len(), 3);
 }

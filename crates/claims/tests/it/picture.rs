@@ -24,7 +24,7 @@ fn a_disk_waits_for_the_dataset_on_it() {
     assert!(!bench.exclusive(2, "disk:/dev/da2"), "a resource that depends on it is held");
     assert!(!bench.exclusive(3, "dataset:tank/home"), "the whole sub-tree is held");
     assert!(bench.exclusive(4, "disk:/dev/da3"), "nothing hangs below that disk");
-    let blockers = bench.claims.blockers(RequestId(2), 16);
+    let blockers = bench.claims.blockers(RequestId(2), 16).nearest;
     assert_eq!(blockers.len(), 1);
     assert_eq!((&*blockers[0].resource, blockers[0].id.0), ("disk:/dev/da2", 1));
     assert!(blockers[0].is_held);

@@ -81,5 +81,5 @@ fn strangers_are_told_apart() {
     assert!(bench.exclusive(1, "a"));
     assert_eq!(bench.claims.take(RequestId(1)), Err(Blocked::NotWaiting), "it holds them already");
     bench.claims.set_eligible(RequestId(1), true);
-    assert!(bench.claims.blockers(RequestId(1), 16).is_empty());
+    assert!(bench.claims.blockers(RequestId(1), 16).nearest.is_empty());
 }
