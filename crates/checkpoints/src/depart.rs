@@ -171,8 +171,12 @@ impl Checkpoint {
         queue.serve(&waiter);
         self.stop_waiting(&waiter);
         self.vacate(waiter.queue, waiting);
-        let kept = Kept { entered: waiter.entered, deadline: waiter.deadline, metered };
-        Some(self.moved(&waiter, if self.closing { How::Gone } else { How::Again(kept) }))
+        let how = if self.closing {
+            How::Gone { at: self.checked.spec.at.clone(), number: self.checked.spec.number }
+        } else {
+            How::Again(Kept { entered: waiter.entered, deadline: waiter.deadline, metered })
+        };
+        Some(self.moved(&waiter, how))
     }
 
     fn depart(&mut self, waiter: &Waiter, waiting: &mut Waiting) {

@@ -1,5 +1,6 @@
 //! What goes into a checkpoint and what comes out of it.
 
+use crate::at::At;
 use crate::hash::KeyHash;
 use paceline_types::{CheckpointId, Rank, RequestId, Span, Time};
 
@@ -169,7 +170,12 @@ pub enum How {
     /// The checkpoint has new counters: it must arrive there again.
     Again(Kept),
     /// The checkpoint is gone: it walks on and holds nothing from here.
-    Gone,
+    Gone {
+        /// The list that the checkpoint stood in last.
+        at: At,
+        /// Its place in that list.
+        number: u32,
+    },
 }
 
 /// What a checkpoint did so far and what it holds.

@@ -7,7 +7,7 @@
 use crate::input::Still;
 use crate::snapshot::Snapshot;
 use crate::work::Work;
-use paceline_checkpoints::{Checked, KeyHash, Limit};
+use paceline_checkpoints::{At, Checked, KeyHash, Limit};
 use paceline_claims::{Claims, Resting, Wanted};
 use paceline_expr::{Expr, Input};
 use paceline_rules::{Candidates, Decision, Verdict};
@@ -120,6 +120,18 @@ pub(crate) enum List {
     Backend,
     Server,
     Pool,
+}
+
+impl List {
+    /// The list of a place.
+    pub const fn of(at: &At) -> Self {
+        match at {
+            At::Frontend(_) => Self::Frontend,
+            At::Backend(_) => Self::Backend,
+            At::Server { .. } => Self::Server,
+            At::Pool(_) => Self::Pool,
+        }
+    }
 }
 
 /// One checkpoint on a request's way.

@@ -6,7 +6,7 @@
 use crate::effect::{Effect, Outcome};
 use crate::engine::{Engine, Return};
 use crate::input::Live;
-use crate::prepare::{Draft, Filled, Prepared, Step, fill};
+use crate::prepare::{Draft, Filled, List, Prepared, Step, fill};
 use crate::work::{Stage, Work};
 use paceline_checkpoints::{Arrival, Cause, Due, DueKind, Held, How, Kept, Moved, Ticket, Turned};
 use paceline_pools::State;
@@ -120,7 +120,10 @@ impl Engine {
                 work.held.push(held);
                 self.walk(work, None)
             }
-            How::Gone => self.walk(work, None),
+            How::Gone { at, number } => {
+                work.position = Some((List::of(&at), number, moved.checkpoint));
+                self.walk(work, None)
+            }
             How::Again(kept) => self.walk(work, Some((moved.checkpoint, kept))),
             How::Refused(turned) => {
                 let refusal = self.turned_away(&work, moved.checkpoint, turned);

@@ -181,7 +181,7 @@ impl Kit {
             }
             How::Refused(turned) => turned_away(turned),
             How::Again(_) => Came::Again,
-            How::Gone => Came::Gone,
+            How::Gone { .. } => Came::Gone,
         };
         (id, came)
     }

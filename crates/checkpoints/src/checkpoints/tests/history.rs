@@ -249,7 +249,7 @@ impl Pair {
                 }
                 How::Refused(turned) => refusal(turned),
                 How::Again(kept) => model::Came::Again(kept),
-                How::Gone => model::Came::Gone,
+                How::Gone { .. } => model::Came::Gone,
             };
             assert_eq!(Some((request, id, came.clone())), naive, "{}", self.at(step));
             if matches!(came, model::Came::Passed { .. }) {
