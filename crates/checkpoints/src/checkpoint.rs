@@ -267,7 +267,7 @@ impl Checkpoint {
             if self.is_seat_kept(now, spot) {
                 return (Which::Key(key), Seat::Key(spot));
             }
-            self.table.remove(spot);
+            self.table.remove(spot, &self.edits);
         }
         match self.take_place(now, key) {
             Some(spot) => (Which::Key(key), Seat::Key(spot)),

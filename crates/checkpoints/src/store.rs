@@ -30,19 +30,27 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 struct Block {
     entries: [Entry; BLOCK_LEN],
-    /// The sub-table that has it.
-    owner: u32,
+    /// The sub-table that has it, and in the lowest four bits how many entries it has.
+    owner_and_len: u32,
+    /// The last edit that these counters have seen.
+    seen: u32,
 }
 
 #[derive(Debug)]
 struct SubTable {
     len: u32,
-    /// The last edit that these counters have seen.
-    seen: u32,
     /// As many as are needed for `len` entries, all full but the last.
     blocks: [u32; BLOCKS_MAX],
     /// The tag of each entry, in the same order.
     tags: [u8; ENTRIES_MAX],
+}
+
+/// Where an entry lies, until the next one comes or goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    table: usize,
+    index: usize,
+    block: usize,
 }
 
 /// All sub-tables and their entries.
@@ -54,8 +62,13 @@ pub(crate) struct Store {
 
 impl Store {
     /// How many sub-tables there are.
-    pub(crate) const fn len(&self) -> usize {
+    pub(crate) const fn tables(&self) -> usize {
         self.tables.len()
+    }
+
+    /// How many blocks there are.
+    pub(crate) const fn blocks(&self) -> usize {
+        self.blocks.len()
     }
 
     /// How many entries a sub-table has.
@@ -64,14 +77,13 @@ impl Store {
     }
 
     /// Adds a sub-table, at the end.
-    pub(crate) fn grow(&mut self, edits: &Edits) {
-        let (blocks, tags) = ([0; BLOCKS_MAX], [0; ENTRIES_MAX]);
-        self.tables.push(SubTable { len: 0, seen: edits.last(), blocks, tags });
+    pub(crate) fn grow(&mut self) {
+        self.tables.push(SubTable { len: 0, blocks: [0; BLOCKS_MAX], tags: [0; ENTRIES_MAX] });
     }
 
     /// Takes away the last sub-table, if it is empty.
     pub(crate) fn shrink(&mut self) {
-        if self.len() > 0 && self.len_of(self.len() - 1) == 0 {
+        if self.tables() > 0 && self.len_of(self.tables() - 1) == 0 {
             self.tables.pop();
         }
     }
@@ -87,7 +99,7 @@ impl Store {
     }
 
     /// Where a key stands in its sub-table.
-    pub(crate) fn find(&self, table: usize, key: KeyHash) -> Option<usize> {
+    pub(crate) fn find(&self, table: usize, key: KeyHash) -> Option<Spot> {
         let sub = self.tables.get(table)?;
         let tag = tag(key);
         let (eights, _) = sub.tags.as_chunks::<8>();
@@ -95,8 +107,9 @@ impl Store {
             let mut hits = equal_bytes(u64::from_le_bytes(*eight), tag);
             while hits != 0 {
                 let index = number * 8 + hits.trailing_zeros() as usize / 8;
-                if self.entry(table, index).is_some_and(|entry| entry.key == key) {
-                    return Some(index);
+                let spot = sub.spot(table, index);
+                if spot.is_some_and(|spot| self.at(spot).is_some_and(|entry| entry.key == key)) {
+                    return spot;
                 }
                 hits &= hits - 1;
             }
@@ -104,85 +117,139 @@ impl Store {
         None
     }
 
-    pub(crate) fn entry(&self, table: usize, index: usize) -> Option<&Entry> {
-        let block = self.block_of(table, index)?;
-        self.blocks.get(block)?.entries.get(index % BLOCK_LEN)
+    /// Where the entry of this number in its sub-table lies.
+    pub(crate) fn spot(&self, table: usize, index: usize) -> Option<Spot> {
+        self.tables.get(table)?.spot(table, index)
     }
 
-    pub(crate) fn entry_mut(&mut self, table: usize, index: usize) -> Option<&mut Entry> {
-        let block = self.block_of(table, index)?;
-        self.blocks.get_mut(block)?.entries.get_mut(index % BLOCK_LEN)
+    /// Where the entry of this number in a block lies.
+    pub(crate) fn spot_in(&self, block: usize, index: usize) -> Option<Spot> {
+        let table = self.blocks.get(block).filter(|block| index < block.len())?.owner();
+        let nth = self.tables.get(table)?.position(block)?;
+        Some(Spot { table, index: nth * BLOCK_LEN + index, block })
     }
 
-    /// The counter of an entry as it would be if the sub-table were up to date.
-    pub(crate) fn brought(&self, table: usize, index: usize, edits: &Edits) -> Option<Counter> {
-        let mut counter = self.entry(table, index)?.counter;
-        edits.bring(self.tables.get(table)?.seen, &mut counter);
+    /// An entry; it may not have seen the last edits.
+    pub(crate) fn at(&self, spot: Spot) -> Option<&Entry> {
+        self.blocks.get(spot.block)?.entries.get(spot.index % BLOCK_LEN)
+    }
+
+    pub(crate) fn at_mut(&mut self, spot: Spot) -> Option<&mut Entry> {
+        self.blocks.get_mut(spot.block)?.entries.get_mut(spot.index % BLOCK_LEN)
+    }
+
+    /// The counter of this number in a block, as it is after all edits.
+    pub(crate) fn brought(&self, block: usize, index: usize, edits: &Edits) -> Option<Counter> {
+        let block = self.blocks.get(block).filter(|block| index < block.len())?;
+        let mut counter = block.entries.get(index)?.counter;
+        edits.bring(block.seen, &mut counter);
         Some(counter)
     }
 
-    /// Brings all counters of a sub-table up to date.
-    pub(crate) fn bring(&mut self, table: usize, edits: &Edits) {
-        let Some(sub) = self.tables.get_mut(table) else { return };
-        let seen = std::mem::replace(&mut sub.seen, edits.last());
-        if seen != edits.last() {
-            for index in 0..self.len_of(table) {
-                if let Some(entry) = self.entry_mut(table, index) {
-                    edits.bring(seen, &mut entry.counter);
-                }
-            }
+    /// The same for an entry.
+    pub(crate) fn brought_at(&self, spot: Spot, edits: &Edits) -> Option<Counter> {
+        self.brought(spot.block, spot.index % BLOCK_LEN, edits)
+    }
+
+    /// Brings an entry, and all of its block, up to date.
+    pub(crate) fn bring(&mut self, spot: Spot, edits: &Edits) {
+        self.bring_block(spot.block, edits);
+    }
+
+    /// Brings a block up to date.
+    pub(crate) fn bring_block(&mut self, block: usize, edits: &Edits) {
+        if let Some(block) = self.blocks.get_mut(block) {
+            block.bring(edits);
         }
     }
 
-    /// Adds an entry to a sub-table that is up to date. Where it stands; `None` if there is no place.
-    pub(crate) fn push(&mut self, table: usize, entry: Entry) -> Option<usize> {
+    /// Adds an entry, which is up to date, to a sub-table. `None` if there is no place.
+    pub(crate) fn push(&mut self, table: usize, entry: Entry, edits: &Edits) -> Option<Spot> {
         let sub = self.tables.get_mut(table)?;
         let index = sub.len as usize;
         *sub.tags.get_mut(index)? = tag(entry.key);
         if index.is_multiple_of(BLOCK_LEN) {
             *sub.blocks.get_mut(index / BLOCK_LEN)? = self.blocks.len() as u32;
-            let entries = [Entry::default(); BLOCK_LEN];
-            self.blocks.push(Block { entries, owner: table as u32 });
+            self.blocks.push(Block::new(table, edits));
         }
         sub.len += 1;
-        *self.entry_mut(table, index)? = entry;
-        Some(index)
+        let spot = sub.spot(table, index)?;
+        let block = self.blocks.get_mut(spot.block)?;
+        block.bring(edits);
+        block.owner_and_len += 1;
+        *block.entries.get_mut(index % BLOCK_LEN)? = entry;
+        Some(spot)
     }
 
-    /// Takes away an entry; the last of its sub-table takes its place.
-    pub(crate) fn remove(&mut self, table: usize, index: usize) -> Option<Entry> {
-        let removed = *self.entry(table, index)?;
-        let last = self.len_of(table) - 1;
-        let moved = *self.entry(table, last)?;
-        *self.entry_mut(table, index)? = moved;
-        let sub = self.tables.get_mut(table)?;
-        *sub.tags.get_mut(index)? = tag(moved.key);
+    /// Takes away an entry; the last of its sub-table takes its place. It comes back up to date.
+    pub(crate) fn remove(&mut self, spot: Spot, edits: &Edits) -> Option<Entry> {
+        let last = self.spot(spot.table, self.len_of(spot.table).checked_sub(1)?)?;
+        self.bring(spot, edits);
+        self.bring(last, edits);
+        let (removed, moved) = (*self.at(spot)?, *self.at(last)?);
+        *self.at_mut(spot)? = moved;
+        let sub = self.tables.get_mut(spot.table)?;
+        *sub.tags.get_mut(spot.index)? = tag(moved.key);
         sub.len -= 1;
-        if last.is_multiple_of(BLOCK_LEN) {
-            let block = *sub.blocks.get(last / BLOCK_LEN)?;
-            self.free(block);
+        self.blocks.get_mut(last.block)?.owner_and_len -= 1;
+        if last.index.is_multiple_of(BLOCK_LEN) {
+            self.free(last.block);
         }
         Some(removed)
     }
 
-    /// Takes a block out of the list and puts the last one in its place.
-    fn free(&mut self, block: u32) {
+    /// Takes an empty block out of the list and puts the last one in its place.
+    fn free(&mut self, block: usize) {
         let Some(last) = self.blocks.pop() else { return };
-        let number = self.blocks.len() as u32;
-        if let Some(place) = self.blocks.get_mut(block as usize)
-            && let Some(owner) = self.tables.get_mut(last.owner as usize)
+        let number = self.blocks.len();
+        if let Some(place) = self.blocks.get_mut(block)
+            && let Some(owner) = self.tables.get_mut(last.owner())
         {
-            let its = (owner.len as usize).div_ceil(BLOCK_LEN);
-            if let Some(found) = owner.blocks.iter_mut().take(its).find(|b| **b == number) {
-                *found = block;
+            if let Some(nth) = owner.position(number)
+                && let Some(its) = owner.blocks.get_mut(nth)
+            {
+                *its = block as u32;
             }
             *place = last;
         }
     }
+}
 
-    fn block_of(&self, table: usize, index: usize) -> Option<usize> {
-        let sub = self.tables.get(table).filter(|sub| index < sub.len as usize)?;
-        sub.blocks.get(index / BLOCK_LEN).map(|block| *block as usize)
+impl SubTable {
+    fn spot(&self, table: usize, index: usize) -> Option<Spot> {
+        let block = self.blocks.get(index / BLOCK_LEN).filter(|_| index < self.len as usize)?;
+        Some(Spot { table, index, block: *block as usize })
+    }
+
+    /// Which of its blocks this is.
+    fn position(&self, block: usize) -> Option<usize> {
+        let its = self.blocks.iter().take((self.len as usize).div_ceil(BLOCK_LEN));
+        its.enumerate().find(|(_, its)| **its as usize == block).map(|(nth, _)| nth)
+    }
+}
+
+impl Block {
+    fn new(owner: usize, edits: &Edits) -> Self {
+        let entries = [Entry::default(); BLOCK_LEN];
+        Self { entries, owner_and_len: (owner as u32) << 4, seen: edits.last() }
+    }
+
+    const fn owner(&self) -> usize {
+        (self.owner_and_len >> 4) as usize
+    }
+
+    const fn len(&self) -> usize {
+        (self.owner_and_len & 0xf) as usize
+    }
+
+    fn bring(&mut self, edits: &Edits) {
+        if self.seen != edits.last() {
+            let len = self.len();
+            for entry in self.entries.iter_mut().take(len) {
+                edits.bring(self.seen, &mut entry.counter);
+            }
+            self.seen = edits.last();
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 use crate::counter::Counter;
 use crate::edits::Edits;
 use crate::hash::KeyHash;
+pub(crate) use crate::store::Spot;
 use crate::store::{ENTRIES_MAX, Entry, Store};
 use paceline_types::{Span, Time};
 
@@ -20,19 +21,13 @@ const MEAN_MIN: usize = 12;
 /// So many pairs are joined per sweep, at most.
 const JOINS: usize = 2;
 
-/// Where a counter stands, until the next key comes or goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot {
-    table: usize,
-    index: usize,
-}
-
 /// The counters of one checkpoint's keys.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     store: Store,
     keys: usize,
-    /// Where the sweep goes on: a sub-table and a place in it.
+    /// Where the sweep goes on: a block and a place in it. Blocks that lie side by side are quick to
+    /// look at, wherever their keys belong.
     cursor: (usize, usize),
 }
 
@@ -44,28 +39,24 @@ impl Table {
 
     /// Where the counter of `key` is, up to date; `None` if it has none.
     pub(crate) fn find(&mut self, key: KeyHash, edits: &Edits) -> Option<Spot> {
-        let table = self.table_of(key);
-        let index = self.store.find(table, key)?;
-        self.store.bring(table, edits);
-        Some(Spot { table, index })
+        let spot = self.store.find(self.table_of(key), key)?;
+        self.store.bring(spot, edits);
+        Some(spot)
     }
 
     /// A copy of the counter of `key`, up to date, without touching anything.
     pub(crate) fn peek(&self, key: KeyHash, edits: &Edits) -> Option<Counter> {
-        let table = self.table_of(key);
-        self.store.brought(table, self.store.find(table, key)?, edits)
+        self.store.brought_at(self.store.find(self.table_of(key), key)?, edits)
     }
 
     /// Makes a counter for `key`, which has none. `None` if there is no place for it.
     pub(crate) fn insert(&mut self, key: KeyHash, counter: Counter, edits: &Edits) -> Option<Spot> {
-        if self.keys >= self.store.len() * MEAN_MAX {
+        if self.keys >= self.store.tables() * MEAN_MAX {
             self.split(edits);
         }
-        let table = self.table_of(key);
-        self.store.bring(table, edits);
-        let index = self.store.push(table, Entry { key, counter })?;
+        let spot = self.store.push(self.table_of(key), Entry { key, counter }, edits)?;
         self.keys += 1;
-        Some(Spot { table, index })
+        Some(spot)
     }
 
     /// Whether there is a place for a counter of `key`, which has none.
@@ -75,12 +66,12 @@ impl Table {
 
     /// The counter at a place that `find` or `insert` just gave.
     pub(crate) fn at(&mut self, spot: Spot) -> Option<&mut Counter> {
-        self.store.entry_mut(spot.table, spot.index).map(|entry| &mut entry.counter)
+        self.store.at_mut(spot).map(|entry| &mut entry.counter)
     }
 
     /// Takes away the counter at a place that `find` just gave.
-    pub(crate) fn remove(&mut self, spot: Spot) {
-        if self.store.remove(spot.table, spot.index).is_some() {
+    pub(crate) fn remove(&mut self, spot: Spot, edits: &Edits) {
+        if self.store.remove(spot, edits).is_some() {
             self.keys -= 1;
         }
     }
@@ -88,25 +79,28 @@ impl Table {
     /// Looks at the next `count` counters and drops those that equal a new one.
     pub(crate) fn sweep(&mut self, count: usize, now: Time, period: Span, edits: &Edits) {
         for _ in 0..count {
-            let (table, index) = self.cursor;
-            if table >= self.store.len() {
+            let (block, index) = self.cursor;
+            if block >= self.store.blocks() {
                 self.cursor = (0, 0);
                 if self.keys == 0 {
                     break;
                 }
                 continue;
             }
-            self.store.bring(table, edits);
-            match self.store.entry(table, index) {
-                None => self.cursor = (table + 1, 0),
-                Some(entry) if entry.counter.is_fresh(now, period) => {
-                    self.remove(Spot { table, index });
+            // Edits are forgotten after a while, so a round of the sweep shows them to all.
+            self.store.bring_block(block, edits);
+            match self.store.brought(block, index, edits) {
+                None => self.cursor = (block + 1, 0),
+                Some(counter) if !counter.is_fresh(now, period) => self.cursor.1 += 1,
+                Some(_) => {
+                    if let Some(spot) = self.store.spot_in(block, index) {
+                        self.remove(spot, edits);
+                    }
                 }
-                Some(_) => self.cursor.1 += 1,
             }
         }
         for _ in 0..JOINS {
-            if self.keys < self.store.len().saturating_sub(1) * MEAN_MIN {
+            if self.keys < self.store.tables().saturating_sub(1) * MEAN_MIN {
                 self.join(edits);
             } else if self.keys == 0 {
                 self.store.shrink();
@@ -122,17 +116,16 @@ impl Table {
         period: Span,
         edits: &Edits,
     ) -> usize {
-        let (first, mut index) = self.cursor;
+        let (first, mut from) = self.cursor;
         let (mut fresh, mut left) = (0, count.min(self.keys));
-        let tables = (first..self.store.len()).chain(0..first.min(self.store.len()) + 1);
-        for table in tables.take(count) {
-            let end = self.store.len_of(table).min(index + left);
-            for index in index..end {
-                let counter = self.store.brought(table, index, edits);
-                fresh += usize::from(counter.is_some_and(|c| c.is_fresh(now, period)));
+        let blocks = (first..self.store.blocks()).chain(0..first.min(self.store.blocks()) + 1);
+        for block in blocks.take(count) {
+            let counters = (std::mem::take(&mut from)..)
+                .map_while(|index| self.store.brought(block, index, edits));
+            for counter in counters.take(left) {
+                fresh += usize::from(counter.is_fresh(now, period));
+                left -= 1;
             }
-            left -= end.saturating_sub(index);
-            index = 0;
         }
         fresh
     }
@@ -148,7 +141,7 @@ impl Table {
     /// Linear hashing: so many bits of the hash as number all sub-tables, one fewer where that
     /// names one that does not exist yet.
     fn table_of(&self, key: KeyHash) -> usize {
-        let count = self.store.len().max(1);
+        let count = self.store.tables().max(1);
         let wide = count.next_power_of_two();
         let table = key.0[0] as usize & (wide - 1);
         if table < count { table } else { table - wide / 2 }
@@ -156,19 +149,20 @@ impl Table {
 
     /// Adds a sub-table and moves to it what belongs there, all from one other.
     fn split(&mut self, edits: &Edits) {
-        let new = self.store.len();
-        self.store.grow(edits);
+        let new = self.store.tables();
+        self.store.grow();
         if new == 0 {
             return;
         }
         let old = new - (new + 1).next_power_of_two() / 2;
-        self.store.bring(old, edits);
         let mut index = 0;
-        while let Some(entry) = self.store.entry(old, index) {
-            if entry.key.0[0] as usize & ((new + 1).next_power_of_two() - 1) != new {
+        while let Some(spot) = self.store.spot(old, index) {
+            let goes =
+                |entry: &Entry| entry.key.0[0] as usize & ((new + 1).next_power_of_two() - 1);
+            if self.store.at(spot).map(goes) != Some(new) {
                 index += 1;
-            } else if let Some(entry) = self.store.remove(old, index) {
-                self.store.push(new, entry);
+            } else if let Some(entry) = self.store.remove(spot, edits) {
+                self.store.push(new, entry, edits);
             }
         }
     }
@@ -176,16 +170,17 @@ impl Table {
     /// Takes away the last sub-table and moves its counters to the one it was split from, if they
     /// find a place there.
     fn join(&mut self, edits: &Edits) {
-        let Some(gone) = self.store.len().checked_sub(1).filter(|gone| *gone > 0) else { return };
+        let Some(gone) = self.store.tables().checked_sub(1).filter(|gone| *gone > 0) else {
+            return;
+        };
         let into = gone - (gone + 1).next_power_of_two() / 2;
         if self.store.len_of(gone) + self.store.len_of(into) > ENTRIES_MAX {
             return;
         }
-        self.store.bring(gone, edits);
-        self.store.bring(into, edits);
         for index in (0..self.store.len_of(gone)).rev() {
-            if let Some(entry) = self.store.remove(gone, index) {
-                self.store.push(into, entry);
+            let spot = self.store.spot(gone, index);
+            if let Some(entry) = spot.and_then(|spot| self.store.remove(spot, edits)) {
+                self.store.push(into, entry, edits);
             }
         }
         self.store.shrink();
