@@ -5,14 +5,14 @@
 //! once. Never changes an earlier ruleset.
 
 use crate::choose::{self, Choice, Offer};
+use crate::classes::Classes;
 use crate::error::{CompileRuleError, Fault, Part};
 use crate::fold::Fold;
 use crate::index::Index;
 use crate::pattern::{Compiled, Key, Pattern};
-use crate::program::Classes;
+
 use crate::rule::{Action, CRITERIA_MAX, PatternMode, Rule, STEP_MAX, Then};
 use crate::ruleset::{Bits, Check, Matcher, Ruleset};
-use crate::run::Work;
 use paceline_expr::{Expr, Kind, Scope};
 use paceline_types::{Name, Priority, limits};
 use std::collections::BTreeMap;
@@ -202,12 +202,11 @@ impl<'r> Compiler<'r> {
 /// The priorities whose decimal text matches; so deciding needs no text.
 fn bits(pattern: &Pattern) -> Bits {
     let mut bits = Bits::default();
-    let mut work = Work::default();
     for number in -127..=127 {
         let text = number.to_string();
         // Digits have no case, so the text is its own folded form.
         if let Some(priority) = Priority::new(number)
-            && pattern.matches(&text, &text, &mut work)
+            && pattern.matches(&text, &text)
         {
             bits.insert(priority);
         }

@@ -1,5 +1,6 @@
 //! Why a list of rules cannot be compiled: which rule, which part of it, where, and what is wrong.
 
+use crate::program::POSITIONS_MAX;
 use crate::rule::{CRITERIA_MAX, STEP_MAX};
 use paceline_expr::CompileError;
 use paceline_types::limits;
@@ -102,9 +103,12 @@ impl fmt::Display for Fault {
             Self::Pattern { message, line, column, .. } => {
                 write!(f, "line {line}, column {column}: {message}")
             }
-            Self::PatternTooLarge => {
-                f.write_str("the pattern is too large when compiled, expected fewer repetitions")
-            }
+            Self::PatternTooLarge => write!(
+                f,
+                "the pattern is too large when compiled, expected at most {} characters with all \
+                 repetitions written out, fewer where there are many loops and branches",
+                POSITIONS_MAX - 1
+            ),
             Self::ListTooLarge => {
                 f.write_str("the patterns up to this one are too large together when compiled")
             }

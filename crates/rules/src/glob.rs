@@ -1,43 +1,51 @@
 //! Globs: `*`, `?`, `[abc]`, `[a-z]`, `[!x]`, and `\` before a character that stands for itself.
 //!
-//! Owns their reading and matching. A glob matches the whole text. It is cut at its stars; each
-//! piece between two stars is put at the first place where it fits, which leaves the most room for
-//! the rest, so nothing is ever tried twice: the time is at most text times pattern. A `]` right
-//! after `[` or `[!` stands for itself; so does a `-` at either end of a set.
+//! Owns their reading and matching. A glob matches the whole text. One of texts and stars is cut at
+//! its stars; each text between two stars is put at the first place where it fits, which leaves
+//! the most room for the rest, so nothing is ever tried twice. Any other glob becomes a program. A
+//! `]` right after `[` or `[!` stands for itself; so does a `-` at either end of a set.
 
+use crate::classes::Classes;
 use crate::error::Fault;
 use crate::fold::Fold;
+use crate::program::Program;
 use memchr::memmem;
-use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, Look, Repetition};
 
 /// A glob, ready to match.
 #[derive(Debug)]
-pub(crate) struct Glob {
+pub(crate) enum Glob {
+    /// Texts with a star between any two.
+    Texts(Texts),
+    /// Anything else.
+    Program(Program),
+}
+
+/// A glob of texts and stars.
+#[derive(Debug)]
+pub(crate) struct Texts {
     /// What stands before the first star, or the whole glob.
-    first: Piece,
+    first: Box<str>,
     /// What stands between stars.
-    middle: Vec<Piece>,
+    middle: Vec<Box<str>>,
     /// What stands behind the last star; none if there is no star.
-    last: Option<Piece>,
+    last: Option<Box<str>>,
 }
 
-/// A part of a glob without a star.
-#[derive(Debug)]
-enum Piece {
-    Text(Box<str>),
-    Elements(Vec<Element>),
+/// A glob that was read, in pieces with a star between any two.
+pub(crate) struct Parsed {
+    pieces: Vec<Vec<Element>>,
 }
 
-#[derive(Debug)]
 enum Element {
     Char(char),
     Any,
-    Set(Vec<(char, char)>),
+    Set(ClassUnicode),
 }
 
-impl Glob {
-    /// Reads a glob; with `fold` it matches folded texts only.
-    pub(crate) fn parse(pattern: &str, mut fold: Option<&mut Fold>) -> Result<Self, Fault> {
+impl Parsed {
+    /// Reads a glob; with `fold` it is meant for folded texts.
+    pub(crate) fn new(pattern: &str, mut fold: Option<&mut Fold>) -> Result<Self, Fault> {
         let mut pieces = vec![vec![]];
         let mut reader = Reader { pattern, at: 0 };
         while let Some(c) = reader.next() {
@@ -55,55 +63,103 @@ impl Glob {
                 piece.push(element);
             }
         }
-        let mut pieces: Vec<Piece> = pieces.into_iter().map(Piece::new).collect();
-        let last = if pieces.len() > 1 { pieces.pop() } else { None };
-        let first = pieces.remove(0);
-        pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
-        Ok(Self { first, middle: pieces, last })
+        Ok(Self { pieces })
     }
 
-    /// Whether the whole text matches.
-    pub(crate) fn matches(&self, text: &str) -> bool {
-        let Some(mut rest) = self.first.strip_from(text) else { return false };
-        let Some(last) = &self.last else { return rest.is_empty() };
-        for piece in &self.middle {
-            let Some(after) = piece.find_in(rest) else { return false };
-            rest = after;
-        }
-        last.ends(rest)
+    /// Compiles it.
+    pub(crate) fn compile(&self, classes: &mut Classes) -> Result<Glob, Fault> {
+        let texts: Option<Vec<Box<str>>> = self.pieces.iter().map(|piece| text(piece)).collect();
+        let Some(mut texts) = texts else {
+            return Ok(Glob::Program(Program::compile(&self.expression(), classes)?));
+        };
+        let last = if texts.len() > 1 { texts.pop() } else { None };
+        let first = texts.remove(0);
+        texts.retain(|text| !text.is_empty());
+        Ok(Glob::Texts(Texts { first, middle: texts, last }))
     }
 
     /// Whether every text matches.
     pub(crate) fn is_always(&self) -> bool {
-        let empty = |piece: &Piece| matches!(piece, Piece::Text(text) if text.is_empty());
-        self.middle.is_empty() && empty(&self.first) && self.last.as_ref().is_some_and(empty)
+        self.pieces.len() > 1 && self.pieces.iter().all(Vec::is_empty)
     }
 
     /// The whole text it matches, if there is only one.
-    pub(crate) fn only_text(&self) -> Option<&str> {
-        match (&self.first, &self.last) {
-            (Piece::Text(text), None) => Some(text),
+    pub(crate) fn only_text(&self) -> Option<String> {
+        match &self.pieces[..] {
+            [piece] => text(piece).map(String::from),
             _ => None,
         }
     }
 
     /// Texts that every match contains.
     pub(crate) fn literals(&self) -> Vec<String> {
-        let pieces = std::iter::once(&self.first).chain(&self.middle).chain(&self.last);
-        let mut found = vec![];
-        for piece in pieces {
-            match piece {
-                Piece::Text(text) => found.push(text.to_string()),
-                Piece::Elements(elements) => found.extend(runs(elements)),
-            }
-        }
+        let mut found: Vec<String> = self.pieces.iter().flat_map(|piece| runs(piece)).collect();
         found.retain(|text| !text.is_empty());
         found
+    }
+
+    /// The regular expression that means the same.
+    pub(crate) fn expression(&self) -> Hir {
+        let any = || Hir::class(Class::Unicode(everything()));
+        let (mut parts, last) = (vec![], self.pieces.len() - 1);
+        for (index, piece) in self.pieces.iter().enumerate() {
+            if index == 0 && !piece.is_empty() {
+                parts.push(Hir::look(Look::Start));
+            } else if !piece.is_empty() && parts.last().is_some() {
+                let sub = Box::new(any());
+                parts.push(Hir::repetition(Repetition { min: 0, max: None, greedy: true, sub }));
+            }
+            parts.extend(piece.iter().map(|element| match element {
+                Element::Char(c) => Hir::literal(c.to_string().into_bytes()),
+                Element::Any => any(),
+                Element::Set(set) => Hir::class(Class::Unicode(set.clone())),
+            }));
+            if index == last && !piece.is_empty() {
+                parts.push(Hir::look(Look::End));
+            }
+        }
+        Hir::concat(parts)
+    }
+}
+
+impl Glob {
+    /// Whether the whole text matches.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        match self {
+            Self::Texts(texts) => texts.matches(text),
+            Self::Program(program) => program.matches(text),
+        }
+    }
+}
+
+impl Texts {
+    fn matches(&self, text: &str) -> bool {
+        let Some(mut rest) = text.strip_prefix(&*self.first) else { return false };
+        let Some(last) = &self.last else { return rest.is_empty() };
+        for piece in &self.middle {
+            let at = memmem::find(rest.as_bytes(), piece.as_bytes());
+            let Some(after) = at.and_then(|at| rest.get(at + piece.len()..)) else { return false };
+            rest = after;
+        }
+        rest.ends_with(&**last)
     }
 }
 
 fn learned(c: char, fold: Option<&mut Fold>) -> char {
     fold.map_or(c, |fold| fold.learn(c))
+}
+
+fn everything() -> ClassUnicode {
+    ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)])
+}
+
+/// The text that a piece is, if it is one.
+fn text(piece: &[Element]) -> Option<Box<str>> {
+    let character = |element: &Element| match element {
+        Element::Char(c) => Some(*c),
+        _ => None,
+    };
+    piece.iter().map(character).collect::<Option<String>>().map(String::into)
 }
 
 fn runs(elements: &[Element]) -> Vec<String> {
@@ -115,67 +171,6 @@ fn runs(elements: &[Element]) -> Vec<String> {
         }
     }
     runs
-}
-
-impl Piece {
-    fn new(elements: Vec<Element>) -> Self {
-        let character = |element: &Element| match element {
-            Element::Char(c) => Some(*c),
-            _ => None,
-        };
-        let text: Option<String> = elements.iter().map(character).collect();
-        text.map_or(Self::Elements(elements), |text| Self::Text(text.into()))
-    }
-
-    /// The text behind this piece, if the text begins with it.
-    fn strip_from<'t>(&self, text: &'t str) -> Option<&'t str> {
-        match self {
-            Self::Text(piece) => text.strip_prefix(&**piece),
-            Self::Elements(elements) => {
-                let mut rest = text.chars();
-                elements
-                    .iter()
-                    .all(|element| rest.next().is_some_and(|c| element.fits(c)))
-                    .then_some(rest.as_str())
-            }
-        }
-    }
-
-    /// The text behind the first place where this piece fits.
-    fn find_in<'t>(&self, text: &'t str) -> Option<&'t str> {
-        match self {
-            Self::Text(piece) => {
-                let at = memmem::find(text.as_bytes(), piece.as_bytes())?;
-                text.get(at + piece.len()..)
-            }
-            Self::Elements(_) => {
-                text.char_indices().find_map(|(at, _)| self.strip_from(text.get(at..)?))
-            }
-        }
-    }
-
-    fn ends(&self, text: &str) -> bool {
-        match self {
-            Self::Text(piece) => text.ends_with(&**piece),
-            Self::Elements(elements) => {
-                let mut rest = text.chars().rev();
-                elements.iter().rev().all(|element| rest.next().is_some_and(|c| element.fits(c)))
-            }
-        }
-    }
-}
-
-impl Element {
-    fn fits(&self, c: char) -> bool {
-        match self {
-            Self::Char(own) => *own == c,
-            Self::Any => true,
-            Self::Set(ranges) => {
-                let at = ranges.partition_point(|(_, end)| *end < c);
-                ranges.get(at).is_some_and(|(start, _)| *start <= c)
-            }
-        }
-    }
 }
 
 struct Reader<'p> {
@@ -232,7 +227,7 @@ impl Reader<'_> {
         if negated {
             set.negate();
         }
-        Ok(Element::Set(set.ranges().iter().map(|range| (range.start(), range.end())).collect()))
+        Ok(Element::Set(set))
     }
 
     fn range(&mut self, start: usize, open: usize) -> Result<ClassUnicodeRange, Fault> {

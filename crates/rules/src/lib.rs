@@ -14,7 +14,9 @@
 //! reads a clock, counts requests or chooses a pool.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod build;
 mod choose;
+mod classes;
 mod compile;
 mod counts;
 mod decide;
@@ -31,6 +33,8 @@ mod rule;
 mod ruleset;
 mod run;
 mod sets;
+mod steps;
+mod takers;
 mod text;
 mod trace;
 

@@ -3,14 +3,15 @@
 //! Owns the choice of the cheapest form that means the same: most regular expressions and many
 //! globs are fixed texts at a fixed place. Never looks at any other criterion.
 
+use crate::classes::Classes;
 use crate::error::Fault;
 use crate::fold::Fold;
-use crate::glob::Glob;
+use crate::glob::{Glob, Parsed};
 use crate::literals;
-use crate::program::{self, Classes, Program};
+use crate::program::Program;
 use crate::rule::{Criterion, PatternMode};
-use crate::run::Work;
 use crate::sets;
+use crate::steps;
 use memchr::memmem;
 use paceline_types::limits;
 use regex_syntax::hir::Hir;
@@ -58,13 +59,13 @@ pub(crate) struct Compiled {
 
 impl Pattern {
     /// Whether a value matches; `folded` is its folded form.
-    pub(crate) fn matches(&self, value: &str, folded: &str, work: &mut Work) -> bool {
+    pub(crate) fn matches(&self, value: &str, folded: &str) -> bool {
         let chosen = |f: &bool| if *f { folded } else { value };
         match self {
             Self::Always => true,
             Self::Text { text, place, folded } => place.matches(text, chosen(folded)),
             Self::Glob { glob, folded } => glob.matches(chosen(folded)),
-            Self::Program(program) => program.matches(value, work),
+            Self::Program(program) => program.matches(value),
         }
     }
 
@@ -109,7 +110,7 @@ impl Compiled {
         }
         match criterion.mode {
             PatternMode::Exact => Ok(Self::exact(criterion, fold)),
-            PatternMode::Glob => Self::glob(criterion, fold),
+            PatternMode::Glob => Self::glob(criterion, fold, classes),
             PatternMode::Regex => Self::regex(criterion, fold, classes),
         }
     }
@@ -132,21 +133,27 @@ impl Compiled {
         Self { pattern: Pattern::Text { text: text.into(), place, folded }, keys: vec![key] }
     }
 
-    fn glob(criterion: &Criterion, fold: &mut Fold) -> Result<Self, Fault> {
+    fn glob(criterion: &Criterion, fold: &mut Fold, classes: &mut Classes) -> Result<Self, Fault> {
         let folded = criterion.nocase;
-        let glob = Glob::parse(&criterion.pattern, folded.then_some(fold))?;
+        let glob = Parsed::new(&criterion.pattern, folded.then_some(fold))?;
         if glob.is_always() {
             return Ok(Self { pattern: Pattern::Always, keys: vec![] });
         }
         if let Some(text) = glob.only_text() {
-            return Ok(Self::text(text.to_owned(), Place::Whole, folded));
+            return Ok(Self::text(text, Place::Whole, folded));
         }
-        let keys = glob.literals().into_iter().map(|text| Key::Literals(vec![text])).collect();
-        Ok(Self { pattern: Pattern::Glob { glob: Arc::new(glob), folded }, keys })
+        let compiled = Arc::new(glob.compile(classes)?);
+        let mut keys: Vec<Key> =
+            glob.literals().into_iter().map(|text| Key::Literals(vec![text])).collect();
+        if keys.is_empty() {
+            // What has no literal has only sets, which take a character in either form.
+            keys.push(Key::Expression(Arc::new(sets::simpler(&glob.expression()))));
+        }
+        Ok(Self { pattern: Pattern::Glob { glob: compiled, folded }, keys })
     }
 
     fn regex(criterion: &Criterion, fold: &mut Fold, classes: &mut Classes) -> Result<Self, Fault> {
-        let hir = program::parse(&criterion.pattern, criterion.nocase)?;
+        let hir = steps::parse(&criterion.pattern, criterion.nocase)?;
         let properties = hir.properties();
         if properties.minimum_len() == Some(0) && properties.look_set().is_empty() {
             // It matches the empty text, which every value contains. It must still be no larger

@@ -11,7 +11,6 @@ use crate::fold::Fold;
 use crate::index::{Index, IndexWork};
 use crate::pattern::Pattern;
 use crate::rule::{Action, Rule, Then};
-use crate::run::Work;
 use paceline_expr::{Expr, Scope};
 use paceline_types::{Attributes, Name, Priority};
 use regex_automata::util::pool::{Pool, PoolGuard};
@@ -88,11 +87,10 @@ pub(crate) struct Scratch {
     pub(crate) matching: Matching,
 }
 
-/// What verifying uses: folded values and the memory of programs.
+/// What verifying uses: folded values.
 #[derive(Debug, Default)]
 pub(crate) struct Matching {
     folded: FoldedValues,
-    work: Work,
 }
 
 /// Folded values of one request's attributes, each made when first asked for.
@@ -340,7 +338,7 @@ impl Matching {
         } else {
             value
         };
-        check.pattern.matches(value, folded, &mut self.work)
+        check.pattern.matches(value, folded)
     }
 }
 

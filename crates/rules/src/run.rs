@@ -1,191 +1,159 @@
 //! Running a program over a text, in time linear in the text (promise R3).
 //!
-//! Two ways, same answer. Short texts are searched by following one path at a time and marking every
-//! (instruction, position) pair, so none is visited twice. Long texts, for which the marks would take
-//! more than [`MARKS_MAX`] bits, are searched by following all paths at once. Memory is kept in
-//! [`Work`] and used again by the next search.
+//! All positions are followed at once: for each character, those that take it are kept and replaced
+//! by those that follow. Small programs fit one machine word and take a few nanoseconds a
+//! character. Needs no memory but a few words on the stack.
 
-use crate::program::{Program, Step};
+use crate::program::{BEYOND, EMPTY, FIXED_ROWS, INITIAL, LOOKS, POSITIONS_MAX, Program};
 use memchr::memchr;
 use regex_syntax::hir::Look;
 
-/// Most pairs of instruction and position that are marked; 32 KiB of bits.
-const MARKS_MAX: usize = 1 << 18;
+/// Most words of a set of positions.
+const WORDS_MAX: usize = POSITIONS_MAX / 64;
 
-/// Memory that searches use.
-#[derive(Debug, Default)]
-pub(crate) struct Work {
-    marks: Vec<u64>,
-    stack: Vec<(u32, u32)>,
-    now: States,
-    next: States,
-}
+/// A set of positions, of which the first words are used; all are if there are few.
+type Row<const N: usize> = [u64; N];
 
 impl Program {
     /// Whether a part of the text matches.
-    pub(crate) fn matches(&self, text: &str, work: &mut Work) -> bool {
-        let marks = self.steps.len() * (text.len() + 1);
-        if marks <= MARKS_MAX {
-            self.matches_by_path(text, marks, work)
-        } else {
-            self.matches_by_all(text, work)
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        match self.words {
+            1 => self.search::<1>(text),
+            2 => self.search::<2>(text),
+            4 => self.search::<4>(text),
+            5..=8 => self.search::<8>(text),
+            9..=16 => self.search::<16>(text),
+            _ => self.search::<WORDS_MAX>(text),
         }
     }
 
-    /// Whether a match can only begin where the text does.
-    fn is_anchored(&self) -> bool {
-        matches!(self.steps.first(), Some(Step::Look(Look::Start)))
-    }
-
-    fn matches_by_path(&self, text: &str, marks: usize, work: &mut Work) -> bool {
-        work.marks.clear();
-        work.marks.resize(marks.div_ceil(64), 0);
-        let mut at = 0;
-        while let Some(start) = self.next_start(text, at) {
-            if self.matches_from(text, start, work) {
+    fn search<const N: usize>(&self, text: &str) -> bool {
+        let (word, bit) = (self.matched / 64, 1 << (self.matched % 64));
+        let (mut now, mut next) = (&mut [0; N], &mut [0; N]);
+        let (mut at, mut is_empty) = (0, true);
+        add(now, self.row::<N>(INITIAL));
+        loop {
+            if is_empty {
+                match self.next_start(text, at) {
+                    Some(start) => at = start,
+                    None => return false,
+                }
+            }
+            if !self.looks.is_empty() {
+                self.look(now, text, at);
+            }
+            if now[word] & bit != 0 {
                 return true;
             }
-            match (self.is_anchored(), char_at(text, start)) {
-                (false, Some(c)) => at = start + c.len_utf8(),
-                _ => return false,
+            let Some(c) = char_at(text, at) else { return false };
+            at += c.len_utf8();
+            is_empty = !self.keep_takers(now, c);
+            let again = if self.anchored { EMPTY } else { INITIAL };
+            next[..self.row::<N>(again).len()].copy_from_slice(self.row::<N>(again));
+            if !is_empty {
+                self.add_followers(now, next);
             }
+            std::mem::swap(&mut now, &mut next);
         }
-        false
     }
 
     /// The first place from `at` on where a match may begin.
     fn next_start(&self, text: &str, at: usize) -> Option<usize> {
-        match self.steps.first() {
-            Some(Step::Char(c)) if c.is_ascii() => {
-                memchr(*c as u8, text.as_bytes().get(at..)?).map(|skip| at + skip)
-            }
-            _ => Some(at),
+        match self.first {
+            _ if self.anchored => (at == 0).then_some(0),
+            Some(first) => memchr(first, text.as_bytes().get(at..)?).map(|skip| at + skip),
+            None => Some(at),
         }
     }
 
-    fn matches_from(&self, text: &str, start: usize, work: &mut Work) -> bool {
-        let width = text.len() + 1;
-        work.stack.clear();
-        work.stack.push((0, start as u32));
-        while let Some((step, at)) = work.stack.pop() {
-            let (mut step, mut at) = (step as usize, at as usize);
-            loop {
-                let mark = step * width + at;
-                let (word, bit) = (mark / 64, 1 << (mark % 64));
-                if work.marks[word] & bit != 0 {
-                    break;
-                }
-                work.marks[word] |= bit;
-                match &self.steps[step] {
-                    Step::Match => return true,
-                    Step::Jump(to) => step = *to as usize,
-                    Step::Split(first, second) => {
-                        work.stack.push((*second, at as u32));
-                        step = *first as usize;
-                    }
-                    Step::Look(look) if holds(*look, text, at) => step += 1,
-                    one => match char_at(text, at) {
-                        Some(c) if one.takes(c) => {
-                            step += 1;
-                            at += c.len_utf8();
-                        }
-                        _ => break,
-                    },
-                }
-            }
-        }
-        false
+    fn row<const N: usize>(&self, row: usize) -> &[u64] {
+        let words = if N <= 4 { N } else { self.words };
+        &self.rows[row * words..(row + 1) * words]
     }
 
-    fn matches_by_all(&self, text: &str, work: &mut Work) -> bool {
-        let Work { now, next, stack, .. } = work;
-        now.reset(self.steps.len());
-        next.reset(self.steps.len());
-        let mut at = 0;
-        loop {
-            if (at == 0 || !self.is_anchored()) && self.enter(0, text, at, now, stack) {
-                return true;
+    /// Adds what follows the conditions that hold here.
+    fn look<const N: usize>(&self, now: &mut Row<N>, text: &str, at: usize) {
+        let mut met = *now;
+        if !keep(&mut met, self.row::<N>(LOOKS)) {
+            return;
+        }
+        let mut left = [0; N];
+        for (look, row) in &self.looks {
+            if holds(*look, text, at) {
+                add(&mut left, self.row::<N>(usize::from(*row)));
             }
-            let Some(c) = char_at(text, at) else { return false };
-            if now.list.is_empty() && self.is_anchored() {
-                return false;
-            }
-            at += c.len_utf8();
-            for step in &now.list {
-                if self.steps[*step as usize].takes(c)
-                    && self.enter(step + 1, text, at, next, stack)
-                {
-                    return true;
-                }
-            }
-            std::mem::swap(now, next);
-            next.clear();
+        }
+        while keep(&mut met, &left) {
+            // Each condition is followed once, so this ends.
+            left.iter_mut().zip(&met).for_each(|(left, met)| *left &= !met);
+            self.add_followers(&met, now);
+            met = *now;
         }
     }
 
-    /// Adds an instruction and all that follow without taking a character; whether one is a match.
-    fn enter(
-        &self,
-        step: u32,
-        text: &str,
-        at: usize,
-        states: &mut States,
-        stack: &mut Vec<(u32, u32)>,
-    ) -> bool {
-        stack.clear();
-        stack.push((step, 0));
-        while let Some((step, _)) = stack.pop() {
-            if !states.insert(step) {
-                continue;
-            }
-            match &self.steps[step as usize] {
-                Step::Match => return true,
-                Step::Jump(to) => stack.push((*to, 0)),
-                Step::Split(first, second) => stack.extend([(*second, 0), (*first, 0)]),
-                Step::Look(look) if holds(*look, text, at) => stack.push((step + 1, 0)),
-                _ => {}
+    /// Keeps the positions that take a character; whether there is any.
+    fn keep_takers<const N: usize>(&self, now: &mut Row<N>, c: char) -> bool {
+        if c.is_ascii() {
+            return keep(now, self.row::<N>(usize::from(self.ascii[c as usize])));
+        }
+        let mut takers = [0; N];
+        add(&mut takers, self.row::<N>(BEYOND));
+        if let Ok(place) = self.chars.binary_search_by_key(&c, |(own, _)| *own) {
+            add(&mut takers, self.row::<N>(usize::from(self.chars[place].1)));
+        }
+        for (class, row) in &self.large {
+            if class.contains(c) {
+                add(&mut takers, self.row::<N>(usize::from(*row)));
             }
         }
-        false
+        keep(now, &takers)
     }
-}
 
-impl Step {
-    fn takes(&self, c: char) -> bool {
-        match self {
-            Self::Char(own) => *own == c,
-            Self::Class(class) => class.contains(c),
-            _ => false,
+    /// Adds the positions that follow.
+    fn add_followers<const N: usize>(&self, from: &Row<N>, to: &mut Row<N>) {
+        for (index, distance) in self.shifts.iter().enumerate() {
+            let row = self.row::<N>(FIXED_ROWS + index);
+            let (from, to) = (&from[..row.len()], &mut to[..row.len()]);
+            to[0] |= (from[0] & row[0]) << distance;
+            for word in 1..row.len() {
+                // What is shifted out of the word before comes in; for distance 0 nothing is.
+                let before = ((from[word - 1] & row[word - 1]) >> 1) >> (63 - distance);
+                to[word] |= (from[word] & row[word]) << distance | before;
+            }
+        }
+        if !self.jumps.is_empty() {
+            self.add_jumps(from, to);
+        }
+    }
+
+    fn add_jumps<const N: usize>(&self, from: &Row<N>, to: &mut Row<N>) {
+        let mut taken = 0u64;
+        for mask in &self.jumps {
+            let meets = from[usize::from(mask.word) % N] & mask.positions != 0;
+            taken |= u64::from(meets) << mask.jump;
+        }
+        while taken != 0 {
+            let jump = taken.trailing_zeros() as usize;
+            taken &= taken - 1;
+            let (start, end) = (self.landings[jump], self.landings[jump + 1]);
+            for mask in &self.lands[usize::from(start)..usize::from(end)] {
+                to[usize::from(mask.word) % N] |= mask.positions;
+            }
         }
     }
 }
 
-/// A set of instructions that is emptied in no time.
-#[derive(Debug, Default)]
-struct States {
-    list: Vec<u32>,
-    place: Vec<u32>,
+fn add<const N: usize>(row: &mut Row<N>, other: &[u64]) {
+    row.iter_mut().zip(other).for_each(|(word, other)| *word |= other);
 }
 
-impl States {
-    fn reset(&mut self, len: usize) {
-        self.list.clear();
-        self.place.resize(len.max(self.place.len()), 0);
-    }
-
-    fn clear(&mut self) {
-        self.list.clear();
-    }
-
-    fn insert(&mut self, step: u32) -> bool {
-        let place = &mut self.place[step as usize];
-        if self.list.get(*place as usize) == Some(&step) {
-            return false;
-        }
-        *place = self.list.len() as u32;
-        self.list.push(step);
-        true
-    }
+/// Keeps what is in both; whether that is anything.
+fn keep<const N: usize>(row: &mut Row<N>, other: &[u64]) -> bool {
+    let keep = |any, (word, other): (&mut u64, &u64)| {
+        *word &= other;
+        any | *word
+    };
+    row.iter_mut().zip(other).fold(0, keep) != 0
 }
 
 fn char_at(text: &str, at: usize) -> Option<char> {

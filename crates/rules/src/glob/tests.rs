@@ -1,6 +1,7 @@
 //! Globs against the regular expressions that mean the same.
 
-use super::Glob;
+use super::{Glob, Parsed};
+use crate::classes::Classes;
 use crate::error::Fault;
 use crate::fold::Fold;
 use crate::tests::random::Random;
@@ -8,8 +9,12 @@ use crate::tests::reference::regex_of;
 use crate::{Criterion, PatternMode};
 use paceline_types::{Known, Name};
 
+fn compile(glob: &str) -> Glob {
+    Parsed::new(glob, None).unwrap().compile(&mut Classes::default()).unwrap()
+}
+
 fn check(glob: &str, yes: &[&str], no: &[&str]) {
-    let compiled = Glob::parse(glob, None).unwrap();
+    let compiled = compile(glob);
     for (texts, expected) in [(yes, true), (no, false)] {
         for text in texts {
             assert_eq!(compiled.matches(text), expected, "{glob} {text}");
@@ -55,7 +60,7 @@ fn wrong_globs_say_where() {
         ("[a\\", 3, "expected a character after the last backslash"),
         ("x[z-a]", 3, "the range z-a is empty, expected its lower end first"),
     ] {
-        match Glob::parse(glob, None) {
+        match Parsed::new(glob, None).map(|_| ()) {
             Err(Fault::Pattern { message: found, column: at, line: 1, .. }) => {
                 assert_eq!((at, found.as_str()), (column, message), "{glob}");
             }
@@ -71,7 +76,8 @@ fn globs_mean_what_their_regular_expressions_mean() {
         let mut random = Random::new(seed);
         let (pattern, nocase) = (random.glob(), random.one_in(2));
         let mut fold = Fold::default();
-        let glob = Glob::parse(&pattern, nocase.then_some(&mut fold)).unwrap();
+        let parsed = Parsed::new(&pattern, nocase.then_some(&mut fold)).unwrap();
+        let glob = parsed.compile(&mut Classes::default()).unwrap();
         let (attribute, mode) = (Name::Known(Known::Text), PatternMode::Glob);
         let regex = regex_of(&Criterion { attribute, mode, nocase, pattern: pattern.clone() });
         for _ in 0..20 {
@@ -83,7 +89,7 @@ fn globs_mean_what_their_regular_expressions_mean() {
                 "seed {seed}: {pattern:?} {text:?}"
             );
             let whole =
-                !glob.matches(&folded) || glob.literals().iter().all(|l| folded.contains(l));
+                !glob.matches(&folded) || parsed.literals().iter().all(|l| folded.contains(l));
             assert!(whole, "seed {seed}: {pattern:?} {text:?}");
             matches += usize::from(regex.is_match(&text));
         }
@@ -94,7 +100,7 @@ fn globs_mean_what_their_regular_expressions_mean() {
 #[test]
 fn many_stars_take_no_more_than_text_times_pattern() {
     // A matcher that tries again at each star would take longer than the universe is old.
-    let glob = Glob::parse(&"*a?".repeat(1_000), None).unwrap();
+    let glob = compile(&"*a?".repeat(1_000));
     assert!(!glob.matches(&"ab".repeat(999)));
     assert!(glob.matches(&"ab".repeat(1_000)));
 }

@@ -2,12 +2,12 @@
 
 use super::{fixed, required};
 use crate::fold::Fold;
-use crate::program;
+use crate::steps;
 use crate::tests::random::Random;
 use regex::RegexBuilder;
 
 fn check(pattern: &str, expected: &[&[&str]]) {
-    let hir = program::parse(pattern, false).unwrap();
+    let hir = steps::parse(pattern, false).unwrap();
     assert_eq!(required(&hir, &mut Fold::default()), expected, "{pattern}");
 }
 
@@ -56,7 +56,7 @@ fn fixed_texts_are_recognised() {
         ("(?i)^aÉ-1$", "aÉ-1", true, true, true),
     ] {
         let mut fold = Fold::default();
-        let found = fixed(&program::parse(pattern, false).unwrap(), &mut fold).unwrap();
+        let found = fixed(&steps::parse(pattern, false).unwrap(), &mut fold).unwrap();
         let text = if folded { fold.text(text) } else { text.to_owned() };
         assert_eq!(
             (found.text, found.at_start, found.at_end, found.folded),
@@ -65,7 +65,7 @@ fn fixed_texts_are_recognised() {
         );
     }
     for pattern in ["a.c", "(?m)^a", "a(?i)b", "a|b", "ab*", "[ab]", "(?i-u)k"] {
-        let hir = program::parse(pattern, false).unwrap();
+        let hir = steps::parse(pattern, false).unwrap();
         assert!(fixed(&hir, &mut Fold::default()).is_none(), "{pattern}");
     }
 }
@@ -77,7 +77,7 @@ fn every_match_has_what_is_required() {
         let mut random = Random::new(seed);
         let (pattern, nocase) = (random.regex(2), random.one_in(2));
         let mut fold = Fold::default();
-        let sets = required(&program::parse(&pattern, nocase).unwrap(), &mut fold);
+        let sets = required(&steps::parse(&pattern, nocase).unwrap(), &mut fold);
         let regex = RegexBuilder::new(&pattern).case_insensitive(nocase).build().unwrap();
         for _ in 0..20 {
             let text = random.text(10);

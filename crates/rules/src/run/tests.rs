@@ -1,64 +1,100 @@
-//! Programs against the `regex` crate, both ways of running them.
+//! Programs against the `regex` crate, and their bounds.
 
+use crate::classes::Classes;
 use crate::error::Fault;
-use crate::program::{self, Classes, Program};
-use crate::run::Work;
+use crate::program::{POSITIONS_MAX, Program};
+use crate::steps;
 use crate::tests::random::Random;
+use paceline_types::limits;
 use regex::RegexBuilder;
 
 fn compile(pattern: &str, nocase: bool) -> Result<Program, Fault> {
-    Program::compile(&program::parse(pattern, nocase)?, &mut Classes::default())
+    Program::compile(&steps::parse(pattern, nocase)?, &mut Classes::default())
 }
 
 #[test]
 fn programs_mean_what_the_regex_crate_means() {
-    let mut work = Work::default();
-    let mut matches = 0;
+    let (mut matches, mut wides) = (0, 0);
     for seed in 0..6_000 {
         let mut random = Random::new(seed);
-        let (pattern, nocase) = (random.regex(3), random.one_in(2));
-        let program = compile(&pattern, nocase).unwrap();
+        let (pattern, nocase) = (random.small_regex(3), random.one_in(2));
         let regex = RegexBuilder::new(&pattern).case_insensitive(nocase).build().unwrap();
+        let program = compile(&pattern, nocase).unwrap();
+        // No text contains what is put in front, so this means the same in more words.
+        let len_max = [60, 130, 300, 600][seed as usize % 4];
+        let len = 1 + random.below(len_max);
+        let Ok(wide) = compile(&format!("\\x01{{{len}}}|(?:{pattern})"), nocase) else { continue };
+        wides += 1;
         for _ in 0..20 {
             let text = random.text(10);
             let expected = regex.is_match(&text);
             let place = format!("seed {seed}: {pattern:?} nocase {nocase} {text:?}");
-            let marks = program.steps.len() * (text.len() + 1);
-            assert_eq!(program.matches_by_path(&text, marks, &mut work), expected, "{place}");
-            assert_eq!(program.matches_by_all(&text, &mut work), expected, "{place}");
+            assert_eq!(program.matches(&text), expected, "{place}");
+            assert_eq!(wide.matches(&text), expected, "{place} behind {len}");
             matches += usize::from(expected);
         }
     }
+    assert!(wides > 3_000, "only {wides} patterns fit behind others");
     assert!(matches > 20_000, "only {matches} texts matched, too few to show anything");
 }
 
-/// R3: the steps taken grow with the text, and a program has a greatest size.
+/// R3: what a character costs does not depend on those before.
 #[test]
-fn r3_time_is_linear_and_size_bounded() {
-    let mut work = Work::default();
+fn r3_time_is_linear() {
     // A matcher that follows all paths one after another would never end.
     let program = compile("^(a*)*(a|a)*(a+)+$", false).unwrap();
-    assert!(!program.matches(&("a".repeat(200) + "b"), &mut work));
-    assert!(!program.matches(&("a".repeat(200_000) + "b"), &mut work));
-    assert!(program.matches(&"a".repeat(200_000), &mut work));
-    for pattern in ["a{20000}", "((a{100}){100}){100}", "(\\w{9}x?){4000}", "[^\\s\\S]{900000000}"]
-    {
+    assert!(!program.matches(&("a".repeat(200_000) + "b")));
+    assert!(program.matches(&"a".repeat(200_000)));
+    // One that follows them one beside the other would take minutes.
+    let text = "ab".repeat(limits::ATTRIBUTES_BYTES_MAX / 2);
+    for pattern in ["[ab]{0,3000}[cd]", "[ab]*a[ab]{3000}[cd]", "(?:[ab]{1,20}){20}\\d$"] {
+        assert!(!compile(pattern, false).unwrap().matches(&text), "{pattern}");
+    }
+}
+
+/// R3: a pattern has a greatest size and a greatest cost for each character.
+#[test]
+fn r3_programs_are_bounded() {
+    for pattern in [
+        "a{20000}",
+        "((a{100}){100}){100}",
+        "(\\w{9}x?){4000}",
+        "[^\\s\\S]{900000000}",
+        "(?:abc?){0,200}(?:d|e?f?)*(?:(?:gh)?(?:ij)?){90}",
+        "(?:\\b|a|^|$|b?){300}",
+    ] {
         assert_eq!(compile(pattern, false).unwrap_err(), Fault::PatternTooLarge, "{pattern}");
     }
     assert!(compile("(?:){1000000000}", false).is_ok(), "nothing, repeated, is nothing");
-    assert!(compile("a{5000}", false).is_ok());
+    let full = POSITIONS_MAX - 1;
+    let program = compile(&format!("a{{{full}}}"), false).unwrap();
+    assert!(program.matches(&"a".repeat(full)) && !program.matches(&"a".repeat(full - 1)));
+    let over = compile(&format!("a{{{POSITIONS_MAX}}}"), false);
+    assert_eq!(over.unwrap_err(), Fault::PatternTooLarge, "the match is a position too");
+}
+
+#[test]
+fn long_lists_of_words_are_no_large_patterns() {
+    let words: Vec<String> = (100..400).map(|n| format!("u{n}")).collect();
+    let words = words.join("|");
+    for pattern in
+        [format!("^(?:{words})$"), format!("\\b(?:{words})\\b"), format!("^(?:{words})(?:-\\d+)?$")]
+    {
+        let program = compile(&pattern, true).unwrap();
+        assert!(program.matches("U399") && program.matches("u100") && !program.matches("u80"));
+    }
 }
 
 #[test]
 fn classes_are_shared() {
     let mut classes = Classes::default();
     let compile = |classes: &mut Classes| {
-        Program::compile(&program::parse("\\w+-\\w+", false).unwrap(), classes).unwrap();
+        Program::compile(&steps::parse("\\w+-\\w+", false).unwrap(), classes).unwrap();
         classes.bytes()
     };
     let first = compile(&mut classes);
     let second = compile(&mut classes) - first;
-    assert!(second < 200, "the second takes {second} bytes");
+    assert!(second < 600 && second * 10 < first, "the first takes {first}, the second {second}");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Random patterns, values and rules from a number, the same ones every time.
 
+use crate::classes::Classes;
+use crate::program::Program;
+use crate::steps;
 use crate::{Action, Criterion, PatternMode, Rule, Then};
 use paceline_types::{Attributes, Name, Priority, UuidSource};
 
@@ -60,6 +63,21 @@ impl Random {
         glob
     }
 
+    /// One that is not too large to be compiled.
+    pub(crate) fn small_regex(&mut self, depth: usize) -> String {
+        loop {
+            let pattern = self.regex(depth);
+            // The whole is larger without case, because letters are classes then.
+            let fits = |nocase| {
+                let hir = steps::parse(&pattern, nocase).unwrap();
+                Program::compile(&hir, &mut Classes::default()).is_ok()
+            };
+            if fits(false) && fits(true) {
+                return pattern;
+            }
+        }
+    }
+
     pub(crate) fn regex(&mut self, depth: usize) -> String {
         let parts = 1 + self.below(4);
         (0..parts).map(|_| self.regex_part(depth)).collect()
@@ -106,7 +124,7 @@ impl Random {
         let (mode, pattern) = match self.below(3) {
             0 => (PatternMode::Exact, self.text(3)),
             1 => (PatternMode::Glob, self.glob()),
-            _ => (PatternMode::Regex, self.regex(2)),
+            _ => (PatternMode::Regex, self.small_regex(2)),
         };
         let pattern = match name {
             "priority" if mode == PatternMode::Exact => (self.below(5) as i32 - 2).to_string(),
