@@ -174,7 +174,8 @@ impl<'t> Reader<'t> {
     }
 
     fn integer(&self) -> Option<i64> {
-        self.word()?.parse().ok()
+        // Reading a number takes a plus sign too, which could be mistaken for a raise.
+        self.word().filter(|word| !word.starts_with('+'))?.parse().ok()
     }
 
     /// A word that is not reserved, or a quoted text.
@@ -283,7 +284,9 @@ impl<'t> Reader<'t> {
             Some('u') => {
                 let digits = self.rest.strip_prefix("u{").and_then(|rest| rest.split_once('}'));
                 let (digits, _) = digits.ok_or_else(|| wrong.clone())?;
-                let number = u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() <= 6);
+                // Reading a number takes a plus sign too, which is no digit.
+                let is_hex = digits.len() <= 6 && digits.chars().all(|c| c.is_ascii_hexdigit());
+                let number = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex);
                 let c = number.and_then(char::from_u32).ok_or_else(|| wrong.clone())?;
                 (c, digits.len() + 3)
             }

@@ -84,6 +84,8 @@ fn wrong_texts_say_where_and_what_was_expected() {
         ("1 when reject", "column 8: expected a condition, found \"reject\"".into()),
         ("1 set 128", "column 7: expected a priority of -127 to 127, found \"128\"".into()),
         ("1 set -128", "column 7: expected a priority of -127 to 127, found \"-128\"".into()),
+        ("1 set +5", "column 7: expected a priority of -127 to 127, found \"+5\"".into()),
+        ("1 raise +5", "column 9: expected a step of 1 to 254, found \"+5\"".into()),
         ("1 raise 0", "column 9: expected a step of 1 to 254, found \"0\"".into()),
         ("1 lower 255", "column 9: expected a step of 1 to 254, found \"255\"".into()),
         (
@@ -108,6 +110,10 @@ fn wrong_texts_say_where_and_what_was_expected() {
         ),
         (
             "1 user exact \"\\u{d800}\"",
+            "column 15: expected one of \" \\ n r t u{...} after the backslash".into(),
+        ),
+        (
+            "1 user exact \"\\u{+41}\"",
             "column 15: expected one of \" \\ n r t u{...} after the backslash".into(),
         ),
         (
