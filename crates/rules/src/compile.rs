@@ -170,7 +170,11 @@ impl<'r> Compiler<'r> {
             self.offers.push((index, offers));
         }
         let (action, then) = (rule.action, rule.then);
-        Matcher { checks, priority, when, action, then }
+        let settled = when.is_some_and(|when| {
+            let expr = &self.exprs[when as usize];
+            !expr.reads_counters() && !expr.reads_priority()
+        });
+        Matcher { checks, priority, when, settled, action, then }
     }
 
     fn finish(self, rules: &[Rule]) -> Result<Ruleset, Fault> {

@@ -1,4 +1,5 @@
-//! The second half of classifying: conditions, actions, and where the list stops.
+//! The second half of classifying: conditions that read counters or the priority so far, actions,
+//! and where the list stops.
 //!
 //! Owns the meaning of the ten results (seed 000). A request starts at priority 0. Raising and
 //! lowering saturate. Rejecting keeps the priority so far, which later rules still see; a later `set`
@@ -52,7 +53,8 @@ impl Ruleset {
                 ([], []) => break,
             };
             let Some(matcher) = self.matcher(rule) else { continue };
-            if walk.visit(rule, matcher, input).is_ok() && matcher.then == Then::Stop {
+            let settled = matcher.settled.then(|| candidates.settled(rule));
+            if walk.visit(rule, matcher, settled, input).is_ok() && matcher.then == Then::Stop {
                 walk.decision.stopped_at = rule as usize;
                 break;
             }
@@ -92,11 +94,13 @@ impl<'r> Walk<'r> {
         Self { ruleset, priority: Priority::START, rejected: None, decision }
     }
 
-    /// Tries a rule whose patterns on attributes match, and does what it says if it matches.
+    /// Tries a rule whose patterns on attributes match, and does what it says if it matches. Its
+    /// condition is not evaluated if what it says is `settled`.
     pub(crate) fn visit(
         &mut self,
         rule: u32,
         matcher: &Matcher,
+        settled: Option<Result<bool, EvalError>>,
         input: &impl Input,
     ) -> Result<(), Miss> {
         let fails = matcher.priority.iter().find(|(_, bits)| !bits.contains(self.priority));
@@ -105,7 +109,7 @@ impl<'r> Walk<'r> {
         }
         if let Some(when) = matcher.when {
             let input = SoFar { input, priority: self.priority };
-            match self.ruleset.expr(when).condition(&input) {
+            match settled.unwrap_or_else(|| self.ruleset.expr(when).condition(&input)) {
                 Ok(true) => {}
                 Ok(false) => return Err(Miss::Condition),
                 Err(error) => {

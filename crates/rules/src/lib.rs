@@ -9,9 +9,10 @@
 //! - The answer is the one that trying every rule in turn would give, but the cost does not grow
 //!   with the number of rules the way trying them does.
 //!
-//! A request is classified in two halves: [`Ruleset::candidates`] matches patterns and needs no
-//! lock; [`Ruleset::decide`] evaluates conditions, which may read counters, and is short. It never
-//! reads a clock, counts requests or chooses a pool.
+//! A request is classified in two halves: [`Ruleset::candidates`] matches patterns, evaluates the
+//! conditions that read nothing but attributes, and needs no lock; [`Ruleset::decide`] evaluates those
+//! that read counters or the priority so far, and is short. It never reads a clock, counts requests
+//! or chooses a pool.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod build;

@@ -1,8 +1,8 @@
 //! A compiled list of rules: immutable, shared by all threads, and the first half of classifying.
 //!
 //! Owns the matchers of all enabled rules and the indexes that find them. [`Ruleset::candidates`]
-//! looks each attribute's value up once, which names few rules, and verifies those in order. The
-//! second half is in `decide`. Memory for looking up is kept in a pool, one per thread that looks
+//! looks each attribute's value up once, which names few rules, and verifies those in order, with
+//! their conditions where these read nothing but attributes. The second half is in `decide`. Memory for looking up is kept in a pool, one per thread that looks
 //! up at the same time; what is in it never changes an answer.
 
 use crate::compile;
@@ -11,7 +11,7 @@ use crate::fold::Fold;
 use crate::index::{Index, IndexWork};
 use crate::pattern::Pattern;
 use crate::rule::{Action, Rule, Then};
-use paceline_expr::{Expr, Scope};
+use paceline_expr::{Counter, EvalError, Expr, Input, Scope};
 use paceline_types::{Attributes, Name, Priority};
 use regex_automata::util::pool::{Pool, PoolGuard};
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -23,8 +23,11 @@ pub struct Ruleset {
     /// None for a rule that is disabled or can never be reached.
     matchers: Vec<Option<Matcher>>,
     exprs: Vec<Expr>,
-    /// Rules that need no attribute: they are candidates of every request.
+    /// Rules without a criterion or condition on attributes alone: they are candidates of every
+    /// request.
     always: Vec<u32>,
+    /// Rules without a criterion on an attribute, but with a condition on attributes alone.
+    conditional: Vec<u32>,
     fold: Fold,
     attributes: Vec<Name>,
     /// By attribute; none where no rule is found by that attribute.
@@ -44,11 +47,14 @@ pub struct Ruleset {
 /// Up to so many rules are tried one by one, which is quicker then than looking them up.
 const FEW_RULES: usize = 16;
 
-/// Rules whose patterns match a request, to be handed to [`Ruleset::decide`].
+/// Rules whose patterns match a request and whose condition, if it reads nothing but attributes, does
+/// not say no; to be handed to [`Ruleset::decide`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidates {
     /// Indexes in order, without those rules that are candidates of every request.
     pub(crate) rules: Vec<u32>,
+    /// Those of them whose condition could not be evaluated, in order.
+    pub(crate) failed: Vec<(u32, EvalError)>,
 }
 
 /// What an enabled rule does.
@@ -60,6 +66,8 @@ pub(crate) struct Matcher {
     pub(crate) priority: Vec<(usize, Bits)>,
     /// Index of the condition.
     pub(crate) when: Option<u32>,
+    /// Whether the condition reads nothing but attributes: then candidates have passed it.
+    pub(crate) settled: bool,
     pub(crate) action: Action,
     pub(crate) then: Then,
 }
@@ -132,6 +140,9 @@ impl Ruleset {
         let is_keyed =
             |rule: &u32| matchers[*rule as usize].is_some() && always.binary_search(rule).is_err();
         let keyed = (0..rules.len() as u32).filter(is_keyed).collect();
+        let is_settled =
+            |rule: &u32| matchers[*rule as usize].as_ref().is_some_and(|matcher| matcher.settled);
+        let (conditional, always) = always.into_iter().partition(is_settled);
         let len = attributes.len();
         let make: MakeScratch = Box::new(move || Scratch::new(len));
         let (known, others, others_missing) = (vec![], vec![], vec![]);
@@ -140,6 +151,7 @@ impl Ruleset {
             matchers,
             exprs,
             always,
+            conditional,
             fold,
             attributes,
             indexes,
@@ -171,33 +183,51 @@ impl Ruleset {
         self.others.sort_unstable();
     }
 
-    /// The rules whose patterns match these attributes.
+    /// The rules whose patterns match these attributes, as far as attributes tell.
     #[must_use]
     pub fn candidates(&self, attributes: &Attributes) -> Candidates {
-        if self.known.is_empty() && self.others.is_empty() {
-            return Candidates::default();
+        let mut candidates = Candidates::default();
+        if self.known.is_empty() && self.others.is_empty() && self.conditional.is_empty() {
+            return candidates;
         }
         let mut scratch = self.scratch();
         let Scratch { found, indexes, matching } = &mut *scratch;
+        found.clear();
         if self.keyed.len() <= FEW_RULES {
-            found.clear();
             found.extend_from_slice(&self.keyed);
         } else {
             self.look_up(attributes, found, indexes, matching);
-            found.sort_unstable();
-            found.dedup();
         }
-        let mut rules = Vec::new();
+        found.extend_from_slice(&self.conditional);
+        found.sort_unstable();
+        found.dedup();
         for rule in found.drain(..) {
             let Some(matcher) = &self.matchers[rule as usize] else { continue };
-            if self.first_failing(matcher, attributes, matching).is_none() {
-                rules.push(rule);
-                if matcher.always_stops() {
+            if self.first_failing(matcher, attributes, matching).is_some() {
+                continue;
+            }
+            match self.settled(matcher, attributes) {
+                Ok(false) => continue,
+                Ok(true) if matcher.always_stops() => {
+                    candidates.rules.push(rule);
                     break;
                 }
+                Ok(true) => {}
+                Err(error) => candidates.failed.push((rule, error)),
             }
+            candidates.rules.push(rule);
         }
-        Candidates { rules }
+        candidates
+    }
+
+    /// What a rule's condition says if it reads nothing but attributes; else it may hold.
+    fn settled(&self, matcher: &Matcher, attributes: &Attributes) -> Result<bool, EvalError> {
+        match matcher.when {
+            Some(when) if matcher.settled => {
+                self.exprs[when as usize].condition(&AttributesOnly(attributes))
+            }
+            _ => Ok(true),
+        }
     }
 
     fn look_up(
@@ -207,7 +237,6 @@ impl Ruleset {
         indexes: &mut [IndexWork],
         matching: &mut Matching,
     ) {
-        found.clear();
         let mut one = |at: u32, value: &str| {
             if let Some(index) = &self.indexes[at as usize] {
                 let folded = if index.reads_folded() {
@@ -292,7 +321,34 @@ impl Ruleset {
     }
 }
 
+/// A request to conditions that read nothing but its attributes.
+struct AttributesOnly<'a>(&'a Attributes);
+
+impl Input for AttributesOnly<'_> {
+    fn attribute(&self, name: &Name) -> &str {
+        self.0.value(name)
+    }
+
+    fn priority(&self) -> Priority {
+        debug_assert!(false, "a condition that reads the priority is not settled before");
+        Priority::START
+    }
+
+    fn counter(&self, _: Counter, _: Option<&str>) -> f64 {
+        debug_assert!(false, "a condition that reads a counter is not settled before");
+        0.0
+    }
+}
+
 impl Candidates {
+    /// What the condition of a candidate said, if it was evaluated.
+    pub(crate) fn settled(&self, rule: u32) -> Result<bool, EvalError> {
+        match self.failed.binary_search_by_key(&rule, |(failed, _)| *failed) {
+            Ok(at) => Err(self.failed[at].1),
+            Err(_) => Ok(true),
+        }
+    }
+
     /// The indexes of the rules, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.rules.iter().copied()
@@ -300,9 +356,10 @@ impl Candidates {
 }
 
 impl Matcher {
-    /// Whether a match of its patterns is a match, and the last one.
+    /// Whether a match of what is tried first is a match, and the last one.
     fn always_stops(&self) -> bool {
-        self.when.is_none() && self.priority.is_empty() && self.then == Then::Stop
+        let decided = self.when.is_none() || self.settled;
+        decided && self.priority.is_empty() && self.then == Then::Stop
     }
 }
 

@@ -4,8 +4,8 @@ pub(crate) mod random;
 pub(crate) mod reference;
 
 use crate::{Candidates, Counts, Decision, Outcome, Rule, RuleCounts, Ruleset, Verdict};
-use paceline_expr::{Counter, Scope};
-use paceline_types::{Attributes, CheckpointId, PoolId, Priority};
+use paceline_expr::{Counter, Input, Scope};
+use paceline_types::{Attributes, CheckpointId, Name, PoolId, Priority};
 use random::Random;
 use reference::{Naive, Seen};
 
@@ -176,6 +176,47 @@ fn conditions_see_counters_and_the_priority_so_far() {
     assert_eq!(idle.matched, [0]);
     let disabled = compiled(&["10 when 'waiting(\"p\") > 50' reject disabled", "20 set 1"]);
     assert!(!disabled.reads_counters());
+}
+
+/// What the engine's lock is held for: nothing that attributes alone decide.
+#[test]
+fn deciding_evaluates_no_condition_on_attributes_alone() {
+    /// A request whose attributes nobody may ask for.
+    struct Locked;
+
+    impl Input for Locked {
+        fn attribute(&self, name: &Name) -> &str {
+            panic!("{name} was asked for when deciding")
+        }
+
+        fn priority(&self) -> Priority {
+            Priority::START
+        }
+
+        fn counter(&self, _: Counter, _: Option<&str>) -> f64 {
+            7.0
+        }
+    }
+
+    let ruleset = compiled(&[
+        "10 user exact eva and priority exact 1 when 'text.size() / 0 == 1' set 50",
+        "20 user exact eva when 'text.startsWith(\"s\")' raise 1",
+        "30 when 'text == \"x\"' reject stop",
+        "40 when '1 / (text.size() - 6) > 0' reject",
+        "50 when 'waiting(\"p\") > 5' raise 2",
+        "60 user glob e* when 'host == \"\"' raise 4 stop",
+        "70 when '1 / (text.size() - 6) > 0' reject",
+    ]);
+    let candidates = ruleset.candidates(&attributes(&[("user", "eva"), ("text", "select")]));
+    let decision = ruleset.decide(&candidates, &Locked);
+    assert_eq!(decision.verdict, Verdict::Priority(Priority::new(7).unwrap()));
+    assert_eq!(decision.matched, [1, 4, 5]);
+    assert_eq!(
+        decision.errors,
+        [3],
+        "neither one before which the priority differs nor a later one"
+    );
+    assert_eq!(decision.stopped_at, 5);
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Ruleset {
             let Some(matcher) = self.matcher(rule) else { continue };
             let outcome = match self.first_failing(matcher, attributes, &mut scratch.matching) {
                 Some(at) => Outcome::Criterion(at),
-                None => match walk.visit(rule, matcher, input) {
+                None => match walk.visit(rule, matcher, None, input) {
                     Ok(()) => Outcome::Matched(walk.verdict()),
                     Err(Miss::Criterion(at)) => Outcome::Criterion(at),
                     Err(Miss::Condition) => Outcome::Condition,
