@@ -12,7 +12,6 @@ use crate::steps::Step;
 use crate::takers::Takers;
 use regex_syntax::hir::Look;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// What looking a character up in a large class costs, in words.
@@ -162,20 +161,25 @@ impl<'s> Builder<'s> {
 
     fn add_followers(&mut self) -> Result<(), Fault> {
         let mut stamps = vec![0; self.steps.len()];
-        for first in self.reached_from(0, 1, &mut stamps)? {
-            self.insert(INITIAL, first as usize);
-        }
+        let mut initial = vec![];
+        self.reach(0, 1, &mut stamps, &mut initial)?;
+        initial.iter().for_each(|first| self.insert(INITIAL, *first as usize));
         // Positions that go on at the same step share what they reach.
-        let mut reached: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let (mut lists, mut places) = (vec![], vec![None; self.steps.len()]);
         let mut goes_on = vec![];
         for position in 0..self.positions.len() as u32 - 1 {
             let step = self.after_jumps(self.positions[position as usize] + 1);
-            if let Entry::Vacant(place) = reached.entry(step) {
-                place.insert(self.reached_from(step, position + 2, &mut stamps)?);
-            }
-            goes_on.push(step);
+            let place = match places[step as usize].clone() {
+                Some(place) => place,
+                None => {
+                    let start = lists.len();
+                    self.reach(step, position + 2, &mut stamps, &mut lists)?;
+                    places[step as usize].insert(start..lists.len()).clone()
+                }
+            };
+            goes_on.push(place);
         }
-        let followers: Vec<&[u32]> = goes_on.iter().map(|step| &reached[step][..]).collect();
+        let followers: Vec<&[u32]> = goes_on.into_iter().map(|place| &lists[place]).collect();
         self.count_rounds(&followers);
         self.add_jumps(&followers)
     }
@@ -215,8 +219,8 @@ impl<'s> Builder<'s> {
         }
         let mut distances: Vec<u8> = (0..64).filter(|at| counts[usize::from(*at)] > 0).collect();
         distances.sort_by_key(|distance| std::cmp::Reverse(counts[usize::from(*distance)]));
-        let mut best = self.jumps_beside(&[], followers)?;
-        for len in 1..=distances.len().min(SHIFTS_MAX) {
+        let mut best = self.jumps_beside(&distances[..distances.len().min(1)], followers)?;
+        for len in 2..=distances.len().min(SHIFTS_MAX) {
             if best.jumps.is_empty() {
                 break;
             }
@@ -253,12 +257,14 @@ impl<'s> Builder<'s> {
                 shifts.iter().position(|shift| u32::from(*shift) == distance)
             };
             // Where many positions follow they stay together, because others have the same.
-            let (shifted, rest): (Vec<u32>, Vec<u32>) = if followers.len() > SHIFTING_MAX {
-                (vec![], followers.to_vec())
-            } else {
-                followers.iter().partition(|follower| shift(follower).is_some())
-            };
-            moves.shifted.extend(shifted.iter().filter_map(shift).map(|shift| (position, shift)));
+            let shifting = followers.len() <= SHIFTING_MAX;
+            let mut rest = vec![];
+            for follower in *followers {
+                match shift(follower).filter(|_| shifting) {
+                    Some(shift) => moves.shifted.push((position, shift)),
+                    None => rest.push(*follower),
+                }
+            }
             if !rest.is_empty() {
                 moves.jumps.entry(rest).or_default().push(position as u32);
             }
@@ -274,14 +280,16 @@ impl<'s> Builder<'s> {
         step
     }
 
-    /// The positions that are reached from a step without taking a character, in order.
-    fn reached_from(
+    /// Adds the positions that are reached from a step without taking a character, in order.
+    fn reach(
         &mut self,
         step: u32,
         stamp: u32,
         stamps: &mut [u32],
-    ) -> Result<Vec<u32>, Fault> {
-        let (mut stack, mut reached) = (vec![step], vec![]);
+        reached: &mut Vec<u32>,
+    ) -> Result<(), Fault> {
+        let start = reached.len();
+        let mut stack = vec![step];
         while let Some(step) = stack.pop() {
             if std::mem::replace(&mut stamps[step as usize], stamp) == stamp {
                 continue;
@@ -293,8 +301,8 @@ impl<'s> Builder<'s> {
                 _ => reached.push(self.numbers[step as usize]),
             }
         }
-        reached.sort_unstable();
-        Ok(reached)
+        reached[start..].sort_unstable();
+        Ok(())
     }
 
     fn add_looks(&mut self) -> Vec<(Look, u16)> {
@@ -313,23 +321,21 @@ impl<'s> Builder<'s> {
 
     fn add_takers(&mut self) -> TakerRows {
         let takers = Takers::new(self.positions.iter().map(|step| &self.steps[*step as usize]));
-        let row = |positions: &[u32]| {
-            let mut row = vec![0; self.words];
-            positions.iter().for_each(|p| row[*p as usize / 64] |= 1 << (p % 64));
-            row
-        };
-        let rows: Vec<Vec<u64>> = takers.all().map(row).collect();
+        let first = self.rows.len() / self.words;
+        for (positions, row) in takers.all().zip(first..) {
+            self.rows.resize((row + 1) * self.words, 0);
+            positions.iter().for_each(|position| self.insert(row, *position as usize));
+        }
         for position in takers.beyond {
             self.insert(BEYOND, position as usize);
         }
-        let first = (self.rows.len() / self.words) as u16;
-        rows.iter().for_each(|row| {
-            self.add_row(row);
-        });
-        let mut next = first..;
+        let mut next = first as u16..;
         let mut ascii = Box::new([0; 128]);
-        for ((block, _), row) in takers.ascii.iter().zip(&mut next) {
-            (0..128).filter(|c| block >> c & 1 == 1).for_each(|c| ascii[c] = row);
+        for ((mut block, _), row) in takers.ascii.into_iter().zip(&mut next) {
+            while block != 0 {
+                ascii[block.trailing_zeros() as usize] = row;
+                block &= block - 1;
+            }
         }
         let chars = takers.chars.into_keys().zip(&mut next).collect();
         let large = takers.large.into_iter().map(|(class, _)| class).zip(&mut next).collect();

@@ -16,8 +16,7 @@ pub(crate) const LITERAL_BYTES_MAX: usize = 32;
 pub(crate) struct Choice {
     pub(crate) rule: u32,
     pub(crate) attribute: u32,
-    /// None when the pattern has no key and is tried against every value.
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Key,
 }
 
 /// A criterion that may be used to find its rule.
@@ -38,13 +37,12 @@ pub(crate) fn choose(mut rules: Vec<(u32, Vec<Offer>)>, fold: &Fold) -> Vec<Choi
         }
     }
     let best = rules.iter().filter_map(|(rule, offers)| {
-        let keys = offers.iter().flat_map(|offer| {
-            let none = offer.compiled.keys.is_empty().then_some((offer.attribute, None));
-            offer.compiled.keys.iter().map(|key| (offer.attribute, Some(key))).chain(none)
-        });
+        let keys = offers
+            .iter()
+            .flat_map(|offer| offer.compiled.keys.iter().map(|key| (offer.attribute, key)));
         let (attribute, key) =
-            keys.min_by_key(|(attribute, key)| load(*attribute, *key, &common))?;
-        Some((*rule, attribute, key.cloned()))
+            keys.min_by_key(|(attribute, key)| load(*attribute, key, &common))?;
+        Some((*rule, attribute, key.clone()))
     });
     best.map(|(rule, attribute, key)| Choice { rule, attribute, key }).collect()
 }
@@ -75,13 +73,11 @@ fn texts(key: &Key) -> impl Iterator<Item = &str> {
 }
 
 /// How often a key is expected to find its rule in vain, and what looking for it costs.
-fn load(attribute: u32, key: Option<&Key>, common: &BTreeMap<(u32, &str), u32>) -> u64 {
+fn load(attribute: u32, key: &Key, common: &BTreeMap<(u32, &str), u32>) -> u64 {
     const EXPRESSION: u64 = 1 << 40;
-    const NO_KEY: u64 = 1 << 41;
     match key {
-        None => NO_KEY,
-        Some(Key::Expression(_)) => EXPRESSION,
-        Some(key) => texts(key)
+        Key::Expression(_) => EXPRESSION,
+        key => texts(key)
             .map(|text| {
                 let uses = common.get(&(attribute, text)).copied().unwrap_or(1);
                 let rarity = match (key, text.len()) {

@@ -11,14 +11,19 @@ use crate::fold::Fold;
 use crate::index::Index;
 use crate::pattern::{Compiled, Key, Pattern};
 
-use crate::rule::{Action, CRITERIA_MAX, PatternMode, Rule, STEP_MAX, Then};
+use crate::rule::{Action, CRITERIA_MAX, Criterion, PatternMode, Rule, STEP_MAX, Then};
 use crate::ruleset::{Bits, Check, Matcher, Ruleset};
+use crate::sets::Budget;
 use paceline_expr::{Expr, Kind, Scope};
 use paceline_types::{Name, Priority, limits};
 use std::collections::BTreeMap;
 
-/// Most bytes that the patterns of one list may take when compiled (promise R3).
+/// Most bytes that the patterns of one list may take when compiled (promise R3). The sets of
+/// expressions, and the memory for looking up, have their own bounds.
 pub(crate) const LIST_BYTES_MAX: usize = 256 << 20;
+
+/// How often the text of a criterion is kept: in its rule, as a pattern, and as a key.
+const TEXT_COPIES: usize = 4;
 
 /// What one byte of a literal may take in the automaton.
 const LITERAL_BYTE_COST: usize = 32;
@@ -112,9 +117,12 @@ impl<'r> Compiler<'r> {
 
     fn criterion(&mut self, rule: &'r Rule, index: usize) -> Result<Compiled, Fault> {
         let criterion = &rule.criteria[index];
+        let bytes = size_of::<Check>() + size_of::<Criterion>();
+        self.classes.count(bytes + criterion.pattern.len() * TEXT_COPIES);
         let key = (criterion.mode, criterion.nocase, criterion.pattern.as_str());
         if let Some(compiled) = self.patterns.get(&key) {
-            return Ok(compiled.clone());
+            let compiled = compiled.clone();
+            return self.within_bounds().map(|()| compiled);
         }
         let compiled = Compiled::new(criterion, &mut self.fold, &mut self.classes)?;
         for key in &compiled.keys {
@@ -122,11 +130,13 @@ impl<'r> Compiler<'r> {
                 self.literal_bytes += texts.iter().map(String::len).sum::<usize>();
             }
         }
-        if self.classes.bytes() + self.literal_bytes * LITERAL_BYTE_COST > self.bytes_max {
-            return Err(Fault::ListTooLarge);
-        }
         self.patterns.insert(key, compiled.clone());
-        Ok(compiled)
+        self.within_bounds().map(|()| compiled)
+    }
+
+    fn within_bounds(&self) -> Result<(), Fault> {
+        let bytes = self.classes.bytes() + self.literal_bytes * LITERAL_BYTE_COST;
+        if bytes > self.bytes_max { Err(Fault::ListTooLarge) } else { Ok(()) }
     }
 
     fn condition(&mut self, text: &'r str) -> Result<u32, Fault> {
@@ -185,12 +195,12 @@ impl<'r> Compiler<'r> {
         for choice in choose::choose(self.offers, &self.fold) {
             choices[choice.attribute as usize].push(choice);
         }
-        let indexes = choices
-            .into_iter()
-            .map(
-                |choices| if choices.is_empty() { Ok(None) } else { Index::new(choices).map(Some) },
-            )
-            .collect::<Result<_, _>>()?;
+        let mut budget = Budget::default();
+        let index = |choices: Vec<Choice>| match choices.is_empty() {
+            true => Ok(None),
+            false => Index::new(choices, &mut budget).map(Some),
+        };
+        let indexes = choices.into_iter().map(index).collect::<Result<_, _>>()?;
         Ok(Ruleset::assemble(
             rules.to_vec(),
             self.matchers,

@@ -7,7 +7,7 @@ use crate::choose::Choice;
 use crate::error::Fault;
 use crate::exact::Exact;
 use crate::pattern::Key;
-use crate::sets::{self, Set, SetWork};
+use crate::sets::{self, Budget, Set, SetWork, Single};
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub(crate) struct Index {
     exact: Exact,
     literals: Option<Literals>,
     sets: Vec<Set>,
-    /// Rules that are tried for every value.
-    unkeyed: Vec<u32>,
+    /// Rules that are tried one by one.
+    singles: Vec<Single>,
 }
 
 #[derive(Debug)]
@@ -43,23 +43,22 @@ pub(crate) struct IndexWork {
 
 impl Index {
     /// An index of these choices, which all concern one attribute.
-    pub(crate) fn new(choices: Vec<Choice>) -> Result<Self, Fault> {
+    pub(crate) fn new(choices: Vec<Choice>, budget: &mut Budget) -> Result<Self, Fault> {
         let (mut whole, mut parts) =
             (BTreeMap::<_, Vec<u32>>::new(), BTreeMap::<_, Vec<u32>>::new());
-        let (mut expressions, mut unkeyed) = (vec![], vec![]);
+        let (mut expressions, mut singles) = (vec![], vec![]);
         for Choice { rule, key, .. } in choices {
             match key {
-                Some(Key::Whole(text)) => whole.entry(text).or_default().push(rule),
-                Some(Key::Literals(texts)) => {
+                Key::Whole(text) => whole.entry(text).or_default().push(rule),
+                Key::Literals(texts) => {
                     texts.into_iter().for_each(|text| parts.entry(text).or_default().push(rule));
                 }
-                Some(Key::Expression(hir)) => expressions.push((hir, rule)),
-                None => unkeyed.push(rule),
+                Key::Expression(hir) => expressions.push((hir, rule)),
             }
         }
-        let sets = sets::build(&expressions, &mut unkeyed);
+        let sets = sets::build(&expressions, budget, &mut singles);
         let literals = if parts.is_empty() { None } else { Some(Literals::new(parts)?) };
-        Ok(Self { exact: Exact::new(whole), literals, sets, unkeyed })
+        Ok(Self { exact: Exact::new(whole), literals, sets, singles })
     }
 
     /// Adds the rules that may match, some perhaps twice, in no order.
@@ -80,7 +79,7 @@ impl Index {
         for (set, work) in self.sets.iter().zip(&mut work.sets) {
             set.find(value, work, rules);
         }
-        rules.extend_from_slice(&self.unkeyed);
+        rules.extend(self.singles.iter().filter_map(|single| single.fits(value.len())));
     }
 
     /// Whether [`Self::find`] looks at the folded form.

@@ -2,8 +2,11 @@
 //!
 //! Owns the matchers of all enabled rules and the indexes that find them. [`Ruleset::candidates`]
 //! looks each attribute's value up once, which names few rules, and verifies those in order, with
-//! their conditions where these read nothing but attributes. The second half is in `decide`. Memory for looking up is kept in a pool, one per thread that looks
-//! up at the same time; what is in it never changes an answer.
+//! their conditions where these read nothing but attributes. The second half is in `decide`.
+//!
+//! Memory for looking up is kept in a pool, one per thread that looks up at the same time; what is in
+//! it never changes an answer. Each takes at most what `sets` says, [`FOLDED_BYTES_MAX`] between
+//! requests, and some bytes for each rule and literal.
 
 use crate::compile;
 use crate::error::CompileRuleError;
@@ -43,6 +46,9 @@ pub struct Ruleset {
     keyed: Vec<u32>,
     pool: Pool<Scratch, MakeScratch>,
 }
+
+/// Folded values that are kept between requests, so that their memory can be used again.
+const FOLDED_BYTES_MAX: usize = 256 << 10;
 
 /// Up to so many rules are tried one by one, which is quicker then than looking them up.
 const FEW_RULES: usize = 16;
@@ -107,6 +113,8 @@ struct FoldedValues {
     /// By attribute, valid if it carries the current stamp.
     values: Vec<(u64, String)>,
     stamp: u64,
+    /// What they take.
+    bytes: usize,
 }
 
 impl Default for Ruleset {
@@ -316,7 +324,7 @@ impl Ruleset {
     /// Memory to match one request with.
     pub(crate) fn scratch(&self) -> PoolGuard<'_, Scratch, MakeScratch> {
         let mut scratch = self.pool.get();
-        scratch.matching.folded.stamp += 1;
+        scratch.matching.folded.begin();
         scratch
     }
 }
@@ -400,6 +408,15 @@ impl Matching {
 }
 
 impl FoldedValues {
+    /// Forgets the values of the request before.
+    fn begin(&mut self) {
+        self.stamp += 1;
+        if self.bytes > FOLDED_BYTES_MAX {
+            self.values.iter_mut().for_each(|(_, folded)| *folded = String::new());
+            self.bytes = 0;
+        }
+    }
+
     /// The folded form of an attribute's value.
     fn value<'t>(&'t mut self, attribute: u32, value: &'t str, fold: &Fold) -> &'t str {
         if !fold.is_active() {
@@ -408,8 +425,33 @@ impl FoldedValues {
         let (stamp, folded) = &mut self.values[attribute as usize];
         if *stamp != self.stamp {
             *stamp = self.stamp;
+            self.bytes -= folded.capacity();
             fold.apply(value, folded);
+            self.bytes += folded.capacity();
         }
         folded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FOLDED_BYTES_MAX;
+    use crate::tests::{attributes, compiled};
+
+    #[test]
+    fn memory_of_folded_values_is_given_back() {
+        let lines: Vec<String> =
+            (0..20).map(|n| format!("{n} header.h{n} glob nocase *X{n}* raise 1")).collect();
+        let ruleset = compiled(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let long = "x".repeat(200 << 10) + "x7";
+        for n in 0..20 {
+            let _ = ruleset.candidates(&attributes(&[(&format!("header.h{n}"), &long)]));
+        }
+        let scratch = ruleset.scratch();
+        let folded = &scratch.matching.folded;
+        let bytes: usize = folded.values.iter().map(|(_, value)| value.capacity()).sum();
+        assert_eq!(folded.bytes, bytes);
+        assert!(bytes <= FOLDED_BYTES_MAX, "{bytes}");
+        assert!(ruleset.fold.is_active(), "values are folded");
     }
 }

@@ -5,7 +5,10 @@
 //! in a simpler form that matches no less: all characters beyond ASCII count as one, and word
 //! boundaries are left out, which makes the automata small. A set has few members because the time to
 //! build one and its memory grow fast; where sets do not help, or there would be too many, rules are
-//! tried one by one.
+//! tried one by one, those of them that the length of the value does not rule out.
+//!
+//! Memory: all sets of a list together take at most [`SETS_MAX`] times [`SET_BYTES_MAX`], and each
+//! thread that runs them at most [`SETS_MAX`] times [`CACHE_BYTES_MAX`].
 
 use regex_automata::hybrid::dfa::{Builder, Cache, Config, DFA};
 use regex_automata::nfa::thompson;
@@ -21,14 +24,14 @@ const SET_LEN_MAX: usize = 64;
 /// Fewer are tried one by one, which is faster.
 const SET_LEN_MIN: usize = 4;
 
-/// Sets of one attribute; further expressions are tried one by one.
-const SETS_MAX: usize = 160;
+/// Sets of one list; further expressions are tried one by one.
+pub(crate) const SETS_MAX: usize = 160;
 
-/// Sets of one attribute that are begun, with those that turn out too large.
-const TRIES_MAX: usize = 320;
+/// Sets of one list that are begun, with those that turn out too large.
+const TRIES_MAX: usize = 240;
 
 /// Size of one set before it runs.
-const SET_BYTES_MAX: usize = 1 << 20;
+const SET_BYTES_MAX: usize = 256 << 10;
 
 /// Memory that one set runs with.
 const CACHE_BYTES_MAX: usize = 256 << 10;
@@ -47,13 +50,60 @@ pub(crate) struct SetWork {
     found: PatternSet,
 }
 
-/// Makes sets of expressions in their simpler form, each with its rule; the rules that are in no set are added to `rest`.
-pub(crate) fn build(members: &[(Arc<Hir>, u32)], rest: &mut Vec<u32>) -> Vec<Set> {
+/// How many sets a list may still have, and how many it may still begin.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    sets: usize,
+    tries: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { sets: SETS_MAX, tries: TRIES_MAX }
+    }
+}
+
+/// A rule that is in no set, with the lengths of values that it can match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Single {
+    rule: u32,
+    len_min: u32,
+    len_max: u32,
+}
+
+impl Single {
+    fn new(hir: &Hir, rule: u32) -> Self {
+        let properties = hir.properties();
+        let whole = properties.look_set_prefix().contains(Look::Start)
+            && properties.look_set_suffix().contains(Look::End);
+        let len_max = properties.maximum_len().filter(|_| whole).unwrap_or(usize::MAX);
+        let len_min = properties.minimum_len().unwrap_or(0);
+        let number = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        Self { rule, len_min: number(len_min), len_max: number(len_max) }
+    }
+
+    /// The rule, if it can match a value of this length.
+    pub(crate) fn fits(self, len: usize) -> Option<u32> {
+        (self.len_min as usize <= len && len <= self.len_max as usize).then_some(self.rule)
+    }
+}
+
+/// Makes sets of expressions in their simpler form, each with its rule; the rules that are in no set
+/// are added to `rest`.
+pub(crate) fn build(
+    members: &[(Arc<Hir>, u32)],
+    budget: &mut Budget,
+    rest: &mut Vec<Single>,
+) -> Vec<Set> {
     let mut sets = vec![];
+    let mut add_rest = |members: &[(Arc<Hir>, u32)]| {
+        rest.extend(members.iter().map(|(hir, rule)| Single::new(hir, *rule)));
+    };
     let (mut members, mut len) = (members, SET_LEN_MAX);
-    for _ in 0..TRIES_MAX {
+    while budget.tries > 0 {
+        budget.tries -= 1;
         len = len.min(members.len());
-        if sets.len() >= SETS_MAX || len < SET_LEN_MIN {
+        if budget.sets == 0 || len < SET_LEN_MIN {
             break;
         }
         match Set::new(&members[..len]) {
@@ -62,12 +112,15 @@ pub(crate) fn build(members: &[(Arc<Hir>, u32)], rest: &mut Vec<u32>) -> Vec<Set
                 len /= 2;
                 continue;
             }
-            None => rest.extend(members[..len].iter().map(|(_, rule)| rule)),
-            Some(set) => sets.push(set),
+            None => add_rest(&members[..len]),
+            Some(set) => {
+                budget.sets -= 1;
+                sets.push(set);
+            }
         }
         members = &members[len..];
     }
-    rest.extend(members.iter().map(|(_, rule)| rule));
+    add_rest(members);
     sets
 }
 
@@ -149,7 +202,7 @@ fn is_plain(look: Look) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{SET_LEN_MAX, SETS_MAX, Set, simpler};
+    use super::{Budget, SET_LEN_MAX, SETS_MAX, Set, Single, simpler};
     use crate::classes::Classes;
     use crate::program::Program;
     use crate::steps;
@@ -162,9 +215,17 @@ mod tests {
         patterns.into_iter().zip(0..).map(|(pattern, rule)| (hir(pattern), rule)).collect()
     }
 
-    fn build(members: &[(Arc<Hir>, u32)], rest: &mut Vec<u32>) -> Vec<Set> {
+    fn build(members: &[(Arc<Hir>, u32)], rest: &mut Vec<Single>) -> Vec<Set> {
+        build_within(members, &mut Budget::default(), rest)
+    }
+
+    fn build_within(
+        members: &[(Arc<Hir>, u32)],
+        budget: &mut Budget,
+        rest: &mut Vec<Single>,
+    ) -> Vec<Set> {
         let simple = members.iter().map(|(hir, rule)| (Arc::new(simpler(hir)), *rule));
-        super::build(&simple.collect::<Vec<_>>(), rest)
+        super::build(&simple.collect::<Vec<_>>(), budget, rest)
     }
 
     fn found(sets: &[Set], text: &str) -> Vec<u32> {
@@ -215,13 +276,23 @@ mod tests {
     fn number_and_size_of_sets_are_bounded() {
         let many = SET_LEN_MAX * SETS_MAX + 5;
         let mut rest = vec![];
-        let sets = build(&members((0..many).map(|_| "[a-z]".to_owned())), &mut rest);
+        let mut budget = Budget::default();
+        let short = members((0..many).map(|_| "[a-z]".to_owned()));
+        let sets = build_within(&short, &mut budget, &mut rest);
         assert_eq!((sets.len(), rest.len()), (SETS_MAX, 5));
+        let more = build_within(&short, &mut budget, &mut rest);
+        assert_eq!((more.len(), rest.len()), (0, many + 5), "one bound for all attributes");
         let mut rest = vec![];
         let large = members((0..8).map(|n| format!("[ab]{{{}}}", 9_000 + n)));
         assert_eq!(build(&large, &mut rest).len(), 0);
-        assert_eq!(rest, [0, 1, 2, 3, 4, 5, 6, 7]);
+        let fitting = |len: usize| rest.iter().filter_map(|one| one.fits(len)).collect::<Vec<_>>();
+        assert_eq!(fitting(9_007), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(fitting(9_002), [0, 1, 2], "a value must be long enough");
         let few = members(["[a-z]".to_owned()]);
         assert_eq!(build(&few, &mut rest).len(), 0, "a few are tried one by one");
+        let (mut rest, exact) = (vec![], members(["^[ab]{3}$".to_owned(), "^[ab]{3}".to_owned()]));
+        build(&exact, &mut rest);
+        let fitting = |len: usize| rest.iter().filter_map(|one| one.fits(len)).collect::<Vec<_>>();
+        assert_eq!((fitting(2), fitting(3), fitting(4)), (vec![], vec![0, 1], vec![1]));
     }
 }

@@ -74,8 +74,13 @@ impl Takers {
 fn blocks(sets: &BTreeMap<u128, Vec<u32>>) -> Vec<(u128, Vec<u32>)> {
     let mut blocks = vec![u128::MAX];
     for set in sets.keys() {
-        let halves = |block: u128| [block & set, block & !set];
-        blocks = blocks.into_iter().flat_map(halves).filter(|block| *block != 0).collect();
+        for at in 0..blocks.len() {
+            let (inside, outside) = (blocks[at] & set, blocks[at] & !set);
+            if inside != 0 && outside != 0 {
+                blocks[at] = inside;
+                blocks.push(outside);
+            }
+        }
     }
     let takers = |block: u128| {
         let sets = sets.iter().filter(|(set, _)| *set & block != 0);
