@@ -50,7 +50,8 @@ impl World {
                 let values = values.chain([Datum::from_sorted_pairs(tags)]).collect();
                 (*uuid, Some(values))
             };
-            database.maintain(table, uuids.iter().enumerate().map(row).collect())?;
+            let rows = uuids.iter().enumerate().map(row);
+            database.maintain(rows.map(|(uuid, values)| (table, uuid, values)).collect())?;
         }
         Ok(Self { database, rows })
     }

@@ -211,7 +211,8 @@ impl Checkpoint {
         self.stats.inflight += 1;
         self.stats.passed += 1;
         let (checkpoint, generation, edit) = (self.id, self.generation, self.edits.last());
-        Held { checkpoint, generation, counter: which, cost, edit, since: now }
+        let limited = matches!(self.terms, Terms::Concurrency(_));
+        Held { checkpoint, generation, counter: which, cost, edit, since: now, limited }
     }
 
     /// A request of this counter begins to wait, or to be held without having waited.

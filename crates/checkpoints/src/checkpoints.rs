@@ -221,7 +221,8 @@ impl Checkpoints {
 
 /// What a request holds from a checkpoint that does not exist: it may pass, and nothing comes back.
 const fn nothing(now: Time, checkpoint: CheckpointId) -> Held {
-    Held { checkpoint, generation: 0, counter: Which::Only, cost: 0, edit: 0, since: now }
+    let counter = Which::Only;
+    Held { checkpoint, generation: 0, counter, cost: 0, edit: 0, since: now, limited: false }
 }
 
 #[cfg(test)]

@@ -73,6 +73,8 @@ pub struct Held {
     /// The last edit of the limit when it was spent.
     pub(crate) edit: u32,
     pub(crate) since: Time,
+    /// Whether it holds one of so many that may be held at once.
+    pub(crate) limited: bool,
 }
 
 impl Held {
@@ -80,6 +82,12 @@ impl Held {
     #[must_use]
     pub const fn checkpoint(&self) -> CheckpointId {
         self.checkpoint
+    }
+
+    /// The counter, where others may have to wait until this is given back.
+    #[must_use]
+    pub fn counter(&self) -> Option<KeyHash> {
+        self.limited.then(|| self.counter.number())
     }
 
     /// What was spent there.
@@ -107,6 +115,15 @@ pub(crate) enum Which {
 }
 
 impl Which {
+    /// A number that tells it from other counters of its checkpoint.
+    pub(crate) const fn number(self) -> KeyHash {
+        match self {
+            Self::Only => KeyHash([0; 2]),
+            Self::Overflow(_) => KeyHash([u64::MAX; 2]),
+            Self::Key(key) => key,
+        }
+    }
+
     /// Whether both are the same counter, whatever key uses the shared one.
     pub(crate) fn is_same(self, other: Self) -> bool {
         self == other || matches!((self, other), (Self::Overflow(_), Self::Overflow(_)))

@@ -12,6 +12,8 @@ use paceline_types::{CheckpointId, RequestId, Time};
 pub struct Standing {
     /// At this checkpoint.
     pub checkpoint: CheckpointId,
+    /// The counter it waits for, as [`Held::counter`] tells it.
+    pub counter: KeyHash,
     /// So many are served before it.
     pub ahead: usize,
     /// The last of those, nearest first.
@@ -83,6 +85,7 @@ impl Checkpoints {
         };
         Some(Standing {
             checkpoint: waiter.checkpoint,
+            counter: queue.counter.number(),
             ahead,
             nearest,
             pass_at,

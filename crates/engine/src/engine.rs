@@ -12,12 +12,12 @@ use crate::effect::{Effect, Outcome};
 use crate::prepare::Prepared;
 use crate::snapshot::{Routes, Snapshot};
 use crate::work::{Stage, Work};
-use paceline_checkpoints::{Checkpoints, Held, KeyHasher};
+use paceline_checkpoints::{Checkpoints, Held, KeyHash, KeyHasher};
 use paceline_claims::Claims;
 use paceline_expr::Counter;
 use paceline_pools::Pools;
 use paceline_rules::Counts;
-use paceline_types::{PoolId, Rank, Reason, Refusal, RequestId, SessionId, Time};
+use paceline_types::{CheckpointId, PoolId, Rank, Reason, Refusal, RequestId, SessionId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ pub struct Engine {
     pub(crate) undecided: VecDeque<(RequestId, Option<Refusal>)>,
     /// Who runs in a pool with a maximum, for `why`.
     pub(crate) slot_users: BTreeSet<(PoolId, RequestId)>,
+    /// Who holds a count that others may wait for, for `why`.
+    pub(crate) count_users: BTreeSet<(CheckpointId, KeyHash, RequestId)>,
     /// The attributes of all requests together.
     bytes: usize,
     /// How many more requests this call may move.
@@ -76,6 +78,7 @@ pub struct Stats {
 /// A count to be given back.
 #[derive(Debug)]
 pub(crate) struct Return {
+    pub id: RequestId,
     pub held: Held,
     /// Whether the request ran; one that did not gets back what it spent.
     pub ran: bool,
@@ -132,6 +135,7 @@ impl Engine {
             chores: VecDeque::new(),
             undecided: VecDeque::new(),
             slot_users: BTreeSet::new(),
+            count_users: BTreeSet::new(),
             bytes: 0,
             budget: 0,
             stats: Stats::default(),
@@ -343,7 +347,10 @@ impl Engine {
     }
 
     fn return_next(&mut self) -> bool {
-        let Some(Return { held, ran }) = self.returns.pop_front() else { return false };
+        let Some(Return { id, held, ran }) = self.returns.pop_front() else { return false };
+        if let Some(counter) = held.counter() {
+            self.count_users.remove(&(held.checkpoint(), counter, id));
+        }
         if ran {
             self.checkpoints.settle(self.now, held);
         } else {
@@ -386,7 +393,7 @@ impl Engine {
         if work.claims() {
             self.remove_claims(id);
         }
-        self.returns.extend(work.held.drain(..).map(|held| Return { held, ran: true }));
+        self.returns.extend(work.held.drain(..).map(|held| Return { id, held, ran: true }));
         true
     }
 

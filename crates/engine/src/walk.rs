@@ -36,7 +36,7 @@ impl Engine {
                 Ok(work)
             }
             Err(refusal) => {
-                self.refund(std::mem::take(&mut work.held));
+                self.refund(id, std::mem::take(&mut work.held));
                 Err(refusal)
             }
         }
@@ -65,7 +65,7 @@ impl Engine {
             let kept = again.filter(|(id, _)| *id == checkpoint).map(|(_, kept)| kept);
             let ticket = ticket(&work, filled, kept);
             match self.checkpoints.arrive(self.now, checkpoint, &ticket) {
-                Arrival::Passed(held) => work.held.push(held),
+                Arrival::Passed(held) => self.hold(&mut work, held),
                 Arrival::Queued { .. } => {
                     work.stage = Stage::Checkpoint(checkpoint);
                     work.draft.rest();
@@ -117,7 +117,7 @@ impl Engine {
         work.stage = Stage::Moving;
         let outcome = match moved.how {
             How::Passed(held) => {
-                work.held.push(held);
+                self.hold(&mut work, held);
                 self.walk(work, None)
             }
             How::Gone { at, number } => {
@@ -157,11 +157,19 @@ impl Engine {
     /// Gives back what a request that did not run spent and held.
     pub(crate) fn give_back(&mut self, mut work: Box<Work>) {
         self.forget(&work);
-        self.refund(std::mem::take(&mut work.held));
+        self.refund(work.rank.id, std::mem::take(&mut work.held));
     }
 
-    fn refund(&mut self, held: Vec<Held>) {
-        self.returns.extend(held.into_iter().map(|held| Return { held, ran: false }));
+    fn refund(&mut self, id: RequestId, held: Vec<Held>) {
+        self.returns.extend(held.into_iter().map(|held| Return { id, held, ran: false }));
+    }
+
+    /// Keeps what a checkpoint must get back, and who holds it where others may wait for it.
+    fn hold(&mut self, work: &mut Work, held: Held) {
+        if let Some(counter) = held.counter() {
+            self.count_users.insert((held.checkpoint(), counter, work.rank.id));
+        }
+        work.held.push(held);
     }
 
     /// Takes a waiter out of the queue it sleeps in.

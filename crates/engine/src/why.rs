@@ -6,12 +6,12 @@
 
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
-use paceline_checkpoints::Held;
+use paceline_checkpoints::KeyHash;
 use paceline_types::{CheckpointId, Place, Priority, RequestId, Time, limits};
 use std::fmt;
 
-/// Requests looked at, oldest first, to name those that hold a count.
-const HOLDERS_LOOKED_AT_MAX: usize = 1_000;
+/// Holders looked at, oldest first, to name those of the counter as it is now.
+const HOLDERS_LOOKED_AT_MAX: usize = 256;
 
 /// What a request waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +64,7 @@ pub struct Why {
     pub pool: Box<str>,
     /// Who is ahead of it or holds what it waits for, nearest first.
     pub ahead: Vec<RequestId>,
-    /// How many that are altogether; those who hold something, or claim a resource before it, are
-    /// counted up to 256.
+    /// How many that are altogether; those who claim a resource before it are counted up to 256.
     pub ahead_total: usize,
     /// When it will go on, if nothing else changes and that can be known.
     pub until: Option<Time>,
@@ -116,9 +115,9 @@ impl Engine {
         (why.since, why.until, why.deadline) = (place.entered, place.pass_at, Some(place.deadline));
         (why.ahead, why.ahead_total) = (place.nearest, place.ahead);
         if why.ahead.is_empty() && why.until.is_none() {
-            let id = work.rank.id;
-            let waits_for = |held: &Held| self.checkpoints.waits_for(id, held);
-            self.name_holders(why, |other| other.held.iter().any(waits_for));
+            let holders = self.count_holders(work.rank.id, checkpoint, place.counter);
+            why.ahead = holders.take(limits::AHEAD_MAX).collect();
+            why.ahead_total = place.held as usize;
         }
     }
 
@@ -155,13 +154,21 @@ impl Engine {
         (why.ahead, why.ahead_total) = (place.ahead, place.ahead_total);
     }
 
-    /// Names those who hold what a waiter at the front waits for.
-    fn name_holders(&self, why: &mut Why, holds: impl Fn(&Work) -> bool) {
-        let oldest = self.requests.values().take(HOLDERS_LOOKED_AT_MAX);
-        let holders = oldest.filter(|other| other.rank.id != why.id && holds(other));
-        why.ahead = holders.take(limits::STEP_MAX).map(|other| other.rank.id).collect();
-        why.ahead_total = why.ahead.len();
-        why.ahead.truncate(limits::AHEAD_MAX);
+    /// Who holds the counts that a waiter at the front waits for; the oldest first.
+    fn count_holders(
+        &self,
+        waiter: RequestId,
+        checkpoint: CheckpointId,
+        counter: KeyHash,
+    ) -> impl Iterator<Item = RequestId> {
+        let range =
+            (checkpoint, counter, RequestId(0))..=(checkpoint, counter, RequestId(u64::MAX));
+        let listed = self.count_users.range(range).map(|(_, _, id)| *id);
+        // Counts of before an edit that brought new counters keep nobody back.
+        listed.take(HOLDERS_LOOKED_AT_MAX).filter(move |id| {
+            let held = self.requests.get(id).map_or(&[][..], |holder| &holder.held);
+            held.iter().any(|held| self.checkpoints.waits_for(waiter, held))
+        })
     }
 }
 
