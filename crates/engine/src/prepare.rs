@@ -233,8 +233,7 @@ impl Draft {
         let still = Still { attributes, priority: Priority::START };
         for checkpoint in snapshot.routes.frontends.list(attributes.known(Known::Frontend)) {
             if is_early_count(checkpoint) {
-                let position = (List::Frontend, checkpoint.spec.number, checkpoint.spec.id);
-                push(&mut self.counts, position, checkpoint, snapshot, &still);
+                push(&mut self.counts, checkpoint, snapshot, &still);
             }
         }
     }
@@ -262,11 +261,15 @@ impl Draft {
                 if list == List::Frontend && is_early_count(checkpoint) {
                     continue;
                 }
-                let position = (list, checkpoint.spec.number, checkpoint.spec.id);
-                push(&mut self.steps, position, checkpoint, snapshot, &still);
+                push(&mut self.steps, checkpoint, snapshot, &still);
             }
         }
     }
+}
+
+/// Where a checkpoint stands.
+pub(crate) const fn position(checkpoint: &Checked) -> Position {
+    (List::of(&checkpoint.spec.at), checkpoint.spec.number, checkpoint.spec.id)
 }
 
 /// A frontend's `count` checkpoints count before the rules, rejected requests included.
@@ -275,13 +278,8 @@ fn is_early_count(checkpoint: &Checked) -> bool {
 }
 
 /// Adds a step, unless it is known already that the checkpoint does not apply.
-fn push(
-    steps: &mut Vec<Step>,
-    position: Position,
-    checkpoint: &Checked,
-    snapshot: &Snapshot,
-    still: &Still<'_>,
-) {
+fn push(steps: &mut Vec<Step>, checkpoint: &Checked, snapshot: &Snapshot, still: &Still<'_>) {
+    let position = position(checkpoint);
     // Only a condition may read counters.
     if checkpoint.when.as_ref().is_some_and(Expr::reads_counters) {
         steps.push(Step { position, filled: None });

@@ -6,7 +6,7 @@
 use crate::effect::{Effect, Outcome};
 use crate::engine::{Engine, Return};
 use crate::input::Live;
-use crate::prepare::{Draft, Filled, List, Prepared, Step, fill};
+use crate::prepare::{Draft, Filled, List, Prepared, Step, fill, position};
 use crate::work::{Stage, Work};
 use paceline_checkpoints::{Arrival, Cause, Due, DueKind, Held, How, Kept, Moved, Ticket, Turned};
 use paceline_pools::State;
@@ -115,6 +115,10 @@ impl Engine {
             return;
         };
         work.stage = Stage::Moving;
+        // An edit may have put the checkpoint elsewhere while it waited there.
+        if let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(moved.checkpoint) {
+            work.position = Some(position(checkpoint));
+        }
         let outcome = match moved.how {
             How::Passed(held) => {
                 self.hold(&mut work, held);

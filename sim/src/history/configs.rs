@@ -44,18 +44,23 @@ impl History {
         config
     }
 
+    /// A place for a checkpoint.
+    pub(super) fn at(&mut self, config: &Config) -> At {
+        match self.rng.below(10) {
+            0..5 => At::Frontend(FRONTENDS[self.rng.weighted(&[3, 1])]),
+            5 | 6 => At::Backend(BACKENDS[self.rng.weighted(&[3, 1])]),
+            7 => At::Server(self.rng.pick(&SERVERS)),
+            _ => At::Pool(self.rng.pick(&config.pools).name),
+        }
+    }
+
     /// A new checkpoint, if a name is free.
     pub(super) fn checkpoint(&mut self, config: &Config) -> Option<Checkpoint> {
         let free = |name: &&&str| config.checkpoints.iter().all(|c| c.name != **name);
         let name = CHECKPOINTS.iter().find(free).copied()?;
         let id = self.next_checkpoint;
         self.next_checkpoint += 1;
-        let at = match self.rng.below(10) {
-            0..5 => At::Frontend(FRONTENDS[self.rng.weighted(&[3, 1])]),
-            5 | 6 => At::Backend(BACKENDS[self.rng.weighted(&[3, 1])]),
-            7 => At::Server(self.rng.pick(&SERVERS)),
-            _ => At::Pool(self.rng.pick(&config.pools).name),
-        };
+        let at = self.at(config);
         let key = self.rng.chance(self.profile.keyed).then(|| self.attribute());
         let fair = self.rng.chance(self.profile.fair).then(|| self.attribute());
         let limit = self.limit();

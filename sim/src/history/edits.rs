@@ -6,7 +6,7 @@ use crate::model::{Model, State};
 
 type Edit = fn(&mut History, &Model, &mut Config) -> Option<String>;
 
-const CHECKPOINT_EDITS: [Edit; 12] = [
+const CHECKPOINT_EDITS: [Edit; 13] = [
     History::edit_number,
     History::edit_watch,
     History::edit_weight,
@@ -17,6 +17,7 @@ const CHECKPOINT_EDITS: [Edit; 12] = [
     History::edit_key,
     History::edit_keys_max,
     History::edit_kind,
+    History::edit_at,
     History::add_checkpoint,
     History::delete_checkpoint,
 ];
@@ -103,6 +104,15 @@ impl History {
         let checkpoint = &mut config.checkpoints[index];
         checkpoint.number = self.rng.below(3) as u32;
         Some(format!("{} number {}", checkpoint.name, checkpoint.number))
+    }
+
+    /// Another list.
+    fn edit_at(&mut self, _: &Model, config: &mut Config) -> Option<String> {
+        let index = self.any_checkpoint(config)?;
+        let at = self.at(config);
+        let checkpoint = &mut config.checkpoints[index];
+        checkpoint.at = at;
+        Some(format!("{} at {at:?}", checkpoint.name))
     }
 
     fn edit_watch(&mut self, _: &Model, config: &mut Config) -> Option<String> {
@@ -215,13 +225,19 @@ impl History {
         Some(what)
     }
 
-    /// Only a pool without checkpoints can be deleted.
+    /// A pool is deleted together with its checkpoints.
     fn delete_pool(&mut self, _: &Model, config: &mut Config) -> Option<String> {
         let index = self.rng.below(config.pools.len() as u64) as usize;
         let name = config.pools[index].name;
-        if index == 0 || config.checkpoints.iter().any(|c| c.at == At::Pool(name)) {
+        if index == 0 {
             return None;
         }
+        let (gone, kept) = std::mem::take(&mut config.checkpoints)
+            .into_iter()
+            .partition(|checkpoint| checkpoint.at == At::Pool(name));
+        config.checkpoints = kept;
+        let gone: Vec<Checkpoint> = gone;
+        gone.iter().for_each(|checkpoint| drop_conditions(config, checkpoint.name));
         config.pools.remove(index);
         drop_conditions(config, name);
         Some(format!("{name} deleted"))

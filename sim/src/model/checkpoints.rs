@@ -65,6 +65,9 @@ impl Model {
 
     /// A waiter of a checkpoint that starts anew arrives there again, past the bounds.
     pub(super) fn walk_again(&mut self, id: u64, checkpoint: &Checkpoint, was: &Queued) {
+        if !self.is_on_the_way(id, checkpoint) {
+            return self.walk(id, Some(position(checkpoint)));
+        }
         match self.arrive(id, checkpoint, Some(was)) {
             Step::Pass => self.walk(id, Some(position(checkpoint))),
             Step::Wait => {}
@@ -84,15 +87,7 @@ impl Model {
 
     fn next_checkpoint(&self, id: u64, after: Option<Position>) -> Option<Checkpoint> {
         let request = &self.requests[&id];
-        let pool = self.pool_of(id).map(|pool| pool.name);
-        let on_the_way = |checkpoint: &&Checkpoint| match checkpoint.at {
-            At::Frontend(name) => {
-                request.arrival.frontend == name && checkpoint.limit != Limit::Count
-            }
-            At::Backend(name) => request.arrival.backend == name,
-            At::Server(name) => request.arrival.server == name,
-            At::Pool(name) => pool == Some(name),
-        };
+        let on_the_way = |checkpoint: &&Checkpoint| self.is_on_the_way(id, checkpoint);
         let ahead = |checkpoint: &&Checkpoint| after.is_none_or(|at| position(checkpoint) > at);
         // An edit may have put a checkpoint behind that it passed already.
         let passed = |checkpoint: &Checkpoint| {
@@ -100,6 +95,18 @@ impl Model {
         };
         let all = self.config.checkpoints.iter().filter(|checkpoint| !passed(checkpoint));
         all.filter(on_the_way).filter(ahead).min_by_key(|c| position(c)).cloned()
+    }
+
+    fn is_on_the_way(&self, id: u64, checkpoint: &Checkpoint) -> bool {
+        let request = &self.requests[&id];
+        match checkpoint.at {
+            At::Frontend(name) => {
+                request.arrival.frontend == name && checkpoint.limit != Limit::Count
+            }
+            At::Backend(name) => request.arrival.backend == name,
+            At::Server(name) => request.arrival.server == name,
+            At::Pool(name) => self.pool_of(id).map(|pool| pool.name) == Some(name),
+        }
     }
 
     /// A request reaches a checkpoint; `was` is its old place if it arrives there again.
