@@ -17,7 +17,9 @@ use paceline_claims::Claims;
 use paceline_expr::Counter;
 use paceline_pools::Pools;
 use paceline_rules::Counts;
-use paceline_types::{CheckpointId, PoolId, Rank, Reason, Refusal, RequestId, SessionId, Time};
+use paceline_types::{
+    CheckpointId, PoolId, Rank, Reason, Refusal, Request, RequestId, SessionId, Time,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -141,6 +143,19 @@ impl Engine {
             stats: Stats::default(),
             snapshot,
         }
+    }
+
+    /// Numbers requests from `first` on, so that no number of an earlier run is used again. To be called
+    /// before the first request.
+    pub fn number_from(&mut self, first: RequestId) {
+        debug_assert!(self.requests.is_empty(), "no request has a number yet");
+        self.next_id = self.next_id.max(first.0);
+    }
+
+    /// The number of the next request.
+    #[must_use]
+    pub const fn next_number(&self) -> RequestId {
+        RequestId(self.next_id)
     }
 
     /// The configuration in use, to prepare requests and plans against.
@@ -302,9 +317,20 @@ impl Engine {
         &self.claims
     }
 
+    /// What a request that waits or runs asked for.
+    #[must_use]
+    pub fn request(&self, id: RequestId) -> Option<&Request> {
+        self.requests.get(&id).map(|work| &work.draft.request)
+    }
+
     /// Every request that waits or runs, in the order they came.
     pub fn requests(&self) -> impl Iterator<Item = RequestId> {
-        self.requests.keys().copied()
+        self.requests_from(RequestId(0))
+    }
+
+    /// The same, from the one with this number on.
+    pub fn requests_from(&self, first: RequestId) -> impl Iterator<Item = RequestId> {
+        self.requests.range(first..).map(|(id, _)| *id)
     }
 
     /// The value of a counter, as expressions read it.

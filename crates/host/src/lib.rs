@@ -14,7 +14,7 @@ pub mod own;
 mod session;
 
 pub use clock::{Clock, uuid_source, wall_ms};
-pub use control::{Admission, Control, Permit, Waiting};
+pub use control::{Admission, Control, Event, Listed, Permit, Waiting};
 pub use database::{
     Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
 };
@@ -121,6 +121,7 @@ impl Host {
             OpenDatabaseError::Schema(format!("{}: {}", path.display(), error.details))
         };
         hosted.begin_control(&self.control).map_err(wrong)?;
+        self.control.number_on(&hosted).map_err(wrong)?;
         self.locking.begin(&hosted).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
     }
 

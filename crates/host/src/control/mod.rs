@@ -5,10 +5,15 @@
 //! engine asks to be called. Locks of other parts may be taken inside the engine's (that of the named
 //! locks), never the other way round.
 
+mod event;
+mod listed;
+mod numbers;
 mod permit;
 mod planner;
 mod timer;
 
+pub use event::Event;
+pub use listed::Listed;
 pub use permit::{Admission, Permit, Waiting};
 pub(crate) use planner::{Consequence, Planner};
 
@@ -20,12 +25,16 @@ use paceline_engine::{
 use paceline_types::{Refusal, Request, RequestId, SessionId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use numbers::Numbers;
 use timer::Timer;
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 
 /// How often a request is prepared again because the configuration changed in between, before that
 /// is done under the engine's lock.
 const RENEWALS_MAX: u32 = 3;
+
+/// Events that one who listens may be behind before it misses some.
+const EVENTS_MAX: usize = 4_096;
 
 /// The engine, shared by all doors.
 pub struct Control {
@@ -35,6 +44,9 @@ pub struct Control {
     clock: Clock,
     locking: Arc<Locking>,
     timer: Arc<Timer>,
+    /// Where requests' comings and goings are told, if somebody listens.
+    events: broadcast::Sender<Event>,
+    numbers: Numbers,
 }
 
 struct State {
@@ -59,6 +71,8 @@ impl Control {
             clock,
             locking,
             timer: Arc::default(),
+            events: broadcast::channel(EVENTS_MAX).0,
+            numbers: Numbers::default(),
         });
         timer::spawn(&control);
         control
@@ -92,6 +106,7 @@ impl Control {
         let now = self.clock.now();
         let (id, outcome) =
             state.engine.submit(now, prepared, &|session, lock| self.locking.owns(session, lock));
+        self.tell(|| Event::of_outcome(id, &outcome));
         let waiting = (outcome == Outcome::Waiting).then(|| {
             let (sender, receiver) = oneshot::channel();
             state.waiters.insert(id, sender);
@@ -145,9 +160,27 @@ impl Control {
 
     /// A request is over, whether it waited or ran.
     fn end(&self, id: RequestId) {
-        self.call(|engine, now| {
-            let _ = engine.settle(now, id) || engine.cancel(now, id);
+        let ended = self.call(|engine, now| {
+            (engine.settle(now, id), engine.cancel(now, id))
         });
+        match ended {
+            (true, _) => self.tell(|| Event::Settled { id }),
+            (_, true) => self.tell(|| Event::Left { id }),
+            _ => {}
+        }
+    }
+
+    /// Hears of every request that comes and goes from now on.
+    #[must_use]
+    pub fn listen(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    fn tell(&self, event: impl FnOnce() -> Event) {
+        if self.events.receiver_count() > 0 {
+            // Whoever listened may be gone just now.
+            let _ = self.events.send(event());
+        }
     }
 
     /// Handles what is due.
@@ -165,13 +198,15 @@ impl Control {
 
     /// Lets the lock go; then tells whom it concerns, and has the engine called when it asks for it.
     fn finish(&self, mut state: MutexGuard<'_, State>) {
-        let told = state.take_told();
+        let told = state.take_told(|event| self.tell(|| event));
         let next = state.engine.poll_timeout();
+        let number = state.engine.next_number();
         drop(state);
         for (sender, decided) in told {
             // One that is gone has told so itself, or is about to.
             let _ = sender.send(decided);
         }
+        self.numbers.reserve_before(number);
         if let Some(next) = next {
             self.timer.arm(next);
         }
@@ -184,14 +219,15 @@ impl Control {
 
 impl State {
     /// What the last call has to tell.
-    fn take_told(&mut self) -> Told {
+    fn take_told(&mut self, tell: impl Fn(Event)) -> Told {
         let mut told = Vec::new();
         while let Some(effect) = self.engine.poll_effect() {
+            tell(Event::of_effect(&effect));
             let (id, decided) = match effect {
                 Effect::Start { id } => (id, Ok(())),
                 Effect::Refuse { id, refusal } => (id, Err(refusal)),
                 Effect::Log { id, rule } => {
-                    tracing::info!(request = id.0, rule, "matched a rule");
+                    tracing::info!(request = id.0, rule, "a rule that logs matched");
                     continue;
                 }
             };

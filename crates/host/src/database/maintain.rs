@@ -5,14 +5,14 @@ use super::{Head, Hosted};
 use crate::clock::uuid_source;
 use crate::control::{Control, Planner};
 use paceline_model::{Model, ModelError, Put};
-use paceline_tables::schema::TableId;
+use paceline_tables::schema::{Column, ColumnId, TableId};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, Row, tag};
 use paceline_types::Uuid;
 use std::sync::Arc;
 
-/// A row of the server's own: the value of its key column, and the values of all its columns by
-/// name, or none if it goes.
+/// A row of the server's own: the value of its key column, and the values of its columns by name, or
+/// none if it goes. A column that is not named stays as it is.
 pub(crate) struct OwnRow {
     pub(crate) key: String,
     pub(crate) values: Option<Vec<(&'static str, Datum)>>,
@@ -57,12 +57,14 @@ impl Hosted {
         let mut puts: Vec<Put> = Vec::with_capacity(rows.len());
         for row in rows {
             let uuid = head.find_own(table, key, &row.key);
+            let old = uuid.and_then(|uuid| head.database.store().row(table, uuid));
             let values = row.values.map(|values| {
-                let value = |name: &str, default: &Datum| {
-                    let named = values.iter().find(|(column, _)| *column == name);
-                    named.map_or_else(|| default.clone(), |(_, value)| value.clone())
+                let value = |(at, column): (usize, &Column)| {
+                    let named = values.iter().find(|(name, _)| *name == &*column.name);
+                    let kept = || old.map_or(&column.default, |old| &old[at]).clone();
+                    named.map_or_else(kept, |(_, value)| value.clone())
                 };
-                columns.iter().skip(2).map(|c| value(&c.name, &c.default)).collect()
+                columns.iter().enumerate().skip(ColumnId::FIRST).map(value).collect()
             });
             match (uuid, values) {
                 (None, None) => {}

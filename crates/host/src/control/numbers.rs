@@ -1,0 +1,56 @@
+//! The numbers of requests: reserved on disk ahead, so that none is used again after a restart.
+
+use super::Control;
+use crate::database::{Hosted, OwnRow};
+use crate::own;
+use paceline_tables::Error;
+use paceline_tables::value::{Atom, Datum};
+use paceline_types::RequestId;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// How many numbers are reserved at a time.
+const RESERVE: u64 = 1 << 24;
+
+/// Which numbers are reserved, and where that is kept.
+#[derive(Default)]
+pub(super) struct Numbers {
+    own: OnceLock<Arc<Hosted>>,
+    /// Numbers below this are reserved, or about to be.
+    until: AtomicU64,
+}
+
+impl Control {
+    /// Goes on numbering behind what an earlier run reserved.
+    pub(crate) fn number_on(&self, own: &Arc<Hosted>) -> Result<(), Error> {
+        let used = own.own_integer(own::DAEMON_TABLE, "requests_reserved")?.unwrap_or(0).max(1);
+        self.state().engine.number_from(RequestId(used));
+        self.numbers.until.store(used, Ordering::Relaxed);
+        let _ = self.numbers.own.set(Arc::clone(own));
+        self.numbers.reserve_before(RequestId(used));
+        Ok(())
+    }
+}
+
+impl Numbers {
+    /// Reserves more numbers before `next` comes near the last one reserved. A number that is used
+    /// before its reservation is on disk could be used again after a crash; half the range lies
+    /// between.
+    pub fn reserve_before(&self, next: RequestId) {
+        let until = self.until.load(Ordering::Relaxed);
+        let Some(own) = self.own.get().filter(|_| next.0 + RESERVE / 2 >= until) else { return };
+        let more = next.0 + RESERVE;
+        let order = Ordering::Relaxed;
+        if self.until.compare_exchange(until, more, order, order).is_err() {
+            return;
+        }
+        let number = |number: u64| Datum::One(Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX)));
+        let values = vec![
+            ("name", Datum::One(Atom::string("paceline"))),
+            ("requests_reserved", number(more)),
+        ];
+        let row = OwnRow { key: "paceline".to_owned(), values: Some(values) };
+        own.maintain(own::DAEMON_TABLE, "name", vec![row], true, None);
+        own.flush();
+    }
+}
