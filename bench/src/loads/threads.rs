@@ -9,7 +9,7 @@ use crate::measure::{Bench, Load, ROUNDS, Unit};
 use paceline_checkpoints::{At, Limit, Spec};
 use paceline_engine::{Config, Engine, Outcome as Submitted, Snapshot, prepare};
 use paceline_types::{CheckpointId, Request, RequestId, Span, Time};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 const SIZES: [usize; 3] = [1, 8, 80];
@@ -83,9 +83,20 @@ impl Host {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Engine, Time) -> T) -> T {
-        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut engine = self.locked();
         let now = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         work(&mut engine, Time(now))
+    }
+
+    /// Asks a few times before it sleeps, as the host does.
+    fn locked(&self) -> MutexGuard<'_, Engine> {
+        for round in 0..7 {
+            if let Ok(engine) = self.engine.try_lock() {
+                return engine;
+            }
+            (0..1 << round).for_each(|_| std::hint::spin_loop());
+        }
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {

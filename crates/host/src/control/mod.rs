@@ -19,19 +19,22 @@ pub(crate) use planner::{Consequence, Planner};
 
 use crate::clock::Clock;
 use crate::locking::Locking;
+use numbers::Numbers;
 use paceline_engine::{
     Effect, Engine, Explanation, Outcome, Plan, Prepared, RequestError, Snapshot, Why, prepare,
 };
 use paceline_types::{Refusal, Request, RequestId, SessionId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use numbers::Numbers;
 use timer::Timer;
 use tokio::sync::{broadcast, oneshot};
 
 /// How often a request is prepared again because the configuration changed in between, before that
 /// is done under the engine's lock.
 const RENEWALS_MAX: u32 = 3;
+
+/// How often a busy lock is asked for before the thread sleeps; each time the pause doubles.
+const SPINS_MAX: u32 = 7;
 
 /// Events that one who listens may be behind before it misses some.
 const EVENTS_MAX: usize = 4_096;
@@ -160,9 +163,7 @@ impl Control {
 
     /// A request is over, whether it waited or ran.
     fn end(&self, id: RequestId) {
-        let ended = self.call(|engine, now| {
-            (engine.settle(now, id), engine.cancel(now, id))
-        });
+        let ended = self.call(|engine, now| (engine.settle(now, id), engine.cancel(now, id)));
         match ended {
             (true, _) => self.tell(|| Event::Settled { id }),
             (_, true) => self.tell(|| Event::Left { id }),
@@ -212,7 +213,15 @@ impl Control {
         }
     }
 
+    /// The engine, locked. It is held for a fraction of a microsecond, which is far less than putting
+    /// a thread to sleep and waking it takes: so a short while is spent asking again first.
     fn state(&self) -> MutexGuard<'_, State> {
+        for round in 0..SPINS_MAX {
+            if let Ok(state) = self.state.try_lock() {
+                return state;
+            }
+            (0..1 << round).for_each(|_| std::hint::spin_loop());
+        }
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -44,7 +44,8 @@ impl Numbers {
         if self.until.compare_exchange(until, more, order, order).is_err() {
             return;
         }
-        let number = |number: u64| Datum::One(Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX)));
+        let number =
+            |number: u64| Datum::One(Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX)));
         let values = vec![
             ("name", Datum::One(Atom::string("paceline"))),
             ("requests_reserved", number(more)),
