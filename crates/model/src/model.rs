@@ -84,9 +84,38 @@ impl Model {
     /// When the rows mean nothing that works: the first reason found, and where.
     pub fn plan(&mut self, current: &Snapshot, store: &Store) -> Result<Plan, ModelError> {
         let config = self.config(store)?;
-        // Saved rules are only used at the next start, but must be usable then.
-        self.rules(store, self.tables.saved_rule)?;
+        self.check_restart(current, store, &config)?;
         Ok(Plan::new(current, config)?)
+    }
+
+    /// Whether the daemon could start with what would be left of the rows: saved rules and persistent
+    /// rows. What could not is refused when it is written, not found out when it is too late.
+    fn check_restart(
+        &mut self,
+        current: &Snapshot,
+        store: &Store,
+        now: &Config,
+    ) -> Result<(), ModelError> {
+        let table = self.tables.saved_rule;
+        let rules = self.rules(store, table)?;
+        let checkpoints = self.persistent_checkpoints(store)?;
+        let pools: Vec<PoolSpec> =
+            now.pools.list().iter().filter(|pool| pool.persistent).cloned().collect();
+        let all_persistent =
+            checkpoints.len() == now.checkpoints.len() && pools.len() == now.pools.list().len();
+        if all_persistent && rules == now.rules {
+            return Ok(());
+        }
+        let pools = PoolSet::of(self.cpus, pools)?;
+        let left = Config { rules, checkpoints, pools, ..Config::default() };
+        Plan::new(current, left).map(drop).map_err(|error| {
+            let mut error = ModelError::from(error);
+            if error.table == schema::RULE {
+                schema::SAVED_RULE.clone_into(&mut error.table);
+            }
+            error.message.push_str(" (at the next start, when only what is persistent is left)");
+            error
+        })
     }
 
     /// The configuration that the rows say.
@@ -148,6 +177,14 @@ impl Model {
         let mut checkpoints: Vec<Spec> = rows.map(read).collect::<Result<_, _>>()?;
         checkpoints.sort_by_key(|checkpoint| checkpoint.id);
         Ok(checkpoints)
+    }
+
+    fn persistent_checkpoints(&mut self, store: &Store) -> Result<Vec<Spec>, ModelError> {
+        let rows = readers(&self.schema, store, self.tables.checkpoint);
+        let kept: Vec<Reader<'_>> = rows.filter(|row| row.flag("persistent")).collect();
+        let ids = &mut self.checkpoint_ids;
+        let read = |row: Reader<'_>| checkpoint::read(row, CheckpointId(ids.of(row.uuid()) as u32));
+        kept.into_iter().map(read).collect()
     }
 
     fn resources(&mut self, store: &Store) -> Vec<Resource> {

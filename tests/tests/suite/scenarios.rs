@@ -92,3 +92,8 @@ fn read_only() {
 fn lock_table() {
     check("lock_table.txt");
 }
+
+#[test]
+fn configuration() {
+    check("configuration.txt");
+}

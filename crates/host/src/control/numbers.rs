@@ -21,13 +21,15 @@ pub(super) struct Numbers {
 }
 
 impl Control {
-    /// Goes on numbering behind what an earlier run reserved.
+    /// Goes on numbering behind what an earlier run reserved. Must not be called from a task of the
+    /// runtime.
     pub(crate) fn number_on(&self, own: &Arc<Hosted>) -> Result<(), Error> {
         let used = own.own_integer(own::DAEMON_TABLE, "requests_reserved")?.unwrap_or(0).max(1);
         self.state().engine.number_from(RequestId(used));
         self.numbers.until.store(used, Ordering::Relaxed);
         let _ = self.numbers.own.set(Arc::clone(own));
-        self.numbers.reserve_before(RequestId(used));
+        self.numbers.reserve(own, used, used + RESERVE);
+        own.flush_blocking();
         Ok(())
     }
 }
@@ -39,10 +41,16 @@ impl Numbers {
     pub fn reserve_before(&self, next: RequestId) {
         let until = self.until.load(Ordering::Relaxed);
         let Some(own) = self.own.get().filter(|_| next.0 + RESERVE / 2 >= until) else { return };
-        let more = next.0 + RESERVE;
+        if self.reserve(own, until, next.0 + RESERVE) {
+            own.flush();
+        }
+    }
+
+    /// Leaves a reservation to be written; whether nobody else has done so.
+    fn reserve(&self, own: &Arc<Hosted>, until: u64, more: u64) -> bool {
         let order = Ordering::Relaxed;
         if self.until.compare_exchange(until, more, order, order).is_err() {
-            return;
+            return false;
         }
         let number =
             |number: u64| Datum::One(Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX)));
@@ -52,6 +60,6 @@ impl Numbers {
         ];
         let row = OwnRow { key: "paceline".to_owned(), values: Some(values) };
         own.maintain(own::DAEMON_TABLE, "name", vec![row], true, None);
-        own.flush();
+        true
     }
 }
