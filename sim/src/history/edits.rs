@@ -260,7 +260,9 @@ impl History {
             return None;
         }
         config.resources.remove(index);
-        self.deleted.push((gone.id, gone.name));
+        // Holders know it by the name it had before this edit.
+        let known = model.config.resources.iter().find(|r| r.id == gone.id).map(|r| r.name);
+        self.deleted.push((gone.id, known.unwrap_or(gone.name)));
         for resource in &mut config.resources {
             resource.parents.retain(|parent| *parent != gone.id);
         }

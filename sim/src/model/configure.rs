@@ -231,9 +231,7 @@ impl Model {
                 refused.push(id);
             }
         }
-        for id in refused {
-            self.end(id, false);
-        }
+        self.end_all(refused.into_iter().map(|id| (id, false)).collect());
     }
 
     /// Who stands in line or runs knows a resource by its new name. For those who stand aside names
