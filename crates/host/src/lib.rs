@@ -5,6 +5,7 @@
 //! in `tables` and `locks`. It knows nothing of wires and formats.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod audit;
 mod clock;
 mod control;
 mod database;
@@ -13,7 +14,8 @@ mod outbox;
 pub mod own;
 mod session;
 
-pub use clock::{Clock, uuid_source, wall_ms};
+pub use audit::Audit;
+pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use control::{Admission, Control, Event, Listed, Permit, Waiting};
 pub use database::{
     Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
@@ -34,7 +36,7 @@ use paceline_types::Uuid;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use tokio::runtime::Handle;
 
 /// What holds for all databases.
@@ -52,6 +54,7 @@ pub struct Host {
     sessions: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     locking: Arc<Locking>,
     control: Arc<Control>,
+    audit: OnceLock<Arc<Audit>>,
     clock: Clock,
     runtime: Handle,
     disk: Arc<dyn Disk>,
@@ -78,6 +81,7 @@ impl Host {
             sessions: Mutex::default(),
             locking,
             control,
+            audit: OnceLock::new(),
             clock,
             runtime,
             disk,
@@ -120,7 +124,13 @@ impl Host {
         let wrong = |error: Error| {
             OpenDatabaseError::Schema(format!("{}: {}", path.display(), error.details))
         };
-        hosted.begin_control(&self.control).map_err(wrong)?;
+        let audit = Audit::open(&path.with_file_name("audit.log"));
+        let audit = audit.map_err(|error| {
+            OpenDatabaseError::Schema(format!("cannot open the audit log: {error}"))
+        })?;
+        let audit = Arc::clone(self.audit.get_or_init(|| Arc::new(audit)));
+        self.locking.record_in(&audit);
+        hosted.begin_control(&self.control, audit).map_err(wrong)?;
         self.control.number_on(&hosted).map_err(wrong)?;
         self.locking.begin(&hosted).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
     }
@@ -184,6 +194,12 @@ impl Host {
         &self.control
     }
 
+    /// Where changes are recorded; none on a server that changes nothing.
+    #[must_use]
+    pub fn audit(&self) -> Option<&Arc<Audit>> {
+        self.audit.get()
+    }
+
     /// A client has connected; `name` is who it is.
     pub fn begin_session(&self, name: impl FnOnce(SessionId) -> String) -> Arc<Session> {
         let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
@@ -229,6 +245,9 @@ impl Host {
     pub fn shut_down(&self) {
         for database in self.databases() {
             database.close();
+        }
+        if let Some(audit) = self.audit.get() {
+            audit.close();
         }
     }
 }

@@ -5,6 +5,7 @@
 //! that said it would come. Fencing numbers come from a range that is reserved on disk ahead (L2);
 //! the next range is reserved when half of this one is used.
 
+use crate::audit::Audit;
 use crate::control::Control;
 use crate::database::{Hosted, OwnRow};
 use crate::outbox::{Outgoing, Reply, Ticket};
@@ -43,6 +44,8 @@ pub struct Locking {
     reserving: AtomicBool,
     /// Who must know when a session loses a lock.
     control: OnceLock<Weak<Control>>,
+    /// Where steals are recorded.
+    audit: OnceLock<Arc<Audit>>,
 }
 
 struct State {
@@ -72,6 +75,7 @@ impl Locking {
             watched: AtomicBool::new(false),
             reserving: AtomicBool::new(false),
             control: OnceLock::new(),
+            audit: OnceLock::new(),
         }
     }
 
@@ -82,6 +86,11 @@ impl Locking {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on steals are recorded.
+    pub(crate) fn record_in(&self, audit: &Arc<Audit>) {
+        let _ = self.audit.set(Arc::clone(audit));
     }
 
     /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
@@ -177,6 +186,9 @@ impl Locking {
         let (left, next) = (state.locks.fencing_left(), state.locks.next_fencing());
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+        if let Some(audit) = self.audit.get().filter(|_| operation == LockOperation::Steal) {
+            audit.record(&session.name, "steal", name);
+        }
         if let Some(control) = self.control.get().and_then(Weak::upgrade) {
             lost.iter().for_each(|(loser, lock)| control.lock_lost(*loser, lock));
         }

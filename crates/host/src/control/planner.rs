@@ -5,6 +5,7 @@
 //! commit is published, the engine swaps its configuration, which cannot fail.
 
 use super::Control;
+use crate::audit::Audit;
 use paceline_engine::Snapshot;
 use paceline_model::{Model, ModelError};
 use paceline_tables::{Changes, Database, Error, Store, tag};
@@ -16,6 +17,7 @@ pub(crate) type Consequence = Box<dyn FnOnce() + Send>;
 /// Plans what the transactions of the database `Paceline` mean to the engine.
 pub(crate) struct Planner {
     control: Arc<Control>,
+    audit: Arc<Audit>,
     state: Mutex<State>,
 }
 
@@ -33,6 +35,7 @@ impl Planner {
     /// When that cannot work; the error says where.
     pub fn begin(
         control: Arc<Control>,
+        audit: Arc<Audit>,
         mut model: Model,
         store: &Store,
     ) -> Result<Self, ModelError> {
@@ -42,10 +45,10 @@ impl Planner {
         }
         control.configure(&plan);
         let planned = control.snapshot();
-        Ok(Self { control, state: Mutex::new(State { model, planned }) })
+        Ok(Self { control, audit, state: Mutex::new(State { model, planned }) })
     }
 
-    /// Plans what a transaction changed; none if that is nothing to the engine.
+    /// Plans what a transaction of `who` changed; none if that is nothing to the engine.
     ///
     /// # Errors
     ///
@@ -53,7 +56,8 @@ impl Planner {
     pub fn plan(
         &self,
         database: &Database,
-        changes: &Changes,
+        changes: &Arc<Changes>,
+        who: &str,
     ) -> Result<Option<Consequence>, Error> {
         let State { model, planned } = &mut *self.state();
         if !model.concerns(changes) {
@@ -66,8 +70,13 @@ impl Planner {
         for warning in plan.warnings() {
             tracing::warn!("{warning}");
         }
-        let control = Arc::clone(&self.control);
-        Ok(Some(Box::new(move || control.configure(&plan))))
+        let (control, audit) = (Arc::clone(&self.control), Arc::clone(&self.audit));
+        let (schema, changes) = (Arc::clone(database.schema()), Arc::clone(changes));
+        let who = who.to_owned();
+        Ok(Some(Box::new(move || {
+            control.configure(&plan);
+            audit.edit(&who, &schema, &changes);
+        })))
     }
 
     /// Transactions were undone because they could not be written: the engine never heard of them.

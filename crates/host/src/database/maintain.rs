@@ -2,6 +2,7 @@
 
 use super::queue::{Commit, Done, Entry};
 use super::{Head, Hosted};
+use crate::audit::Audit;
 use crate::clock::uuid_source;
 use crate::control::{Control, Planner};
 use paceline_model::{Model, ModelError, Put};
@@ -120,7 +121,11 @@ impl Hosted {
 
     /// Begins to configure the engine by this database: brings its rows to what is left of them after
     /// a restart, and has the engine use that.
-    pub(crate) fn begin_control(self: &Arc<Self>, control: &Arc<Control>) -> Result<(), Error> {
+    pub(crate) fn begin_control(
+        self: &Arc<Self>,
+        control: &Arc<Control>,
+        audit: Arc<Audit>,
+    ) -> Result<(), Error> {
         let wrong = |error: ModelError| Error::new(tag::CONSTRAINT, error.to_string());
         let mut head = self.head();
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
@@ -129,7 +134,8 @@ impl Hosted {
         if !puts.is_empty() && !self.policy.read_only {
             self.put_rows(&mut head, puts, true, None);
         }
-        let planner = Planner::begin(Arc::clone(control), model, head.database.store());
+        let control = Arc::clone(control);
+        let planner = Planner::begin(control, audit, model, head.database.store());
         let _ = self.planner.set(planner.map_err(wrong)?);
         Ok(())
     }

@@ -199,7 +199,8 @@ impl Hosted {
             self.repair_later();
             return Vec::new();
         }
-        let planned = self.planner.get().map(|planner| planner.plan(&head.database, &changes));
+        let who = &request.session.name;
+        let planned = self.planner.get().map(|planner| planner.plan(&head.database, &changes, who));
         let consequence = match planned.transpose() {
             Ok(consequence) => consequence.flatten(),
             Err(error) => {
