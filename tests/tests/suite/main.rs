@@ -1,6 +1,7 @@
 //! One integration binary: scenario scripts and real clients against the built daemon.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod audit;
 mod bad_input;
 mod clients;
 mod crash;
