@@ -13,6 +13,17 @@ pub enum Outcome {
     Refused(Refusal),
 }
 
+/// How a request ended that its caller gave up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It ran, and gave everything back.
+    Settled,
+    /// It waited, and left having spent nothing.
+    Left,
+    /// There was no such request any more.
+    Unknown,
+}
+
 /// Something that happened to a request other than the one the caller asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -27,6 +38,13 @@ pub enum Effect {
         id: RequestId,
         /// Why.
         refusal: Refusal,
+    },
+    /// A request ended because its session did.
+    End {
+        /// The request.
+        id: RequestId,
+        /// How.
+        ended: Ended,
     },
     /// A rule that is set to log matched.
     Log {

@@ -8,7 +8,7 @@
 //! [`grant`](crate::grant) (claims and slots), [`why`](crate::why), [`explain`](crate::explain).
 
 use crate::config::{Config, Names, Plan};
-use crate::effect::{Effect, Outcome};
+use crate::effect::{Effect, Ended, Outcome};
 use crate::prepare::Prepared;
 use crate::snapshot::{Routes, Snapshot};
 use crate::work::{Stage, Work};
@@ -218,6 +218,14 @@ impl Engine {
         waited
     }
 
+    /// A request is over for whoever asked for it, whether it waits or runs: it leaves or is settled.
+    pub fn end(&mut self, now: Time, id: RequestId) -> Ended {
+        self.begin(now);
+        let ended = self.end_one(id);
+        self.run();
+        ended
+    }
+
     /// A session is over: its waiters leave, and its permits are settled.
     pub fn end_session(&mut self, now: Time, session: SessionId) {
         self.begin(now);
@@ -396,7 +404,8 @@ impl Engine {
         let Some(chore) = self.chores.pop_front() else { return false };
         match chore {
             Chore::End(id) => {
-                let _ = self.cancel_one(id) || self.settle_one(id);
+                let ended = self.end_one(id);
+                self.effects.push_back(Effect::End { id, ended });
             }
             Chore::Lost(id, lock) => {
                 if self.requests.get(&id).is_some_and(|work| !work.runs()) {
@@ -405,6 +414,16 @@ impl Engine {
             }
         }
         true
+    }
+
+    fn end_one(&mut self, id: RequestId) -> Ended {
+        if self.settle_one(id) {
+            Ended::Settled
+        } else if self.cancel_one(id) {
+            Ended::Left
+        } else {
+            Ended::Unknown
+        }
     }
 
     fn settle_one(&mut self, id: RequestId) -> bool {

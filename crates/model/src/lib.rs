@@ -9,6 +9,7 @@
 
 mod checkpoint;
 mod error;
+mod figures;
 mod ids;
 mod model;
 mod pool;
@@ -19,5 +20,6 @@ mod rule;
 pub mod schema;
 
 pub use error::ModelError;
+pub use figures::Figures;
 pub use model::Model;
 pub use restart::Put;

@@ -1,6 +1,7 @@
 //! All rows together: the configuration that they mean.
 
 use crate::error::ModelError;
+use crate::figures::Figures;
 use crate::ids::Ids;
 use crate::reader::Reader;
 use crate::restart::{Put, restart};
@@ -8,7 +9,7 @@ use crate::{checkpoint, pool, resource, rule, schema};
 use paceline_checkpoints::Spec;
 use paceline_claims::Resource;
 use paceline_engine::{Config, Plan, Snapshot};
-use paceline_pools::{PoolSet, PoolSpec};
+use paceline_pools::{DEFAULT_NAME, PoolSet, PoolSpec};
 use paceline_rules::Rule;
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Changes, Row, Store};
@@ -142,16 +143,33 @@ impl Model {
         self.resource_ids.keep(is_there(resource));
     }
 
-    /// The number of the pool in this row.
+    /// The rows whose figures are not those of the engine, with those of the engine.
     #[must_use]
-    pub fn pool_id(&self, row: Uuid) -> Option<PoolId> {
-        self.pool_ids.known(row).map(|number| PoolId(number as u32))
+    pub fn figures(&self, figures: &Figures, store: &Store) -> Vec<Put> {
+        figures.puts(self.tables, store, |table, row| self.number_of(table, row))
     }
 
-    /// The number of the checkpoint in this row.
+    /// Whether a table has figures.
     #[must_use]
-    pub fn checkpoint_id(&self, row: Uuid) -> Option<CheckpointId> {
-        self.checkpoint_ids.known(row).map(|number| CheckpointId(number as u32))
+    pub fn has_figures(&self, table: TableId) -> bool {
+        let Tables { pool, rule, checkpoint, resource, .. } = self.tables;
+        [pool, rule, checkpoint, resource].contains(&table)
+    }
+
+    /// The number by which the engine knows a row.
+    fn number_of(&self, table: TableId, row: Reader<'_>) -> Option<u64> {
+        if table == self.tables.rule {
+            return row.integer("number").and_then(|number| u64::try_from(number).ok());
+        }
+        if table == self.tables.pool && row.text("name") == DEFAULT_NAME {
+            return Some(u64::from(PoolId::DEFAULT.0));
+        }
+        let ids = match table {
+            _ if table == self.tables.pool => &self.pool_ids,
+            _ if table == self.tables.checkpoint => &self.checkpoint_ids,
+            _ => &self.resource_ids,
+        };
+        ids.known(row.uuid())
     }
 
     fn pools(&mut self, store: &Store) -> Result<Vec<PoolSpec>, ModelError> {

@@ -239,6 +239,22 @@ impl Database {
             Ok(())
         })
     }
+
+    /// The same for ephemeral columns of rows that are there: they keep their `_version`, so that
+    /// whoever watches it for a change of the row itself is not disturbed.
+    pub fn refresh(
+        &mut self,
+        rows: Vec<(TableId, Uuid, Option<Vec<Datum>>)>,
+    ) -> Result<Changes, Error> {
+        self.edit(|edit, _| {
+            for (table, uuid, values) in rows {
+                let (Some(old), Some(values)) = (edit.row(table, uuid), values) else { continue };
+                let kept = old.iter().take(ColumnId::FIRST).cloned();
+                edit.put(table, uuid, Some(kept.chain(values).collect()));
+            }
+            Ok(())
+        })
+    }
 }
 
 /// A member of a record that is not a table.

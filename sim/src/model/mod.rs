@@ -66,6 +66,8 @@ pub enum Effect {
     Start(u64),
     /// A waiter was turned away.
     Refuse(u64, Reason),
+    /// A request ended with its session; whether it ran.
+    End(u64, bool),
     /// A rule with the log flag matched.
     Log(u64, u32),
 }
@@ -293,8 +295,10 @@ impl Model {
         let runs = |id: &u64| self.state(*id) == Some(&State::Running);
         let (running, waiting): (Vec<u64>, Vec<u64>) =
             self.of_session(session).into_iter().partition(runs);
-        let ends = waiting.into_iter().map(|id| (id, false));
-        self.end_all(ends.chain(running.into_iter().map(|id| (id, true))).collect());
+        let waiting = waiting.into_iter().map(|id| (id, false));
+        let ends: Vec<_> = waiting.chain(running.into_iter().map(|id| (id, true))).collect();
+        self.effects.extend(ends.iter().map(|(id, ran)| Effect::End(*id, *ran)));
+        self.end_all(ends);
         self.due();
     }
 

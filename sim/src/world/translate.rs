@@ -200,6 +200,9 @@ pub fn effect(effect: engine::Effect) -> model::Effect {
         engine::Effect::Refuse { id, refusal } => {
             model::Effect::Refuse(id.0, reason(&refusal.reason))
         }
+        engine::Effect::End { id, ended } => {
+            model::Effect::End(id.0, ended == engine::Ended::Settled)
+        }
         engine::Effect::Log { id, rule } => model::Effect::Log(id.0, rule),
     }
 }

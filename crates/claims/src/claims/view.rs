@@ -1,6 +1,7 @@
 //! What there is to see: figures, and who is at a resource.
 
 use super::Claims;
+use crate::graph::ResourceId;
 use crate::mark::{MarkMode, NodeKey};
 use crate::node::{Node, Tag};
 use paceline_types::RequestId;
@@ -30,6 +31,8 @@ pub struct Stats {
 pub struct View {
     /// To go on from, with [`Claims::views`].
     pub key: NodeKey,
+    /// The resource, if it is or was configured; none for a name that only requests made.
+    pub id: Option<ResourceId>,
     /// The name.
     pub resource: Box<str>,
     /// How many hold a claim on this very resource.
@@ -69,6 +72,7 @@ impl Claims {
         let below = [MarkMode::SharedBelow, MarkMode::ExclusiveBelow];
         View {
             key,
+            id: (!key.is_made()).then_some(ResourceId(key.0)),
             resource: self.name(key).into(),
             holding: count(Tag::RootHeld),
             waiting: count(Tag::RootWaiting),

@@ -3,7 +3,7 @@
 
 use paceline_checkpoints::Spec;
 use paceline_claims::Resource;
-use paceline_engine::{Config, Effect, Engine, Outcome, Plan, Why};
+use paceline_engine::{Config, Effect, Ended, Engine, Outcome, Plan, Why};
 use paceline_rules::Lists;
 use paceline_types::{CheckpointId, Refusal, RequestId, SessionId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,6 +108,8 @@ impl World {
                 Effect::Refuse { id, refusal } => {
                     format!("{at} {} {}", self.name(id), self.refusal(&refusal))
                 }
+                Effect::End { id, ended: Ended::Left } => format!("{at} {} left", self.name(id)),
+                Effect::End { id, .. } => format!("{at} {} settled", self.name(id)),
                 Effect::Log { id, rule } => format!("{at} {} matched rule {rule}", self.name(id)),
             });
         }

@@ -1,6 +1,6 @@
 //! What happens to requests, for those who watch.
 
-use paceline_engine::{Effect, Outcome};
+use paceline_engine::{Effect, Ended, Outcome};
 use paceline_types::{Refusal, RequestId};
 
 /// Something that happened to a request.
@@ -51,11 +51,20 @@ impl Event {
         }
     }
 
-    pub(super) fn of_effect(effect: &Effect) -> Self {
-        match effect {
+    pub(super) fn of_effect(effect: &Effect) -> Option<Self> {
+        Some(match effect {
             Effect::Start { id } => Self::Started { id: *id },
             Effect::Refuse { id, refusal } => Self::Refused { id: *id, refusal: refusal.clone() },
+            Effect::End { id, ended } => return Self::of_end(*id, *ended),
             Effect::Log { id, rule } => Self::Matched { id: *id, rule: *rule },
+        })
+    }
+
+    pub(super) const fn of_end(id: RequestId, ended: Ended) -> Option<Self> {
+        match ended {
+            Ended::Settled => Some(Self::Settled { id }),
+            Ended::Left => Some(Self::Left { id }),
+            Ended::Unknown => None,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The engine in service: one mutex around it, the clock read under it, wakes outside it.
 //!
 //! Requests are prepared against the shared snapshot without the lock; what a call has to tell is
-//! taken out under the lock and delivered after it. Nobody polls: a thread of its own sleeps until the
+//! taken out under the lock and delivered after it (events go to a channel under it, which keeps
+//! their order). Nobody polls: a thread of its own sleeps until the
 //! engine asks to be called. Locks of other parts may be taken inside the engine's (that of the named
 //! locks), never the other way round.
 
 mod event;
+mod figures;
 mod listed;
 mod numbers;
 mod permit;
@@ -61,8 +63,8 @@ struct State {
 /// What became of a request that waited.
 type Decided = Result<(), Refusal>;
 
-/// What is to be told when the lock is free again.
-type Told = Vec<(oneshot::Sender<Decided>, Decided)>;
+/// What is to be told when the lock is free again; nothing to one whose session ended.
+type Told = Vec<(oneshot::Sender<Decided>, Option<Decided>)>;
 
 impl Control {
     /// An engine that lets everything pass, and the thread that wakes it.
@@ -163,12 +165,13 @@ impl Control {
 
     /// A request is over, whether it waited or ran.
     fn end(&self, id: RequestId) {
-        let ended = self.call(|engine, now| (engine.settle(now, id), engine.cancel(now, id)));
-        match ended {
-            (true, _) => self.tell(|| Event::Settled { id }),
-            (_, true) => self.tell(|| Event::Left { id }),
-            _ => {}
+        let mut state = self.state();
+        let ended = state.engine.end(self.clock.now(), id);
+        drop(state.waiters.remove(&id));
+        if let Some(event) = Event::of_end(id, ended) {
+            self.tell(|| event);
         }
+        self.finish(state);
     }
 
     /// Hears of every request that comes and goes from now on.
@@ -199,13 +202,16 @@ impl Control {
 
     /// Lets the lock go; then tells whom it concerns, and has the engine called when it asks for it.
     fn finish(&self, mut state: MutexGuard<'_, State>) {
-        let told = state.take_told(|event| self.tell(|| event));
+        let (told, matches) = state.take_told(|event| self.tell(|| event));
         let next = state.engine.poll_timeout();
         let number = state.engine.next_number();
         drop(state);
         for (sender, decided) in told {
             // One that is gone has told so itself, or is about to.
-            let _ = sender.send(decided);
+            let _ = decided.map(|decided| sender.send(decided));
+        }
+        for (id, rule) in matches {
+            tracing::info!(request = id.0, rule, "a rule that logs matched");
         }
         self.numbers.reserve_before(number);
         if let Some(next) = next {
@@ -227,22 +233,25 @@ impl Control {
 }
 
 impl State {
-    /// What the last call has to tell.
-    fn take_told(&mut self, tell: impl Fn(Event)) -> Told {
-        let mut told = Vec::new();
+    /// What the last call has to tell: to waiters, and of rules that log.
+    fn take_told(&mut self, tell: impl Fn(Event)) -> (Told, Vec<(RequestId, u32)>) {
+        let (mut told, mut matches) = (Vec::new(), Vec::new());
         while let Some(effect) = self.engine.poll_effect() {
-            tell(Event::of_effect(&effect));
+            if let Some(event) = Event::of_effect(&effect) {
+                tell(event);
+            }
             let (id, decided) = match effect {
-                Effect::Start { id } => (id, Ok(())),
-                Effect::Refuse { id, refusal } => (id, Err(refusal)),
+                Effect::Start { id } => (id, Some(Ok(()))),
+                Effect::Refuse { id, refusal } => (id, Some(Err(refusal))),
+                Effect::End { id, .. } => (id, None),
                 Effect::Log { id, rule } => {
-                    tracing::info!(request = id.0, rule, "a rule that logs matched");
+                    matches.push((id, rule));
                     continue;
                 }
             };
             told.extend(self.waiters.remove(&id).map(|sender| (sender, decided)));
         }
-        told
+        (told, matches)
     }
 }
 

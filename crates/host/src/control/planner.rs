@@ -7,7 +7,8 @@
 use super::Control;
 use crate::audit::Audit;
 use paceline_engine::Snapshot;
-use paceline_model::{Model, ModelError};
+use paceline_model::{Figures, Model, ModelError, Put};
+use paceline_tables::schema::TableId;
 use paceline_tables::{Changes, Database, Error, Store, tag};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -77,6 +78,21 @@ impl Planner {
             control.configure(&plan);
             audit.edit(&who, &schema, &changes);
         })))
+    }
+
+    /// Whether a table shows figures of the engine.
+    pub fn has_figures(&self, table: TableId) -> bool {
+        self.state().model.has_figures(table)
+    }
+
+    /// The engine's figures now.
+    pub fn take_figures(&self) -> Figures {
+        self.control.figures()
+    }
+
+    /// The rows that do not show these figures, with those that they should show.
+    pub fn figures(&self, figures: &Figures, store: &Store) -> Vec<Put> {
+        self.state().model.figures(figures, store)
     }
 
     /// Transactions were undone because they could not be written: the engine never heard of them.

@@ -92,3 +92,45 @@ fn many_threads_share_one_limit_p1() {
     assert!(most.load(Ordering::SeqCst) <= 3);
     assert_eq!(done.load(Ordering::SeqCst), 8 * 200);
 }
+
+/// A waiter that is dropped leaves nothing behind, also when more is due than one call moves.
+#[test]
+fn who_leaves_in_the_middle_of_a_crowd_holds_nothing() {
+    let control = control(Limit::Concurrency(0));
+    let mut waiting: Vec<_> = (0..900)
+        .map(|_| match control.admit(request()).unwrap() {
+            Admission::Waiting(waiting) => waiting,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let ids: Vec<_> = waiting.iter().map(super::Waiting::id).collect();
+    let spec = Spec::new(CheckpointId(1), "c", At::Frontend("api".into()), Limit::Concurrency(800));
+    let config = Config { checkpoints: vec![spec], ..Config::default() };
+    control.configure(&Plan::new(&control.snapshot(), config).unwrap());
+    drop(waiting.remove(600));
+    assert_eq!(control.why(ids[600]), None, "it neither waits nor runs");
+    drop(waiting);
+    assert!(ids.iter().all(|id| control.why(*id).is_none()));
+    assert!(control.state().waiters.is_empty(), "nobody is remembered");
+}
+
+#[test]
+fn the_waiter_of_a_session_that_ends_is_told_so() {
+    let control = control(Limit::Concurrency(1));
+    let mut events = control.listen();
+    let Admission::Started(permit) = control.admit(request()).unwrap() else { panic!() };
+    let session = paceline_types::SessionId(7);
+    let of_session = Request { session: Some(session), ..request() };
+    let Admission::Waiting(waiting) = control.admit(of_session).unwrap() else { panic!() };
+    let id = waiting.id();
+    control.end_session(session);
+    assert!(runtime().block_on(waiting).is_none());
+    assert!(control.state().waiters.is_empty());
+    let mut seen = vec![];
+    while let Ok(event) = events.try_recv() {
+        seen.push(event);
+    }
+    use super::Event;
+    let first = permit.id();
+    assert_eq!(seen, [Event::Started { id: first }, Event::Waiting { id }, Event::Left { id }]);
+}

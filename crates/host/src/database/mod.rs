@@ -8,6 +8,7 @@
 mod commit;
 mod compact;
 mod convert;
+mod figures;
 mod load;
 mod maintain;
 mod open;
@@ -75,6 +76,10 @@ pub struct Hosted {
     lock_table: Option<TableId>,
     /// Plans what changes mean to the engine, if this is the database that configures it.
     planner: OnceLock<Planner>,
+    /// When figures were last brought up to date; 0 for never.
+    figures_shown: AtomicU64,
+    /// Whether a task brings them up to date every second.
+    figures_watched: AtomicBool,
 }
 
 /// What a transaction sees and changes.
@@ -124,6 +129,10 @@ impl Hosted {
         transactions: impl IntoIterator<Item = (Ticket, Vec<Json>)>,
     ) {
         self.show_locks();
+        let mut transactions = transactions.into_iter().peekable();
+        if let Some((_, operations)) = transactions.peek() {
+            self.show_figures_to(operations);
+        }
         let mut head = self.head();
         let created = self.clock.now();
         for (ticket, operations) in transactions {

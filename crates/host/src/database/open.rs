@@ -113,6 +113,8 @@ impl Hosted {
             unjournaled: lock_table.into_iter().collect(),
             lock_table,
             planner: OnceLock::new(),
+            figures_shown: AtomicU64::new(0),
+            figures_watched: AtomicBool::new(false),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::outbox::Ticket;
 use crate::session::{MonitorRecord, Session};
 use paceline_tables::json::Json;
 use paceline_tables::monitor::{Requests, Version};
+use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Error, tag};
 use paceline_types::Uuid;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ impl Hosted {
         request: WatchRequest,
     ) -> Result<(), Error> {
         self.show_locks();
+        self.show_figures_while_watched(watched_tables(&request.requests, &self.schema()));
         let mut head = self.head();
         if let Some(held) = &mut head.converting {
             session.charge(request.requests.memory());
@@ -118,4 +120,10 @@ impl Hosted {
         let session = session.clone();
         self.head().push(Entry::Unwatch { session, ticket, id });
     }
+}
+
+/// The tables that a monitor names, as far as there are such.
+fn watched_tables(requests: &Json, schema: &Schema) -> Vec<TableId> {
+    let named = requests.as_object().into_iter().flat_map(|object| object.iter());
+    named.filter_map(|(name, _)| schema.table_id(name)).collect()
 }

@@ -8,7 +8,7 @@ use crate::session::Session;
 use paceline_locks::SessionId;
 use paceline_tables::Changes;
 use paceline_tables::monitor::{Dump, Monitor, Version, merge};
-use paceline_tables::schema::Schema;
+use paceline_tables::schema::{Schema, TableId};
 use paceline_types::Uuid;
 use paceline_types::limits::{HISTORY_BYTES_MAX, HISTORY_TRANSACTIONS_MAX};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -50,6 +50,12 @@ impl Watchers {
             history_bytes: 0,
             is_remembering: false,
         }
+    }
+
+    /// Whether somebody watches a table of which `matters` says so.
+    pub(super) fn watches(&self, matters: impl Fn(TableId) -> bool) -> bool {
+        let monitors = self.groups.values().map(|group| &group.monitor);
+        monitors.flat_map(|monitor| monitor.tables()).any(matters)
     }
 
     /// The id of the last published transaction.

@@ -81,6 +81,11 @@ pub struct Monitor {
 }
 
 impl Monitor {
+    /// The tables it watches.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
+        self.tables.iter().map(|monitored| monitored.table)
+    }
+
     /// What the client wants to hear about `table`.
     #[must_use]
     pub fn table(&self, table: TableId) -> Option<&MonitoredTable> {

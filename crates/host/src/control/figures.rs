@@ -1,0 +1,53 @@
+//! The engine's figures, taken a piece at a time so that nobody waits long for its lock.
+
+use super::Control;
+use paceline_claims::NodeKey;
+use paceline_model::Figures;
+
+/// Checkpoints or resources that one turn under the lock looks at.
+const TURN: usize = 256;
+
+impl Control {
+    /// How many run, wait, pass and are refused, where.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let mut figures = Figures::default();
+        let state = self.state();
+        let snapshot = state.engine.snapshot();
+        for pool in snapshot.pools().list() {
+            let pools = state.engine.pools();
+            let (running, waiting) = (pools.running(pool.id), pools.waiting(pool.id));
+            figures.pools.insert(pool.id, (u64::from(running), waiting as u64));
+        }
+        let counts = state.engine.rule_counts().read();
+        drop(state);
+        let numbers = snapshot.rules().rules().iter().map(|rule| rule.number);
+        figures.rules = numbers.zip(counts).collect();
+        let checkpoints: Vec<_> = snapshot.checkpoints().iter().map(|one| one.spec.id).collect();
+        for ids in checkpoints.chunks(TURN) {
+            let state = self.state();
+            let of = |id| Some((id, state.engine.checkpoints().stats(id)?));
+            figures.checkpoints.extend(ids.iter().copied().filter_map(of));
+        }
+        self.resource_figures(&mut figures);
+        figures
+    }
+
+    fn resource_figures(&self, figures: &mut Figures) {
+        let mut after: Option<NodeKey> = None;
+        loop {
+            let state = self.state();
+            let mut looked_at = 0;
+            for view in state.engine.claims().views(after).take(TURN) {
+                (after, looked_at) = (Some(view.key), looked_at + 1);
+                let counts = (view.holding as u64, view.waiting as u64);
+                if let Some(id) = view.id.filter(|_| counts != (0, 0)) {
+                    figures.resources.insert(id, counts);
+                }
+            }
+            if looked_at < TURN {
+                return;
+            }
+        }
+    }
+}

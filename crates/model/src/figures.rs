@@ -1,0 +1,101 @@
+//! Live figures on their way to the ephemeral columns.
+//!
+//! The engine's figures are taken a piece at a time and compared with the rows; only rows whose figures
+//! differ are put. They are never journaled, and a row's `_version` does not change with them, so that
+//! nobody who waits to change a row is disturbed.
+
+use crate::model::Tables;
+use crate::reader::Reader;
+use crate::restart::Put;
+use paceline_checkpoints::Stats;
+use paceline_claims::ResourceId;
+use paceline_rules::RuleCounts;
+use paceline_tables::schema::{ColumnId, TableId, TableSchema};
+use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Row, Store};
+use paceline_types::{CheckpointId, PoolId};
+use std::collections::BTreeMap;
+
+/// Figures of the engine at about one time.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Of each pool: how many run, and how many wait.
+    pub pools: BTreeMap<PoolId, (u64, u64)>,
+    /// Of each rule, by number.
+    pub rules: BTreeMap<u32, RuleCounts>,
+    /// Of each checkpoint.
+    pub checkpoints: BTreeMap<CheckpointId, Stats>,
+    /// Of each resource where somebody is: how many hold it, and how many wait for it.
+    pub resources: BTreeMap<ResourceId, (u64, u64)>,
+}
+
+/// Numbers that a row's columns should have.
+type Columns<'a> = Vec<(&'a str, u64)>;
+
+impl Figures {
+    pub(crate) fn puts(
+        &self,
+        tables: Tables,
+        store: &Store,
+        ids: impl Fn(TableId, Reader<'_>) -> Option<u64>,
+    ) -> Vec<Put> {
+        let mut puts = Vec::new();
+        for table in [tables.pool, tables.rule, tables.checkpoint, tables.resource] {
+            let columns = store.schema().table(table);
+            for row in store.rows(table) {
+                let reader = Reader::new(columns, row);
+                let wanted = ids(table, reader).map(|id| self.of(tables, table, id));
+                puts.extend(
+                    wanted
+                        .and_then(|wanted| changed(columns, row, &wanted))
+                        .map(|values| (table, reader.uuid(), Some(values))),
+                );
+            }
+        }
+        puts
+    }
+
+    fn of(&self, tables: Tables, table: TableId, id: u64) -> Columns<'static> {
+        if table == tables.pool {
+            let (running, waiting) =
+                self.pools.get(&PoolId(id as u32)).copied().unwrap_or_default();
+            return vec![("running", running), ("waiting", waiting)];
+        }
+        if table == tables.rule {
+            let RuleCounts { evaluations, matches, errors } =
+                self.rules.get(&(id as u32)).copied().unwrap_or_default();
+            return vec![("evaluations", evaluations), ("matches", matches), ("errors", errors)];
+        }
+        if table == tables.checkpoint {
+            let of = self.checkpoints.get(&CheckpointId(id as u32)).copied().unwrap_or_default();
+            let refused = of.refused_full + of.refused_too_long + of.refused_cost + of.expired;
+            return vec![
+                ("arrived", of.arrivals),
+                ("passed", of.passed),
+                ("refused", refused),
+                ("queued", of.queued_now),
+                ("inflight", of.inflight),
+                ("keys", of.keys),
+            ];
+        }
+        let (holding, waiting) = self.resources.get(&ResourceId(id)).copied().unwrap_or_default();
+        vec![("holding", holding), ("waiting", waiting)]
+    }
+}
+
+/// The row's values with these numbers in them, unless they are there already.
+fn changed(table: &TableSchema, row: &Row, wanted: &Columns<'_>) -> Option<Vec<Datum>> {
+    let number = |number: u64| Datum::One(Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX)));
+    let wanted: Vec<(usize, Datum)> = wanted
+        .iter()
+        .filter_map(|(name, value)| Some((table.column_id(name)?.index(), number(*value))))
+        .collect();
+    if wanted.iter().all(|(at, value)| row[*at] == *value) {
+        return None;
+    }
+    let mut values = row.get(ColumnId::FIRST..)?.to_vec();
+    for (at, value) in wanted {
+        values[at - ColumnId::FIRST] = value;
+    }
+    Some(values)
+}
