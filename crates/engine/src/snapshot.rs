@@ -65,6 +65,12 @@ impl Snapshot {
         &self.graph
     }
 
+    /// The resources in use, as they were described.
+    #[must_use]
+    pub fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
     pub(crate) fn pool_name(&self, id: PoolId) -> Box<str> {
         self.pools.by_id(id).map_or_else(|| "deleted".into(), |pool: &PoolSpec| pool.name.clone())
     }

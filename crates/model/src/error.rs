@@ -3,7 +3,7 @@
 //! Owns the translation of the rooms' errors, which name their own things, to rows and columns.
 
 use crate::schema::{CHECKPOINT, POOL, RESOURCE, RULE};
-use paceline_checkpoints::SpecError;
+use paceline_checkpoints::{Field, SpecError};
 use paceline_claims::GraphError;
 use paceline_engine::PlanError;
 use paceline_pools::PoolError;
@@ -74,8 +74,13 @@ fn of_rule(error: &CompileRuleError) -> ModelError {
 }
 
 fn of_checkpoint(error: &SpecError) -> ModelError {
-    let message = error.problem.to_string();
-    ModelError::at(CHECKPOINT, Some(&error.name), Some(error.field.name()), message)
+    let column = match error.field {
+        Field::Queue => "queue_max_len",
+        Field::LenMax => "queue_max_len",
+        Field::TotalMax => "queue_max_total",
+        field => field.name(),
+    };
+    ModelError::at(CHECKPOINT, Some(&error.name), Some(column), error.problem.to_string())
 }
 
 fn of_resource(error: &GraphError) -> ModelError {

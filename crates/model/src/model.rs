@@ -25,6 +25,16 @@ pub struct Model {
     pool_ids: Ids,
     checkpoint_ids: Ids,
     resource_ids: Ids,
+    /// What was last found to work at the next start, so that it is not compiled again.
+    startable: Option<Left>,
+}
+
+/// What a restart leaves of the rows that can be wrong.
+#[derive(Clone, Debug, PartialEq)]
+struct Left {
+    rules: Vec<Rule>,
+    checkpoints: Vec<Spec>,
+    pools: Vec<PoolSpec>,
 }
 
 /// Where the tables are that the engine is configured by.
@@ -60,7 +70,8 @@ impl Model {
             resource: table(schema::RESOURCE)?,
         };
         let (pool_ids, checkpoint_ids, resource_ids) = (Ids::new(), Ids::new(), Ids::new());
-        Ok(Self { cpus, schema, tables, pool_ids, checkpoint_ids, resource_ids })
+        let startable = None;
+        Ok(Self { cpus, schema, tables, pool_ids, checkpoint_ids, resource_ids, startable })
     }
 
     /// What a restart changes: transient rows go, persistent pools are started, and the running list
@@ -104,12 +115,21 @@ impl Model {
             now.pools.list().iter().filter(|pool| pool.persistent).cloned().collect();
         let all_persistent =
             checkpoints.len() == now.checkpoints.len() && pools.len() == now.pools.list().len();
-        if all_persistent && rules == now.rules {
+        let left = Left { rules, checkpoints, pools };
+        if (all_persistent && left.rules == now.rules) || self.startable.as_ref() == Some(&left) {
             return Ok(());
         }
-        let pools = PoolSet::of(self.cpus, pools)?;
-        let left = Config { rules, checkpoints, pools, ..Config::default() };
-        Plan::new(current, left).map(drop).map_err(|error| {
+        let config = Config {
+            rules: left.rules.clone(),
+            checkpoints: left.checkpoints.clone(),
+            pools: PoolSet::of(self.cpus, left.pools.clone())?,
+            // The graph is checked as it is; a part of it has no cycle either.
+            resources: current.resources().to_vec(),
+            ..Config::default()
+        };
+        self.startable = Some(left);
+        Plan::new(current, config).map(drop).map_err(|error| {
+            self.startable = None;
             let mut error = ModelError::from(error);
             if error.table == schema::RULE {
                 schema::SAVED_RULE.clone_into(&mut error.table);

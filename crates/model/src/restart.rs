@@ -6,10 +6,12 @@
 
 use crate::model::Tables;
 use crate::reader::Reader;
-use paceline_tables::schema::{ColumnId, TableId, TableSchema};
+use paceline_pools::DEFAULT_NAME;
+use paceline_tables::schema::{ColumnId, TableId};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Row, Store, row_uuid};
 use paceline_types::{Uuid, UuidSource};
+use std::collections::BTreeMap;
 
 /// A row to be put: its table, itself, and its values, or none if it goes.
 pub type Put = (TableId, Uuid, Option<Vec<Datum>>);
@@ -18,16 +20,19 @@ pub type Put = (TableId, Uuid, Option<Vec<Datum>>);
 pub(crate) fn restart(tables: Tables, store: &Store, uuids: &mut UuidSource) -> Vec<Put> {
     let mut puts = Vec::new();
     for table in [tables.pool, tables.checkpoint, tables.resource] {
-        drop_transient(store, table, &mut puts);
+        drop_transient(store, table, table == tables.pool, &mut puts);
     }
     start_pools(store, tables.pool, &mut puts);
     restore_rules(tables, store, uuids, &mut puts);
     puts
 }
 
-fn drop_transient(store: &Store, table: TableId, puts: &mut Vec<Put>) {
+fn drop_transient(store: &Store, table: TableId, is_pool: bool, puts: &mut Vec<Put>) {
     let columns = store.schema().table(table);
-    let gone = store.rows(table).filter(|row| !Reader::new(columns, row).flag("persistent"));
+    // The default pool is persistent whatever its row says.
+    let is_kept =
+        |row: Reader<'_>| row.flag("persistent") || (is_pool && row.text("name") == DEFAULT_NAME);
+    let gone = store.rows(table).filter(|row| !is_kept(Reader::new(columns, row)));
     puts.extend(gone.map(|row| (table, row_uuid(row), None)));
 }
 
@@ -49,31 +54,35 @@ fn start_pools(store: &Store, table: TableId, puts: &mut Vec<Put>) {
 }
 
 fn restore_rules(tables: Tables, store: &Store, uuids: &mut UuidSource, puts: &mut Vec<Put>) {
-    let (rules, saved) =
+    let (running, saved) = (by_number(store, tables.rule), by_number(store, tables.saved_rule));
+    let (rules, saved_rules) =
         (store.schema().table(tables.rule), store.schema().table(tables.saved_rule));
-    let number = |table: &TableSchema, row: &Row| Reader::new(table, row).integer("number");
-    for row in store.rows(tables.rule) {
-        let kept = store.rows(tables.saved_rule).any(|s| number(saved, s) == number(rules, row));
-        if !kept {
-            puts.push((tables.rule, row_uuid(row), None));
-        }
-    }
-    for row in store.rows(tables.saved_rule) {
-        let running = store.rows(tables.rule).find(|r| number(rules, r) == number(saved, row));
-        let values: Vec<Datum> = rules
-            .columns
-            .iter()
-            .skip(ColumnId::FIRST)
-            .map(|column| {
-                let from = saved.column_id(&column.name);
-                from.map_or_else(|| column.default.clone(), |from| row[from.index()].clone())
-            })
-            .collect();
-        let is_same =
-            running.is_some_and(|running| running.get(ColumnId::FIRST..) == Some(&values));
-        if !is_same {
-            let uuid = running.map_or_else(|| uuids.next_uuid(), |running| row_uuid(running));
+    let gone = running.iter().filter(|(number, _)| !saved.contains_key(number));
+    puts.extend(gone.map(|(_, row)| (tables.rule, row_uuid(row), None)));
+    // Where each column of a running rule comes from, if a saved one has it.
+    let columns: Vec<(Option<ColumnId>, &Datum)> = rules
+        .columns
+        .iter()
+        .skip(ColumnId::FIRST)
+        .map(|column| (saved_rules.column_id(&column.name), &column.default))
+        .collect();
+    for (number, row) in saved {
+        let value = |(from, default): &(Option<ColumnId>, &Datum)| {
+            from.map_or_else(|| (*default).clone(), |from| row[from.index()].clone())
+        };
+        let values: Vec<Datum> = columns.iter().map(value).collect();
+        let old = running.get(&number);
+        if old.is_none_or(|old| old.get(ColumnId::FIRST..) != Some(&values)) {
+            let uuid = old.map_or_else(|| uuids.next_uuid(), |old| row_uuid(old));
             puts.push((tables.rule, uuid, Some(values)));
         }
     }
+}
+
+fn by_number(store: &Store, table: TableId) -> BTreeMap<i64, &Row> {
+    let Some(column) = store.schema().table(table).column_id("number") else {
+        return BTreeMap::new();
+    };
+    let number = |row: &Row| row[column.index()].single().and_then(Atom::as_integer);
+    store.rows(table).filter_map(|row| Some((number(row)?, row))).collect()
 }

@@ -17,7 +17,7 @@ const RESERVE: u64 = 1 << 24;
 pub(super) struct Numbers {
     own: OnceLock<Arc<Hosted>>,
     /// Numbers below this are reserved, or about to be.
-    until: AtomicU64,
+    until: Arc<AtomicU64>,
 }
 
 impl Control {
@@ -59,7 +59,15 @@ impl Numbers {
             ("requests_reserved", number(more)),
         ];
         let row = OwnRow { key: "paceline".to_owned(), values: Some(values) };
-        own.maintain(own::DAEMON_TABLE, "name", vec![row], true, None);
+        let reserved = Arc::clone(&self.until);
+        let done = Box::new(move |outcome: Result<(), Error>| {
+            if let Err(error) = outcome {
+                tracing::error!(%error, "cannot reserve numbers of requests");
+                // The next request tries again.
+                reserved.fetch_min(until, Ordering::Relaxed);
+            }
+        });
+        own.maintain(own::DAEMON_TABLE, "name", vec![row], true, Some(done));
         true
     }
 }

@@ -219,6 +219,11 @@ fn what_cannot_work_says_where_and_changes_nothing() {
         ),
         (
             "Checkpoint",
+            r#"{"name": "c", "at": "frontend api", "rate": "5/s", "queue_max_len": 10000000000}"#,
+            "Checkpoint c: queue_max_len: ",
+        ),
+        (
+            "Checkpoint",
             r#"{"name": "c", "at": "pool nowhere"}"#,
             "Checkpoint c: at: there is no pool \"nowhere\"",
         ),
@@ -248,6 +253,7 @@ fn a_restart_keeps_what_is_persistent_and_fills_the_rules_from_the_saved_ones() 
                  "priority_min": 1, "priority_max": 2, "state": "stopped"}},
                 {"op": "insert", "table": "Pool", "row": {"name": "bare", "persistent": true}},
                 {"op": "insert", "table": "Pool", "row": {"name": "transient"}},
+                {"op": "insert", "table": "Pool", "row": {"name": "default", "threads_max": 3}},
                 {"op": "insert", "table": "Resource", "row": {"name": "r"}},
                 {"op": "insert", "table": "Checkpoint", "row": {"name": "c", "persistent": true,
                  "at": "frontend api"}},
@@ -268,6 +274,8 @@ fn a_restart_keeps_what_is_persistent_and_fills_the_rules_from_the_saved_ones() 
         pools,
         [(DEFAULT_NAME, State::Started), ("kept", State::Started), ("bare", State::Stopped)]
     );
+    let default = config.pools.pool(DEFAULT_NAME).unwrap();
+    assert_eq!(default.threads_max, Some(3), "a limit does not turn into none");
     assert_eq!(config.resources, []);
     assert_eq!(config.checkpoints.len(), 1);
     let rules: Vec<String> = config.rules.iter().map(ToString::to_string).collect();
