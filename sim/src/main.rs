@@ -47,6 +47,7 @@ fn show(seed: u64) -> ExitCode {
     match run(seed, &mut World::new()) {
         Ok(trace) => {
             trace.iter().for_each(|line| println!("{line}"));
+            println!("seed {seed}: the engine and the model agree");
             ExitCode::SUCCESS
         }
         Err(failure) => {
@@ -73,7 +74,7 @@ fn many(from: u64, to: u64, keep_going: bool) -> ExitCode {
             println!("{} seeds, {} failures", seed + 1 - from, failed);
         }
     }
-    println!("{failed} of {} seeds failed", to - from);
+    println!("{failed} of {} seeds failed", to.saturating_sub(from));
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -32,7 +32,7 @@ impl<'a> Story<'a> {
         let seen = self.subject.act(self.now, &Rc::new(step), &Owned::new());
         let start = |effect: &Effect| match effect {
             Effect::Start(id) => Some(*id),
-            Effect::Refuse(..) | Effect::Log(..) => None,
+            Effect::Refuse(..) | Effect::End(..) | Effect::Log(..) => None,
         };
         let mut started: Vec<u64> = seen.effects.iter().filter_map(start).collect();
         if let Answer::Submitted(id, Outcome::Started) = seen.answer {

@@ -16,17 +16,20 @@ mod world;
 use std::io::{BufRead, IsTerminal, Write};
 
 const HELP: &str = "\
-configure   pool NAME range=LOW..HIGH max=N [len=N] [delay=SPAN] [stopped]
+configure   pool NAME range=LOW..HIGH max=N [min=N] [len=N] [delay=SPAN] [stopped]
             create | start | stop | drain | persist | unpersist | delete-pool NAME; pools; restart
             rule [NUMBER] [ATTRIBUTE exact|glob|regex [nocase] TEXT [and ...]] [when 'CONDITION']
                  nothing | set P | raise N | lower N | reject   [continue|stop] [log] [disabled]
             rules; no-rules; save-rules; saved-rules; rule-counts
             checkpoint NAME at='frontend api' rate=N/SPAN [burst=N] | concurrency=N | count
                  [key=EXPR] [when=EXPR] [fair=EXPR] [weight=EXPR] [number=N] [len=N] [total=N]
-                 [delay=SPAN] [status=N] [mode=watch]; delete-checkpoint NAME
+                 [delay=SPAN] [period=SPAN] [keys=N] [status=N] [mode=enforce|watch]
+                 (said again it is replaced: what is left out is the default, delay 30s)
+            delete-checkpoint NAME
             resource NAME [under PARENT...]; delete-resource NAME; rename-resource OLD NEW
 requests    submit NAME [ATTRIBUTE=VALUE...] [claim=RESOURCE[:shared]] [cost=N] [wait=SPAN]
-                 [session=N] [lock=NAME] [unknown=wait|create]
+                 [session=N] [lock=NAME] [unknown=refuse|wait|create]
+                 (attributes: user host task text kind method path query ..., or any other name)
             settle NAME; cancel NAME; end-session N; owns N LOCK; lose N LOCK
 clock       advance SPAN; late SPAN
 questions   why NAME; explain [as submit, without a name]; timeout
@@ -43,10 +46,18 @@ fn main() {
         if shown {
             eprintln!("commands, one a line; `help` lists them");
         }
-        for line in stdin.lock().lines() {
-            play(&mut world, &line.expect("standard input is text"), false);
+        for line in stdin.lock().split(b'\n') {
+            match line {
+                Ok(line) => play(&mut world, &String::from_utf8_lossy(&line), false),
+                Err(error) => return eprintln!("play: {error}"),
+            }
         }
         return;
+    }
+    if files.iter().any(|file| file == "--help") {
+        return print!(
+            "play [SCRIPT...]: plays scripts, or commands from standard input\n\n{HELP}"
+        );
     }
     for file in files {
         let text = match std::fs::read_to_string(&file) {

@@ -26,25 +26,17 @@ impl Invariant for Dead {
                 Effect::Log(..) => {}
                 Effect::Start(id) if self.waiting.remove(id) => drop(self.running.insert(*id)),
                 Effect::Refuse(id, _) if self.waiting.remove(id) => drop(self.gone.insert(*id)),
-                Effect::Start(id) | Effect::Refuse(id, _) => {
+                Effect::End(id, true) if self.running.remove(id) => drop(self.gone.insert(*id)),
+                Effect::End(id, false) if self.waiting.remove(id) => drop(self.gone.insert(*id)),
+                Effect::Start(id) | Effect::Refuse(id, _) | Effect::End(id, _) => {
                     return Err(format!("{effect:?}, but {}", self.state(*id)));
                 }
             }
         }
         self.answered(seen)?;
-        // Who left with its session is seen no more, and nobody else may vanish.
-        let ended = matches!(&*seen.step, Step::EndSession(_));
         for id in self.waiting.iter().chain(&self.running) {
-            if !seen.alive.contains_key(id) && !ended {
+            if !seen.alive.contains_key(id) {
                 return Err(format!("request {id} vanished, {}", self.state(*id)));
-            }
-        }
-        for set in [&mut self.waiting, &mut self.running] {
-            let left: Vec<u64> =
-                set.iter().copied().filter(|id| !seen.alive.contains_key(id)).collect();
-            for id in left {
-                set.remove(&id);
-                self.gone.insert(id);
             }
         }
         match seen.alive.keys().find(|id| self.gone.contains(id)) {

@@ -55,7 +55,7 @@ impl Invariant for Windows {
             match effect {
                 Effect::Start(id) => self.started.push(*id),
                 Effect::Refuse(id, _) => self.refund(*id),
-                Effect::Log(..) => {}
+                Effect::End(..) | Effect::Log(..) => {}
             }
         }
         if let Answer::Submitted(id, Outcome::Started) = seen.answer {

@@ -41,6 +41,7 @@ impl World {
             "rule-counts" => Ok(self.rule_counts()),
             "checkpoint" => self.checkpoint(first, rest.get(1..).unwrap_or_default()),
             "delete-checkpoint" => {
+                self.checkpoint_id(first)?;
                 self.checkpoints.retain(|spec| *spec.name != *first);
                 self.configure()
             }
@@ -146,7 +147,7 @@ impl World {
     fn pool_change(&self, name: &str, rest: &[&str]) -> Result<Change, String> {
         let mut change = Change::default();
         let mut queue = self.pools.pool(name).map_or_else(QueueBounds::default, |pool| pool.queue);
-        for (key, value) in pairs(rest) {
+        for (key, value) in pairs(rest)? {
             match key {
                 "range" => {
                     let (low, high) = value.split_once("..").ok_or("range is LOW..HIGH")?;
@@ -215,6 +216,7 @@ impl World {
     }
 
     fn checkpoint(&mut self, name: &str, rest: &[&str]) -> Answer {
+        check_name(name)?;
         let old = self.checkpoints.iter().position(|spec| *spec.name == *name);
         let id = match old {
             Some(index) => self.checkpoints.remove(index).id,
@@ -266,6 +268,11 @@ impl World {
     }
 
     fn submit(&mut self, name: &str, rest: &[&str]) -> Answer {
+        check_name(name)?;
+        let alive = self.engine.requests().any(|id| self.name(id) == name);
+        if alive {
+            return Err(format!("{name} waits or runs already"));
+        }
         let request = request(rest)?;
         let prepared =
             prepare(&self.engine.snapshot(), request).map_err(|error| error.to_string())?;
@@ -302,10 +309,20 @@ impl World {
     }
 }
 
+/// The first word after a command is a name, not a setting.
+fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.contains('=') {
+        return Err(format!("expected a name, found {name:?}"));
+    }
+    Ok(())
+}
+
 fn spec(id: CheckpointId, name: &str, rest: &[&str]) -> Result<Spec, String> {
     let mut spec = Spec::new(id, name, At::Frontend("api".into()), Limit::Count);
     let (mut rate, mut burst): (Option<Rate>, u32) = (None, 1);
-    for (key, value) in pairs(rest) {
+    let mut kinds = 0;
+    for (key, value) in pairs(rest)? {
+        kinds += u32::from(matches!(key, "rate" | "concurrency"));
         match key {
             "at" => spec.at = value.parse().map_err(|error| format!("at: {error}"))?,
             "number" => spec.number = number(value)?,
@@ -323,11 +340,18 @@ fn spec(id: CheckpointId, name: &str, rest: &[&str]) -> Result<Spec, String> {
             "keys" => spec.keys_max = number(value)?,
             "status" => spec.status = number(value)?,
             "mode" => {
-                spec.mode = if value == "watch" { CheckMode::Watch } else { CheckMode::Enforce }
+                spec.mode = match value {
+                    "watch" => CheckMode::Watch,
+                    "enforce" => CheckMode::Enforce,
+                    _ => return Err(format!("mode: expected enforce or watch, found {value}")),
+                }
             }
-            "count" => {}
+            "count" => kinds += 1,
             _ => return Err(format!("checkpoint: no setting {key}")),
         }
+    }
+    if kinds != 1 {
+        return Err("expected one of rate=N/SPAN, concurrency=N and count".into());
     }
     if let Some(rate) = rate {
         spec.limit = rate.limit(burst);
@@ -338,7 +362,7 @@ fn spec(id: CheckpointId, name: &str, rest: &[&str]) -> Result<Spec, String> {
 fn request(rest: &[&str]) -> Result<Request, String> {
     let mut request = Request::new(Attributes::new());
     request.attributes.set("frontend", "api").unwrap();
-    for (key, value) in pairs(rest) {
+    for (key, value) in pairs(rest)? {
         match key {
             "cost" => request.cost = number(value)?,
             "claim" => {
@@ -352,7 +376,12 @@ fn request(rest: &[&str]) -> Result<Request, String> {
                 request.unknown = match value {
                     "wait" => Unknown::Wait,
                     "create" => Unknown::Create,
-                    _ => Unknown::Refuse,
+                    "refuse" => Unknown::Refuse,
+                    _ => {
+                        return Err(format!(
+                            "unknown: expected refuse, wait or create, found {value}"
+                        ));
+                    }
                 };
             }
             "lock" => request.locks.push(value.into()),
@@ -364,15 +393,15 @@ fn request(rest: &[&str]) -> Result<Request, String> {
     Ok(request)
 }
 
-/// `key=value` words; a word without `=` has no value.
-fn pairs<'a>(words: &[&'a str]) -> Vec<(&'a str, &'a str)> {
-    let plain = |word: &&str| !matches!(*word, "stopped" | "started");
-    words
-        .iter()
-        .copied()
-        .filter(|word| plain(word))
-        .map(|word| word.split_once('=').unwrap_or((word, "")))
-        .collect()
+/// `key=value` words; only these few have no value.
+fn pairs<'a>(words: &[&'a str]) -> Result<Vec<(&'a str, &'a str)>, String> {
+    let valued = words.iter().copied().filter(|word| !matches!(*word, "stopped" | "started"));
+    let pair = |word: &'a str| match word.split_once('=') {
+        None if word == "count" => Ok((word, "")),
+        None => Err(format!("expected NAME=VALUE, found {word}")),
+        Some(pair) => Ok(pair),
+    };
+    valued.map(pair).collect()
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
