@@ -47,8 +47,8 @@ pub struct Engine {
     /// none of them gets what another one gives back.
     chores: VecDeque<Chore>,
     /// Who came while grants were still being made: in line, though it may turn out that there it may
-    /// not stay, for the reason given.
-    pub(crate) undecided: VecDeque<(RequestId, Option<Refusal>)>,
+    /// not stay.
+    pub(crate) undecided: VecDeque<RequestId>,
     /// Who runs in a pool with a maximum, for `why`.
     pub(crate) slot_users: BTreeSet<(PoolId, RequestId)>,
     /// Who holds a count that others may wait for, for `why`.

@@ -255,20 +255,28 @@ impl Engine {
         if !self.has_grant_work() {
             return self.wait(work, true);
         }
-        let refusal = self.cannot_wait(&work, self.now);
-        self.undecided.push_back((work.rank.id, refusal));
+        self.undecided.push_back(work.rank.id);
         self.join_line(work, true)
     }
 
     /// One that came while grants were being made did not get one: whether it may wait.
     pub(crate) fn decide_next(&mut self) -> bool {
-        let Some((id, refusal)) = self.undecided.pop_front() else { return false };
-        if self.requests.get(&id).is_some_and(|work| !work.runs())
-            && let Some(refusal) = self.blocks_itself(id).or(refusal)
-        {
+        let Some(id) = self.undecided.pop_front() else { return false };
+        if let Some(refusal) = self.cannot_stay(id) {
             self.refuse_waiter(id, refusal);
         }
         true
+    }
+
+    /// Why one that stands in line already may not wait there, if it may not. Those who came after it
+    /// and are not decided on either do not count.
+    fn cannot_stay(&self, id: RequestId) -> Option<Refusal> {
+        let work = self.requests.get(&id).filter(|work| !work.runs())?;
+        let is_later = |other: &&RequestId| {
+            self.requests.get(other).is_some_and(|other| other.pool == work.pool && !other.runs())
+        };
+        let later = self.undecided.iter().filter(is_later).count();
+        self.blocks_itself(id).or_else(|| self.cannot_wait_beside(work, self.now, later + 1))
     }
 
     fn blocks_itself(&self, id: RequestId) -> Option<Refusal> {
@@ -308,7 +316,12 @@ impl Engine {
 
     /// Why a request may not begin to wait in its pool's queue, if it may not.
     pub(crate) fn cannot_wait(&self, work: &Work, now: Time) -> Option<Refusal> {
-        if let Some(max) = self.pools.full(work.pool) {
+        self.cannot_wait_beside(work, now, 0)
+    }
+
+    /// The same, where so many of those who wait do not count.
+    fn cannot_wait_beside(&self, work: &Work, now: Time, left_out: usize) -> Option<Refusal> {
+        if let Some(max) = self.pools.full(work.pool, left_out) {
             let place = Place::Pool(self.snapshot.pool_name(work.pool));
             let retry_at = self.pools.retry_at(work.pool, now);
             return Some(Refusal {

@@ -6,6 +6,9 @@
 use paceline_types::Uuid;
 use std::collections::BTreeMap;
 
+/// Rows that are gone and are remembered in any case.
+const GONE_MAX: usize = 1_000;
+
 /// The numbers of one table's rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Ids {
@@ -32,15 +35,18 @@ impl Ids {
         self.numbers.get(&row).copied()
     }
 
-    /// Forgets all rows but those that are still there.
-    pub fn keep(&mut self, is_there: impl Fn(Uuid) -> bool) {
-        self.numbers.retain(|row, _| is_there(*row));
+    /// Forgets rows that are gone, once they are many more than the `count` that are there: a row that
+    /// goes may come back when what deleted it cannot be written.
+    pub fn prune(&mut self, count: usize, is_there: impl Fn(Uuid) -> bool) {
+        if self.numbers.len() > 2 * count + GONE_MAX {
+            self.numbers.retain(|row, _| is_there(*row));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Ids;
+    use super::{GONE_MAX, Ids};
     use paceline_types::UuidSource;
 
     #[test]
@@ -49,8 +55,14 @@ mod tests {
         let (a, b, c) = (uuids.next_uuid(), uuids.next_uuid(), uuids.next_uuid());
         let mut ids = Ids::new();
         assert_eq!((ids.of(a), ids.of(b), ids.of(a)), (1, 2, 1));
-        ids.keep(|row| row != b);
+        ids.prune(1, |row| row != b);
+        assert_eq!(ids.known(b), Some(2), "it may come back");
+        let many: Vec<_> = (0..GONE_MAX).map(|_| uuids.next_uuid()).collect();
+        for row in many {
+            ids.of(row);
+        }
+        ids.prune(0, |row| row == a);
         assert_eq!((ids.known(a), ids.known(b)), (Some(1), None));
-        assert_eq!((ids.of(c), ids.of(b)), (3, 4));
+        assert_eq!(ids.of(c), 3 + GONE_MAX as u64);
     }
 }

@@ -95,6 +95,7 @@ impl Model {
     ///
     /// When the rows mean nothing that works: the first reason found, and where.
     pub fn plan(&mut self, current: &Snapshot, store: &Store) -> Result<Plan, ModelError> {
+        self.forget_gone(store);
         let config = self.config(store)?;
         self.check_restart(current, store, &config)?;
         Ok(Plan::new(current, config)?)
@@ -154,13 +155,12 @@ impl Model {
         })
     }
 
-    /// Forgets the numbers of rows that are gone for good.
-    pub fn forget_gone(&mut self, store: &Store) {
+    fn forget_gone(&mut self, store: &Store) {
         let Tables { pool, checkpoint, resource, .. } = self.tables;
         let is_there = |table| move |row: Uuid| store.row(table, row).is_some();
-        self.pool_ids.keep(is_there(pool));
-        self.checkpoint_ids.keep(is_there(checkpoint));
-        self.resource_ids.keep(is_there(resource));
+        self.pool_ids.prune(store.row_count(pool), is_there(pool));
+        self.checkpoint_ids.prune(store.row_count(checkpoint), is_there(checkpoint));
+        self.resource_ids.prune(store.row_count(resource), is_there(resource));
     }
 
     /// The rows whose figures are not those of the engine, with those of the engine.

@@ -86,11 +86,12 @@ impl Pools {
         self.pools.get(&id).is_some_and(|pool| pool.max.is_none())
     }
 
-    /// How many may wait in this pool, if no more may.
+    /// How many may wait in this pool, if no more may; `left_out` of those who do are not counted.
     #[must_use]
-    pub fn full(&self, id: PoolId) -> Option<u64> {
+    pub fn full(&self, id: PoolId, left_out: usize) -> Option<u64> {
         let pool = self.pools.get(&id)?;
-        (pool.waiting() as u64 >= pool.bounds.len_max).then_some(pool.bounds.len_max)
+        let waiting = pool.waiting().saturating_sub(left_out) as u64;
+        (waiting >= pool.bounds.len_max).then_some(pool.bounds.len_max)
     }
 
     /// When somebody who begins to wait now must give up.

@@ -118,10 +118,10 @@ fn those_aside_count_for_the_bound_and_nothing_else() {
     let (set, id) = set_with(1, 2);
     let mut pools = Pools::new(&set);
     pools.stand_aside(id, rank(1, 1), None);
-    assert_eq!(pools.full(id), None);
+    assert_eq!(pools.full(id, 0), None);
     assert_eq!(pools.next_ready(), None);
     pools.join(id, rank(2, 2), None);
-    assert_eq!(pools.full(id), Some(2));
+    assert_eq!(pools.full(id, 0), Some(2));
     assert_eq!(pools.place(id, rank(2, 2)).ahead_total, 0);
     pools.step_in(id, rank(1, 1));
     assert_eq!(pools.next_ready(), Some((rank(1, 1), id)));
