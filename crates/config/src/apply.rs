@@ -1,0 +1,286 @@
+//! From a document to the one transaction that makes a database say the same.
+//!
+//! Owns what differs and how it is written as operations. Promises that rows are inserted, updated only
+//! where a column differs, and deleted only if an earlier file made them; that a row of the same name
+//! made by hand is taken over; and that every row it changes is guarded by its version, so that of two
+//! edits at once one fails as a whole. Rules go to the running and to the saved list, so that they come
+//! back after a restart.
+
+mod change;
+mod operation;
+
+pub use change::{Applied, Change, ChangeOp};
+
+use crate::document::{Document, Object, flag};
+use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE, SAVED_RULE};
+use paceline_rules::{parse_criteria, show_criteria};
+use paceline_tables::json::Json;
+use paceline_tables::schema::{Column, ColumnId, TableSchema};
+use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Row, Store, row_uuid};
+use paceline_types::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The tables a file describes, each with the column that tells rows apart and the table whose objects
+/// its rows are.
+const TABLES: [(&str, &str, &str); 5] = [
+    (POOL, "name", POOL),
+    (RULE, "number", RULE),
+    (SAVED_RULE, "number", RULE),
+    (CHECKPOINT, "name", CHECKPOINT),
+    (RESOURCE, "name", RESOURCE),
+];
+
+impl Document {
+    /// The transaction that makes the database in `store` say what this file says, and what it changes.
+    /// There are no operations if nothing differs.
+    #[must_use]
+    pub fn apply(&self, store: &Store) -> Applied {
+        operations(&self.objects, store)
+    }
+}
+
+/// The same for some objects.
+pub(crate) fn operations(objects: &[Object], store: &Store) -> Applied {
+    let mut plan = Plan::default();
+    let resources = Resources::new(objects, store);
+    for (table, id, of) in TABLES {
+        let Some(table) = Table::new(store, table, id) else { continue };
+        let objects = objects.iter().enumerate().filter(|(_, object)| object.table == of);
+        table.compare(objects, &resources, &mut plan);
+    }
+    plan.applied()
+}
+
+/// What is to be done, by kind, so that a transaction first looks and then changes.
+#[derive(Default)]
+struct Plan {
+    waits: Vec<Json>,
+    deletes: Vec<(Json, Change)>,
+    updates: Vec<(Json, Change)>,
+    inserts: Vec<(Json, Change)>,
+}
+
+impl Plan {
+    fn applied(self) -> Applied {
+        let Self { waits: mut operations, deletes, updates, inserts } = self;
+        let mut changes = vec![];
+        for (operation, change) in deletes.into_iter().chain(updates).chain(inserts) {
+            operations.push(operation);
+            changes.push(change);
+        }
+        Applied { operations, changes }
+    }
+}
+
+/// One table of the database, with its rows by name or number.
+struct Table<'s> {
+    name: &'static str,
+    columns: &'s TableSchema,
+    rows: BTreeMap<String, &'s Row>,
+}
+
+impl<'s> Table<'s> {
+    fn new(store: &'s Store, name: &'static str, id: &str) -> Option<Self> {
+        let table = store.schema().table_id(name)?;
+        let columns = store.schema().table(table);
+        let id = columns.column_id(id)?;
+        let keyed = |row: &'s Row| Some((change::text(row.get(id.index())?), row));
+        Some(Self { name, columns, rows: store.rows(table).filter_map(keyed).collect() })
+    }
+
+    fn compare<'o>(
+        &self,
+        objects: impl Iterator<Item = (usize, &'o Object)>,
+        resources: &Resources<'_>,
+        plan: &mut Plan,
+    ) {
+        let mut kept = BTreeSet::new();
+        for (index, object) in objects {
+            kept.insert(object.key.as_str());
+            match self.rows.get(&object.key) {
+                Some(row) => self.update(row, object, resources, plan),
+                None => self.insert(index, object, resources, plan),
+            }
+        }
+        for (key, row) in &self.rows {
+            if !kept.contains(key.as_str()) && self.is_applied(row) {
+                self.delete(key, row, resources, plan);
+            }
+        }
+    }
+
+    fn insert(&self, index: usize, object: &Object, resources: &Resources<'_>, plan: &mut Plan) {
+        let mut row = vec![];
+        let mut columns = vec![];
+        for (_, column) in self.settable() {
+            let value = Wanted::new(object, column);
+            if value.is_default(column) {
+                continue;
+            }
+            row.push((&*column.name, value.json(resources)));
+            columns.push((column.name.to_string(), String::new(), value.text()));
+        }
+        let name = (self.name == RESOURCE).then(|| operation::new_name(index));
+        let change = self.change(ChangeOp::Insert, &object.key, columns);
+        plan.inserts.push((operation::insert(self.name, row, name), change));
+    }
+
+    fn update(&self, row: &Row, object: &Object, resources: &Resources<'_>, plan: &mut Plan) {
+        let mut changed = vec![];
+        let mut columns = vec![];
+        for (id, column) in self.settable() {
+            let Some(old) = row.get(id.index()) else { continue };
+            let value = Wanted::new(object, column);
+            if value.is_in(old, column, resources) {
+                continue;
+            }
+            changed.push((&*column.name, value.json(resources)));
+            let old = resources.text(column, old);
+            columns.push((column.name.to_string(), old, value.text()));
+        }
+        if changed.is_empty() {
+            return;
+        }
+        plan.waits.push(operation::wait(self.name, row));
+        let change = self.change(ChangeOp::Update, &object.key, columns);
+        plan.updates.push((operation::update(self.name, row_uuid(row), changed), change));
+    }
+
+    fn delete(&self, key: &str, row: &Row, resources: &Resources<'_>, plan: &mut Plan) {
+        let mut columns = vec![];
+        for (id, column) in self.settable() {
+            let Some(old) = row.get(id.index()).filter(|old| **old != column.default) else {
+                continue;
+            };
+            columns.push((column.name.to_string(), resources.text(column, old), String::new()));
+        }
+        plan.waits.push(operation::wait(self.name, row));
+        let change = self.change(ChangeOp::Delete, key, columns);
+        plan.deletes.push((operation::delete(self.name, row_uuid(row)), change));
+    }
+
+    fn change(&self, op: ChangeOp, row: &str, columns: Vec<(String, String, String)>) -> Change {
+        Change { op, table: self.name, row: row.to_owned(), columns }
+    }
+
+    /// The columns that people set: all but figures.
+    fn settable(&self) -> impl Iterator<Item = (ColumnId, &Column)> {
+        let ids = self.columns.column_ids().skip(ColumnId::FIRST);
+        ids.map(|id| (id, self.columns.column(id))).filter(|(_, column)| column.persistent)
+    }
+
+    fn is_applied(&self, row: &Row) -> bool {
+        let applied = self.columns.column_id("applied").and_then(|id| row.get(id.index()));
+        applied == Some(&flag(true))
+    }
+}
+
+/// What a column should be.
+enum Wanted<'o> {
+    Value(Datum),
+    Parents(&'o [String]),
+}
+
+impl<'o> Wanted<'o> {
+    fn new(object: &'o Object, column: &Column) -> Self {
+        if &*column.name == "parents" {
+            return Self::Parents(&object.parents);
+        }
+        Self::Value(object.columns.get(&*column.name).unwrap_or(&column.default).clone())
+    }
+
+    fn is_default(&self, column: &Column) -> bool {
+        match self {
+            Self::Value(value) => *value == column.default,
+            Self::Parents(names) => names.is_empty(),
+        }
+    }
+
+    /// Whether a row says so already.
+    fn is_in(&self, old: &Datum, column: &Column, resources: &Resources<'_>) -> bool {
+        match self {
+            Self::Value(value) if &*column.name == "criteria" => {
+                value == old || same_criteria(value, old)
+            }
+            Self::Value(value) => value == old,
+            Self::Parents(names) => {
+                let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+                names == resources.names(old).collect()
+            }
+        }
+    }
+
+    fn json(&self, resources: &Resources<'_>) -> Json {
+        match self {
+            Self::Value(value) => operation::value(value),
+            Self::Parents(names) => {
+                let each = names.iter().filter_map(|name| resources.reference(name));
+                operation::set(each.collect())
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Value(value) => change::text(value),
+            Self::Parents(names) => change::list(names.iter().map(String::as_str)),
+        }
+    }
+}
+
+/// Whether two texts mean the same criteria: people may write more blanks and other quotes.
+fn same_criteria(new: &Datum, old: &Datum) -> bool {
+    let normal = |value: &Datum| {
+        let criteria = parse_criteria(value.single()?.as_str()?).ok()?;
+        Some(show_criteria(&criteria))
+    };
+    normal(new).is_some_and(|new| Some(new) == normal(old))
+}
+
+/// Resources by name and by row, of the file and of the database.
+struct Resources<'a> {
+    /// Where each name will be: a row, or the object that becomes one.
+    places: BTreeMap<&'a str, Result<Uuid, usize>>,
+    names: BTreeMap<Uuid, &'a str>,
+}
+
+impl<'a> Resources<'a> {
+    fn new(objects: &'a [Object], store: &'a Store) -> Self {
+        let mut names = BTreeMap::new();
+        if let Some(table) = store.schema().table_id(RESOURCE)
+            && let Some(id) = store.schema().table(table).column_id("name")
+        {
+            let named = |row: &'a Row| {
+                Some((row_uuid(row), row.get(id.index())?.single().and_then(Atom::as_str)?))
+            };
+            names = store.rows(table).filter_map(named).collect();
+        }
+        let objects = objects.iter().enumerate().filter(|(_, object)| object.table == RESOURCE);
+        let mut places: BTreeMap<&str, Result<Uuid, usize>> =
+            objects.map(|(index, object)| (object.key.as_str(), Err(index))).collect();
+        places.extend(names.iter().map(|(uuid, name)| (*name, Ok(*uuid))));
+        Self { places, names }
+    }
+
+    /// How operations refer to a resource.
+    fn reference(&self, name: &str) -> Option<Json> {
+        self.places.get(name).map(|place| match place {
+            Ok(uuid) => operation::uuid(*uuid),
+            Err(index) => operation::named(&operation::new_name(*index)),
+        })
+    }
+
+    /// The names of the rows that a value refers to.
+    fn names<'d>(&'d self, value: &'d Datum) -> impl Iterator<Item = &'d str> {
+        let uuids = value.atoms().iter().filter_map(Atom::as_uuid);
+        uuids.filter_map(|uuid| self.names.get(&uuid).copied())
+    }
+
+    fn text(&self, column: &Column, value: &Datum) -> String {
+        match &*column.name {
+            "parents" => change::list(self.names(value)),
+            _ => change::text(value),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Whether what a file says can work, found by planning it in a scratch database.
+//!
+//! Owns the way from an error about a row back to the line of the file. The first error of a plan hides
+//! the others, so a plan is tried again with the object in question made harmless, as often as a file
+//! of its size allows.
+
+use crate::ERRORS_MAX;
+use crate::apply::operations;
+use crate::document::{Document, Object, text};
+use crate::error::{ConfigError, Errors};
+use crate::keys::{kind_of, path_of};
+use crate::place::Place;
+use crate::similar::did_you_mean;
+use paceline_engine::Engine;
+use paceline_model::schema::{CHECKPOINT, POOL, RULE, SAVED_RULE, schema};
+use paceline_model::{Model, ModelError};
+use paceline_tables::{Context, Database, OpResult, Outcome};
+use paceline_types::UuidSource;
+use std::sync::Arc;
+
+/// How many objects are planned, counting each as often as it is planned, before no further error is
+/// looked for.
+const PLANNED_MAX: usize = 100_000;
+
+impl Document {
+    /// Whether the file can work, on a machine with so many processors; answers what works but is
+    /// hardly meant.
+    ///
+    /// # Errors
+    ///
+    /// What cannot work: at most one error for each object, up to [`ERRORS_MAX`], in the order of the
+    /// file.
+    pub fn check(&self, cpus: u32) -> Result<Vec<String>, Vec<ConfigError>> {
+        let mut objects = self.objects.clone();
+        let mut errors = Errors::default();
+        let rounds = (PLANNED_MAX / objects.len().max(1)).clamp(1, ERRORS_MAX);
+        for _ in 0..rounds {
+            let fault = match plan(&objects, cpus) {
+                Ok(warnings) => return errors.or(warnings),
+                Err(fault) => fault,
+            };
+            errors.push(self.error(&fault));
+            let Some(at) = position(&objects, &fault) else { break };
+            if is_harmless(&objects[at]) {
+                objects.remove(at);
+            } else {
+                make_harmless(&mut objects[at]);
+            }
+        }
+        errors.or(vec![])
+    }
+
+    /// The error in the file that an error about a row is.
+    fn error(&self, fault: &ModelError) -> ConfigError {
+        let Some(object) = position(&self.objects, fault).and_then(|at| self.objects.get(at))
+        else {
+            return ConfigError::new(Place::START, fault.to_string());
+        };
+        let column = fault.column.as_deref().unwrap_or_default().replace('.', "_");
+        let (mut place, mut message) = (object.place_of(&column), fault.message.clone());
+        let mut path = kind_of(object.table).and_then(|kind| path_of(kind, &column));
+        if let Some((number, rest)) = criterion(&message)
+            && let Some((attribute, at)) = object.criteria.get(number.wrapping_sub(1))
+        {
+            (path, place) = (Some(format!("match.{attribute}")), *at);
+            message = rest.to_owned();
+        }
+        let message = within(&message);
+        let message = path.map_or_else(|| message.clone(), |path| format!("`{path}`: {message}"));
+        let error = ConfigError::new(place, message);
+        match self.hint(object, &column) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+
+    fn hint(&self, object: &Object, column: &str) -> Option<String> {
+        if object.table == POOL && column == "state" {
+            return Some("add priority = [LOWEST, HIGHEST], or started = false".to_owned());
+        }
+        if object.table == CHECKPOINT && column == "at" {
+            let at = object.columns.get("at")?.single()?.as_str()?;
+            let pool = at.strip_prefix("pool ")?.trim();
+            let pools = self.objects.iter().filter(|other| other.table == POOL);
+            let near = did_you_mean(pool, pools.map(|pool| pool.key.as_str()));
+            return Some(format!("add a [[pool]] of that name{near}"));
+        }
+        None
+    }
+}
+
+/// A message that begins with a place within an expression, written so that nobody takes it for one of
+/// the file.
+fn within(message: &str) -> String {
+    let place = || {
+        let (line, rest) = message.split_once(':')?;
+        let (column, rest) = rest.split_once(": ")?;
+        let (line, column): (u32, u32) = (line.parse().ok()?, column.parse().ok()?);
+        Some(match line {
+            1 => format!("column {column}: {rest}"),
+            _ => format!("line {line}, column {column}: {rest}"),
+        })
+    };
+    place().unwrap_or_else(|| message.to_owned())
+}
+
+/// `criterion 2: what is wrong`, as the model says it.
+fn criterion(message: &str) -> Option<(usize, &str)> {
+    let (number, rest) = message.strip_prefix("criterion ")?.split_once(": ")?;
+    Some((number.parse().ok()?, rest))
+}
+
+/// The object that an error is about. An error about a whole table is one about the default pool, or
+/// about there being too many.
+fn position(objects: &[Object], fault: &ModelError) -> Option<usize> {
+    let table = if fault.table == SAVED_RULE { RULE } else { fault.table.as_str() };
+    let last = || objects.iter().rposition(|object| object.table == table);
+    let find = |key: &str| objects.iter().position(|o| o.table == table && o.key == key);
+    match &fault.row {
+        Some(row) => find(row),
+        None if table == POOL => find(paceline_pools::DEFAULT_NAME).or_else(last),
+        None => last(),
+    }
+}
+
+/// The columns that say nothing but which object this is.
+const HARMLESS: [&str; 6] = ["name", "number", "at", "persistent", "applied", "state"];
+
+fn is_harmless(object: &Object) -> bool {
+    object.parents.is_empty()
+        && object.columns.keys().all(|column| HARMLESS.contains(column))
+        && object.columns.get("state").is_none_or(|state| *state == text("stopped"))
+}
+
+/// Leaves of an object only that it is there, so that others can go on naming it.
+fn make_harmless(object: &mut Object) {
+    object.columns.retain(|column, _| HARMLESS.contains(column));
+    object.parents.clear();
+    if object.table == POOL && object.key != paceline_pools::DEFAULT_NAME {
+        object.columns.insert("state", text("stopped"));
+    }
+    if object.table == CHECKPOINT {
+        object.columns.insert("at", text("frontend api"));
+    }
+}
+
+/// What the engine would warn of, or why the objects cannot work.
+fn plan(objects: &[Object], cpus: u32) -> Result<Vec<String>, ModelError> {
+    let inner =
+        |message: String| ModelError { table: String::new(), row: None, column: None, message };
+    let schema = Arc::new(schema().map_err(inner)?);
+    let mut database = Database::new(Arc::clone(&schema), UuidSource::from_number(0));
+    let applied = operations(objects, database.store());
+    let context =
+        Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
+    let outcome = database.execute(&applied.operations, &context);
+    let Outcome::Done(done) = outcome else { return Err(inner("a wait does not hold".into())) };
+    for (at, result) in done.results.iter().enumerate() {
+        if let OpResult::Error(error) = result {
+            // There are only inserts, one for each change.
+            let change = applied.changes.get(at);
+            let table = change.map(|change| change.table.to_owned()).unwrap_or_default();
+            let row = change.map(|change| change.row.clone());
+            return Err(ModelError { table, row, column: None, message: format!("{error:?}") });
+        }
+    }
+    let mut model = Model::new(schema, cpus)?;
+    let plan = model.plan(&Engine::new(0).snapshot(), database.store())?;
+    Ok(plan.warnings().to_vec())
+}

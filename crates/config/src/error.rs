@@ -1,0 +1,65 @@
+//! What is wrong with a file, and where.
+
+use crate::ERRORS_MAX;
+use crate::place::Place;
+use std::fmt;
+
+/// One thing that is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+    /// What is wrong there.
+    pub message: String,
+    /// What to try next.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl ConfigError {
+    pub(crate) fn new(place: Place, message: impl Into<String>) -> Self {
+        let Place { line, column } = place;
+        Self { line, column, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// The errors of one file, as many as are told.
+#[derive(Debug, Default)]
+pub(crate) struct Errors(Vec<ConfigError>);
+
+impl Errors {
+    /// Takes an error, if there are not enough yet.
+    pub fn push(&mut self, error: ConfigError) {
+        if self.0.len() < ERRORS_MAX {
+            self.0.push(error);
+        }
+    }
+
+    /// Whether no more errors are taken.
+    pub fn is_full(&self) -> bool {
+        self.0.len() >= ERRORS_MAX
+    }
+
+    /// `value` if there is no error, else all of them in the order of the file.
+    pub fn or<T>(mut self, value: T) -> Result<T, Vec<ConfigError>> {
+        if self.0.is_empty() {
+            return Ok(value);
+        }
+        self.0.sort_by_key(|error| (error.line, error.column));
+        Err(self.0)
+    }
+}

@@ -1,0 +1,162 @@
+//! From the rows of a database to the file that says the same.
+//!
+//! Owns the order: pools by name with the default pool first, rules by number, checkpoints by where they
+//! stand and their number, resources by name; within an object that of the keys. Promises that the file
+//! reads back as the same rows. Only what is set is written, and only what a file can say: no figures,
+//! tokens or locks. Rules are those of the running list. A pool that drains is written as started, with
+//! a comment.
+
+use crate::keys::{CHECKPOINTS, Holds, KINDS, Key, Kind, POOLS};
+use crate::write::quoted;
+use crate::{matching, rule};
+use paceline_pools::DEFAULT_NAME;
+use paceline_tables::schema::TableSchema;
+use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Row, Store, row_uuid};
+use paceline_types::Uuid;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The first line of every export.
+const FIRST_LINE: &str =
+    "# The configuration of a Paceline; `paceline apply FILE` brings it back.\n";
+
+/// Longest list that is written in one line.
+const LIST_CHARS_MAX: usize = 80;
+
+/// The file that says what the rows of a database say.
+#[must_use]
+pub fn export(store: &Store) -> String {
+    let mut out = String::from(FIRST_LINE);
+    for kind in KINDS {
+        let mut rows = Source::all(store, kind);
+        rows.sort_by_cached_key(|source| source.rank(kind));
+        for row in rows {
+            // Writing to a text cannot fail.
+            let _ = writeln!(out, "\n[[{}]]", kind.word);
+            row.write(kind, &mut out);
+        }
+    }
+    out
+}
+
+/// One row, with the names of its columns and of all resources.
+struct Source<'s> {
+    columns: &'s TableSchema,
+    row: &'s Row,
+    parents: Vec<&'s str>,
+}
+
+impl<'s> Source<'s> {
+    fn all(store: &'s Store, kind: &Kind) -> Vec<Self> {
+        let Some(table) = store.schema().table_id(kind.table) else { return vec![] };
+        let columns = store.schema().table(table);
+        let source = |row: &'s Row| Self { columns, row, parents: vec![] };
+        let mut all: Vec<Self> = store.rows(table).map(source).collect();
+        if columns.column_id("parents").is_some() {
+            let names: BTreeMap<Uuid, &str> =
+                all.iter().filter_map(|s| Some((row_uuid(s.row), s.text("name")?))).collect();
+            for source in &mut all {
+                source.find_parents(&names);
+            }
+        }
+        all
+    }
+
+    fn find_parents(&mut self, names: &BTreeMap<Uuid, &'s str>) {
+        let parents = self.datum("parents").map_or(&[][..], Datum::atoms);
+        let named = |atom: &Atom| names.get(&atom.as_uuid()?).copied();
+        self.parents = parents.iter().filter_map(named).collect();
+        self.parents.sort_unstable();
+    }
+
+    /// Where the row comes among those of its kind.
+    fn rank(&self, kind: &Kind) -> (bool, String, i64, String) {
+        let name = self.text("name").unwrap_or_default().to_owned();
+        let at = if kind.table == CHECKPOINTS.table { self.text("at") } else { None };
+        let is_later = kind.table != POOLS.table || name != DEFAULT_NAME;
+        let number = self.integer("number").unwrap_or(0);
+        (is_later, at.unwrap_or_default().to_owned(), number, name)
+    }
+
+    fn write(&self, kind: &Kind, out: &mut String) {
+        for key in kind.keys {
+            match &key.holds {
+                Holds::Own(_) => self.write_own(key, out),
+                Holds::Table(keys) => {
+                    let each: Vec<String> = keys.iter().filter_map(|key| self.line(key)).collect();
+                    if !each.is_empty() {
+                        let _ = writeln!(out, "{} = {{ {} }}", key.name, each.join(", "));
+                    }
+                }
+                _ => {
+                    if let Some(line) = self.line(key) {
+                        let _ = writeln!(out, "{line}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// `key = value`, if that says more than nothing.
+    fn line(&self, key: &Key) -> Option<String> {
+        let value = match (self.datum(key.column)?.single()?, &key.holds) {
+            (Atom::Boolean(flag), Holds::Flag(default)) if flag == default => return None,
+            (Atom::Boolean(flag), _) => flag.to_string(),
+            (Atom::Integer(integer), _) => integer.to_string(),
+            (atom, _) => quoted(atom.as_str()?),
+        };
+        Some(format!("{} = {value}", key.name))
+    }
+
+    fn write_own(&self, key: &Key, out: &mut String) {
+        let _ = match key.name {
+            "priority" => match (self.integer("priority_min"), self.integer("priority_max")) {
+                (Some(low), Some(high)) => writeln!(out, "priority = [{low}, {high}]"),
+                _ => Ok(()),
+            },
+            "started" => self.write_state(out),
+            "match" => {
+                matching::write(self.text("criteria").unwrap_or_default(), out);
+                Ok(())
+            }
+            // The four actions are one column, which is written once.
+            "set" => {
+                rule::write_action(self.text("action").unwrap_or_default(), out);
+                Ok(())
+            }
+            "parents" if !self.parents.is_empty() => writeln!(out, "parents = {}", self.list()),
+            _ => Ok(()),
+        };
+    }
+
+    fn write_state(&self, out: &mut String) -> std::fmt::Result {
+        let is_default = self.text("name") == Some(DEFAULT_NAME);
+        match self.text("state") {
+            Some("started") => Ok(()),
+            Some("draining") => writeln!(out, "# It was draining."),
+            None if is_default => Ok(()),
+            _ => writeln!(out, "started = false"),
+        }
+    }
+
+    fn list(&self) -> String {
+        let each: Vec<String> = self.parents.iter().map(|name| quoted(name)).collect();
+        if each.iter().map(String::len).sum::<usize>() <= LIST_CHARS_MAX {
+            return format!("[{}]", each.join(", "));
+        }
+        format!("[\n    {},\n]", each.join(",\n    "))
+    }
+
+    fn text(&self, column: &str) -> Option<&'s str> {
+        self.datum(column).and_then(Datum::single).and_then(Atom::as_str)
+    }
+
+    fn integer(&self, column: &str) -> Option<i64> {
+        self.datum(column).and_then(Datum::single).and_then(Atom::as_integer)
+    }
+
+    fn datum(&self, column: &str) -> Option<&'s Datum> {
+        self.row.get(self.columns.column_id(column)?.index())
+    }
+}

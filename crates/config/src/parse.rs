@@ -1,0 +1,285 @@
+//! The whole file: from text to a document, with every error on the way.
+//!
+//! Owns the limits of a file, the kinds of objects, and what concerns several of them: numbers that go
+//! on, names that occur twice, parents that are not there.
+
+use crate::document::{Document, Object, flag, integer, text};
+use crate::error::ConfigError;
+use crate::keys::{KINDS, Kind};
+use crate::place::{Lines, Place};
+use crate::read::{Own, Owns, Reader, shown};
+use crate::similar::did_you_mean;
+use crate::{FILE_BYTES_MAX, OBJECTS_MAX, VALUES_MAX, matching, rule};
+use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE};
+use paceline_tables::value::{Atom, Datum};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use toml_edit::{Item, TableLike};
+
+/// What lies between the numbers of rules that the file does not number.
+const NUMBER_STEP: i64 = 10;
+
+/// Reads a file.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, up to [`ERRORS_MAX`](crate::ERRORS_MAX), in the order of the
+/// file; only the first error if it is not TOML.
+pub fn parse(text: &str) -> Result<Document, Vec<ConfigError>> {
+    check_size(text).map_err(|error| vec![error])?;
+    let toml = toml_edit::Document::parse(text).map_err(|error| vec![syntax(text, &error)])?;
+    let mut reader = Reader::new(text);
+    let mut file = File::default();
+    for (name, item) in toml.as_table().iter() {
+        let place = reader.key_place(toml.as_table(), name);
+        match KINDS.into_iter().find(|kind| kind.word == name) {
+            Some(kind) => file.objects_of(&mut reader, kind, item, place),
+            None => unknown_kind(&mut reader, place, name),
+        }
+        if reader.errors.is_full() {
+            break;
+        }
+    }
+    file.check_parents(&mut reader);
+    reader.errors.or(Document { objects: file.objects })
+}
+
+/// Refuses what would take too much memory to read.
+fn check_size(text: &str) -> Result<(), ConfigError> {
+    if text.len() > FILE_BYTES_MAX {
+        let message =
+            format!("the file has {} bytes, expected at most {FILE_BYTES_MAX}", text.len());
+        return Err(ConfigError::new(Place::START, message));
+    }
+    let values = text.bytes().filter(|byte| matches!(byte, b'=' | b',')).count();
+    if values > VALUES_MAX {
+        let message = format!("the file has about {values} values, expected at most {VALUES_MAX}");
+        return Err(ConfigError::new(Place::START, message));
+    }
+    Ok(())
+}
+
+fn syntax(text: &str, error: &toml_edit::TomlError) -> ConfigError {
+    let place = Lines::new(text).place(error.span().map_or(0, |span| span.start));
+    let message = error.message().lines().collect::<Vec<_>>().join(" ");
+    let error = ConfigError::new(place, format!("this is not TOML: {message}"));
+    error.hint("the rest of the file is looked at when this is right")
+}
+
+fn unknown_kind(reader: &mut Reader<'_>, place: Place, name: &str) {
+    let near = did_you_mean(name, KINDS.map(|kind| kind.word));
+    let message = format!("unknown key `{}`{near}", shown(name));
+    let all = KINDS.map(|kind| format!("[[{}]]", kind.word)).join(", ");
+    reader
+        .errors
+        .push(ConfigError::new(place, message).hint(format!("these may stand here: {all}")));
+}
+
+/// The objects read so far.
+#[derive(Default)]
+struct File {
+    objects: Vec<Object>,
+    /// The line of each name and number.
+    lines: BTreeMap<(&'static str, String), u32>,
+    /// Parents that were named, and where.
+    parents: Vec<(String, Place)>,
+    /// The highest number of a rule.
+    number: i64,
+}
+
+impl File {
+    fn objects_of(&mut self, reader: &mut Reader<'_>, kind: &'static Kind, item: &Item, at: Place) {
+        let Some(tables) = tables(item) else {
+            let word = kind.word;
+            let message = format!("expected [[{word}]], one for each {word}");
+            let hint = format!("write [[{word}]] with two brackets above its keys");
+            reader.errors.push(ConfigError::new(at, message).hint(hint));
+            return;
+        };
+        for (table, start) in tables {
+            let place = reader.lines.place(start);
+            if self.objects.len() >= OBJECTS_MAX {
+                let message = format!("a file may have at most {OBJECTS_MAX} objects");
+                reader.errors.push(ConfigError::new(place, message));
+                return;
+            }
+            self.object(reader, kind, table, place);
+            if reader.errors.is_full() {
+                return;
+            }
+        }
+    }
+
+    fn object(
+        &mut self,
+        reader: &mut Reader<'_>,
+        kind: &'static Kind,
+        table: &dyn TableLike,
+        place: Place,
+    ) {
+        let mut object = Object::new(kind.table, place);
+        let owns = reader.table(&mut object, (kind.keys, &format!("[[{}]]", kind.word)), table);
+        match kind.table {
+            POOL => pool(reader, &mut object, &owns),
+            RULE => {
+                matching::read(reader, &mut object, &owns);
+                rule::read_action(reader, &mut object, &owns);
+                self.number_rule(reader, &mut object, table);
+            }
+            CHECKPOINT => checkpoint(reader, &mut object, &owns, table),
+            _ => self.parents(reader, &mut object, &owns),
+        }
+        if kind.table != RULE {
+            require(reader, kind, table, kind.id, place);
+            object.columns.entry("persistent").or_insert_with(|| flag(true));
+        }
+        self.identify(reader, kind, &mut object);
+        self.objects.push(object);
+    }
+
+    /// Gives a rule the next number if it has none.
+    fn number_rule(&mut self, reader: &mut Reader<'_>, object: &mut Object, table: &dyn TableLike) {
+        let given = object.columns.get("number").and_then(Datum::single).and_then(Atom::as_integer);
+        let number = given.unwrap_or(self.number + NUMBER_STEP);
+        self.number = self.number.max(number);
+        if given.is_some() || table.contains_key("number") {
+            return;
+        }
+        if number > i64::from(u32::MAX) {
+            let message = "there is no higher number left for this rule";
+            let hint = "give it a `number` of its own";
+            reader.errors.push(ConfigError::new(object.place, message).hint(hint));
+        }
+        object.columns.insert("number", integer(number));
+    }
+
+    /// Finds out what the object is called, and whether another is called the same.
+    fn identify(&mut self, reader: &mut Reader<'_>, kind: &Kind, object: &mut Object) {
+        let Some(id) = object.columns.get(kind.id).and_then(Datum::single) else { return };
+        object.key = match id.as_integer() {
+            Some(number) => number.to_string(),
+            None => id.as_str().unwrap_or_default().to_owned(),
+        };
+        let place = object.place_of(kind.id);
+        match self.lines.entry((kind.table, object.key.clone())) {
+            Entry::Vacant(free) => {
+                free.insert(place.line);
+            }
+            Entry::Occupied(first) => {
+                let (word, key, first) = (kind.word, shown(&object.key), first.get());
+                let message = format!("{word} `{key}` is on line {first} already");
+                let hint = format!("give each {word} a {} of its own", kind.id);
+                reader.errors.push(ConfigError::new(place, message).hint(hint));
+            }
+        }
+    }
+
+    fn parents(&mut self, reader: &mut Reader<'_>, object: &mut Object, owns: &Owns<'_>) {
+        let Some(Own { item, expected, .. }) = owns.get("parents") else { return };
+        let Some(list) = item.as_array() else {
+            return reader.wrong_type("parents", expected, item);
+        };
+        let mut seen = BTreeSet::new();
+        for value in list {
+            let place = reader.lines.place(value.span().map_or(0, |span| span.start));
+            let Some(name) = value.as_str() else {
+                reader
+                    .errors
+                    .push(ConfigError::new(place, format!("`parents`: expected {expected}")));
+                continue;
+            };
+            if !seen.insert(name) {
+                let message = format!("`parents`: `{}` is named twice", shown(name));
+                reader.errors.push(ConfigError::new(place, message));
+                continue;
+            }
+            object.parents.push(name.to_owned());
+            self.parents.push((name.to_owned(), place));
+        }
+    }
+
+    /// Every parent must be in the file: nothing else is known to be there when it is applied.
+    fn check_parents(&self, reader: &mut Reader<'_>) {
+        for (name, place) in &self.parents {
+            if self.lines.contains_key(&(RESOURCE, name.clone())) {
+                continue;
+            }
+            let names = self.objects.iter().filter(|object| object.table == RESOURCE);
+            let near = did_you_mean(name, names.map(|object| object.key.as_str()));
+            let message = format!("`parents`: there is no resource `{}`{near}", shown(name));
+            let hint = "each parent needs a [[resource]] of its own";
+            reader.errors.push(ConfigError::new(*place, message).hint(hint));
+            if reader.errors.is_full() {
+                return;
+            }
+        }
+    }
+}
+
+/// The tables of a list of tables, each with the offset where it begins.
+fn tables(item: &Item) -> Option<Vec<(&dyn TableLike, usize)>> {
+    let start = |span: Option<std::ops::Range<usize>>| span.map_or(0, |span| span.start);
+    if let Some(tables) = item.as_array_of_tables() {
+        return Some(tables.iter().map(|t| (t as &dyn TableLike, start(t.span()))).collect());
+    }
+    let inline = item.as_array()?.iter().map(|value| {
+        let table = value.as_inline_table()?;
+        Some((table as &dyn TableLike, start(table.span())))
+    });
+    inline.collect()
+}
+
+fn pool(reader: &mut Reader<'_>, object: &mut Object, owns: &Owns<'_>) {
+    object.columns.insert("state", text("started"));
+    if let Some(Own { item, place, .. }) = owns.get("started")
+        && let Some(started) = reader.flag("started", item)
+    {
+        object.set("state", text(if started { "started" } else { "stopped" }), *place);
+    }
+    let Some(Own { item, place, expected }) = owns.get("priority") else { return };
+    let priority = |value: &toml_edit::Value| {
+        value.as_integer().filter(|number| (-127..=127).contains(number))
+    };
+    let ends: Option<Vec<i64>> =
+        item.as_array().and_then(|list| list.iter().map(priority).collect());
+    match ends.as_deref() {
+        Some([low, high]) if low <= high => {
+            object.set("priority_min", integer(*low), *place);
+            object.set("priority_max", integer(*high), *place);
+        }
+        Some([low, high]) => {
+            let message = format!("the lowest, {low}, is above the highest, {high}");
+            reader.wrong_value("priority", &message, item);
+        }
+        _ => reader.wrong_type("priority", expected, item),
+    }
+}
+
+fn checkpoint(
+    reader: &mut Reader<'_>,
+    object: &mut Object,
+    owns: &Owns<'_>,
+    table: &dyn TableLike,
+) {
+    let kind = &crate::keys::CHECKPOINTS;
+    require(reader, kind, table, "at", object.place);
+    let Some(Own { item, expected, .. }) = owns.get("count") else { return };
+    let limit = ["rate", "concurrency"].into_iter().find(|key| table.contains_key(key));
+    match (item.as_bool(), limit) {
+        (Some(true), None) => {}
+        (Some(true), Some(limit)) => {
+            let message = format!("a checkpoint that only counts has no `{limit}`");
+            reader.wrong_value("count", &message, item);
+        }
+        _ => reader.wrong_type("count", expected, item),
+    }
+}
+
+/// Says so if a key is missing that must be there.
+fn require(reader: &mut Reader<'_>, kind: &Kind, table: &dyn TableLike, key: &str, place: Place) {
+    if !table.contains_key(key) {
+        let message = format!("this [[{}]] has no `{key}`", kind.word);
+        let hint = format!("add {key} = \"...\" below it");
+        reader.errors.push(ConfigError::new(place, message).hint(hint));
+    }
+}

@@ -1,0 +1,240 @@
+//! Reading one table of the file by the keys that may stand in it.
+//!
+//! Owns types and ranges of single values, and the messages about them. Every value that is read is
+//! one that the column takes.
+
+use crate::document::{Object, flag, integer, text};
+use crate::error::{ConfigError, Errors};
+use crate::keys::{Holds, Key};
+use crate::place::{Lines, Place};
+use crate::similar::did_you_mean;
+use paceline_checkpoints::{At, Rate};
+use paceline_tables::value::Datum;
+use paceline_types::{Span, limits};
+use std::collections::BTreeMap;
+use toml_edit::{Item, TableLike};
+
+/// How much of a wrong value or name a message shows.
+const SHOWN_CHARS_MAX: usize = 40;
+
+/// Where the parts of a file are, and what is wrong with it so far.
+pub(crate) struct Reader<'a> {
+    pub lines: Lines<'a>,
+    pub errors: Errors,
+}
+
+/// A key that is not one column, with its value.
+pub(crate) struct Own<'t> {
+    pub item: &'t Item,
+    /// Where the key is.
+    pub place: Place,
+    /// What it should hold.
+    pub expected: &'static str,
+}
+
+/// The keys of an object that are not one column each.
+pub(crate) type Owns<'t> = BTreeMap<&'static str, Own<'t>>;
+
+impl<'a> Reader<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { lines: Lines::new(text), errors: Errors::default() }
+    }
+
+    /// Reads a table into `object`; answers what is for the object's own code to read.
+    pub fn table<'t>(
+        &mut self,
+        object: &mut Object,
+        (keys, path): (&'static [Key], &str),
+        table: &'t dyn TableLike,
+    ) -> Owns<'t> {
+        let mut owns = Owns::new();
+        for (name, item) in table.iter() {
+            let place = self.key_place(table, name);
+            let Some(key) = keys.iter().find(|key| key.name == name) else {
+                let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
+                self.unknown(place, name, path, &names);
+                continue;
+            };
+            match &key.holds {
+                Holds::Own(expected) => {
+                    object.places.insert(key.column, place);
+                    owns.insert(key.name, Own { item, place, expected });
+                }
+                Holds::Table(keys) => {
+                    object.places.insert(key.column, place);
+                    match item.as_table_like() {
+                        Some(inner) => {
+                            self.table(object, (keys, &format!("`{name}` of {path}")), inner);
+                        }
+                        None => self.wrong_type(name, "a table", item),
+                    }
+                }
+                _ => {
+                    if let Some(value) = self.value(name, &key.holds, item) {
+                        object.set(key.column, value, place);
+                    }
+                }
+            }
+        }
+        owns
+    }
+
+    /// Where a key of a table is.
+    pub fn key_place(&self, table: &dyn TableLike, name: &str) -> Place {
+        let span = table.key(name).and_then(toml_edit::Key::span);
+        self.lines.place(span.map_or(0, |span| span.start))
+    }
+
+    /// Where a value is.
+    pub fn item_place(&self, item: &Item) -> Place {
+        self.lines.place(item.span().map_or(0, |span| span.start))
+    }
+
+    /// An error about a key that may not stand where it does.
+    pub fn unknown(&mut self, place: Place, name: &str, path: &str, names: &[&str]) {
+        let near = did_you_mean(name, names.iter().copied());
+        let message = format!("unknown key `{}` in {path}{near}", shown(name));
+        let hint = format!("these may stand here: {}", names.join(", "));
+        self.errors.push(ConfigError::new(place, message).hint(hint));
+    }
+
+    /// An error about a value of the wrong type or out of its range.
+    pub fn wrong_type(&mut self, name: &str, expected: &str, item: &Item) {
+        let message = format!("`{name}`: expected {expected}, found {}", found(item));
+        let error = ConfigError::new(self.item_place(item), message);
+        // What was written as a text is often meant, and only the quotes are wrong.
+        let is_plain = |text: &str| text.parse::<i64>().is_ok() || text.parse::<bool>().is_ok();
+        let error = match item.as_str().filter(|text| is_plain(text)) {
+            Some(text) => error.hint(format!("without quotes: {name} = {text}")),
+            None => error,
+        };
+        self.errors.push(error);
+    }
+
+    /// An error about a value that has the right type.
+    pub fn wrong_value(&mut self, name: &str, message: &str, item: &Item) {
+        let message = format!("`{name}`: {message}");
+        self.errors.push(ConfigError::new(self.item_place(item), message));
+    }
+
+    /// A text without the one character that the database cannot hold.
+    pub fn text<'t>(&mut self, name: &str, expected: &str, item: &'t Item) -> Option<&'t str> {
+        let Some(text) = item.as_str() else {
+            self.wrong_type(name, expected, item);
+            return None;
+        };
+        if text.contains('\0') {
+            self.wrong_value(name, "a text may not contain the character U+0000", item);
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A whole number in a range; `expected` says which.
+    pub fn integer(
+        &mut self,
+        name: &str,
+        (min, max): (i64, i64),
+        expected: &str,
+        item: &Item,
+    ) -> Option<i64> {
+        let number = item.as_integer().filter(|number| (min..=max).contains(number));
+        if number.is_none() {
+            self.wrong_type(name, expected, item);
+        }
+        number
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, name: &str, item: &Item) -> Option<bool> {
+        let flag = item.as_bool();
+        if flag.is_none() {
+            self.wrong_type(name, "true or false", item);
+        }
+        flag
+    }
+
+    fn value(&mut self, name: &str, holds: &Holds, item: &Item) -> Option<Datum> {
+        match holds {
+            Holds::Flag(_) => self.flag(name, item).map(flag),
+            Holds::Integer(min, max) => {
+                let expected = match *max {
+                    i64::MAX => format!("a whole number of at least {min}"),
+                    max => format!("a whole number from {min} to {max}"),
+                };
+                self.integer(name, (*min, *max), &expected, item).map(integer)
+            }
+            Holds::OneOf(words) => {
+                let expected = one_of(words);
+                let word = item.as_str().filter(|word| words.contains(word));
+                if word.is_none() {
+                    self.wrong_type(name, &expected, item);
+                }
+                word.map(text)
+            }
+            _ => self.checked_text(name, holds, item).map(text),
+        }
+    }
+
+    fn checked_text<'t>(&mut self, name: &str, holds: &Holds, item: &'t Item) -> Option<&'t str> {
+        let expected = match holds {
+            Holds::Span => "a length of time such as \"10m\"",
+            Holds::Rate => "a rate such as \"500/s\"",
+            _ => "a text",
+        };
+        let text = self.text(name, expected, item)?;
+        let checked = match holds {
+            Holds::Span => text.parse::<Span>().map(drop).map_err(|error| error.to_string()),
+            Holds::Rate => text.parse::<Rate>().map(drop).map_err(|error| error.to_string()),
+            Holds::At => text.parse::<At>().map(drop).map_err(|error| error.to_string()),
+            Holds::Name => check_name(text, false),
+            Holds::Word => check_name(text, true),
+            _ => Ok(()),
+        };
+        match checked {
+            Ok(()) => Some(text),
+            Err(message) => {
+                self.wrong_value(name, &message, item);
+                None
+            }
+        }
+    }
+}
+
+fn check_name(name: &str, is_word: bool) -> Result<(), String> {
+    let blank = |c: char| c.is_whitespace() || c.is_control();
+    if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
+        let bytes = name.len();
+        return Err(format!("expected 1 to {} bytes, found {bytes}", limits::NAME_BYTES_MAX));
+    }
+    if is_word && name.contains(blank) {
+        return Err("expected a name without blanks and control characters".to_owned());
+    }
+    Ok(())
+}
+
+/// The start of a name, without what would disturb a line.
+pub(crate) fn shown(name: &str) -> String {
+    let start: String = name.chars().take(SHOWN_CHARS_MAX).collect();
+    let more = if start.len() < name.len() { "..." } else { "" };
+    format!("{}{more}", start.escape_debug())
+}
+
+fn found(item: &Item) -> String {
+    match item.as_value() {
+        Some(toml_edit::Value::String(text)) => format!("the text \"{}\"", shown(text.value())),
+        Some(toml_edit::Value::Integer(number)) => format!("the number {}", number.value()),
+        Some(toml_edit::Value::Float(number)) => format!("the number {:?}", number.value()),
+        Some(toml_edit::Value::Boolean(flag)) => flag.value().to_string(),
+        Some(toml_edit::Value::Datetime(_)) => "a date or time".to_owned(),
+        Some(toml_edit::Value::Array(_)) => "a list".to_owned(),
+        Some(toml_edit::Value::InlineTable(_)) => "a table".to_owned(),
+        None if item.is_array_of_tables() => "a list of tables".to_owned(),
+        None => "a table".to_owned(),
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    let each: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    each.join(" or ")
+}

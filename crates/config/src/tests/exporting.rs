@@ -1,0 +1,158 @@
+//! What an export looks like.
+
+use super::{EXAMPLE, apply, database, read, transact};
+use crate::export;
+
+#[test]
+fn an_empty_database_is_a_comment() {
+    assert_eq!(
+        export(database().store()),
+        "# The configuration of a Paceline; `paceline apply FILE` brings it back.\n"
+    );
+}
+
+#[test]
+fn only_what_is_set_is_written_in_a_stable_order() {
+    let mut database = database();
+    let text = r#"
+[[resource]]
+name = "b"
+parents = ["a"]
+[[resource]]
+name = "a"
+[[checkpoint]]
+name = "late"
+at = "frontend api"
+number = 20
+rate = "500/s"
+[[checkpoint]]
+name = "early"
+at = "frontend api"
+number = 10
+key = 'header["x-user"]'
+concurrency = 3
+queue = { max_delay = "5s" }
+[[rule]]
+number = 20
+match = { user = { regex = '^a\d' }, 'header.x' = 'y' }
+reject = true
+[[rule]]
+number = 10
+match = { user = "Etl-*" }
+mode = "glob"
+nocase = true
+lower = 20
+then = "stop"
+[[pool]]
+name = "batch"
+priority = [-127, -1]
+[[pool]]
+name = "default"
+threads = { max = 3 }
+"#;
+    apply(&mut database, &read(text));
+    let expected = r#"# The configuration of a Paceline; `paceline apply FILE` brings it back.
+
+[[pool]]
+name = "default"
+threads = { max = 3 }
+
+[[pool]]
+name = "batch"
+priority = [-127, -1]
+
+[[rule]]
+number = 10
+match = { user = "Etl-*" }
+mode = "glob"
+nocase = true
+lower = 20
+then = "stop"
+
+[[rule]]
+number = 20
+match = { user = { regex = '^a\d' }, "header.x" = "y" }
+reject = true
+
+[[checkpoint]]
+name = "early"
+at = "frontend api"
+number = 10
+key = 'header["x-user"]'
+concurrency = 3
+queue = { max_delay = "5s" }
+
+[[checkpoint]]
+name = "late"
+at = "frontend api"
+number = 20
+rate = "500/s"
+
+[[resource]]
+name = "a"
+
+[[resource]]
+name = "b"
+parents = ["a"]
+"#;
+    assert_eq!(export(database.store()), expected);
+}
+
+#[test]
+fn the_example_comes_back() {
+    let mut database = database();
+    apply(&mut database, &read(EXAMPLE));
+    let again = read(&export(database.store()));
+    assert_eq!(again.check(4), Ok(vec![]));
+    assert_eq!(again.apply(database.store()).operations, []);
+}
+
+#[test]
+fn what_a_file_cannot_say_is_written_as_near_as_it_can() {
+    let mut database = database();
+    transact(
+        &mut database,
+        r#"[{"op": "insert", "table": "Pool", "row": {"name": "d", "state": "draining",
+             "priority_min": 1, "priority_max": 2, "persistent": true}},
+            {"op": "insert", "table": "Pool", "row": {"name": "bare"}},
+            {"op": "insert", "table": "Lock", "row": {"name": "hidden"}},
+            {"op": "insert", "table": "Rule", "row": {"number": 10, "action": "nothing",
+             "criteria": "header glob a* and user exact b"}},
+            {"op": "insert", "table": "Saved_Rule", "row": {"number": 20}}]"#,
+    );
+    let text = export(database.store());
+    let expected = r#"# The configuration of a Paceline; `paceline apply FILE` brings it back.
+
+[[pool]]
+name = "bare"
+persistent = false
+started = false
+
+[[pool]]
+name = "d"
+priority = [1, 2]
+# It was draining.
+
+[[rule]]
+number = 10
+match = "header glob a* and user exact b"
+"#;
+    assert_eq!(text, expected);
+    assert_eq!(read(&text).check(4), Ok(vec![]));
+}
+
+#[test]
+fn long_lists_of_parents_are_broken() {
+    let mut database = database();
+    let names: Vec<String> = (0..9).map(|n| format!("disk:/dev/da{n}")).collect();
+    let mut text: String =
+        names.iter().map(|name| format!("[[resource]]\nname = '{name}'\n")).collect();
+    text.push_str(&format!("[[resource]]\nname = 'z'\nparents = {names:?}\n"));
+    apply(&mut database, &read(&text));
+    let written = export(database.store());
+    assert!(
+        written.contains("parents = [\n    \"disk:/dev/da0\",\n    \"disk:/dev/da1\",\n"),
+        "{written}"
+    );
+    assert_eq!(read(&written).apply(database.store()).operations, []);
+}

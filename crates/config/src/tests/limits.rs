@@ -1,0 +1,49 @@
+//! What would take too much memory or stack is refused.
+
+use super::wrong;
+use crate::{FILE_BYTES_MAX, NESTING_MAX, OBJECTS_MAX, VALUES_MAX, parse};
+
+#[test]
+fn a_file_that_is_too_long_is_not_read() {
+    let mut text = " ".repeat(FILE_BYTES_MAX);
+    assert!(parse(&text).is_ok());
+    text.push(' ');
+    let expected = "1:1: the file has 16777217 bytes, expected at most 16777216";
+    assert_eq!(wrong(&text), [expected]);
+}
+
+#[test]
+fn a_file_with_too_many_values_is_not_read() {
+    let text = format!("# {}", ",".repeat(VALUES_MAX));
+    assert!(parse(&text).is_ok());
+    let expected = "1:1: the file has about 2000001 values, expected at most 2000000";
+    assert_eq!(wrong(&format!("{text}=")), [expected]);
+}
+
+#[test]
+fn a_file_has_only_so_many_objects() {
+    let text = "[[rule]]\n".repeat(OBJECTS_MAX);
+    assert_eq!(parse(&text).unwrap().objects().len(), OBJECTS_MAX);
+    let line = OBJECTS_MAX + 1;
+    let expected = format!("{line}:1: a file may have at most 250000 objects");
+    let errors = parse(&format!("{text}[[rule]]\n")).unwrap_err();
+    assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let list = |depth: usize| format!("x = {}1{}", "[".repeat(depth), "]".repeat(depth));
+    let table = |depth: usize| format!("x = {}1{}", "{a = ".repeat(depth), "}".repeat(depth));
+    let dotted = |depth: usize| format!("{}x = 1", "x.".repeat(depth));
+    let header = |depth: usize| format!("[{}x]", "x.".repeat(depth));
+    for text in [list, table] {
+        assert_eq!(wrong(&text(NESTING_MAX)), ["1:1: unknown key `x`"]);
+    }
+    for text in [list, table, dotted, header] {
+        for depth in [NESTING_MAX + 1, 100_000] {
+            let found = wrong(&text(depth));
+            assert_eq!(found.len(), 1);
+            assert!(found[0].contains("recur"), "{found:?}");
+        }
+    }
+}
