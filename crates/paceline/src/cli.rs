@@ -46,6 +46,13 @@ pub enum Command {
     /// Run the daemon
     #[command(after_help = SERVE_HELP)]
     Serve(Box<Serve>),
+    /// Check configuration files without a daemon
+    #[command(after_help = CHECK_HELP)]
+    Check {
+        /// The files, in TOML
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
     /// Work on database files: create, compact, show the log
     Ovsdb {
         #[command(subcommand)]
@@ -53,9 +60,17 @@ pub enum Command {
     },
 }
 
+const CHECK_HELP: &str = "\
+What is wrong is told as FILE:LINE:COLUMN: message, one a line, with what to try next; the exit code
+is 1 then. See examples/paceline.toml for everything that can stand in a file.
+
+Example:
+  paceline check paceline.toml && paceline serve --config paceline.toml";
+
 const SERVE_HELP: &str = "\
 Signals:
-  SIGTERM, SIGINT, SIGHUP   end cleanly
+  SIGTERM, SIGINT           end cleanly
+  SIGHUP                    apply --config FILE again; without one, end cleanly
   SIGUSR1                   compact the journals now, not only as they grow
 
 Examples:
@@ -74,6 +89,11 @@ pub struct Serve {
     /// [default: /var/lib/paceline for root, else ~/.local/state/paceline]
     #[arg(long, env = "PACELINE_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
+
+    /// A TOML file to apply at start and on SIGHUP; what it says is checked first, and what is wrong
+    /// with it is told as FILE:LINE:COLUMN: message
+    #[arg(long, value_name = "FILE", conflicts_with = "read_only")]
+    pub config: Option<PathBuf>,
 
     /// Where OVSDB clients connect: punix:PATH, ptcp:PORT[:IP], pssl:PORT[:IP], or none; may be
     /// repeated [default: punix:DIR/ovsdb.sock]

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cli;
+mod config;
 mod notify;
 mod serve;
 mod show_log;
@@ -19,12 +20,24 @@ fn main() -> ExitCode {
     start_log(arguments.log);
     let done = match arguments.command {
         cli::Command::Serve(serve) => serve::run(*serve),
+        cli::Command::Check { files } => return checked(config::check(&files)),
         cli::Command::Ovsdb { command } => tools::run(command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("paceline: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is wrong with files stands for itself, as editors and scripts read it.
+fn checked(done: Result<(), String>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(lines) => {
+            eprintln!("{lines}");
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,7 @@
 //! The daemon: opens databases, opens doors, waits for a signal, ends in order.
 
 use crate::cli::{RemoteOrNone, Serve};
+use crate::config;
 use crate::notify::notify;
 use paceline_host::{Host, Policy};
 use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
@@ -39,12 +40,10 @@ pub fn run(options: Serve) -> Result<(), String> {
     let xfsz = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
     let _xfsz = runtime.block_on(async { signal(xfsz) }).map_err(|error| error.to_string())?;
     let host = open_databases(&options, &data, runtime.handle())?;
-    let served = runtime.block_on(serve(
-        host.clone(),
-        &remotes,
-        &door_options(&options),
-        policy_of(&options),
-    ));
+    if let Some(file) = &options.config {
+        config::apply(&host, file)?;
+    }
+    let served = runtime.block_on(serve(host.clone(), &remotes, &options));
     host.shut_down();
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
@@ -74,12 +73,8 @@ fn open_databases(
     Ok(host)
 }
 
-async fn serve(
-    host: Arc<Host>,
-    remotes: &[Remote],
-    options: &DoorOptions,
-    policy: Policy,
-) -> Result<(), String> {
+async fn serve(host: Arc<Host>, remotes: &[Remote], options: &Serve) -> Result<(), String> {
+    let (door_options, policy) = (door_options(options), policy_of(options));
     let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -87,18 +82,34 @@ async fn serve(
     let mut compact = listen(SignalKind::user_defined1())?;
     let mut doors: Vec<Door> = Vec::new();
     for remote in remotes {
-        doors.push(paceline_ovsdb::open(host.clone(), remote, options).await?);
+        doors.push(paceline_ovsdb::open(host.clone(), remote, &door_options).await?);
     }
     announce(&host, &doors, policy);
     notify("READY=1");
     tokio::select! {
         _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
         _ = interrupt.recv() => tracing::info!("told to end by SIGINT"),
-        _ = hangup.recv() => tracing::info!("told to end by SIGHUP"),
+        () = apply_when_asked(&host, options.config.as_deref(), &mut hangup) => {
+            tracing::info!("told to end by SIGHUP");
+        }
         () = compact_when_asked(&host, &mut compact) => {}
     }
     notify("STOPPING=1");
     Ok(())
+}
+
+/// Applies the configuration again whenever SIGHUP comes; returns at the first if there is none.
+async fn apply_when_asked(host: &Arc<Host>, file: Option<&Path>, asked: &mut Signal) {
+    while asked.recv().await.is_some() {
+        let Some(file) = file.map(Path::to_path_buf) else { return };
+        let host = host.clone();
+        let applied = tokio::task::spawn_blocking(move || config::apply(&host, &file)).await;
+        match applied {
+            Ok(Ok(())) => {}
+            Ok(Err(message)) => tracing::error!("the configuration stays as it was:\n{message}"),
+            Err(error) => tracing::error!(%error, "the configuration could not be applied"),
+        }
+    }
 }
 
 fn policy_of(options: &Serve) -> Policy {

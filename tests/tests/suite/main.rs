@@ -4,6 +4,7 @@
 mod audit;
 mod bad_input;
 mod clients;
+mod config;
 mod crash;
 mod files;
 mod network;

@@ -6,9 +6,10 @@ use crate::audit::Audit;
 use crate::clock::uuid_source;
 use crate::control::{Control, Planner};
 use paceline_model::{Model, ModelError, Put};
+use paceline_tables::json::Json;
 use paceline_tables::schema::{Column, ColumnId, TableId};
 use paceline_tables::value::{Atom, Datum};
-use paceline_tables::{Error, Row, tag};
+use paceline_tables::{Context, Error, OpResult, Outcome, Row, Store, tag};
 use paceline_types::Uuid;
 use std::sync::Arc;
 
@@ -138,6 +139,60 @@ impl Hosted {
         let planner = Planner::begin(control, audit, model, head.database.store());
         let _ = self.planner.set(planner.map_err(wrong)?);
         Ok(())
+    }
+
+    /// Runs a transaction of the server's own, as `who`, and waits until it is on disk. `operations` makes
+    /// it from the rows as they are; none means that there is nothing to do. Must not be called from a
+    /// task of the runtime.
+    ///
+    /// # Errors
+    ///
+    /// When it fails; then nothing was changed.
+    pub fn edit(
+        self: &Arc<Self>,
+        who: &str,
+        operations: impl FnOnce(&Store) -> Vec<Json>,
+    ) -> Result<(), Error> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        {
+            let mut head = self.head();
+            let operations = operations(head.database.store());
+            let context = Context {
+                elapsed_ms: 0,
+                owns_lock: &|_| false,
+                read_only: self.policy.read_only,
+                maintained: &self.maintained,
+            };
+            let done = match head.database.execute(&operations, &context) {
+                Outcome::Done(done) => done,
+                Outcome::Waiting { .. } => {
+                    return Err(Error::new("timed out", "the database changed meanwhile"));
+                }
+            };
+            let failed = done.results.into_iter().find_map(|result| match result {
+                OpResult::Error(error) => Some(error),
+                _ => None,
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            let Some(changes) = done.changes else { return Ok(()) };
+            let planned = self.planner.get().map(|p| p.plan(&head.database, &changes, who));
+            let consequence = planned.transpose().inspect_err(|_| head.database.undo(&changes))?;
+            let schema = head.database.schema().clone();
+            head.push(Entry::Commit(Commit {
+                consequence: consequence.flatten(),
+                changes,
+                schema,
+                comment: done.comment,
+                durable: true,
+                answer: None,
+                done: Some(Box::new(move |outcome| drop(sender.send(outcome)))),
+            }));
+        }
+        self.flush_blocking();
+        let lost = || Err(Error::new(tag::IO, "the transaction was not written"));
+        receiver.recv().unwrap_or_else(|_| lost())
     }
 
     /// The integer in `column` of the only row of `table`, if there is one.

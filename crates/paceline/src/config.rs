@@ -1,0 +1,64 @@
+//! TOML files: checked by themselves, and applied to the daemon's database.
+
+use paceline_config::{ConfigError, Document, FILE_BYTES_MAX};
+use paceline_host::{Host, own};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Checks files without a daemon; what is wrong is told as `FILE:LINE:COLUMN: message`.
+pub fn check(files: &[PathBuf]) -> Result<(), String> {
+    let mut wrong = String::new();
+    for file in files {
+        match read(file).and_then(|document| warnings_of(file, &document)) {
+            Ok(warnings) => warnings.iter().for_each(|warning| eprintln!("{warning}")),
+            Err(errors) => wrong.push_str(&errors),
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.trim_end().to_owned()) }
+}
+
+/// Makes the daemon's database say what a file says. Must not be called from a task of the runtime.
+pub fn apply(host: &Host, file: &Path) -> Result<(), String> {
+    let document = read(file)?;
+    for warning in warnings_of(file, &document)? {
+        tracing::warn!("{warning}");
+    }
+    let own = host.database(own::DATABASE).ok_or("the daemon has no database of its own")?;
+    let mut changes = 0;
+    let who = format!("config {}", file.display());
+    let applied = own.edit(&who, |store| {
+        let applied = document.apply(store);
+        changes = applied.changes.len();
+        applied.operations
+    });
+    applied.map_err(|error| format!("{}: {}", file.display(), error.details))?;
+    tracing::info!(file = %file.display(), changes, "applied the configuration");
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Document, String> {
+    let name = file.display();
+    let size = std::fs::metadata(file).map_err(|error| format!("{name}: {error}"))?.len();
+    if size > FILE_BYTES_MAX as u64 {
+        return Err(format!("{name}: {size} bytes are more than {FILE_BYTES_MAX}"));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
+    paceline_config::parse(&text).map_err(|errors| lines(file, &errors))
+}
+
+fn warnings_of(file: &Path, document: &Document) -> Result<Vec<String>, String> {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+    let warnings = document.check(cpus).map_err(|errors| lines(file, &errors))?;
+    Ok(warnings.iter().map(|warning| format!("{}: warning: {warning}", file.display())).collect())
+}
+
+fn lines(file: &Path, errors: &[ConfigError]) -> String {
+    let mut lines = String::new();
+    for error in errors {
+        let _ = writeln!(lines, "{}:{error}", file.display());
+        if let Some(hint) = &error.hint {
+            let _ = writeln!(lines, "    {hint}");
+        }
+    }
+    lines
+}

@@ -1,0 +1,102 @@
+//! TOML files at the command line: checked, applied at start and on SIGHUP.
+
+use paceline_tests::server::paceline_binary;
+use paceline_tests::{Client, Launch, Scratch};
+use rustix::process::Signal;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const GOOD: &str = r#"
+[[pool]]
+name = "batch"
+priority = [-127, -1]
+threads = { max = 8 }
+
+[[rule]]
+match = { user = "etl-*" }
+mode = "glob"
+lower = 20
+then = "stop"
+"#;
+
+fn launch(scratch: &Scratch, file: &Path) -> Launch {
+    let socket = format!("punix:{}", scratch.path().join("db.sock").display());
+    Launch::new(scratch).option("--ovsdb", socket).option("--api", "none").option("--config", file)
+}
+
+fn written(scratch: &Scratch, text: &str) -> PathBuf {
+    let file = scratch.path().join("paceline.toml");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+fn pools(client: &mut Client) -> Vec<(String, i64)> {
+    let select = json!({"op": "select", "table": "Pool", "where": [],
+        "columns": ["name", "threads_max"]});
+    let result = client.call("transact", &json!(["Paceline", select])).unwrap();
+    let rows = result[0]["rows"].as_array().unwrap().iter();
+    let row = |row: &serde_json::Value| {
+        (row["name"].as_str().unwrap().to_owned(), row["threads_max"].as_i64().unwrap())
+    };
+    let mut pools: Vec<_> = rows.map(row).collect();
+    pools.sort();
+    pools
+}
+
+#[test]
+fn a_file_is_applied_at_start_and_again_on_sighup() {
+    let scratch = Scratch::new();
+    let file = written(&scratch, GOOD);
+    let daemon = launch(&scratch, &file).start().unwrap();
+    let mut client = daemon.connect();
+    assert_eq!(pools(&mut client), [("batch".to_owned(), 8)]);
+    let by_hand = json!({"op": "insert", "table": "Pool", "row": {"name": "hand",
+        "threads_max": 1}});
+    client.call("transact", &json!(["Paceline", by_hand])).unwrap();
+
+    written(&scratch, &GOOD.replace("max = 8", "max = 3"));
+    daemon.signal(Signal::HUP);
+    daemon.log_line(&["applied the configuration", "changes=1"]).unwrap();
+    assert_eq!(pools(&mut client), [("batch".to_owned(), 3), ("hand".to_owned(), 1)]);
+
+    // What is wrong is told with its place, and what was there stays.
+    written(&scratch, &GOOD.replace("max = 8", "max = \"many\""));
+    daemon.signal(Signal::HUP);
+    daemon.log_line(&["the configuration stays as it was"]).unwrap();
+    daemon.log_line(&["paceline.toml:5:19: `max`"]).unwrap();
+    assert_eq!(pools(&mut client), [("batch".to_owned(), 3), ("hand".to_owned(), 1)]);
+
+    // Only what an earlier file made is pruned.
+    written(&scratch, "");
+    daemon.signal(Signal::HUP);
+    daemon.log_line(&["applied the configuration", "changes=3"]).unwrap();
+    assert_eq!(pools(&mut client), [("hand".to_owned(), 1)]);
+}
+
+#[test]
+fn a_wrong_file_is_no_start() {
+    let scratch = Scratch::new();
+    let file = written(&scratch, &GOOD.replace("lower = 20", "lwer = 20"));
+    let ended = launch(&scratch, &file).start().unwrap_err();
+    assert!(ended.log.contains("paceline.toml:10:1: unknown key `lwer`"), "{}", ended.log);
+    assert!(ended.log.contains("did you mean `lower`?"), "{}", ended.log);
+}
+
+#[test]
+fn check_tells_every_place_and_the_exit_code_says_so() {
+    let check = |file: &Path| {
+        let output = Command::new(paceline_binary()).arg("check").arg(file).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let scratch = Scratch::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/paceline.toml");
+    assert_eq!(check(&example), (0, String::new()));
+    let overlap = "[[pool]]\nname = \"b\"\npriority = [-5, 5]\n";
+    let (code, told) = check(&written(&scratch, &format!("{GOOD}{overlap}")));
+    assert_eq!(code, 1);
+    assert!(told.contains("paceline.toml:14:1: `priority`: priorities -5 to 5"), "{told}");
+    let (code, told) = check(&scratch.path().join("nowhere.toml"));
+    assert_eq!(code, 1);
+    assert!(told.contains("nowhere.toml: No such file"), "{told}");
+}
