@@ -90,3 +90,61 @@ impl Hosted {
         self.planner.get().is_some_and(|planner| planner.has_figures(table))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Hosted;
+    use crate::control::Admission;
+    use crate::{Host, Policy, RealDisk, own};
+    use paceline_tables::json;
+    use paceline_types::{Attributes, Request};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    /// Version, running and waiting of the only pool, shown anew.
+    fn shown(own: &Arc<Hosted>) -> (String, i64, i64) {
+        own.figures_shown.store(0, Ordering::Release);
+        own.show_figures();
+        own.flush_blocking();
+        let head = own.head();
+        let schema = head.database.schema();
+        let table = schema.table_id("Pool").unwrap();
+        let row = head.database.store().rows(table).next().unwrap();
+        let value = |name: &str| {
+            let column = schema.table(table).column_id(name).unwrap();
+            row[column.index()].single().unwrap().clone()
+        };
+        let number = |name: &str| value(name).as_integer().unwrap();
+        (value("_version").to_text(), number("running"), number("waiting"))
+    }
+
+    #[test]
+    fn figures_are_those_of_the_engine_and_leave_the_version_alone() {
+        let directory =
+            std::env::temp_dir().join(format!("paceline-figures-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir(&directory).unwrap();
+        let builder = &mut tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().unwrap();
+        let host =
+            Host::new(runtime.handle().clone(), Arc::new(RealDisk), Policy::default()).unwrap();
+        host.open_own(&directory.join("paceline.db")).unwrap();
+        let own = host.database(own::DATABASE).unwrap();
+        let insert = br#"[{"op": "insert", "table": "Pool",
+            "row": {"name": "default", "threads_max": 1}}]"#;
+        let operations = json::parse(insert, 128).unwrap();
+        own.edit("a test", |_| operations.as_array().unwrap().to_vec()).unwrap();
+        let (version, running, waiting) = shown(&own);
+        assert_eq!((running, waiting), (0, 0));
+
+        let admit = || host.control().admit(Request::new(Attributes::new())).unwrap();
+        let Admission::Started(permit) = admit() else { panic!("not started") };
+        let Admission::Waiting(next) = admit() else { panic!("not waiting") };
+        assert_eq!(shown(&own), (version.clone(), 1, 1));
+        drop(next);
+        drop(permit);
+        assert_eq!(shown(&own), (version, 0, 0));
+        host.shut_down();
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
