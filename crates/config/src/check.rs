@@ -14,8 +14,10 @@ use crate::similar::did_you_mean;
 use paceline_engine::Engine;
 use paceline_model::schema::{CHECKPOINT, POOL, RULE, SAVED_RULE, schema};
 use paceline_model::{Model, ModelError};
+use paceline_pools::DEFAULT_NAME;
 use paceline_tables::{Context, Database, OpResult, Outcome};
 use paceline_types::UuidSource;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How many objects are planned, counting each as often as it is planned, before no further error is
@@ -33,18 +35,27 @@ impl Document {
     pub fn check(&self, cpus: u32) -> Result<Vec<String>, Vec<ConfigError>> {
         let mut objects = self.objects.clone();
         let mut errors = Errors::default();
+        let mut told = BTreeSet::new();
         let rounds = (PLANNED_MAX / objects.len().max(1)).clamp(1, ERRORS_MAX);
         for _ in 0..rounds {
             let fault = match plan(&objects, cpus) {
                 Ok(warnings) => return errors.or(warnings),
                 Err(fault) => fault,
             };
-            errors.push(self.error(&fault));
-            let Some(at) = position(&objects, &fault) else { break };
-            if is_harmless(&objects[at]) {
+            let at = position(&objects, &fault);
+            let Some(object) = at.and_then(|at| objects.get_mut(at)) else {
+                errors.push(self.error(&fault));
+                break;
+            };
+            if told.insert((object.table, object.key.clone())) {
+                make_harmless(object);
+                errors.push(self.error(&fault));
+            } else if let Some(at) = at {
+                // Even its name is in the way.
                 objects.remove(at);
-            } else {
-                make_harmless(&mut objects[at]);
+            }
+            if is_about_all(&fault) {
+                break;
             }
         }
         errors.or(vec![])
@@ -56,7 +67,8 @@ impl Document {
         else {
             return ConfigError::new(Place::START, fault.to_string());
         };
-        let column = fault.column.as_deref().unwrap_or_default().replace('.', "_");
+        let column = fault.column.as_deref().or(default_column(fault)).unwrap_or_default();
+        let column = column.replace('.', "_");
         let (mut place, mut message) = (object.place_of(&column), fault.message.clone());
         let mut path = kind_of(object.table).and_then(|kind| path_of(kind, &column));
         if let Some((number, rest)) = criterion(&message)
@@ -75,7 +87,7 @@ impl Document {
     }
 
     fn hint(&self, object: &Object, column: &str) -> Option<String> {
-        if object.table == POOL && column == "state" {
+        if object.table == POOL && object.key != DEFAULT_NAME && column == "state" {
             return Some("add priority = [LOWEST, HIGHEST], or started = false".to_owned());
         }
         if object.table == CHECKPOINT && column == "at" {
@@ -110,33 +122,39 @@ fn criterion(message: &str) -> Option<(usize, &str)> {
     Some((number.parse().ok()?, rest))
 }
 
-/// The object that an error is about. An error about a whole table is one about the default pool, or
-/// about there being too many.
+/// Whether there are too many objects, so that none of them is wrong by itself.
+fn is_about_all(fault: &ModelError) -> bool {
+    fault.row.is_none() && default_column(fault).is_none()
+}
+
+/// The column of the default pool that an error is about; such an error names no row.
+fn default_column(fault: &ModelError) -> Option<&'static str> {
+    match fault.message.strip_prefix("the default pool cannot be ")? {
+        "given a range" => Some("priority_min"),
+        "made transient" => Some("persistent"),
+        _ => Some("state"),
+    }
+}
+
+/// The object that an error is about; the last of its kind if there are too many.
 fn position(objects: &[Object], fault: &ModelError) -> Option<usize> {
     let table = if fault.table == SAVED_RULE { RULE } else { fault.table.as_str() };
-    let last = || objects.iter().rposition(|object| object.table == table);
     let find = |key: &str| objects.iter().position(|o| o.table == table && o.key == key);
     match &fault.row {
         Some(row) => find(row),
-        None if table == POOL => find(paceline_pools::DEFAULT_NAME).or_else(last),
-        None => last(),
+        None if default_column(fault).is_some() => find(DEFAULT_NAME),
+        None => objects.iter().rposition(|object| object.table == table),
     }
 }
 
 /// The columns that say nothing but which object this is.
 const HARMLESS: [&str; 6] = ["name", "number", "at", "persistent", "applied", "state"];
 
-fn is_harmless(object: &Object) -> bool {
-    object.parents.is_empty()
-        && object.columns.keys().all(|column| HARMLESS.contains(column))
-        && object.columns.get("state").is_none_or(|state| *state == text("stopped"))
-}
-
 /// Leaves of an object only that it is there, so that others can go on naming it.
 fn make_harmless(object: &mut Object) {
     object.columns.retain(|column, _| HARMLESS.contains(column));
     object.parents.clear();
-    if object.table == POOL && object.key != paceline_pools::DEFAULT_NAME {
+    if object.table == POOL && object.key != DEFAULT_NAME {
         object.columns.insert("state", text("stopped"));
     }
     if object.table == CHECKPOINT {
@@ -161,7 +179,7 @@ fn plan(objects: &[Object], cpus: u32) -> Result<Vec<String>, ModelError> {
             let change = applied.changes.get(at);
             let table = change.map(|change| change.table.to_owned()).unwrap_or_default();
             let row = change.map(|change| change.row.clone());
-            return Err(ModelError { table, row, column: None, message: format!("{error:?}") });
+            return Err(ModelError { table, row, column: None, message: error.details.clone() });
         }
     }
     let mut model = Model::new(schema, cpus)?;

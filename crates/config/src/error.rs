@@ -28,13 +28,25 @@ impl std::error::Error for ConfigError {}
 impl ConfigError {
     pub(crate) fn new(place: Place, message: impl Into<String>) -> Self {
         let Place { line, column } = place;
-        Self { line, column, message: message.into(), hint: None }
+        Self { line, column, message: one_line(message.into()), hint: None }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(one_line(hint.into()));
         self
     }
+}
+
+/// A message without the line breaks and other control characters that names may have in them.
+fn one_line(message: String) -> String {
+    if !message.contains(char::is_control) {
+        return message;
+    }
+    let shown = |c: char| match c {
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    };
+    message.chars().map(shown).collect()
 }
 
 /// The errors of one file, as many as are told.

@@ -118,7 +118,7 @@ impl File {
         place: Place,
     ) {
         let mut object = Object::new(kind.table, place);
-        let owns = reader.table(&mut object, (kind.keys, &format!("[[{}]]", kind.word)), table);
+        let owns = reader.object(&mut object, kind, table);
         match kind.table {
             POOL => pool(reader, &mut object, &owns),
             RULE => {

@@ -5,7 +5,7 @@
 
 use crate::document::{Object, flag, integer, text};
 use crate::error::{ConfigError, Errors};
-use crate::keys::{Holds, Key};
+use crate::keys::{Holds, Key, Kind};
 use crate::place::{Lines, Place};
 use crate::similar::did_you_mean;
 use paceline_checkpoints::{At, Rate};
@@ -40,11 +40,21 @@ impl<'a> Reader<'a> {
         Self { lines: Lines::new(text), errors: Errors::default() }
     }
 
-    /// Reads a table into `object`; answers what is for the object's own code to read.
-    pub fn table<'t>(
+    /// Reads the table of an object; answers what is for the object's own code to read.
+    pub fn object<'t>(
         &mut self,
         object: &mut Object,
-        (keys, path): (&'static [Key], &str),
+        kind: &'static Kind,
+        table: &'t dyn TableLike,
+    ) -> Owns<'t> {
+        self.table(object, (kind.keys, &format!("[[{}]]", kind.word), ""), table)
+    }
+
+    /// Reads a table that is called `path`, and whose keys have names that begin with `prefix`.
+    fn table<'t>(
+        &mut self,
+        object: &mut Object,
+        (keys, path, prefix): (&'static [Key], &str, &str),
         table: &'t dyn TableLike,
     ) -> Owns<'t> {
         let mut owns = Owns::new();
@@ -53,8 +63,12 @@ impl<'a> Reader<'a> {
             let Some(key) = keys.iter().find(|key| key.name == name) else {
                 let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
                 self.unknown(place, name, path, &names);
+                if self.errors.is_full() {
+                    break;
+                }
                 continue;
             };
+            let name = format!("{prefix}{name}");
             match &key.holds {
                 Holds::Own(expected) => {
                     object.places.insert(key.column, place);
@@ -64,13 +78,15 @@ impl<'a> Reader<'a> {
                     object.places.insert(key.column, place);
                     match item.as_table_like() {
                         Some(inner) => {
-                            self.table(object, (keys, &format!("`{name}` of {path}")), inner);
+                            let (path, prefix) =
+                                (format!("`{name}` of {path}"), format!("{name}."));
+                            self.table(object, (keys, &path, &prefix), inner);
                         }
-                        None => self.wrong_type(name, "a table", item),
+                        None => self.wrong_type(&name, "a table", item),
                     }
                 }
                 _ => {
-                    if let Some(value) = self.value(name, &key.holds, item) {
+                    if let Some(value) = self.value(&name, &key.holds, item) {
                         object.set(key.column, value, place);
                     }
                 }

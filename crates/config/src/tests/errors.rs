@@ -72,11 +72,11 @@ fn wrong_types_say_what_was_expected_and_found() {
         ),
         (
             "[[pool]]\nname = 'a'\nstarted = false\nqueue = { max_delay = 10 }\n",
-            "4:23: `max_delay`: expected a length of time such as \"10m\", found the number 10",
+            "4:23: `queue.max_delay`: expected a length of time such as \"10m\", found the number 10",
         ),
         (
             "[[pool]]\nname = 'a'\nstarted = false\nqueue = { max_delay = 'soon' }\n",
-            "4:23: `max_delay`: expected a number and a unit, such as 5ms, 1.5s or 10m",
+            "4:23: `queue.max_delay`: expected a number and a unit, such as 5ms, 1.5s or 10m",
         ),
         (
             "[[checkpoint]]\nname = 'a'\nat = 'pool'\n",
@@ -248,7 +248,11 @@ fn what_cannot_work_is_found_by_planning() {
         ),
         (
             "[[pool]]\nname = 'a'\npriority = [1, 2]\n[[pool]]\nname = 'default'\nstarted = false\n",
-            "4:1: the default pool cannot be stopped",
+            "6:1: `started`: the default pool cannot be stopped",
+        ),
+        (
+            "[[pool]]\nname = 'default'\npriority = [1, 2]\n",
+            "3:1: `priority`: the default pool cannot be given a range",
         ),
         ("[[rule]]\nwhen = 'user =='\n", "2:1: `when`: column 8: expected a value, found the end"),
         (
@@ -320,6 +324,24 @@ fn no_more_than_so_many_errors_are_told() {
     assert_eq!(wrong(&text).len(), ERRORS_MAX);
     let text = "[[rule]]\nwhen = '('\n".repeat(ERRORS_MAX + 50);
     assert_eq!(wrong(&text).len(), ERRORS_MAX);
+}
+
+#[test]
+fn too_many_of_a_kind_is_one_error() {
+    let pool = |n: usize| format!("[[pool]]\nname = 'p{n}'\nstarted = false\n");
+    let pools: String = (0..1_000).map(pool).collect();
+    assert_eq!(wrong(&pools), ["2998:1: out of resources: 1000 pools exist"]);
+    let checkpoint = |n: usize| format!("[[checkpoint]]\nname = 'c{n}'\nat = 'backend b'\n");
+    let checkpoints: String = (0..10_002).map(checkpoint).collect();
+    let expected = ["30002:1: `name`: there may be at most 10000 checkpoints"];
+    assert_eq!(wrong(&checkpoints)[..1], expected);
+}
+
+#[test]
+fn messages_stay_in_one_line() {
+    let text = "[[resource]]\nname = \"a\\nb\"\nparents = [\"a\\nb\"]\n";
+    let expected = "3:1: `parents`: resources form a cycle: \"a\\nb\" -> \"a\\nb\"";
+    assert_eq!(wrong(text), [expected]);
 }
 
 #[test]
