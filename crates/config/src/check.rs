@@ -65,7 +65,9 @@ impl Document {
     fn error(&self, fault: &ModelError) -> ConfigError {
         let Some(object) = position(&self.objects, fault).and_then(|at| self.objects.get(at))
         else {
-            return ConfigError::new(Place::START, fault.to_string());
+            let is_inner = fault.table.is_empty();
+            let message = if is_inner { fault.message.clone() } else { fault.to_string() };
+            return ConfigError::new(Place::START, message);
         };
         let column = fault.column.as_deref().or(default_column(fault)).unwrap_or_default();
         let column = column.replace('.', "_");

@@ -2,7 +2,7 @@
 //!
 //! Owns the keys of the file, what each of them means as a column, and the transaction that makes the
 //! database say what a file says. Promises that wrong text is answered with every error found, each
-//! with its line and column, and changes nothing; that what [`export`] writes reads back as the same
+//! with its line and column, and changes nothing; that what [`export()`] writes reads back as the same
 //! rows; and that applying a file touches only what the file names and what an earlier file made.
 //! Pure: it is given texts and rows and answers texts and operations; it opens no file and runs no
 //! transaction but in a scratch database of its own.
@@ -35,7 +35,8 @@ pub const FILE_BYTES_MAX: usize = 16 << 20;
 /// Most objects of one file, of all kinds together.
 pub const OBJECTS_MAX: usize = 250_000;
 
-/// Most values of one file, counted roughly before it is read: by its equals signs and commas.
+/// Most keys and values of one file, counted roughly before it is read, because reading takes memory
+/// for each: by its equals signs, commas and full stops.
 pub const VALUES_MAX: usize = 2_000_000;
 
 /// Deepest nesting of lists, tables and dotted keys. The parser of TOML keeps it.

@@ -51,9 +51,10 @@ fn check_size(text: &str) -> Result<(), ConfigError> {
             format!("the file has {} bytes, expected at most {FILE_BYTES_MAX}", text.len());
         return Err(ConfigError::new(Place::START, message));
     }
-    let values = text.bytes().filter(|byte| matches!(byte, b'=' | b',')).count();
+    let values = text.bytes().filter(|byte| matches!(byte, b'=' | b',' | b'.')).count();
     if values > VALUES_MAX {
-        let message = format!("the file has about {values} values, expected at most {VALUES_MAX}");
+        let message =
+            format!("the file has about {values} keys and values, expected at most {VALUES_MAX}");
         return Err(ConfigError::new(Place::START, message));
     }
     Ok(())

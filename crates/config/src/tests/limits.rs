@@ -16,8 +16,10 @@ fn a_file_that_is_too_long_is_not_read() {
 fn a_file_with_too_many_values_is_not_read() {
     let text = format!("# {}", ",".repeat(VALUES_MAX));
     assert!(parse(&text).is_ok());
-    let expected = "1:1: the file has about 2000001 values, expected at most 2000000";
-    assert_eq!(wrong(&format!("{text}=")), [expected]);
+    let expected = "1:1: the file has about 2000001 keys and values, expected at most 2000000";
+    for mark in ["=", ",", "."] {
+        assert_eq!(wrong(&format!("{text}{mark}")), [expected], "{mark}");
+    }
 }
 
 #[test]
