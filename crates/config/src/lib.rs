@@ -20,6 +20,7 @@ mod place;
 mod read;
 mod rule;
 mod similar;
+mod syntax;
 mod write;
 
 pub use apply::{Applied, Change, ChangeOp};

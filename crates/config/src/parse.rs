@@ -6,10 +6,10 @@
 use crate::document::{Document, Object, flag, integer, text};
 use crate::error::ConfigError;
 use crate::keys::{KINDS, Kind};
-use crate::place::{Lines, Place};
+use crate::place::Place;
 use crate::read::{Own, Owns, Reader, shown};
 use crate::similar::did_you_mean;
-use crate::{FILE_BYTES_MAX, OBJECTS_MAX, VALUES_MAX, matching, rule};
+use crate::{FILE_BYTES_MAX, OBJECTS_MAX, VALUES_MAX, matching, rule, syntax};
 use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE};
 use paceline_tables::value::{Atom, Datum};
 use std::collections::btree_map::Entry;
@@ -27,7 +27,8 @@ const NUMBER_STEP: i64 = 10;
 /// file; only the first error if it is not TOML.
 pub fn parse(text: &str) -> Result<Document, Vec<ConfigError>> {
     check_size(text).map_err(|error| vec![error])?;
-    let toml = toml_edit::Document::parse(text).map_err(|error| vec![syntax(text, &error)])?;
+    let toml =
+        toml_edit::Document::parse(text).map_err(|error| vec![syntax::error(text, &error)])?;
     let mut reader = Reader::new(text);
     let mut file = File::default();
     for (name, item) in toml.as_table().iter() {
@@ -58,13 +59,6 @@ fn check_size(text: &str) -> Result<(), ConfigError> {
         return Err(ConfigError::new(Place::START, message));
     }
     Ok(())
-}
-
-fn syntax(text: &str, error: &toml_edit::TomlError) -> ConfigError {
-    let place = Lines::new(text).place(error.span().map_or(0, |span| span.start));
-    let message = error.message().lines().collect::<Vec<_>>().join(" ");
-    let error = ConfigError::new(place, format!("this is not TOML: {message}"));
-    error.hint("the rest of the file is looked at when this is right")
 }
 
 fn unknown_kind(reader: &mut Reader<'_>, place: Place, name: &str) {

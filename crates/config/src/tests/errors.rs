@@ -126,7 +126,10 @@ fn wrong_types_say_what_was_expected_and_found() {
             "[[rule]]\nthen = 1979-05-27\n",
             "2:8: `then`: expected \"continue\" or \"stop\", found a date or time",
         ),
-        ("[[rule]]\nwhen = 'a'\nwhen = 'b'\n", "3:1: this is not TOML: duplicate key"),
+        (
+            "[[rule]]\nwhen = 'a'\nwhen = 'b'\n",
+            "3:1: this is not TOML: duplicate key, the first is on line 2",
+        ),
         (
             "[[resource]]\nname = 'a'\nparents = 'b'\n",
             "3:11: `parents`: expected a list of names of resources, found the text \"b\"",
@@ -142,6 +145,29 @@ fn wrong_types_say_what_was_expected_and_found() {
     ]);
     let errors = parse("[[rule]]\nset = '5'\n").unwrap_err();
     assert_eq!(errors[0].hint.as_deref(), Some("without quotes: set = 5"));
+}
+
+#[test]
+fn what_is_not_toml_is_one_error() {
+    check(&[
+        ("[[pool]\n", "1:8: this is not TOML: unclosed array table, expected `]`"),
+        (
+            "name = 'a'\nname = 'b'\n",
+            "2:1: this is not TOML: duplicate key, the first is on line 1",
+        ),
+        (
+            "[[pool]]\nname = 'a'\n[[rule]]\nset = 1\n[[pool]]\n\"name\" = 'b'\n[pool.queue]\nmax_len = 1\nmax_len = 2\n",
+            "9:1: this is not TOML: duplicate key, the first is on line 8",
+        ),
+        (
+            "[[pool]]\nname = 'a'\n[[rule]]\nset = 1\n[[pool]]\n\"name\" = 'b'\nname = 'c'\n",
+            "7:1: this is not TOML: duplicate key, the first is on line 6",
+        ),
+        (
+            "[[pool]]\nqueue = { max_len = 1, max_len = 2 }\n",
+            "2:24: this is not TOML: duplicate key",
+        ),
+    ]);
 }
 
 #[test]
