@@ -64,7 +64,7 @@ fn a_file_is_applied_at_start_and_again_on_sighup() {
     written(&scratch, &GOOD.replace("max = 8", "max = \"many\""));
     daemon.signal(Signal::HUP);
     daemon.log_line(&["the configuration stays as it was"]).unwrap();
-    daemon.log_line(&["paceline.toml:5:19: `max`"]).unwrap();
+    daemon.log_line(&["paceline.toml:5:19: `threads.max`"]).unwrap();
     assert_eq!(pools(&mut client), [("batch".to_owned(), 3), ("hand".to_owned(), 1)]);
 
     // Only what an earlier file made is pruned.
