@@ -20,13 +20,23 @@ pub use control::{Admission, Control, Event, Listed, Permit, Waiting};
 pub use database::{
     Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
 };
-pub use locking::{LockOperation, Locking};
+pub use locking::{LockOperation, LockShown, Locking};
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
+pub use paceline_engine::{Explanation, Foreseen, RequestError, Snapshot, WaitsFor, Why};
 use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
 pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
 pub use session::{MonitorRecord, Session};
+
+/// What rules and checkpoints say in the words of their rooms, for doors that show or read it.
+pub mod words {
+    pub use paceline_checkpoints::Outlook;
+    pub use paceline_rules::{
+        Action, Criterion, Outcome, PatternMode, Step, Verdict, parse_action, parse_criteria,
+        show_criteria,
+    };
+}
 
 use database::{OwnRow, Storage};
 use paceline_tables::schema::Schema;
@@ -198,6 +208,12 @@ impl Host {
     #[must_use]
     pub fn audit(&self) -> Option<&Arc<Audit>> {
         self.audit.get()
+    }
+
+    /// The clock that requests, leases and sessions are timed by.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// A client has connected; `name` is who it is.

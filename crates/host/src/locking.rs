@@ -34,6 +34,17 @@ pub enum LockOperation {
     Unlock,
 }
 
+/// One lock as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockShown {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The session that owns it, by number and name, and the fencing number of that grant.
+    pub owner: Option<(SessionId, String, u64)>,
+    /// The names of the sessions that wait for it, next one first.
+    pub waiters: Vec<String>,
+}
+
 /// All locks.
 pub struct Locking {
     state: Mutex<State>,
@@ -207,6 +218,20 @@ impl Locking {
         self.state().locks.is_owner(session, name)
     }
 
+    /// The lock of this name, if someone owns it or waits for it.
+    #[must_use]
+    pub fn shown(&self, name: &str) -> Option<LockShown> {
+        let state = self.state();
+        state.locks.view(name).map(|lock| state.show(&lock))
+    }
+
+    /// Every lock that someone owns or waits for, by name.
+    #[must_use]
+    pub fn all_shown(&self) -> Vec<LockShown> {
+        let state = self.state();
+        state.locks.iter().map(|lock| state.show(&lock)).collect()
+    }
+
     /// From now on someone watches the table of locks.
     pub(crate) fn note_watched(&self) {
         self.watched.store(true, Ordering::Release);
@@ -268,6 +293,18 @@ impl State {
             }
         }
         wakers
+    }
+
+    fn show(&self, lock: &LockView<'_>) -> LockShown {
+        let name = |id: SessionId| match self.sessions.get(&id) {
+            Some(session) => session.name.clone(),
+            None => "unknown".to_owned(),
+        };
+        LockShown {
+            name: Arc::clone(lock.name()),
+            owner: lock.owner().map(|(id, fencing)| (id, name(id), fencing)),
+            waiters: lock.waiters().map(name).collect(),
+        }
     }
 
     fn row(&self, lock: &LockView<'_>) -> Vec<(&'static str, Datum)> {

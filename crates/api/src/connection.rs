@@ -1,0 +1,195 @@
+//! One connection: where it comes from, what is bound to it, and how long it may take.
+//!
+//! The HTTP library has one timer for the head of a request, which also runs while a kept-alive
+//! connection is idle. Here these are two: a head that has begun must arrive within its time, an idle
+//! connection is closed after a longer one, and a connection that has sessions bound to it is never
+//! closed for being idle, because its end is what ends them.
+
+use crate::limits::Limits;
+use hyper::rt::{Sleep, Timer};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Where a connection comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A process on this machine, run by this user.
+    Unix {
+        /// The user.
+        uid: u32,
+    },
+    /// Someone at this address.
+    Tcp(SocketAddr),
+}
+
+/// One connection, as long as it lasts.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) origin: Origin,
+    began: Instant,
+    /// Nanoseconds from `began` to the first byte of a request whose head is not complete; 0 if none.
+    head_began: AtomicU64,
+    /// Sessions that end with the connection.
+    bound: Mutex<Vec<String>>,
+    bound_count: AtomicUsize,
+}
+
+impl Connection {
+    pub(crate) fn new(origin: Origin) -> Arc<Self> {
+        Arc::new(Self {
+            origin,
+            began: Instant::now(),
+            head_began: AtomicU64::new(0),
+            bound: Mutex::default(),
+            bound_count: AtomicUsize::new(0),
+        })
+    }
+
+    /// The sessions bound to it, to be changed by `change`.
+    pub(crate) fn change_bound<T>(&self, change: impl FnOnce(&mut Vec<String>) -> T) -> T {
+        let mut bound = self.bound();
+        let value = change(&mut bound);
+        self.bound_count.store(bound.len(), Ordering::Relaxed);
+        value
+    }
+
+    fn bound(&self) -> MutexGuard<'_, Vec<String>> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The head of a request is complete, or its answer is ready: what comes next is another one.
+    pub(crate) fn head_done(&self) {
+        self.head_began.store(0, Ordering::Relaxed);
+    }
+
+    fn bytes_came(&self) {
+        let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1);
+        // Only the first byte counts.
+        let _ = self.head_began.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn head_began(&self) -> Option<Instant> {
+        match self.head_began.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(self.began + Duration::from_nanos(nanos)),
+        }
+    }
+}
+
+/// A stream that tells its connection when bytes come.
+pub(crate) struct Watched<S> {
+    pub(crate) stream: S,
+    pub(crate) connection: Arc<Connection>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
+        if buffer.filled().len() > before {
+            self.connection.bytes_came();
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// The timer that the HTTP library asks while it waits for the head of a request.
+pub(crate) struct HeadTimer {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) limits: Limits,
+}
+
+impl Timer for HeadTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(Instant::now() + duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(HeadSleep {
+            sleep: Box::pin(tokio::time::sleep_until(deadline.into())),
+            connection: Arc::clone(&self.connection),
+            limits: self.limits,
+            idle_since: Instant::now(),
+        })
+    }
+}
+
+/// Over when the head takes too long, or the connection has been idle too long.
+struct HeadSleep {
+    sleep: Pin<Box<tokio::time::Sleep>>,
+    connection: Arc<Connection>,
+    limits: Limits,
+    idle_since: Instant,
+}
+
+impl Sleep for HeadSleep {}
+
+impl HeadSleep {
+    /// When to look again; none if the time is up.
+    fn next(&self, now: Instant) -> Option<Instant> {
+        if let Some(began) = self.connection.head_began() {
+            let due = began + self.limits.head_max;
+            return (due > now).then_some(due);
+        }
+        let due = self.idle_since + self.limits.idle_max;
+        if due > now {
+            return Some(due);
+        }
+        let is_bound = self.connection.bound_count.load(Ordering::Relaxed) > 0;
+        is_bound.then(|| now + self.limits.idle_max)
+    }
+}
+
+impl Future for HeadSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let Some(next) = self.next(Instant::now()) else { return Poll::Ready(()) };
+            if self.sleep.deadline() > next.into() || self.sleep.is_elapsed() {
+                self.sleep.as_mut().reset(next.into());
+            }
+            ready!(self.sleep.as_mut().poll(cx));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Server-sent events: what happens to requests and to the locks of sessions, as it happens.
+//!
+//! One that reads slowly misses events and is told how many, instead of holding the daemon up.
+
+use crate::App;
+use crate::Shared;
+use crate::mailbox::Notice;
+use crate::respond::{Problem, reason};
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
+use hyper::body::Frame;
+use paceline_host::Event;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc};
+
+/// How often a client that hears nothing else hears that the connection is alive.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// Events on their way to one client beyond those that it may miss.
+const BACKLOG_MAX: usize = 64;
+
+/// `GET /v1/events`
+pub(crate) async fn follow(State(app): State<Shared>) -> Result<Response, Problem> {
+    let place = Arc::clone(&app.followers).try_acquire_owned();
+    let place = place
+        .map_err(|_| Problem::exhausted("clients that follow events", app.limits.followers_max))?;
+    let (sender, receiver) = mpsc::channel(BACKLOG_MAX);
+    let (requests, locks) = (app.host.control().listen(), app.registry.notices.subscribe());
+    tokio::spawn(pump(requests, locks, sender, place));
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::new(Stream { receiver })).into_response())
+}
+
+/// How many follow.
+pub(crate) fn followers(app: &App) -> usize {
+    app.limits.followers_max.saturating_sub(app.followers.available_permits())
+}
+
+/// Passes on what happens until the client is gone.
+async fn pump(
+    mut requests: broadcast::Receiver<Event>,
+    mut locks: broadcast::Receiver<Notice>,
+    sender: mpsc::Sender<Bytes>,
+    place: OwnedSemaphorePermit,
+) {
+    let mut next = Bytes::from_static(b": events of paceline\n\n");
+    while sender.send(next).await.is_ok() {
+        next = tokio::select! {
+            () = sender.closed() => break,
+            event = requests.recv() => match event {
+                Ok(event) => of_request(&event),
+                Err(RecvError::Lagged(count)) => missed(count),
+                Err(RecvError::Closed) => break,
+            },
+            notice = locks.recv() => match notice {
+                Ok(notice) => of_lock(&notice),
+                Err(RecvError::Lagged(count)) => missed(count),
+                Err(RecvError::Closed) => break,
+            },
+            () = tokio::time::sleep(ALIVE) => Bytes::from_static(b": alive\n\n"),
+        };
+    }
+    drop(place);
+}
+
+fn text(name: &str, data: &Value) -> Bytes {
+    format!("event: {name}\ndata: {data}\n\n").into()
+}
+
+fn missed(count: u64) -> Bytes {
+    text("missed", &json!({ "count": count }))
+}
+
+fn of_request(event: &Event) -> Bytes {
+    match event {
+        Event::Started { id } => text("started", &json!({ "request": id.0 })),
+        Event::Waiting { id } => text("waiting", &json!({ "request": id.0 })),
+        Event::Refused { id, refusal } => {
+            let (word, message) = (reason(&refusal.reason).0, refusal.to_string());
+            text("refused", &json!({ "request": id.0, "reason": word, "message": message }))
+        }
+        Event::Settled { id } => text("settled", &json!({ "request": id.0 })),
+        Event::Left { id } => text("settled", &json!({ "request": id.0, "left": true })),
+        Event::Matched { id, rule } => text("log", &json!({ "request": id.0, "rule": rule })),
+    }
+}
+
+fn of_lock(notice: &Notice) -> Bytes {
+    let Notice { lock, what, session } = notice;
+    text("lock", &json!({ "lock": &**lock, "what": what, "session": session }))
+}
+
+/// A body that ends when the pump does.
+struct Stream {
+    receiver: mpsc::Receiver<Bytes>,
+}
+
+impl hyper::body::Body for Stream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.receiver.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

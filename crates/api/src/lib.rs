@@ -1,0 +1,58 @@
+//! The HTTP API door: permits, sessions, locks, objects and questions, as JSON over HTTP/1.1.
+//!
+//! It listens on a unix socket, where the kernel says who asks, and on TCP, where a bearer token does.
+//! Everything it grants belongs to a session that ends with its lease or with the connection it is
+//! bound to, so nothing outlives whoever asked for it. It decides nothing about requests, locks or
+//! rows: it translates, and `respond` is the one place where a refusal becomes a status.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod body;
+mod connection;
+mod events;
+mod health;
+mod identity;
+mod limits;
+mod locks;
+mod mailbox;
+mod members;
+mod metrics;
+mod moment;
+mod near;
+mod objects;
+mod openapi;
+mod permits;
+mod query;
+mod questions;
+mod registry;
+mod request;
+mod respond;
+mod router;
+mod serve;
+mod sessions;
+mod token;
+
+pub use limits::Limits;
+pub use serve::{Address, Door, Options, open};
+
+use moment::Wall;
+use paceline_host::Host;
+use registry::Registry;
+use std::sync::Arc;
+use token::Token;
+use tokio::sync::Semaphore;
+
+/// What every handler works with.
+pub(crate) struct App {
+    pub(crate) host: Arc<Host>,
+    pub(crate) wall: Wall,
+    pub(crate) limits: Limits,
+    pub(crate) registry: Arc<Registry>,
+    /// Places for those who follow the events.
+    pub(crate) followers: Arc<Semaphore>,
+    pub(crate) token: Token,
+    /// The user who started the daemon: number and name.
+    pub(crate) own_user: (u32, String),
+}
+
+/// The form in which handlers share it.
+pub(crate) type Shared = Arc<App>;

@@ -1,0 +1,42 @@
+//! Bounds of the door, each with the promise it keeps.
+
+use std::time::Duration;
+
+/// Bounds of the door. The defaults are the documented ones; tests reach them with smaller numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time on all listeners together; one more is answered 503 and closed.
+    pub connections_max: usize,
+    /// How long a client may take to send the head of a request (promise D2).
+    pub head_max: Duration,
+    /// How long a client may pause in the middle of a body (promise D2).
+    pub body_pause_max: Duration,
+    /// How long a connection without a bound session may be idle.
+    pub idle_max: Duration,
+    /// Longest body of a request.
+    pub body_bytes_max: usize,
+    /// Sessions at a time.
+    pub sessions_max: usize,
+    /// Sessions that one connection may have bound to it.
+    pub bound_max: usize,
+    /// Leases that ran out and are remembered, so that a late renewal hears why it fails.
+    pub expired_max: usize,
+    /// Clients that may follow the events at a time.
+    pub followers_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 10_000,
+            head_max: Duration::from_secs(10),
+            body_pause_max: Duration::from_secs(30),
+            idle_max: Duration::from_secs(75),
+            body_bytes_max: 1 << 20,
+            sessions_max: 100_000,
+            bound_max: 1_000,
+            expired_max: 10_000,
+            followers_max: 1_000,
+        }
+    }
+}

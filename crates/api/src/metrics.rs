@@ -1,0 +1,116 @@
+//! Figures for Prometheus.
+//!
+//! All names stand in one table here. Figures of objects are the ephemeral columns of their rows.
+
+use crate::events::followers;
+use crate::identity::Identity;
+use crate::objects::select_all;
+use crate::respond::Problem;
+use crate::{App, Shared};
+use axum::extract::{Extension, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Figures of rows: table, naming column, label, and each column with its metric, type and meaning.
+const TABLES: [(&str, &str, &str, &[Figure]); 4] = [
+    (
+        "Pool",
+        "name",
+        "pool",
+        &[
+            ("running", "paceline_pool_running", "gauge", "Requests that run in the pool."),
+            ("waiting", "paceline_pool_waiting", "gauge", "Requests that wait for a slot."),
+        ],
+    ),
+    (
+        "Rule",
+        "number",
+        "rule",
+        &[
+            (
+                "evaluations",
+                "paceline_rule_evaluations_total",
+                "counter",
+                "Requests it was tried on.",
+            ),
+            ("matches", "paceline_rule_matches_total", "counter", "Requests it matched."),
+            ("errors", "paceline_rule_errors_total", "counter", "Conditions that failed."),
+        ],
+    ),
+    (
+        "Checkpoint",
+        "name",
+        "checkpoint",
+        &[
+            ("arrived", "paceline_checkpoint_arrived_total", "counter", "Requests that came."),
+            ("passed", "paceline_checkpoint_passed_total", "counter", "Requests that passed."),
+            ("refused", "paceline_checkpoint_refused_total", "counter", "Requests turned away."),
+            ("queued", "paceline_checkpoint_queued", "gauge", "Requests that wait there."),
+            ("inflight", "paceline_checkpoint_inflight", "gauge", "Requests that hold a count."),
+            ("keys", "paceline_checkpoint_keys", "gauge", "Keys with a counter."),
+        ],
+    ),
+    (
+        "Resource",
+        "name",
+        "resource",
+        &[
+            ("holding", "paceline_resource_holding", "gauge", "Requests that hold it."),
+            ("waiting", "paceline_resource_waiting", "gauge", "Requests that wait for it."),
+        ],
+    ),
+];
+
+/// A column, its metric, the type and the meaning.
+type Figure = (&'static str, &'static str, &'static str, &'static str);
+
+/// `GET /metrics`
+pub(crate) async fn metrics(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+) -> Result<Response, Problem> {
+    let mut text = String::new();
+    own_figures(&app, &mut text);
+    for (table, key, label, figures) in TABLES {
+        let rows = select_all(&app, &identity, table).await?;
+        for (column, metric, kind, help) in figures {
+            head(&mut text, metric, kind, help);
+            for row in &rows {
+                let name = match row.get(key) {
+                    Some(Value::String(name)) => escaped(name),
+                    Some(other) => other.to_string(),
+                    None => continue,
+                };
+                let value = row.get(*column).and_then(Value::as_i64).unwrap_or_default();
+                // Writing to a text cannot fail.
+                let _ = writeln!(text, "{metric}{{{label}=\"{name}\"}} {value}");
+            }
+        }
+    }
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+fn own_figures(app: &App, text: &mut String) {
+    let (sessions, permits) = app.registry.counts();
+    let generation = app.host.control().snapshot().generation();
+    for (metric, help, value) in [
+        ("paceline_api_sessions", "Sessions of the API.", sessions as u64),
+        ("paceline_api_permits", "Permits that clients of the API hold.", permits as u64),
+        ("paceline_api_followers", "Clients that follow the events.", followers(app) as u64),
+        ("paceline_config_generation", "Grows with every edit.", generation),
+    ] {
+        head(text, metric, "gauge", help);
+        let _ = writeln!(text, "{metric} {value}");
+    }
+}
+
+fn head(text: &mut String, metric: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
+}
+
+/// A label's value, with what would end it escaped.
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,115 @@
+//! Points in time as the API writes them: RFC 3339, UTC, microseconds.
+//!
+//! The engine's clock starts with the daemon; a moment is told by its distance from that start on the
+//! wall clock, which is looked at for each answer, because it may be set.
+
+use paceline_host::Clock;
+use paceline_types::Time;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How far the wall clock may seem to have moved before it is believed: reading two clocks one after
+/// the other takes a moment, and a time that is told twice should be told the same.
+const JITTER_US_MAX: u64 = 1_000;
+
+/// How the wall clock stands to the engine's.
+#[derive(Debug)]
+pub(crate) struct Wall {
+    clock: Clock,
+    /// Microseconds since 1970 when the engine's clock started.
+    start_us: AtomicI64,
+}
+
+impl Wall {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let wall = Self { clock, start_us: AtomicI64::new(0) };
+        wall.now();
+        wall
+    }
+
+    /// Reads both clocks.
+    pub(crate) fn now(&self) -> Now {
+        let time = self.clock.now();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+        let start_us = wall_us.saturating_sub(us(time.0));
+        let known = self.start_us.load(Ordering::Relaxed);
+        if known.abs_diff(start_us) <= JITTER_US_MAX {
+            return Now { time, start_us: known };
+        }
+        self.start_us.store(start_us, Ordering::Relaxed);
+        Now { time, start_us }
+    }
+}
+
+/// Both clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    /// The engine's clock.
+    pub(crate) time: Time,
+    start_us: i64,
+}
+
+fn us(nanos: u64) -> i64 {
+    i64::try_from(nanos / 1_000).unwrap_or(i64::MAX)
+}
+
+impl Now {
+    /// A point of the engine's clock as text.
+    pub(crate) fn text(&self, at: Time) -> String {
+        rfc3339(self.start_us.saturating_add(us(at.0)))
+    }
+}
+
+/// Microseconds since 1970 as text; what lies before is shown as 1970, what lies after the year 9999
+/// as its end.
+fn rfc3339(us: i64) -> String {
+    const LAST: i64 = 253_402_300_799_999_999;
+    let us = us.clamp(0, LAST);
+    let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
+}
+
+/// Year, month and day of a day since 1970. Years are counted from March, so that the leap day is the
+/// last one: 146,097 days are 400 years.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let from_march = days + 719_468;
+    let (era, of_era) = (from_march / 146_097, from_march % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from + 2) / 5 + 1;
+    let month = if from < 10 { from + 3 } else { from - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Now, rfc3339};
+    use paceline_types::Time;
+
+    #[test]
+    fn known_dates_are_right() {
+        for (us, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (951_782_399_999_999, "2000-02-28T23:59:59.999999Z"),
+            (951_782_400_000_000, "2000-02-29T00:00:00.000000Z"),
+            (1_709_251_200_000_001, "2024-03-01T00:00:00.000001Z"),
+            (4_107_542_400_000_000, "2100-03-01T00:00:00.000000Z"),
+            (i64::MAX, "9999-12-31T23:59:59.999999Z"),
+            (-5, "1970-01-01T00:00:00.000000Z"),
+        ] {
+            assert_eq!(rfc3339(us), text);
+        }
+    }
+
+    #[test]
+    fn times_are_told_from_the_start_of_the_clock() {
+        let now = Now { time: Time(5_000_000_000), start_us: 86_395_000_000 };
+        assert_eq!(now.text(Time(6_000_001_999)), "1970-01-02T00:00:01.000001Z");
+        assert_eq!(now.text(Time(4_000_000_000)), "1970-01-01T23:59:59.000000Z");
+    }
+}

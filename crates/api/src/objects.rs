@@ -1,0 +1,250 @@
+//! Pools, rules, checkpoints and resources: rows of the database as JSON objects, read and edited.
+//!
+//! Every edit is one durable transaction, answered when it is on disk. What is there is looked at
+//! first and asserted again inside the transaction, so of two edits that overlap one is told that it
+//! lost, and nothing is half done.
+
+mod checkpoint;
+mod database;
+mod edit;
+mod fields;
+mod pool;
+mod resource;
+mod rule;
+mod saved;
+
+use crate::identity::{Identity, Role};
+use crate::members::Members;
+use crate::respond::{Answer, Problem, created, done, json_response, ok, shown};
+use crate::router::Routes;
+use crate::{App, Shared, body};
+use axum::body::Body;
+use axum::extract::{Extension, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+pub(crate) use database::select_all;
+use database::{Row, edit, first_row, select, select_one};
+use fields::{Field, Reading, show_fields};
+use serde_json::{Map, Value, json};
+
+/// A kind of object.
+pub(crate) trait Object: Send + Sync + 'static {
+    /// What people call one.
+    const WORD: &'static str;
+    /// Its table.
+    const TABLE: &'static str;
+    /// The column that names a row: `name` or `number`.
+    const KEY: &'static str;
+    /// Members that are columns of their own.
+    const FIELDS: &'static [Field];
+    /// Columns with live figures.
+    const FIGURES: &'static [&'static str];
+
+    /// Reads the members that are no plain columns into columns of the row.
+    fn read(_members: &mut Members, _reading: &Reading, _row: &mut Row) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// Shows the columns that are no plain members.
+    fn show(_row: &Row, _object: &mut Map<String, Value>) {}
+
+    /// The object of this name that is there without a row.
+    fn without_row(_key: &str) -> Option<Value> {
+        None
+    }
+
+    /// That the object of this name may be deleted.
+    fn check_delete(_key: &str) -> Result<(), Problem> {
+        Ok(())
+    }
+}
+
+/// The key of a row as the database writes it.
+fn key_value<O: Object>(key: &str) -> Result<Value, Problem> {
+    if O::KEY == "name" {
+        return Ok(key.into());
+    }
+    let number: Result<u32, _> = key.parse();
+    number.map(Value::from).map_err(|_| {
+        Problem::bad_request(format!("a {} has a number, found {:?}", O::WORD, shown(key)))
+    })
+}
+
+/// An object as clients see it.
+fn describe<O: Object>(row: &Row) -> Value {
+    let mut object = Map::new();
+    object.insert(O::KEY.into(), row.get(O::KEY).cloned().unwrap_or_default());
+    show_fields(O::FIELDS, row, &mut object);
+    O::show(row, &mut object);
+    let figures =
+        O::FIGURES.iter().filter_map(|name| Some(((*name).into(), row.get(*name)?.clone())));
+    let figures: Map<String, Value> = figures.collect();
+    if !figures.is_empty() {
+        object.insert("figures".into(), Value::Object(figures));
+    }
+    Value::Object(object)
+}
+
+fn no_such<O: Object>(key: &str) -> Problem {
+    Problem::not_found(format!("there is no {} {:?}", O::WORD, shown(key)))
+}
+
+/// `GET` of a list
+async fn list<O: Object>(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+) -> Answer {
+    let mut rows = select_all(&app, &identity, O::TABLE).await?;
+    resource::name_parents::<O>(&app, &identity, &mut rows).await?;
+    let mut objects: Vec<Value> = rows.iter().map(describe::<O>).collect();
+    if let Some(missing) = O::without_row(pool::DEFAULT)
+        && !objects.iter().any(|object| object[O::KEY] == missing[O::KEY])
+    {
+        objects.push(missing);
+    }
+    objects.sort_by_cached_key(|object| {
+        let key = &object[O::KEY];
+        (key.as_u64().unwrap_or_default(), key.as_str().unwrap_or_default().to_owned())
+    });
+    ok(&Value::Array(objects))
+}
+
+/// `GET` of one
+async fn one<O: Object>(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(key): Path<String>,
+) -> Answer {
+    let row = select_one::<O>(&app, &identity, &key).await?;
+    let mut rows: Vec<Row> = row.into_iter().collect();
+    resource::name_parents::<O>(&app, &identity, &mut rows).await?;
+    match rows.first().map(describe::<O>).or_else(|| O::without_row(&key)) {
+        Some(object) => ok(&object),
+        None => Err(no_such::<O>(&key)),
+    }
+}
+
+/// `PUT`: creates or replaces
+async fn put<O: Object>(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(key): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let members = body::members(&headers, body, &app.limits).await?;
+    let is_there = select_one::<O>(&app, &identity, &key).await?.is_some();
+    let reading = if is_there { Reading::Replace } else { Reading::Create };
+    let row = read_row::<O>(members, &reading, &key)?;
+    write::<O>(&app, &identity, &key, row, is_there).await
+}
+
+/// `PATCH`: changes the members given
+async fn patch<O: Object>(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(key): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let members = body::members(&headers, body, &app.limits).await?;
+    let is_there = select_one::<O>(&app, &identity, &key).await?.is_some();
+    if !is_there && O::without_row(&key).is_none() {
+        return Err(no_such::<O>(&key));
+    }
+    let reading = Reading::Patch;
+    let row = read_row::<O>(members, &reading, &key)?;
+    write::<O>(&app, &identity, &key, row, is_there).await
+}
+
+/// `DELETE`
+async fn delete<O: Object>(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(key): Path<String>,
+) -> Answer {
+    O::check_delete(&key)?;
+    let found = json!([[O::KEY, "==", key_value::<O>(&key)?]]);
+    let delete = json!({ "op": "delete", "table": O::TABLE, "where": found });
+    let results = edit(&app, &identity, vec![delete]).await;
+    match results.map_err(|error| database::problem::<O>(&error, &key))?.first() {
+        Some(paceline_tables::OpResult::Count(1..)) => done(),
+        _ => Err(no_such::<O>(&key)),
+    }
+}
+
+/// The columns that a body gives.
+fn read_row<O: Object>(mut members: Members, reading: &Reading, key: &str) -> Result<Row, Problem> {
+    if let Some(own) = members.take(O::KEY)
+        && own != key_value::<O>(key)?
+    {
+        return Err(members.wrong(O::KEY, &format!("{key:?} as in the path"), &own));
+    }
+    // What a GET showed may be sent back as it is.
+    members.take("figures");
+    let mut row = Row::new();
+    let place = |column: &str| json!({ "table": O::TABLE, "row": key, "column": column });
+    fields::read_fields(O::FIELDS, &mut members, reading, &mut row, &place)?;
+    O::read(&mut members, reading, &mut row)?;
+    members.finish()?;
+    Ok(row)
+}
+
+/// Writes a row: 201 if it is new.
+async fn write<O: Object>(
+    app: &App,
+    identity: &Identity,
+    key: &str,
+    row: Row,
+    is_there: bool,
+) -> Answer {
+    let mut operations = Vec::new();
+    let (row, mut checks) = resource::find_parents::<O>(app, identity, key, row).await?;
+    operations.append(&mut checks);
+    let found = json!([[O::KEY, "==", key_value::<O>(key)?]]);
+    if is_there {
+        operations.push(edit::assert_there::<O>(key)?);
+        operations.push(json!({ "op": "update", "table": O::TABLE, "where": found, "row": row }));
+    } else {
+        let mut row = row;
+        row.insert(O::KEY.into(), key_value::<O>(key)?);
+        operations.push(json!({ "op": "insert", "table": O::TABLE, "row": row }));
+    }
+    operations.push(select(O::TABLE, found));
+    let results = edit(app, identity, operations).await;
+    let results = results.map_err(|error| database::problem::<O>(&error, key))?;
+    let mut rows: Vec<Row> = first_row(&results).into_iter().collect();
+    resource::name_parents::<O>(app, identity, &mut rows).await?;
+    let object = rows.first().map(describe::<O>).unwrap_or_default();
+    let status = if is_there { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(json_response(status, &object))
+}
+
+/// Adds the paths of all objects.
+pub(crate) fn routes(routes: Routes) -> Routes {
+    let routes = crud::<pool::Pool>(routes, "/v1/pools", "/v1/pools/{name}");
+    let routes = crud::<rule::Rule>(routes, "/v1/rules", "/v1/rules/{number}");
+    let routes =
+        crud::<checkpoint::Checkpoint>(routes, "/v1/checkpoints", "/v1/checkpoints/{name}");
+    let routes = crud::<resource::Resource>(routes, "/v1/resources", "/v1/resources/{name}");
+    let routes = routes.add(Role::Viewer, "GET", "/v1/saved-rules", list::<saved::SavedRule>).add(
+        Role::Viewer,
+        "GET",
+        "/v1/saved-rules/{number}",
+        one::<saved::SavedRule>,
+    );
+    rule::verbs(pool::verbs(routes))
+}
+
+fn crud<O: Object>(routes: Routes, all: &'static str, single: &'static str) -> Routes {
+    routes
+        .add(Role::Viewer, "GET", all, list::<O>)
+        .add(Role::Viewer, "GET", single, one::<O>)
+        .add(Role::Operator, "PUT", single, put::<O>)
+        .add(Role::Operator, "PATCH", single, patch::<O>)
+        .add(Role::Operator, "DELETE", single, delete::<O>)
+}
+
+/// An answer with an object that was made.
+fn made(object: &Value) -> Answer {
+    created(object)
+}

@@ -1,0 +1,178 @@
+//! Transactions on Paceline's own database, and what their errors mean to a client.
+
+use super::Object;
+use super::key_value;
+use crate::App;
+use crate::identity::Identity;
+use crate::respond::Problem;
+use paceline_host::{Host, Interest, Outgoing, Reply, Session, Ticket, own};
+use paceline_tables::{Error, OpResult, json as tables_json, tag};
+use serde_json::{Map, Value, json};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// Columns of a row, as the database writes them.
+pub(crate) type Row = Map<String, Value>;
+
+/// Deepest nesting of what is sent to the database.
+const DEPTH_MAX: usize = 128;
+
+/// A session for one transaction, ended when this is dropped.
+struct OneUse {
+    host: Arc<Host>,
+    session: Arc<Session>,
+}
+
+impl Drop for OneUse {
+    fn drop(&mut self) {
+        self.host.end_session(&self.session);
+    }
+}
+
+/// Runs operations as one transaction. The session has the caller's name, so that whoever watches or
+/// audits the database sees who it was.
+pub(crate) async fn transact(
+    app: &App,
+    identity: &Identity,
+    operations: Vec<Value>,
+) -> Result<Vec<OpResult>, Error> {
+    let gone = |what: &str| Error::new(tag::IO, what.to_owned());
+    let database = app.host.database(own::DATABASE).ok_or_else(|| gone("there is no database"))?;
+    let text = Value::Array(operations).to_string();
+    let parsed = tables_json::parse(text.as_bytes(), DEPTH_MAX)?;
+    let operations = parsed.as_array().unwrap_or_default().to_vec();
+    let name = format!("api:{}@{}", identity.name, identity.host);
+    let session = app.host.begin_session(|id| format!("{name}#{}", id.0));
+    let one_use = OneUse { host: Arc::clone(&app.host), session: Arc::clone(&session) };
+    // Planning an edit of many rules takes a while, which others must not feel.
+    tokio::task::block_in_place(|| {
+        let ticket: Ticket = Arc::from(&b"0"[..]);
+        database.transact(&session, [(ticket, operations)]);
+        database.flush();
+    });
+    let reply = reply(&session).await;
+    drop(one_use);
+    match reply {
+        Some(Reply::Results(results)) => {
+            let failed = results.iter().find_map(|result| match result {
+                OpResult::Error(error) => Some(error.clone()),
+                _ => None,
+            });
+            failed.map_or(Ok(results), Err)
+        }
+        Some(Reply::Failed(error)) => Err(error),
+        _ => Err(gone("the transaction was not answered")),
+    }
+}
+
+async fn reply(session: &Session) -> Option<Reply> {
+    poll_fn(|cx| {
+        loop {
+            match session.outbox.take() {
+                Some(Outgoing::Reply(_, reply)) => return Poll::Ready(Some(reply)),
+                Some(_) => continue,
+                None if session.outbox.closed().is_some() => return Poll::Ready(None),
+                None if session.outbox.register(cx.waker(), Interest::Items) => continue,
+                None => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+/// Runs an edit, which is answered when it is on disk.
+pub(crate) async fn edit(
+    app: &App,
+    identity: &Identity,
+    mut operations: Vec<Value>,
+) -> Result<Vec<OpResult>, Error> {
+    operations.push(json!({ "op": "commit", "durable": true }));
+    transact(app, identity, operations).await
+}
+
+/// The operation that selects rows.
+pub(super) fn select(table: &str, found: Value) -> Value {
+    json!({ "op": "select", "table": table, "where": found })
+}
+
+/// The rows of the first select in `results`.
+pub(crate) fn rows(results: &[OpResult]) -> Vec<Row> {
+    let selected = results.iter().find_map(|result| match result {
+        OpResult::Rows(selected) => Some(selected),
+        _ => None,
+    });
+    let Some(selected) = selected else { return Vec::new() };
+    let row = |at: usize| {
+        let mut text = Vec::new();
+        selected.write_row(at, &mut text);
+        serde_json::from_slice(&text).unwrap_or_default()
+    };
+    (0..selected.rows().len()).map(row).collect()
+}
+
+/// The first row of the last select in `results`.
+pub(super) fn first_row(results: &[OpResult]) -> Option<Row> {
+    let last = results.iter().rposition(|result| matches!(result, OpResult::Rows(_)))?;
+    rows(results.get(last..)?).into_iter().next()
+}
+
+/// All rows of a table.
+pub(crate) async fn select_all(
+    app: &App,
+    identity: &Identity,
+    table: &str,
+) -> Result<Vec<Row>, Problem> {
+    let results = transact(app, identity, vec![select(table, json!([]))]).await;
+    results.map(|results| rows(&results)).map_err(|error| Problem::internal(&error.to_string()))
+}
+
+/// The row of this name or number.
+pub(super) async fn select_one<O: Object>(
+    app: &App,
+    identity: &Identity,
+    key: &str,
+) -> Result<Option<Row>, Problem> {
+    let found = json!([[O::KEY, "==", key_value::<O>(key)?]]);
+    let results = transact(app, identity, vec![select(O::TABLE, found)]).await;
+    results
+        .map(|results| first_row(&results))
+        .map_err(|error| Problem::internal(&error.to_string()))
+}
+
+/// What an error of the database means to whoever edited the object `key`.
+pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
+    match error.tag {
+        tag::CONSTRAINT if error.details.contains("identical values") => {
+            Problem::conflict(format!("a {} of this {} exists already", O::WORD, O::KEY))
+        }
+        tag::CONSTRAINT | tag::REFERENCE => {
+            let (place, message) = place::<O>(&error.details, key);
+            Problem::constraint(message, place)
+        }
+        "timed out" => Problem::conflict("what the edit is based on changed meanwhile")
+            .hint("look again and send the edit once more"),
+        tag::RESOURCES => Problem::resources(error.details.clone()),
+        tag::NOT_ALLOWED | tag::PERMISSION => Problem::permission().hint(error.details.clone()),
+        tag::SYNTAX => Problem::bad_request(error.details.clone()),
+        _ => Problem::internal(&error.to_string()),
+    }
+}
+
+/// Where a constraint is violated: `TABLE ROW: COLUMN: message` says it in words.
+fn place<O: Object>(details: &str, key: &str) -> (Value, String) {
+    let own = json!({ "table": O::TABLE, "row": key });
+    let Some(rest) = details.strip_prefix(O::TABLE) else { return (own, details.to_owned()) };
+    // A name may have a colon in it, so the one that was edited is looked for first.
+    let named = rest.strip_prefix(' ').and_then(|rest| {
+        let after = rest.strip_prefix(key).and_then(|rest| rest.strip_prefix(": "));
+        after.map(|after| (key, after)).or_else(|| rest.split_once(": "))
+    });
+    let Some((row, rest)) = named else { return (own, details.to_owned()) };
+    match rest.split_once(": ") {
+        Some((column, message)) if !column.contains(' ') => {
+            (json!({ "table": O::TABLE, "row": row, "column": column }), message.to_owned())
+        }
+        _ => (json!({ "table": O::TABLE, "row": row }), rest.to_owned()),
+    }
+}

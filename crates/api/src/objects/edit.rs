@@ -1,0 +1,40 @@
+//! Pieces of transactions that several kinds of objects need.
+
+use super::database::{self, Row, first_row, select, select_one};
+use super::{Object, describe, key_value, no_such};
+use crate::App;
+use crate::identity::Identity;
+use crate::respond::{Answer, Problem, ok};
+use serde_json::{Value, json};
+
+/// The operation that fails the transaction if the row is gone.
+pub(super) fn assert_there<O: Object>(key: &str) -> Result<Value, Problem> {
+    let value = key_value::<O>(key)?;
+    Ok(json!({
+        "op": "wait", "timeout": 0, "table": O::TABLE, "where": [[O::KEY, "==", value]],
+        "columns": [O::KEY], "until": "==", "rows": [{ O::KEY: value }],
+    }))
+}
+
+/// Sets columns of a row that is there, if `check` has nothing against it; answers the object.
+pub(super) async fn set<O: Object>(
+    app: &App,
+    identity: &Identity,
+    key: &str,
+    columns: Value,
+    check: impl FnOnce(&Row) -> Result<(), Problem>,
+) -> Answer {
+    let Some(old) = select_one::<O>(app, identity, key).await? else {
+        return Err(no_such::<O>(key));
+    };
+    check(&old)?;
+    let found = json!([[O::KEY, "==", key_value::<O>(key)?]]);
+    let operations = vec![
+        assert_there::<O>(key)?,
+        json!({ "op": "update", "table": O::TABLE, "where": found, "row": columns }),
+        select(O::TABLE, found),
+    ];
+    let results = database::edit(app, identity, operations).await;
+    let results = results.map_err(|error| database::problem::<O>(&error, key))?;
+    ok(&first_row(&results).as_ref().map(describe::<O>).unwrap_or_default())
+}

@@ -1,0 +1,182 @@
+//! Members that are columns of their own: one list for each table says how they are read and shown.
+
+use super::database::Row;
+use crate::members::Members;
+use crate::respond::Problem;
+use serde_json::{Map, Value};
+
+/// A member and its column. A member `queue.max_len` is `max_len` in the object `queue`.
+pub(crate) struct Field {
+    pub(super) member: &'static str,
+    pub(super) column: &'static str,
+    pub(super) kind: Kind,
+}
+
+/// What a member may be.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// A text.
+    Text,
+    /// A text that every row has.
+    RequiredText,
+    /// A whole number of this range.
+    Number(i64, i64),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// `true` or `false`; what is not given stays as it is.
+    Flag,
+    /// One of these words; what is not given stays as it is.
+    KeptWord(&'static [&'static str]),
+}
+
+/// What a body is for.
+pub(crate) enum Reading {
+    /// A new row: what is not given is as rows begin.
+    Create,
+    /// Another row in the place of one: what is not given goes back to its default, but what verbs
+    /// set, such as whether a pool is started, stays.
+    Replace,
+    /// A change of a row: what is not given stays.
+    Patch,
+}
+
+impl Reading {
+    /// Whether a member that is not given goes back to its default.
+    pub(super) fn resets(&self) -> bool {
+        matches!(self, Self::Replace)
+    }
+}
+
+/// How the database writes that an optional column has no value.
+pub(super) fn nothing() -> Value {
+    serde_json::json!(["set", []])
+}
+
+/// Reads members into columns.
+pub(super) fn read_fields(
+    fields: &'static [Field],
+    members: &mut Members,
+    reading: &Reading,
+    row: &mut Row,
+    place: &dyn Fn(&str) -> Value,
+) -> Result<(), Problem> {
+    let mut outer: Vec<&'static str> = Vec::new();
+    for field in fields {
+        match field.member.split_once('.') {
+            None => field.read(field.member, members, reading, row, place)?,
+            Some((name, _)) if outer.contains(&name) => {}
+            Some((name, _)) => {
+                outer.push(name);
+                read_inner(fields, name, members, reading, row, place)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the object `name` with its members; `null` is an object of nothing but `null`.
+fn read_inner(
+    fields: &'static [Field],
+    name: &'static str,
+    members: &mut Members,
+    reading: &Reading,
+    row: &mut Row,
+    place: &dyn Fn(&str) -> Value,
+) -> Result<(), Problem> {
+    let inside = fields.iter().filter_map(|field| {
+        let (outer, inner) = field.member.split_once('.')?;
+        (outer == name).then_some((field, inner))
+    });
+    let is_null = members.is_null(name);
+    let mut object = members.object(name)?;
+    for (field, inner) in inside {
+        match &mut object {
+            Some(object) => field.read(inner, object, reading, row, place)?,
+            None if is_null || reading.resets() => {
+                row.insert(field.column.into(), nothing());
+            }
+            None => {}
+        }
+    }
+    object.map_or(Ok(()), Members::finish)
+}
+
+impl Field {
+    fn read(
+        &self,
+        name: &'static str,
+        members: &mut Members,
+        reading: &Reading,
+        row: &mut Row,
+        place: &dyn Fn(&str) -> Value,
+    ) -> Result<(), Problem> {
+        let is_required = matches!(self.kind, Kind::RequiredText);
+        let value = match members.given(name) {
+            Some(value) if !value.is_null() => self.check(name, members, value, place)?,
+            None if matches!(reading, Reading::Patch) => return Ok(()),
+            _ if is_required => {
+                let path = members.path(name);
+                let message = format!("{path}: expected a text, but it is missing");
+                return Err(Problem::bad_request(message));
+            }
+            None if !reading.resets() || self.is_kept() => return Ok(()),
+            _ if matches!(self.kind, Kind::Flag) => Value::Bool(false),
+            _ => nothing(),
+        };
+        row.insert(self.column.into(), value);
+        Ok(())
+    }
+
+    fn is_kept(&self) -> bool {
+        matches!(self.kind, Kind::Flag | Kind::KeptWord(_))
+    }
+
+    fn check(
+        &self,
+        name: &str,
+        members: &Members,
+        value: Value,
+        place: &dyn Fn(&str) -> Value,
+    ) -> Result<Value, Problem> {
+        let cannot = |expected: String| {
+            let message = format!("{}: expected {expected}, found {value}", members.path(name));
+            Err(Problem::constraint(message, place(self.column)))
+        };
+        match (self.kind, &value) {
+            (Kind::Text | Kind::RequiredText, Value::String(_)) | (Kind::Flag, Value::Bool(_)) => {
+                Ok(value)
+            }
+            (Kind::Number(min, max), Value::Number(number)) => match number.as_i64() {
+                Some(number) if (min..=max).contains(&number) => Ok(value),
+                _ => cannot(format!("a whole number of {min} to {max}")),
+            },
+            (Kind::Word(words) | Kind::KeptWord(words), Value::String(word)) => {
+                match words.contains(&word.as_str()) {
+                    true => Ok(value),
+                    false => cannot(words.join(" or ")),
+                }
+            }
+            (Kind::Number(..), _) => Err(members.wrong(name, "a whole number", &value)),
+            (Kind::Flag, _) => Err(members.wrong(name, "true or false", &value)),
+            _ => Err(members.wrong(name, "a text", &value)),
+        }
+    }
+}
+
+/// Shows columns as members; what has no value is left out.
+pub(super) fn show_fields(fields: &[Field], row: &Row, object: &mut Map<String, Value>) {
+    for field in fields {
+        let Some(value) = row.get(field.column).filter(|value| !value.is_array()) else { continue };
+        match field.member.split_once('.') {
+            None => {
+                object.insert(field.member.into(), value.clone());
+            }
+            Some((outer, inner)) => {
+                let outer = object.entry(outer).or_insert_with(|| Value::Object(Map::new()));
+                if let Some(outer) = outer.as_object_mut() {
+                    outer.insert(inner.into(), value.clone());
+                }
+            }
+        }
+    }
+}

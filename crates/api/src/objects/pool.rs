@@ -1,0 +1,176 @@
+//! Pools: their range of priorities, and the verbs that start, stop and keep them.
+
+use super::database::Row;
+use super::fields::{Field, Kind, Reading, nothing};
+use super::{Object, edit};
+use crate::Shared;
+use crate::identity::{Identity, Role};
+use crate::members::Members;
+use crate::respond::{Answer, Problem, ok};
+use crate::router::Routes;
+use axum::extract::{Extension, Path, State};
+use serde_json::{Map, Value, json};
+
+/// The pool that always exists.
+pub(super) const DEFAULT: &str = "default";
+
+const STATES: &[&str] = &["started", "stopped", "draining"];
+
+/// The table Pool.
+pub(super) struct Pool;
+
+impl Object for Pool {
+    const WORD: &'static str = "pool";
+    const TABLE: &'static str = "Pool";
+    const KEY: &'static str = "name";
+    const FIELDS: &'static [Field] = &[
+        Field { member: "threads.min", column: "threads_min", kind: Kind::Number(0, 1_000_000) },
+        Field { member: "threads.max", column: "threads_max", kind: Kind::Number(0, 1_000_000) },
+        Field { member: "queue.max_len", column: "queue_max_len", kind: Kind::Number(0, i64::MAX) },
+        Field { member: "queue.max_delay", column: "queue_max_delay", kind: Kind::Text },
+        Field { member: "group", column: "group", kind: Kind::Text },
+        Field { member: "stack_bytes", column: "stack_bytes", kind: Kind::Number(1, i64::MAX) },
+        Field {
+            member: "heap_bytes_max",
+            column: "heap_bytes_max",
+            kind: Kind::Number(1, i64::MAX),
+        },
+        Field { member: "state", column: "state", kind: Kind::KeptWord(STATES) },
+        Field { member: "persistent", column: "persistent", kind: Kind::Flag },
+    ];
+    const FIGURES: &'static [&'static str] = &["running", "waiting"];
+
+    fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
+        if let Some(started) = members.flag("started")? {
+            if row.contains_key("state") {
+                let message = "started: expected none, because state is given";
+                return Err(Problem::bad_request(message));
+            }
+            row.insert("state".into(), if started { "started" } else { "stopped" }.into());
+        }
+        let (low, high) = match members.given("priority") {
+            None if !reading.resets() => return Ok(()),
+            None | Some(Value::Null) => (nothing(), nothing()),
+            Some(value) => match value.as_array().map(Vec::as_slice) {
+                Some([low, high]) if low.is_i64() && high.is_i64() => (low.clone(), high.clone()),
+                _ => {
+                    let expected = "two whole numbers, the lowest and the highest priority";
+                    return Err(members.wrong("priority", expected, &value));
+                }
+            },
+        };
+        row.insert("priority_min".into(), low);
+        row.insert("priority_max".into(), high);
+        Ok(())
+    }
+
+    fn show(row: &Row, object: &mut Map<String, Value>) {
+        if let (Some(low @ Value::Number(_)), Some(high)) =
+            (row.get("priority_min"), row.get("priority_max"))
+        {
+            object.insert("priority".into(), json!([low, high]));
+        }
+        let is_default = row.get("name").and_then(Value::as_str) == Some(DEFAULT);
+        let state = if is_default { "started" } else { "stopped" };
+        object.entry("state").or_insert(state.into());
+        if is_default {
+            object.insert("persistent".into(), true.into());
+        }
+    }
+
+    fn without_row(key: &str) -> Option<Value> {
+        let default = json!({ "name": DEFAULT, "state": "started", "persistent": true });
+        (key == DEFAULT).then_some(default)
+    }
+
+    fn check_delete(key: &str) -> Result<(), Problem> {
+        if key == DEFAULT { Err(never("deleted")) } else { Ok(()) }
+    }
+}
+
+fn never(what: &str) -> Problem {
+    let place = json!({ "table": "Pool", "row": DEFAULT });
+    Problem::constraint(format!("the default pool cannot be {what}"), place)
+}
+
+/// Adds the paths of the verbs.
+pub(super) fn verbs(routes: Routes) -> Routes {
+    routes
+        .add(Role::Operator, "POST", "/v1/pools/{name}/start", start)
+        .add(Role::Operator, "POST", "/v1/pools/{name}/stop", stop)
+        .add(Role::Operator, "POST", "/v1/pools/{name}/drain", drain)
+        .add(Role::Admin, "POST", "/v1/pools/{name}/persist", persist)
+        .add(Role::Admin, "POST", "/v1/pools/{name}/unpersist", unpersist)
+}
+
+async fn start(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(name): Path<String>,
+) -> Answer {
+    if name == DEFAULT {
+        // It is always started, and starting a started pool succeeds.
+        return ok(&Pool::without_row(DEFAULT).unwrap_or_default());
+    }
+    set_state(&app, &identity, &name, "started").await
+}
+
+async fn stop(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(name): Path<String>,
+) -> Answer {
+    if name == DEFAULT {
+        return Err(never("stopped"));
+    }
+    set_state(&app, &identity, &name, "stopped").await
+}
+
+async fn drain(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(name): Path<String>,
+) -> Answer {
+    if name == DEFAULT {
+        return Err(never("drained"));
+    }
+    set_state(&app, &identity, &name, "draining").await
+}
+
+async fn set_state(app: &Shared, identity: &Identity, name: &str, state: &str) -> Answer {
+    edit::set::<Pool>(app, identity, name, json!({ "state": state }), |_| Ok(())).await
+}
+
+async fn persist(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(name): Path<String>,
+) -> Answer {
+    if name == DEFAULT {
+        return Err(already("persistent"));
+    }
+    set_persistent(&app, &identity, &name, true).await
+}
+
+async fn unpersist(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(name): Path<String>,
+) -> Answer {
+    if name == DEFAULT {
+        return Err(never("made transient"));
+    }
+    set_persistent(&app, &identity, &name, false).await
+}
+
+async fn set_persistent(app: &Shared, identity: &Identity, name: &str, wanted: bool) -> Answer {
+    let check = |row: &Row| match row.get("persistent") == Some(&Value::Bool(wanted)) {
+        true => Err(already(if wanted { "persistent" } else { "transient" })),
+        false => Ok(()),
+    };
+    edit::set::<Pool>(app, identity, name, json!({ "persistent": wanted }), check).await
+}
+
+fn already(what: &str) -> Problem {
+    Problem::conflict(format!("the pool is {what} already"))
+}

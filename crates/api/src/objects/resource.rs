@@ -1,0 +1,137 @@
+//! Resources: their parents are references in the database and names to clients.
+
+use super::Object;
+use super::database::{self, Row, rows, select};
+use super::fields::{Field, Kind, Reading, nothing};
+use crate::App;
+use crate::identity::Identity;
+use crate::members::Members;
+use crate::respond::{Problem, shown};
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+
+/// Most parents of one resource that a body may name.
+const PARENTS_MAX: usize = 1_000;
+
+/// The table Resource.
+pub(super) struct Resource;
+
+impl Object for Resource {
+    const WORD: &'static str = "resource";
+    const TABLE: &'static str = "Resource";
+    const KEY: &'static str = "name";
+    const FIELDS: &'static [Field] =
+        &[Field { member: "persistent", column: "persistent", kind: Kind::Flag }];
+    const FIGURES: &'static [&'static str] = &["holding", "waiting"];
+
+    fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
+        if members.is_null("parents") || (reading.resets() && !members.has("parents")) {
+            members.take("parents");
+            row.insert("parents".into(), nothing());
+        } else if members.has("parents") {
+            let parents = members.texts("parents")?;
+            if parents.len() > PARENTS_MAX {
+                let message = format!("parents: expected at most {PARENTS_MAX}");
+                return Err(Problem::bad_request(message));
+            }
+            // Names for now; they become references when the row is written.
+            row.insert("parents".into(), json!(parents));
+        } else {
+            members.take("parents");
+        }
+        Ok(())
+    }
+
+    fn show(row: &Row, object: &mut Map<String, Value>) {
+        object.insert("parents".into(), row.get("parents").cloned().unwrap_or_default());
+    }
+}
+
+/// Turns the names of parents into references. Answers also the operations that make sure, inside the
+/// transaction, that the parents are still those.
+pub(super) async fn find_parents<O: Object>(
+    app: &App,
+    identity: &Identity,
+    key: &str,
+    mut row: Row,
+) -> Result<(Row, Vec<Value>), Problem> {
+    let names = row.get("parents").filter(|parents| **parents != nothing()).cloned();
+    let Some(Value::Array(names)) = names.filter(|_| O::TABLE == Resource::TABLE) else {
+        return Ok((row, Vec::new()));
+    };
+    let selects = names.iter().map(|name| select(O::TABLE, json!([["name", "==", name]])));
+    let results = database::transact(app, identity, selects.collect()).await;
+    let results = results.map_err(|error| database::problem::<O>(&error, key))?;
+    let (mut found, mut checks) = (Vec::new(), Vec::new());
+    for (name, result) in names.iter().zip(&results) {
+        let parent = rows(std::slice::from_ref(result)).into_iter().next();
+        let Some(uuid) = parent.and_then(|parent| parent.get("_uuid").cloned()) else {
+            let place = json!({ "table": O::TABLE, "row": key, "column": "parents" });
+            let name = shown(name.as_str().unwrap_or_default());
+            let message = format!("there is no resource {name:?}");
+            return Err(Problem::constraint(message, place).hint("make the parents first"));
+        };
+        checks.push(json!({
+            "op": "wait", "timeout": 0, "table": O::TABLE, "where": [["_uuid", "==", uuid]],
+            "columns": ["name"], "until": "==", "rows": [{ "name": name }],
+        }));
+        found.push(uuid);
+    }
+    row.insert("parents".into(), json!(["set", found]));
+    Ok((row, checks))
+}
+
+/// Turns references to parents into names.
+pub(super) async fn name_parents<O: Object>(
+    app: &App,
+    identity: &Identity,
+    found: &mut [Row],
+) -> Result<(), Problem> {
+    if O::TABLE != Resource::TABLE {
+        return Ok(());
+    }
+    let wanted: Vec<String> = found.iter().flat_map(references).collect();
+    let known: Vec<Row> = match found {
+        // One row: only its parents are looked up.
+        [_] => {
+            let by_uuid =
+                |uuid: &String| select(O::TABLE, json!([["_uuid", "==", ["uuid", uuid]]]));
+            let selects = wanted.iter().map(by_uuid).collect();
+            let results = database::transact(app, identity, selects).await;
+            let results = results.map_err(|error| Problem::internal(&error.to_string()))?;
+            results.iter().flat_map(|result| rows(std::slice::from_ref(result))).collect()
+        }
+        _ => found.to_vec(),
+    };
+    let names: HashMap<String, Value> = known.iter().filter_map(named).collect();
+    for row in found {
+        let mut parents: Vec<&Value> =
+            references(row).iter().filter_map(|uuid| names.get(uuid)).collect();
+        parents.sort_by_key(|name| name.as_str().unwrap_or_default());
+        row.insert("parents".into(), json!(parents));
+    }
+    Ok(())
+}
+
+fn named(row: &Row) -> Option<(String, Value)> {
+    let uuid = row.get("_uuid").and_then(reference)?;
+    Some((uuid.to_owned(), row.get("name")?.clone()))
+}
+
+/// The parents of a row.
+fn references(row: &Row) -> Vec<String> {
+    let parents = row.get("parents");
+    let many = match parents.and_then(Value::as_array).map(Vec::as_slice) {
+        Some([Value::String(word), Value::Array(many)]) if word == "set" => many.as_slice(),
+        Some(_) => parents.map(std::slice::from_ref).unwrap_or_default(),
+        None => &[],
+    };
+    many.iter().filter_map(reference).map(str::to_owned).collect()
+}
+
+fn reference(value: &Value) -> Option<&str> {
+    match value.as_array().map(Vec::as_slice) {
+        Some([Value::String(word), Value::String(uuid)]) if word == "uuid" => Some(uuid),
+        _ => None,
+    }
+}

@@ -1,0 +1,278 @@
+//! Rules: what they match and do, written as in TOML, and the verbs on the running list.
+
+use super::database::{self, Row, edit, first_row, select, select_all};
+use super::fields::{Field, Kind, Reading, nothing};
+use super::{Object, describe, made, read_row};
+use crate::identity::{Identity, Role};
+use crate::members::Members;
+use crate::respond::{Answer, Problem, done};
+use crate::router::Routes;
+use crate::{Shared, body};
+use axum::body::Body;
+use axum::extract::{Extension, Path, State};
+use axum::http::HeaderMap;
+use paceline_host::words::{Criterion, PatternMode, parse_action, parse_criteria, show_criteria};
+use paceline_tables::tag;
+use paceline_types::Name;
+use serde_json::{Map, Value, json};
+
+/// How far behind the last rule a new one is put.
+const STEP: u64 = 10;
+
+/// How often an edit that lost against another is tried again.
+const TRIES_MAX: u32 = 5;
+
+/// The words of the actions that take a number.
+const NUMBERED: [&str; 3] = ["set", "raise", "lower"];
+
+const MODES: [(&str, PatternMode); 3] =
+    [("exact", PatternMode::Exact), ("glob", PatternMode::Glob), ("regex", PatternMode::Regex)];
+
+/// The table Rule.
+pub(super) struct Rule;
+
+impl Object for Rule {
+    const WORD: &'static str = "rule";
+    const TABLE: &'static str = "Rule";
+    const KEY: &'static str = "number";
+    const FIELDS: &'static [Field] = &[
+        Field { member: "when", column: "when", kind: Kind::Text },
+        Field { member: "then", column: "then", kind: Kind::Word(&["continue", "stop"]) },
+        Field { member: "disabled", column: "disabled", kind: Kind::Flag },
+        Field { member: "log", column: "log", kind: Kind::Flag },
+    ];
+    const FIGURES: &'static [&'static str] = &["evaluations", "matches", "errors"];
+
+    fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
+        read_match(members, reading, row)?;
+        read_action(members, reading, row)
+    }
+
+    fn show(row: &Row, object: &mut Map<String, Value>) {
+        show(row, object);
+    }
+}
+
+/// Reads `match`, and `mode` and `nocase`, which hold for the patterns that do not say their own.
+fn read_match(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
+    let mode = members.word("mode", &MODES)?.unwrap_or(PatternMode::Exact);
+    let nocase = members.flag("nocase")?.unwrap_or(false);
+    let given = members.has("match");
+    let patterns = members.object("match")?;
+    let Some(mut patterns) = patterns else {
+        if given || reading.resets() {
+            row.insert("criteria".into(), "".into());
+        }
+        return Ok(());
+    };
+    let mut criteria = Vec::new();
+    for (attribute, value) in patterns.take_all() {
+        let place = format!("match.{}", crate::respond::shown(&attribute));
+        let wrong =
+            |message: &dyn std::fmt::Display| Problem::bad_request(format!("{place}: {message}"));
+        let name = Name::parse(&attribute).map_err(|error| wrong(&error))?;
+        let several = match value {
+            Value::Array(several) => several,
+            one => vec![one],
+        };
+        for one in several {
+            let (mode, nocase, pattern) = read_pattern(one, mode, nocase).ok_or_else(|| {
+                wrong(&"expected a text, or an object such as {\"glob\": \"a*\"}")
+            })?;
+            criteria.push(Criterion { attribute: name.clone(), mode, nocase, pattern });
+        }
+    }
+    row.insert("criteria".into(), show_criteria(&criteria).into());
+    Ok(())
+}
+
+/// A pattern: a text, or an object with the mode as its member and perhaps `nocase`.
+fn read_pattern(
+    value: Value,
+    mode: PatternMode,
+    nocase: bool,
+) -> Option<(PatternMode, bool, String)> {
+    let mut members = match value {
+        Value::String(pattern) => return Some((mode, nocase, pattern)),
+        Value::Object(members) => members,
+        _ => return None,
+    };
+    let nocase = match members.remove("nocase") {
+        None => nocase,
+        Some(flag) => flag.as_bool()?,
+    };
+    let (word, pattern) = members.iter().next().filter(|_| members.len() == 1)?;
+    let mode = MODES.iter().find(|(own, _)| own == word)?.1;
+    Some((mode, nocase, pattern.as_str()?.to_owned()))
+}
+
+/// Reads `set`, `raise`, `lower` or `reject`; none of them is no change.
+fn read_action(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
+    let mut action: Option<String> = None;
+    let mut named = false;
+    for word in NUMBERED {
+        let Some(value) = members.given(word) else { continue };
+        named = true;
+        if value.is_null() {
+            continue;
+        }
+        let Some(number) = value.as_i64() else {
+            return Err(members.wrong(word, "a whole number", &value));
+        };
+        if let Some(other) = action.replace(format!("{word} {number}")) {
+            let message = format!("{word}: expected one action, but there is also {other}");
+            return Err(Problem::bad_request(message));
+        }
+    }
+    named |= members.has("reject");
+    if members.flag("reject")?.unwrap_or(false)
+        && let Some(other) = action.replace("reject".to_owned())
+    {
+        let message = format!("reject: expected one action, but there is also {other}");
+        return Err(Problem::bad_request(message));
+    }
+    if named || reading.resets() {
+        row.insert("action".into(), action.map_or_else(nothing, Value::String));
+    }
+    Ok(())
+}
+
+/// Shows what a rule matches and does.
+pub(super) fn show(row: &Row, object: &mut Map<String, Value>) {
+    let text = |column: &str| row.get(column).and_then(Value::as_str).unwrap_or_default();
+    let mut patterns: Map<String, Value> = Map::new();
+    for criterion in parse_criteria(text("criteria")).unwrap_or_default() {
+        let mut pattern = json!({ criterion.mode.to_string(): criterion.pattern });
+        if criterion.nocase {
+            pattern["nocase"] = true.into();
+        }
+        match patterns.get_mut(&criterion.attribute.to_string()) {
+            None => _ = patterns.insert(criterion.attribute.to_string(), pattern),
+            Some(Value::Array(several)) => several.push(pattern),
+            Some(one) => *one = json!([one.take(), pattern]),
+        }
+    }
+    if !patterns.is_empty() {
+        object.insert("match".into(), Value::Object(patterns));
+    }
+    let action = parse_action(text("action")).map(|action| action.to_string()).unwrap_or_default();
+    match action.split_once(' ') {
+        Some((word, number)) => {
+            object.insert(word.to_owned(), number.parse().map_or(Value::Null, |n: i64| n.into()));
+        }
+        None if action == "reject" => _ = object.insert("reject".into(), true.into()),
+        None => {}
+    }
+    object.entry("then").or_insert("continue".into());
+}
+
+/// Adds the paths of the verbs.
+pub(super) fn verbs(routes: Routes) -> Routes {
+    routes
+        .add(Role::Operator, "POST", "/v1/rules", new)
+        .add(Role::Operator, "POST", "/v1/rules/clear", clear)
+        .add(Role::Admin, "POST", "/v1/rules/save", save)
+        .add(Role::Operator, "POST", "/v1/rules/{number}/enable", enable)
+        .add(Role::Operator, "POST", "/v1/rules/{number}/disable", disable)
+}
+
+/// `POST /v1/rules`: a new rule at the end, unless the body gives its number
+async fn new(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let mut members = body::members(&headers, body, &app.limits).await?;
+    let given = members.number("number")?;
+    let key = given.map_or_else(|| "new".to_owned(), |number| number.to_string());
+    let columns = read_row::<Rule>(members, &Reading::Create, &key)?;
+    for tries in 1.. {
+        let number = match given {
+            Some(number) => u64::from(number),
+            None => next_number(&app, &identity).await?,
+        };
+        let mut row = columns.clone();
+        row.insert("number".into(), number.into());
+        let operations = vec![
+            json!({ "op": "insert", "table": Rule::TABLE, "row": row }),
+            select(Rule::TABLE, json!([["number", "==", number]])),
+        ];
+        match edit(&app, &identity, operations).await {
+            Ok(results) => {
+                return made(
+                    &first_row(&results).as_ref().map(describe::<Rule>).unwrap_or_default(),
+                );
+            }
+            // Somebody else took the number in between.
+            Err(error)
+                if given.is_none()
+                    && tries < TRIES_MAX
+                    && error.tag == tag::CONSTRAINT
+                    && error.details.contains("identical values") => {}
+            Err(error) => return Err(database::problem::<Rule>(&error, &number.to_string())),
+        }
+    }
+    Err(Problem::conflict("the list of rules changed again and again"))
+}
+
+async fn next_number(app: &Shared, identity: &Identity) -> Result<u64, Problem> {
+    let rules = select_all(app, identity, Rule::TABLE).await?;
+    let last = rules.iter().filter_map(|row| row.get("number")?.as_u64()).max().unwrap_or(0);
+    Ok(last + STEP)
+}
+
+/// `POST /v1/rules/clear`: the running list only
+async fn clear(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
+    let delete = json!({ "op": "delete", "table": Rule::TABLE, "where": [] });
+    let cleared = edit(&app, &identity, vec![delete]).await;
+    cleared.map_err(|error| database::problem::<Rule>(&error, ""))?;
+    done()
+}
+
+/// `POST /v1/rules/save`: the saved list becomes the running one
+async fn save(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
+    const COLUMNS: [&str; 7] = ["number", "criteria", "when", "action", "then", "disabled", "log"];
+    for tries in 1.. {
+        let rules = select_all(&app, &identity, Rule::TABLE).await?;
+        let kept = |row: &Row| -> Row {
+            row.iter()
+                .filter(|(column, _)| COLUMNS.contains(&column.as_str()))
+                .map(|(column, value)| (column.clone(), value.clone()))
+                .collect()
+        };
+        let rules: Vec<Row> = rules.iter().map(kept).collect();
+        let mut operations = vec![
+            // What is saved is the list as it is now, not as it was when it was read.
+            json!({ "op": "wait", "timeout": 0, "table": Rule::TABLE, "where": [],
+                    "columns": COLUMNS, "until": "==", "rows": rules }),
+            json!({ "op": "delete", "table": "Saved_Rule", "where": [] }),
+        ];
+        let insert = |row| json!({ "op": "insert", "table": "Saved_Rule", "row": row });
+        operations.extend(rules.into_iter().map(insert));
+        match edit(&app, &identity, operations).await {
+            Ok(_) => return done(),
+            Err(error) if error.tag == "timed out" && tries < TRIES_MAX => {}
+            Err(error) => return Err(database::problem::<Rule>(&error, "")),
+        }
+    }
+    done()
+}
+
+async fn enable(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(number): Path<String>,
+) -> Answer {
+    let columns = json!({ "disabled": false });
+    super::edit::set::<Rule>(&app, &identity, &number, columns, |_| Ok(())).await
+}
+
+async fn disable(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(number): Path<String>,
+) -> Answer {
+    let columns = json!({ "disabled": true });
+    super::edit::set::<Rule>(&app, &identity, &number, columns, |_| Ok(())).await
+}

@@ -1,0 +1,199 @@
+//! Permits over HTTP: asked for, waited for, renewed, settled.
+//!
+//! The answer to a client that waits is a future; when its connection ends, that is dropped, and so is
+//! its place in the queue.
+
+use crate::identity::Identity;
+use crate::registry::{Given, Granted, Join, PermitView, Stage};
+use crate::request::Asked;
+use crate::respond::{Answer, Problem, created, done, ok};
+use crate::{App, Shared, body};
+use axum::body::Body;
+use axum::extract::{Extension, Path, State};
+use axum::http::HeaderMap;
+use paceline_host::{Admission, Permit, RequestError};
+use paceline_types::{Refusal, RequestId};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// Longest id that a client may choose.
+const ID_BYTES_MAX: usize = 128;
+
+/// Most permits that a list shows.
+const LISTED_MAX: usize = 10_000;
+
+/// `POST /v1/permits`
+pub(crate) async fn ask(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let members = body::members(&headers, body, &app.limits).await?;
+    let Asked { request, terms } = Asked::read(members, &identity, &app.registry)?;
+    let permit = match app.host.control().admit(request).map_err(no_request)? {
+        Admission::Started(permit) => permit,
+        Admission::Refused(id, refusal) => return Err(refused(&app, id, &refusal)),
+        Admission::Waiting(waiting) => {
+            let id = waiting.id();
+            decided(&app, id, waiting.await)?
+        }
+    };
+    let view = app.registry.hold(Granted { permit, terms, chosen: None })?;
+    created(&describe(&app, &view))
+}
+
+/// `PUT /v1/permits/{permit}`
+pub(crate) async fn ask_by_name(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    check_id(&name)?;
+    let members = body::members(&headers, body, &app.limits).await?;
+    let digest: [u8; 32] = Sha256::digest(members.canonical().as_bytes()).into();
+    let asked = Asked::read(members, &identity, &app.registry)?;
+    match app.registry.join(&name, digest)? {
+        Join::Held(view) => ok(&describe(&app, &view)),
+        Join::Along(given) => wait_along(&app, &given, asked, (name, digest)).await,
+    }
+}
+
+/// Waits together with all others who want the same. The first to come submits the request; whoever
+/// stands in front when it is decided writes the permit down.
+async fn wait_along(app: &App, given: &Given, asked: Asked, chosen: (String, [u8; 32])) -> Answer {
+    let Asked { request, terms } = asked;
+    let name = chosen.0.clone();
+    let mut stage = given.pending.stage.lock().await;
+    if matches!(*stage, Stage::New) {
+        match app.host.control().admit(request) {
+            Ok(Admission::Started(permit)) => {
+                let granted = Granted { permit, terms, chosen: Some(chosen) };
+                return hold(app, &mut stage, granted);
+            }
+            Ok(Admission::Waiting(waiting)) => *stage = Stage::Waiting(waiting),
+            Ok(Admission::Refused(id, refusal)) => {
+                *stage = Stage::Refused(refused(app, id, &refusal));
+            }
+            Err(error) => *stage = Stage::Refused(no_request(error)),
+        }
+    }
+    match &mut *stage {
+        Stage::Waiting(waiting) => {
+            let id = waiting.id();
+            match decided(app, id, waiting.await) {
+                Ok(permit) => {
+                    let granted = Granted { permit, terms, chosen: Some(chosen) };
+                    hold(app, &mut stage, granted)
+                }
+                Err(problem) => {
+                    *stage = Stage::Refused(problem.clone());
+                    Err(problem)
+                }
+            }
+        }
+        Stage::Refused(problem) => Err(problem.clone()),
+        Stage::Given | Stage::New => ok(&describe(app, &app.registry.permit(&name)?)),
+    }
+}
+
+fn hold(app: &App, stage: &mut Stage, granted: Granted) -> Answer {
+    match app.registry.hold(granted) {
+        Ok(view) => {
+            *stage = Stage::Given;
+            created(&describe(app, &view))
+        }
+        Err(problem) => {
+            *stage = Stage::Refused(problem.clone());
+            Err(problem)
+        }
+    }
+}
+
+/// `POST /v1/permits/{permit}/renew`
+pub(crate) async fn renew(State(app): State<Shared>, Path(name): Path<String>) -> Answer {
+    let ends = app.registry.renew_permit(&name)?;
+    let now = app.wall.now();
+    ok(&json!({ "expires_at": ends.map(|ends| now.text(ends)) }))
+}
+
+/// `GET /v1/permits`
+pub(crate) async fn list(State(app): State<Shared>) -> Answer {
+    let permits = app.registry.permits(LISTED_MAX);
+    ok(&permits.iter().map(|view| describe(&app, view)).collect())
+}
+
+/// `GET /v1/permits/{permit}`
+pub(crate) async fn one(State(app): State<Shared>, Path(name): Path<String>) -> Answer {
+    ok(&describe(&app, &app.registry.permit(&name)?))
+}
+
+/// `DELETE /v1/permits/{permit}`
+pub(crate) async fn settle(State(app): State<Shared>, Path(name): Path<String>) -> Answer {
+    match app.registry.settle(&name) {
+        true => done(),
+        false => Err(Problem::not_found("there is no such permit")
+            .hint("it may be settled already, or its lease ran out")),
+    }
+}
+
+/// A request that waited: its permit, or why there is none.
+fn decided(
+    app: &App,
+    id: RequestId,
+    decided: Option<Result<Permit, Refusal>>,
+) -> Result<Permit, Problem> {
+    match decided {
+        Some(Ok(permit)) => Ok(permit),
+        Some(Err(refusal)) => Err(refused(app, id, &refusal)),
+        None => Err(Problem::expired("the session ended while the request waited")),
+    }
+}
+
+fn refused(app: &App, id: RequestId, refusal: &Refusal) -> Problem {
+    Problem::refused(id, refusal, app.wall.now())
+}
+
+pub(crate) fn no_request(error: RequestError) -> Problem {
+    match error {
+        RequestError::NoSession => {
+            Problem::bad_request("require_locks: only a permit of a session can require locks")
+                .hint("begin one with POST /v1/sessions and name it in session")
+        }
+        RequestError::Cost { .. } => Problem::bad_request(format!("cost: {error}")),
+        RequestError::Locks { .. } | RequestError::Lock { .. } => {
+            Problem::bad_request(format!("require_locks: {error}"))
+        }
+        RequestError::Claims { .. } => Problem::bad_request(format!("claims: {error}")),
+        RequestError::Resource { .. } => Problem::bad_request(error.to_string()),
+    }
+}
+
+fn check_id(id: &str) -> Result<(), Problem> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    match !id.is_empty() && id.len() <= ID_BYTES_MAX && id.bytes().all(fits) {
+        true => Ok(()),
+        false => Err(Problem::bad_request(format!(
+            "the id of a permit has 1 to {ID_BYTES_MAX} of the characters A-Z a-z 0-9 . _ -"
+        ))),
+    }
+}
+
+fn describe(app: &App, view: &PermitView) -> Value {
+    let now = app.wall.now();
+    let mut value = json!({
+        "permit": view.name,
+        "request": view.request.0,
+        "priority": view.priority,
+        "pool": view.pool,
+        "granted_at": now.text(view.granted_at),
+        "waited": view.waited.to_string(),
+        "user": view.user,
+    });
+    if let (Some(ends), Some(members)) = (view.expires_at, value.as_object_mut()) {
+        members.insert("expires_at".into(), now.text(ends).into());
+    }
+    value
+}

@@ -1,0 +1,209 @@
+//! Questions about requests: which there are, why one waits, and what would become of one.
+
+use crate::identity::Identity;
+use crate::moment::Now;
+use crate::permits::no_request;
+use crate::request::Asked;
+use crate::respond::{Answer, Problem, ok, place, reason};
+use crate::{App, Shared, body, query};
+use axum::body::Body;
+use axum::extract::{Extension, Path, State};
+use axum::http::{HeaderMap, Uri};
+use paceline_host::words::{Outcome, Outlook, Verdict};
+use paceline_host::{Explanation, Foreseen, Listed, WaitsFor, Why};
+use paceline_types::{Known, RequestId};
+use serde_json::{Map, Value, json};
+
+/// Most requests that a list shows.
+const LISTED_MAX: u64 = 10_000;
+
+/// How often an explanation is made again because the rules changed in between.
+const TRIES_MAX: u32 = 3;
+
+/// `GET /v1/requests`
+pub(crate) async fn requests(State(app): State<Shared>, uri: Uri) -> Answer {
+    let first = query::number(&uri, "first", 0, u64::MAX)?;
+    let count = query::number(&uri, "count", LISTED_MAX, LISTED_MAX)?;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let listed = app.host.control().list(RequestId(first), count);
+    let now = app.wall.now();
+    ok(&listed.iter().map(|listed| describe(&app, listed, now)).collect())
+}
+
+fn describe(app: &App, listed: &Listed, now: Now) -> Value {
+    let Listed { request, why } = listed;
+    let mut value = json!({
+        "request": why.id.0,
+        "state": state(why),
+        "user": request.attributes.known(Known::User),
+        "text": request.attributes.known(Known::Text),
+        "pool": why.pool,
+        "priority": why.priority.number(),
+        "since": now.text(why.since),
+    });
+    if let Some(members) = value.as_object_mut() {
+        if why.waits_for != WaitsFor::Nothing {
+            members.insert("waits_for".into(), waits_for(&why.waits_for));
+        }
+        let session = request.session.and_then(|id| app.registry.session_name(id));
+        members.extend(session.map(|name| ("session".to_owned(), name.into())));
+        let permit = app.registry.permit_of(why.id);
+        members.extend(permit.map(|name| ("permit".to_owned(), name.into())));
+    }
+    value
+}
+
+fn state(why: &Why) -> &'static str {
+    if why.waits_for == WaitsFor::Nothing { "running" } else { "waiting" }
+}
+
+fn waits_for(waits_for: &WaitsFor) -> Value {
+    let (kind, about) = match waits_for {
+        WaitsFor::Nothing => ("nothing", Value::Null),
+        WaitsFor::Checkpoint { place: at } => ("checkpoint", place(at)),
+        WaitsFor::Resource { resource } => ("resource", json!({ "resource": resource })),
+        WaitsFor::Slot { pool } => ("slot", json!({ "pool": pool })),
+        WaitsFor::Start { pool } => ("start", json!({ "pool": pool })),
+        WaitsFor::Creation { resource } => ("creation", json!({ "resource": resource })),
+        WaitsFor::Turn => ("turn", Value::Null),
+    };
+    let mut members = Map::new();
+    members.insert("kind".into(), kind.into());
+    if let Value::Object(about) = about {
+        members.extend(about);
+    }
+    Value::Object(members)
+}
+
+/// `GET /v1/why/{request}`
+pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
+    let number = id.parse().map_err(|_| {
+        Problem::bad_request("the path ends with the number of a request, such as /v1/why/17")
+    })?;
+    let why = app.host.control().why(RequestId(number)).ok_or_else(|| {
+        Problem::not_found(format!("request {number} neither waits nor runs"))
+            .hint("GET /v1/requests lists those that do")
+    })?;
+    let now = app.wall.now();
+    let ahead: Vec<u64> = why.ahead.iter().map(|id| id.0).collect();
+    let mut value = json!({
+        "request": why.id.0,
+        "state": state(&why),
+        "waits_for": waits_for(&why.waits_for),
+        "message": message(&why, now),
+        "arrived_at": now.text(why.arrival),
+        "since": now.text(why.since),
+        "priority": why.priority.number(),
+        "pool": why.pool,
+        "ahead": ahead,
+        "ahead_total": why.ahead_total,
+    });
+    if let Some(members) = value.as_object_mut() {
+        let times = [("until", why.until), ("deadline", why.deadline)];
+        let times = times.into_iter().filter_map(|(name, at)| Some((name, at?)));
+        members.extend(times.map(|(name, at)| (name.to_owned(), now.text(at).into())));
+    }
+    ok(&value)
+}
+
+/// One sentence for people: what it waits for, behind how many, and for how long.
+fn message(why: &Why, now: Now) -> String {
+    let mut message = why.waits_for.to_string();
+    if why.ahead_total > 0 {
+        message += &format!(", {} ahead", why.ahead_total);
+    }
+    if let Some(until) = why.until {
+        message += &format!(", for another {}", until.since(now.time));
+    }
+    message
+}
+
+/// `POST /v1/explain`
+pub(crate) async fn explain(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let members = body::members(&headers, body, &app.limits).await?;
+    let Asked { request, .. } = Asked::read(members, &identity, &app.registry)?;
+    let control = app.host.control();
+    for _ in 1..TRIES_MAX {
+        let before = control.snapshot();
+        let explanation = control.explain(request.clone()).map_err(no_request)?;
+        if control.snapshot().generation() == before.generation() {
+            return ok(&explained(&app, &explanation));
+        }
+    }
+    ok(&explained(&app, &control.explain(request).map_err(no_request)?))
+}
+
+fn explained(app: &App, explanation: &Explanation) -> Value {
+    let snapshot = app.host.control().snapshot();
+    let rules = snapshot.rules().rules();
+    let now = app.wall.now();
+    let rule = |step: &_| {
+        let (number, outcome) = rule_step(step, |at| rules.get(at).map(|rule| rule.number));
+        let message = rule_message(outcome);
+        json!({ "number": number, "outcome": message.0, "message": message.1 })
+    };
+    let checkpoint = |(at, outlook, enforces): (Value, &Outlook, bool)| {
+        let (word, until) = match outlook {
+            Outlook::Pass => ("pass", None),
+            Outlook::Queue { pass_at } => ("wait", *pass_at),
+            Outlook::Refuse(_) => ("refuse", None),
+        };
+        let until = until.map(|at| now.text(at));
+        json!({ "place": at, "outlook": word, "until": until, "enforces": enforces })
+    };
+    let checkpoints = explanation.checkpoints.iter();
+    let checkpoints = checkpoints.map(|c| checkpoint((place(&c.place), &c.outlook, c.enforces)));
+    let mut value = json!({
+        "rules": explanation.trace.steps.iter().map(rule).collect::<Value>(),
+        "checkpoints": checkpoints.collect::<Value>(),
+        "foreseen": foreseen(&explanation.foreseen, now),
+        "message": explanation.to_string().trim_end(),
+    });
+    if let (Some((priority, pool)), Some(members)) = (&explanation.admitted, value.as_object_mut())
+    {
+        members.insert("priority".into(), priority.number().into());
+        members.insert("pool".into(), pool.to_string().into());
+    }
+    value
+}
+
+/// The number of a rule that was reached, and what became of it.
+fn rule_step(
+    step: &paceline_host::words::Step,
+    number: impl Fn(usize) -> Option<u32>,
+) -> (Option<u32>, &Outcome) {
+    (number(step.rule as usize), &step.outcome)
+}
+
+fn rule_message(outcome: &Outcome) -> (&'static str, String) {
+    match outcome {
+        Outcome::Matched(Verdict::Priority(priority)) => {
+            ("matched", format!("matched, priority {priority}"))
+        }
+        Outcome::Matched(Verdict::Rejected { .. }) => ("matched", "matched, rejected".to_owned()),
+        Outcome::Criterion(at) => ("criterion", format!("criterion {} does not match", at + 1)),
+        Outcome::Condition => ("condition", "its condition does not hold".to_owned()),
+        Outcome::Error(error) => ("error", format!("its condition failed: {error}")),
+    }
+}
+
+fn foreseen(foreseen: &Foreseen, now: Now) -> Value {
+    match foreseen {
+        Foreseen::Start => json!({ "outcome": "start" }),
+        Foreseen::Wait { waits_for: what, until } => json!({
+            "outcome": "wait",
+            "waits_for": waits_for(what),
+            "until": until.map(|at| now.text(at)),
+        }),
+        Foreseen::Refuse(refusal) => json!({
+            "outcome": "refuse",
+            "reason": reason(&refusal.reason).0,
+            "message": refusal.to_string(),
+        }),
+    }
+}

@@ -1,0 +1,89 @@
+//! From a body to a request: what a client asks a permit for.
+
+use crate::identity::{Identity, Role};
+use crate::members::Members;
+use crate::registry::{ApiSession, Registry, Terms};
+use crate::respond::Problem;
+use paceline_types::{Attributes, Claim, Mode, Request, Unknown};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Attributes that the door sets unless an operator gives them.
+const SET_BY_DOOR: [&str; 4] = ["kind", "frontend", "host", "user"];
+
+/// A request, and how its permit is to be held.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    pub(crate) request: Request,
+    pub(crate) terms: Terms,
+}
+
+impl Asked {
+    /// What the members of a body ask for.
+    pub(crate) fn read(
+        mut members: Members,
+        identity: &Identity,
+        registry: &Registry,
+    ) -> Result<Self, Problem> {
+        let attributes = attributes(&mut members, identity)?;
+        let cost = members.number("cost")?.unwrap_or(1);
+        let claims = members.objects("claims")?.into_iter().map(claim).collect::<Result<_, _>>()?;
+        let locks =
+            members.texts("require_locks")?.into_iter().map(String::into_boxed_str).collect();
+        let wait_max = members.span("max_wait")?;
+        let words =
+            [("refuse", Unknown::Refuse), ("wait", Unknown::Wait), ("create", Unknown::Create)];
+        let unknown = members.word("unknown", &words)?.unwrap_or_default();
+        let session = members.text("session")?;
+        let lease = members.span("lease")?;
+        members.finish()?;
+        if session.is_some() && lease.is_some() {
+            let message = "lease: a permit of a session has none, it lasts as long as the session";
+            return Err(Problem::bad_request(message));
+        }
+        let shared: Option<Arc<ApiSession>> =
+            session.as_ref().map(|key| registry.session(key)).transpose()?;
+        let session_id = shared.map(|shared| shared.session.id);
+        let request =
+            Request { attributes, cost, claims, unknown, locks, wait_max, session: session_id };
+        let terms = Terms { session, lease, user: identity.name.clone() };
+        terms.check()?;
+        Ok(Self { request, terms })
+    }
+}
+
+fn attributes(members: &mut Members, identity: &Identity) -> Result<Attributes, Problem> {
+    let mut given = members.object("attributes")?;
+    let given = given.as_mut().map(Members::take_all).unwrap_or_default();
+    let mut attributes = Attributes::new();
+    let wrong = |name: &str, error: &dyn std::fmt::Display| {
+        Problem::bad_request(format!("attributes.{}: {error}", crate::respond::shown(name)))
+    };
+    for name in SET_BY_DOOR.iter().filter(|name| !given.contains_key(**name)) {
+        let value = match *name {
+            "kind" => "permit",
+            "frontend" => "api",
+            "host" => &identity.host,
+            _ => &identity.name,
+        };
+        attributes.set(name, value).map_err(|error| wrong(name, &error))?;
+    }
+    for (name, value) in given {
+        if SET_BY_DOOR.contains(&name.as_str()) {
+            identity.require(Role::Operator)?;
+        }
+        let Value::String(value) = value else {
+            return Err(wrong(&name, &"expected a text"));
+        };
+        attributes.set(&name, &value).map_err(|error| wrong(&name, &error))?;
+    }
+    Ok(attributes)
+}
+
+fn claim(mut members: Members) -> Result<Claim, Problem> {
+    let resource = members.required_text("resource")?.into_boxed_str();
+    let words = [("exclusive", Mode::Exclusive), ("shared", Mode::Shared)];
+    let mode = members.word("mode", &words)?.unwrap_or_default();
+    members.finish()?;
+    Ok(Claim { resource, mode })
+}

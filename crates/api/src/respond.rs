@@ -1,0 +1,242 @@
+//! The one place where refusals and errors become statuses and bodies.
+//!
+//! Every answer that is no success is a [`Problem`]: a status, a word that programs match on, one
+//! sentence for people, and what goes with it. Nobody else in this crate picks a status for an error.
+
+use crate::moment::Now;
+use axum::body::Body;
+use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use paceline_types::{Place, Reason, Refusal, RequestId};
+use serde_json::{Map, Value, json};
+
+/// The media type of nearly everything.
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// An answer that is no success.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    members: Map<String, Value>,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+/// What a handler answers.
+pub(crate) type Answer = Result<Response, Problem>;
+
+impl Problem {
+    fn new(status: StatusCode, word: &str, message: impl Into<String>) -> Self {
+        let mut members = Map::new();
+        members.insert("error".into(), word.into());
+        members.insert("message".into(), Value::String(message.into()));
+        Self { status, members, header: None }
+    }
+
+    /// The request is none: the message names what is wrong, and where.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    /// Nobody knows who asks.
+    pub(crate) fn unauthenticated(message: &str) -> Self {
+        let hint = "send the token in the header Authorization: Bearer TOKEN; the first one is in the \
+                    file token of the data directory";
+        let mut problem =
+            Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message).hint(hint);
+        problem.header = Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
+        problem
+    }
+
+    /// Whoever asks may not do that.
+    pub(crate) fn permission() -> Self {
+        let message = "caller does not have the necessary permission";
+        Self::new(StatusCode::FORBIDDEN, "permission", message)
+    }
+
+    /// There is no such thing.
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    /// The path is there, but does not do that.
+    pub(crate) fn method(message: impl Into<String>) -> Self {
+        // The router adds which methods there are.
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
+    }
+
+    /// It does not fit what is there.
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    /// A lease ran out, or a session ended.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "expired", message)
+    }
+
+    /// The body is longer than bodies may be.
+    pub(crate) fn too_large(bytes_max: usize) -> Self {
+        let message = format!("the body is longer than {bytes_max} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    }
+
+    /// The body is not JSON by what its header says.
+    pub(crate) fn media_type(found: &str) -> Self {
+        let message = format!("the body must be application/json, but content-type says {found:?}");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", message)
+    }
+
+    /// What was asked for cannot work.
+    pub(crate) fn constraint(message: impl Into<String>, place: Value) -> Self {
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "constraint", message);
+        problem.with("place", place)
+    }
+
+    /// The disk is full, or a bound of the daemon is reached.
+    pub(crate) fn resources(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "resources", message)
+    }
+
+    /// A bug, or a disk that fails: the log has the details.
+    pub(crate) fn internal(details: &str) -> Self {
+        tracing::error!(details, "the API answered with an internal error");
+        let message = "something failed inside the daemon, its log says what";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+
+    /// As many of something are there as there may be.
+    pub(crate) fn exhausted(what: &str, max: usize) -> Self {
+        let message = format!("resources exhausted: no more than {max} {what} at a time");
+        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "refused", message);
+        problem.with("reason", "exhausted".into())
+    }
+
+    /// The engine turned a request away.
+    pub(crate) fn refused(id: RequestId, refusal: &Refusal, now: Now) -> Self {
+        let (word, lasting) = reason(&refusal.reason);
+        let asked = refusal.status.and_then(|status| StatusCode::from_u16(status).ok());
+        let status = match lasting {
+            true => StatusCode::CONFLICT,
+            false => asked.unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
+        };
+        let mut problem = Self::new(status, "refused", refusal.to_string());
+        problem = problem.with("reason", word.into()).with("request", id.0.into());
+        problem.describe(&refusal.reason);
+        if let Some(at) = refusal.retry_at {
+            let seconds = at.since(now.time).0.div_ceil(1_000_000_000);
+            problem.header = Some((RETRY_AFTER, seconds.into()));
+            problem = problem.with("retry_after", seconds.into());
+        }
+        problem
+    }
+
+    /// Adds what goes with a reason.
+    fn describe(&mut self, reason: &Reason) {
+        let (name, value) = match reason {
+            Reason::Rejected { rule } => ("rule", (*rule).into()),
+            Reason::QueueFull { place: at, .. }
+            | Reason::TooLong { place: at, .. }
+            | Reason::Expired { place: at, .. }
+            | Reason::CostTooHigh { place: at, .. } => ("place", place(at)),
+            Reason::Draining { pool } => ("place", json!({ "pool": pool })),
+            Reason::UnknownResource { resource, .. }
+            | Reason::TooWide { resource, .. }
+            | Reason::BlocksItself { resource, .. } => ("place", json!({ "resource": resource })),
+            Reason::NotOwner { lock } => ("place", json!({ "lock": lock })),
+            Reason::Exhausted { .. } => return,
+        };
+        self.members.insert(name.into(), value);
+    }
+
+    /// Says what to try next.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        self.with("hint", Value::String(hint.into()))
+    }
+
+    /// Adds a member.
+    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
+        self.members.insert(name.into(), value);
+        self
+    }
+}
+
+/// The word of a reason, and whether another try by itself has no chance.
+pub(crate) fn reason(reason: &Reason) -> (&'static str, bool) {
+    match reason {
+        Reason::Rejected { .. } => ("rejected", true),
+        Reason::QueueFull { .. } => ("queue_full", false),
+        Reason::TooLong { .. } => ("too_long", false),
+        Reason::Expired { .. } => ("expired", false),
+        Reason::CostTooHigh { .. } => ("cost_too_high", true),
+        Reason::Draining { .. } => ("draining", false),
+        Reason::UnknownResource { .. } => ("unknown_resource", true),
+        Reason::TooWide { .. } => ("too_wide", true),
+        Reason::BlocksItself { .. } => ("blocks_itself", true),
+        Reason::NotOwner { .. } => ("not_owner", true),
+        Reason::Exhausted { .. } => ("exhausted", false),
+    }
+}
+
+/// A queue's place.
+pub(crate) fn place(place: &Place) -> Value {
+    match place {
+        Place::Checkpoint { name, key: Some(key) } => json!({ "checkpoint": name, "key": key }),
+        Place::Checkpoint { name, key: None } => json!({ "checkpoint": name }),
+        Place::Pool(name) => json!({ "pool": name }),
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = json_response(self.status, &Value::Object(self.members));
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}
+
+/// A JSON answer.
+pub(crate) fn json_response(status: StatusCode, value: &Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// 200 with a value.
+pub(crate) fn ok(value: &Value) -> Answer {
+    Ok(json_response(StatusCode::OK, value))
+}
+
+/// 201 with a value.
+pub(crate) fn created(value: &Value) -> Answer {
+    Ok(json_response(StatusCode::CREATED, value))
+}
+
+/// 204.
+pub(crate) fn done() -> Answer {
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// The answer to a path that nobody knows.
+pub(crate) async fn no_such_path(uri: axum::http::Uri) -> Problem {
+    Problem::not_found(format!("there is no {}", shown(uri.path())))
+        .hint("GET /v1/openapi.json lists every path")
+}
+
+/// The answer to a method that a path does not have.
+pub(crate) async fn no_such_method(method: axum::http::Method, uri: axum::http::Uri) -> Problem {
+    Problem::method(format!("{} does not take {method}", shown(uri.path())))
+        .hint(format!("the header {ALLOW} lists what it takes"))
+}
+
+/// As much of a text as an error shows.
+pub(crate) fn shown(text: &str) -> String {
+    const CHARS_MAX: usize = 100;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,103 @@
+//! Sessions over HTTP.
+
+use crate::connection::{Connection, Origin};
+use crate::identity::Identity;
+use crate::registry::SessionView;
+use crate::respond::{Answer, Problem, created, done, ok};
+use crate::{App, Shared, body};
+use axum::body::Body;
+use axum::extract::{Extension, Path, State};
+use axum::http::HeaderMap;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Longest name of a session.
+const NAME_CHARS_MAX: usize = 128;
+
+/// `POST /v1/sessions`
+pub(crate) async fn begin(
+    State(app): State<Shared>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let mut members = body::members(&headers, body, &app.limits).await?;
+    let name = members.text("name")?;
+    let lease = members.span("lease")?;
+    let bound = members.flag("bound")?.unwrap_or(false);
+    members.finish()?;
+    let name = match name {
+        Some(name) => checked_name(name)?,
+        None => format!("api:{}@{}", identity.name, identity.host),
+    };
+    if bound {
+        if lease.is_some() {
+            let message = "lease: a bound session has none, it lasts as long as its connection";
+            return Err(Problem::bad_request(message));
+        }
+        return begin_bound(&app, &connection, &name);
+    }
+    let (session, view) = app.registry.begin_session(&name, Some(lease))?;
+    created(&describe(&app, &session.key, view))
+}
+
+fn begin_bound(app: &App, connection: &Connection, name: &str) -> Answer {
+    if !matches!(connection.origin, Origin::Unix { .. }) {
+        let message =
+            "bound: only on the unix socket, where the end of a process ends its connection";
+        return Err(Problem::bad_request(message).hint("ask for a session with a lease"));
+    }
+    let bound_max = app.limits.bound_max;
+    connection.change_bound(|bound| {
+        if bound.len() >= bound_max {
+            bound.retain(|key| app.registry.has_session(key));
+        }
+        if bound.len() >= bound_max {
+            return Err(Problem::exhausted("sessions bound to one connection", bound_max));
+        }
+        let (session, view) = app.registry.begin_session(name, None)?;
+        bound.push(session.key.clone());
+        created(&describe(app, &session.key, view))
+    })
+}
+
+fn checked_name(name: String) -> Result<String, Problem> {
+    let fits = !name.is_empty()
+        && name.chars().count() <= NAME_CHARS_MAX
+        && !name.chars().any(char::is_control);
+    match fits {
+        true => Ok(name),
+        false => Err(Problem::bad_request(format!(
+            "name: expected 1 to {NAME_CHARS_MAX} characters that can be shown"
+        ))),
+    }
+}
+
+fn describe(app: &App, key: &str, view: SessionView) -> Value {
+    match view.lease {
+        Some((span, ends)) => json!({
+            "session": key,
+            "lease": span.to_string(),
+            "expires_at": app.wall.now().text(ends),
+        }),
+        None => json!({ "session": key, "bound": true }),
+    }
+}
+
+/// `POST /v1/sessions/{session}/renew`
+pub(crate) async fn renew(State(app): State<Shared>, Path(key): Path<String>) -> Answer {
+    let ends = app.registry.renew_session(&key)?;
+    let now = app.wall.now();
+    ok(&json!({ "expires_at": ends.map(|ends| now.text(ends)) }))
+}
+
+/// `DELETE /v1/sessions/{session}`
+pub(crate) async fn end(State(app): State<Shared>, Path(key): Path<String>) -> Answer {
+    // One whose lease ran out is not there any more, whether or not it has been swept.
+    let known = app.registry.session(&key);
+    match app.registry.end_session(&key) && known.is_ok() {
+        true => done(),
+        false => Err(Problem::not_found("there is no such session")),
+    }
+}

@@ -1,0 +1,191 @@
+//! The door itself: who comes in, what every error looks like, and clients that behave badly.
+
+use crate::world::World;
+use paceline_api::{Address, Limits, Options};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+#[test]
+fn health_needs_no_identity_on_either_socket() {
+    let world = World::new();
+    for mut client in [world.unix(), world.tcp_with(None), world.tcp_with(Some("wrong"))] {
+        assert_eq!(client.get("/healthz").expect(200), json!({ "status": "ok" }));
+    }
+}
+
+#[test]
+fn socket_and_token_are_private() {
+    let world = World::new();
+    for path in [world.socket().to_owned(), world.directory.join("token")] {
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn tcp_needs_the_token() {
+    let world = World::new();
+    for token in [None, Some("wrong"), Some("")] {
+        let answer = world.tcp_with(token).get("/v1/permits");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{token:?}");
+        answer.expect_error(401, "unauthenticated");
+    }
+    world.tcp().get("/v1/permits").expect(200);
+    world.unix().get("/v1/permits").expect(200);
+}
+
+#[test]
+fn unknown_paths_and_methods_say_so() {
+    let world = World::new();
+    let mut client = world.unix();
+    let error = client.get("/v1/nothing").expect_error(404, "not_found");
+    assert!(error["hint"].as_str().unwrap().contains("openapi"), "{error}");
+    let answer = client.delete("/healthz");
+    assert_eq!(answer.header("allow"), Some("GET,HEAD"));
+    answer.expect_error(405, "method");
+}
+
+#[test]
+fn wrong_bodies_say_what_is_wrong() {
+    let world = World::new();
+    let mut client = world.unix();
+    for (body, part) in [
+        ("{", "the body is not JSON"),
+        ("[]", "the body: expected an object, found a list"),
+        (r#"{"lease": 5}"#, "lease: expected a text, found 5"),
+        (r#"{"lease": "soon"}"#, "lease: "),
+        (r#"{"leese": "5s"}"#, "leese: there is no such member, did you mean lease?"),
+    ] {
+        client.send("POST", "/v1/sessions", Some(body));
+        let error = client.answer().expect_error(400, "bad_request");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(part), "{body}: {message}");
+    }
+    let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+    client.send("POST", "/v1/sessions", Some(&deep));
+    client.answer().expect_error(400, "bad_request");
+}
+
+#[test]
+fn what_is_not_json_is_told_from_its_media_type() {
+    let world = World::new();
+    let mut client = world.unix();
+    client.raw(
+        b"POST /v1/sessions HTTP/1.1\r\nhost: p\r\ncontent-type: text/plain\r\n\
+          content-length: 2\r\n\r\n{}",
+    );
+    client.answer().expect_error(415, "media_type");
+    client.raw(
+        b"POST /v1/sessions HTTP/1.1\r\nhost: p\r\ncontent-type: application/JSON; charset=utf-8\r\n\
+          content-length: 2\r\n\r\n{}",
+    );
+    client.answer().expect(201);
+}
+
+#[test]
+fn a_huge_body_is_refused_before_it_is_read() {
+    let world = World::new();
+    let mut client = world.unix();
+    client.raw(
+        b"POST /v1/sessions HTTP/1.1\r\nhost: p\r\ncontent-type: application/json\r\n\
+          content-length: 1073741824\r\n\r\n{",
+    );
+    client.answer().expect_error(413, "too_large");
+    let mut client = world.unix();
+    let body = format!("{{\"name\": \"{}\"}}", "x".repeat(1 << 20));
+    client.send("POST", "/v1/sessions", Some(&body));
+    client.answer().expect_error(413, "too_large");
+    // One that does not say how long it is.
+    let mut client = world.unix();
+    client.raw(
+        b"POST /v1/sessions HTTP/1.1\r\nhost: p\r\ncontent-type: application/json\r\n\
+          transfer-encoding: chunked\r\n\r\n",
+    );
+    let piece = format!("10000\r\n{}\r\n", " ".repeat(65_536));
+    for _ in 0..17 {
+        client.raw(piece.as_bytes());
+    }
+    client.answer().expect_error(413, "too_large");
+}
+
+#[test]
+fn slow_clients_are_cut_off_and_do_not_stall_others_d2() {
+    let short = Duration::from_millis(200);
+    let limits = Limits { head_max: short, body_pause_max: short, ..Limits::default() };
+    let world = World::with(limits);
+    let mut slow_heads: Vec<_> = (0..50).map(|_| world.unix()).collect();
+    for client in &mut slow_heads {
+        client.raw(b"GET /healthz HTTP/1.1\r\nhost:");
+    }
+    let mut slow_bodies: Vec<_> = (0..50).map(|_| world.unix()).collect();
+    for client in &mut slow_bodies {
+        client.raw(
+            b"POST /v1/sessions HTTP/1.1\r\nhost: p\r\ncontent-type: application/json\r\n\
+              content-length: 20\r\n\r\n{",
+        );
+    }
+    let mut idle = world.unix();
+    idle.get("/healthz").expect(200);
+    world.unix().get("/healthz").expect(200);
+    for mut client in slow_heads {
+        assert!(client.is_closed());
+    }
+    for mut client in slow_bodies {
+        let error = client.answer().expect_error(400, "bad_request");
+        assert!(error["message"].as_str().unwrap().contains("did not go on"), "{error}");
+    }
+    // Being idle between two requests is not being slow.
+    idle.get("/healthz").expect(200);
+}
+
+#[test]
+fn an_idle_connection_is_closed_in_the_end() {
+    let short = Duration::from_millis(100);
+    let world = World::with(Limits { head_max: short, idle_max: short, ..Limits::default() });
+    let mut client = world.unix();
+    client.get("/healthz").expect(200);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn one_connection_too_many_is_told_so_and_the_next_fits_again() {
+    let world = World::with(Limits { connections_max: 2, ..Limits::default() });
+    let mut first = world.unix();
+    let mut second = world.tcp();
+    first.get("/healthz").expect(200);
+    second.get("/healthz").expect(200);
+    let error = world.unix().answer().expect_error(503, "refused");
+    assert_eq!(error["reason"], "exhausted");
+    drop(first);
+    // The daemon hears of the end when it hears of it: ask until there is room.
+    while world.unix().answer_or_send("/healthz") != 200 {}
+}
+
+#[test]
+fn the_head_of_a_request_is_bounded_d2() {
+    let world = World::new();
+    let mut client = world.unix();
+    client.raw(b"GET /healthz HTTP/1.1\r\nhost: p\r\n");
+    for number in 0..101 {
+        client.raw(format!("x-{number}: y\r\n").as_bytes());
+    }
+    client.raw(b"\r\n");
+    assert_eq!(client.head().0, 431);
+    let mut client = world.unix();
+    client.raw(format!("GET /{} HTTP/1.1\r\nhost: p\r\n\r\n", "x".repeat(33 << 10)).as_bytes());
+    assert!(client.head().0 >= 400);
+    world.unix().get("/healthz").expect(200);
+}
+
+#[test]
+fn a_taken_address_names_the_option() {
+    let world = World::new();
+    let taken = world.door.as_ref().unwrap().tcp.unwrap();
+    let other = world.directory.join("other");
+    std::fs::create_dir(&other).unwrap();
+    let error = world.open_again(&Options::in_directory(&other, Address::Tcp(taken)));
+    assert!(error.contains("--api") && error.contains(&taken.to_string()), "{error}");
+    let error = world.open_again(&Options::in_directory(&world.directory, Address::None));
+    assert!(error.contains("api.sock"), "{error}");
+}

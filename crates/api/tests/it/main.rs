@@ -1,0 +1,9 @@
+//! The API over real sockets, against a host in a temporary directory.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod client;
+mod door;
+mod objects;
+mod permits;
+mod questions;
+mod world;
