@@ -27,12 +27,14 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A daemon without doors and databases, in the folder of `scratch`.
+    /// A daemon without doors and databases, in the folder of `scratch`; its API has the unix socket
+    /// only, so that daemons that run at the same time do not want the same port.
     #[must_use]
     pub fn new(scratch: &Scratch) -> Self {
         let dir = scratch.path().to_path_buf();
         let mut args: Vec<OsString> = vec!["serve".into(), "--data".into()];
         args.push(dir.join("data").into());
+        args.extend(["--api".into(), "none".into()]);
         Self { dir, args, envs: Vec::new() }
     }
 
@@ -42,6 +44,16 @@ impl Launch {
         let launch = Self::new(scratch).option("--database", database);
         let socket = format!("punix:{}", socket_in(&launch.dir).display());
         launch.option("--ovsdb", socket)
+    }
+
+    /// Has the API listen at `address` too.
+    #[must_use]
+    pub fn api(mut self, address: &str) -> Self {
+        let option = self.args.iter().position(|arg| arg == "--api");
+        if let Some(value) = option.and_then(|at| self.args.get_mut(at + 1)) {
+            *value = address.into();
+        }
+        self
     }
 
     /// Adds `--name value`.

@@ -75,7 +75,8 @@ Signals:
 
 Examples:
   paceline serve
-      its own database on a unix socket in the data directory
+      OVSDB and the HTTP API on unix sockets in the data directory, the API also on
+      127.0.0.1:7070; try: curl --unix-socket DIR/api.sock http://paceline/healthz
   paceline serve --database conf.db --ovsdb punix:/tmp/db.sock
       conf.db as well; try: ovsdb-client list-dbs unix:/tmp/db.sock
   paceline serve --ovsdb ptcp:6640:127.0.0.1
@@ -114,9 +115,10 @@ pub struct Serve {
     #[arg(long)]
     pub read_only: bool,
 
-    /// Address of the HTTP API, or none (this version has no API yet and ignores an address)
-    #[arg(long, value_name = "ADDR|none")]
-    pub api: Option<String>,
+    /// Where the HTTP API listens on TCP, such as 127.0.0.1:7070, with a token from the file token
+    /// in the data directory; none closes TCP only, the unix socket DIR/api.sock is always there
+    #[arg(long, value_name = "ADDR|none", default_value = "127.0.0.1:7070")]
+    pub api: paceline_api::Address,
 
     /// Address of the SQL door, or none (this version has no SQL door yet and ignores an address)
     #[arg(long, value_name = "ADDR|none")]

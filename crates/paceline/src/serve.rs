@@ -15,10 +15,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs the daemon until it is told to end.
 pub fn run(options: Serve) -> Result<(), String> {
-    for (door, address) in [("--api", &options.api), ("--sql", &options.sql)] {
-        if address.as_ref().is_some_and(|address| address != "none") {
-            tracing::warn!("{door} is ignored: this version has no such door");
-        }
+    if options.sql.as_ref().is_some_and(|address| address != "none") {
+        tracing::warn!("--sql is ignored: this version has no such door");
     }
     let data = options.data.clone().filter(|data| !data.as_os_str().is_empty());
     let data = data.map_or_else(default_data, Ok)?;
@@ -43,7 +41,7 @@ pub fn run(options: Serve) -> Result<(), String> {
     if let Some(file) = &options.config {
         config::apply(&host, file)?;
     }
-    let served = runtime.block_on(serve(host.clone(), &remotes, &options));
+    let served = runtime.block_on(serve(host.clone(), &remotes, &options, &data));
     host.shut_down();
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
@@ -73,8 +71,14 @@ fn open_databases(
     Ok(host)
 }
 
-async fn serve(host: Arc<Host>, remotes: &[Remote], options: &Serve) -> Result<(), String> {
+async fn serve(
+    host: Arc<Host>,
+    remotes: &[Remote],
+    options: &Serve,
+    data: &Path,
+) -> Result<(), String> {
     let (door_options, policy) = (door_options(options), policy_of(options));
+    let api = paceline_api::Options::in_directory(&absolute(data), options.api);
     let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -84,7 +88,8 @@ async fn serve(host: Arc<Host>, remotes: &[Remote], options: &Serve) -> Result<(
     for remote in remotes {
         doors.push(paceline_ovsdb::open(host.clone(), remote, &door_options).await?);
     }
-    announce(&host, &doors, policy);
+    let api = paceline_api::open(host.clone(), &api).await?;
+    announce(&host, &doors, &api, policy);
     notify("READY=1");
     tokio::select! {
         _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
@@ -125,9 +130,12 @@ async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
 }
 
 /// The one line that says the daemon is ready, and where.
-fn announce(host: &Host, doors: &[Door], policy: Policy) {
-    let doors: Vec<String> = doors.iter().map(|door| format!("ovsdb {}", door.remote)).collect();
-    let doors = if doors.is_empty() { "no doors".to_owned() } else { doors.join(", ") };
+fn announce(host: &Host, doors: &[Door], api: &paceline_api::Door, policy: Policy) {
+    let mut doors: Vec<String> =
+        doors.iter().map(|door| format!("ovsdb {}", door.remote)).collect();
+    doors.push(format!("api unix:{}", api.socket.display()));
+    doors.extend(api.tcp.map(|address| format!("api http://{address}")));
+    let doors = doors.join(", ");
     let names: Vec<String> = host.databases().iter().map(|db| db.name.clone()).collect();
     let mut policies = String::new();
     if policy.read_only {

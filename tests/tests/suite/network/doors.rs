@@ -1,6 +1,7 @@
 //! What is opened, what is refused, and what is said about it.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 
@@ -53,13 +54,14 @@ fn an_open_remote_needs_an_explicit_word() {
 }
 
 #[test]
-fn none_opens_nothing() {
+fn none_opens_no_door_for_ovsdb() {
     let scratch = Scratch::new();
     let daemon = Launch::new(&scratch).option("--ovsdb", "none").start().unwrap();
-    assert!(daemon.ready.contains("no doors"), "{}", daemon.ready);
-    let entries = fs::read_dir(scratch.join("data")).unwrap();
-    let sockets = entries.filter(|entry| entry.as_ref().unwrap().file_type().unwrap().is_socket());
-    assert_eq!(sockets.count(), 0);
+    assert!(!daemon.ready.contains("ovsdb "), "{}", daemon.ready);
+    let entries = fs::read_dir(scratch.join("data")).unwrap().map(Result::unwrap);
+    let sockets = entries.filter(|entry| entry.file_type().unwrap().is_socket());
+    let sockets: Vec<_> = sockets.map(|entry| entry.file_name()).collect();
+    assert_eq!(sockets, ["api.sock"], "the API's own socket is always there");
     assert!(daemon.terminate().status.success());
 }
 
@@ -141,4 +143,32 @@ fn systemd_is_told() {
     drop(systemd);
     let daemon = launch.start().unwrap();
     assert!(daemon.terminate().status.success());
+}
+
+#[test]
+fn the_api_has_a_private_socket_and_a_port_of_its_own() {
+    let scratch = Scratch::new();
+    let daemon =
+        Launch::new(&scratch).option("--ovsdb", "none").api("127.0.0.1:0").start().unwrap();
+    let socket = scratch.join("data/api.sock");
+    assert!(daemon.ready.contains(&format!("api unix:{}", socket.display())), "{}", daemon.ready);
+    for path in [&socket, &scratch.join("data/token")] {
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let (_, rest) = daemon.ready.split_once("api http://").expect(&daemon.ready);
+    let address = rest.split([',', ';']).next().unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: p\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("{\"status\":\"ok\"}"),
+        "{answer}"
+    );
+    // A second daemon that wants the same port says so, and how to choose another.
+    let other = Scratch::new();
+    let failed = Launch::new(&other).api(address).start().err().unwrap();
+    assert!(failed.log.contains("--api"), "{}", failed.log);
+    assert!(daemon.terminate().status.success());
+    assert!(!socket.exists());
 }
