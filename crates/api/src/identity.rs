@@ -85,3 +85,59 @@ pub(crate) fn user_name(uid: u32) -> String {
     });
     named.unwrap_or_else(|| uid.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Identity, Role};
+    use crate::app_for_tests;
+    use crate::connection::Origin;
+    use axum::http::header::AUTHORIZATION;
+    use axum::http::{HeaderMap, StatusCode};
+    use axum::response::IntoResponse as _;
+
+    fn headers(authorization: &str) -> HeaderMap {
+        HeaderMap::from_iter([(AUTHORIZATION, authorization.parse().unwrap())])
+    }
+
+    #[test]
+    fn the_kernel_says_who_is_on_the_unix_socket() {
+        let (_runtime, app) = app_for_tests();
+        for (uid, name) in [(7, "seven"), (0, "root")] {
+            let identity = Identity::of(&app, &Origin::Unix { uid }, &HeaderMap::new()).unwrap();
+            let found = (identity.name.as_str(), identity.role, identity.host.as_str());
+            assert_eq!(found, (name, Role::Admin, "unix"));
+        }
+        // A token is no way around it.
+        for headers in [HeaderMap::new(), headers("Bearer secret")] {
+            let refused = Identity::of(&app, &Origin::Unix { uid: 8 }, &headers).unwrap_err();
+            assert_eq!(refused.into_response().status(), StatusCode::FORBIDDEN);
+        }
+    }
+
+    #[test]
+    fn a_token_says_who_is_on_tcp() {
+        let (_runtime, app) = app_for_tests();
+        let origin = Origin::Tcp("192.0.2.1:5000".parse().unwrap());
+        for word in ["Bearer secret", "bearer  secret"] {
+            let identity = Identity::of(&app, &origin, &headers(word)).unwrap();
+            assert_eq!((identity.role, identity.host.as_str()), (Role::Admin, "192.0.2.1"));
+        }
+        for word in
+            ["Bearer", "Bearer ", "secret", "Basic secret", "Bearer Secret", "Bearer secret2"]
+        {
+            let refused = Identity::of(&app, &origin, &headers(word)).unwrap_err();
+            assert_eq!(refused.into_response().status(), StatusCode::UNAUTHORIZED, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_role_may_do_what_those_before_it_may() {
+        let roles = [Role::Viewer, Role::Client, Role::Operator, Role::Admin];
+        for (at, role) in roles.into_iter().enumerate() {
+            let identity = Identity { name: String::new(), role, host: String::new() };
+            let may: Vec<bool> = roles.iter().map(|need| identity.require(*need).is_ok()).collect();
+            let expected: Vec<bool> = (0..4).map(|need| need <= at).collect();
+            assert_eq!(may, expected, "{role:?}");
+        }
+    }
+}

@@ -56,3 +56,23 @@ pub(crate) struct App {
 
 /// The form in which handlers share it.
 pub(crate) type Shared = Arc<App>;
+
+/// Something to call parts of the door with: the daemon's user is 7, its token "secret".
+#[cfg(test)]
+pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let disk = Arc::new(paceline_host::RealDisk);
+    let policy = paceline_host::Policy::default();
+    let host = Host::new(runtime.handle().clone(), disk, policy).unwrap();
+    let limits = Limits::default();
+    let app = App {
+        registry: Registry::new(Arc::clone(&host), limits),
+        wall: Wall::new(host.clock()),
+        host,
+        limits,
+        followers: Arc::new(Semaphore::new(1)),
+        token: Token::of("secret"),
+        own_user: (7, "seven".to_owned()),
+    };
+    (runtime, Arc::new(app))
+}

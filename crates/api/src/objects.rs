@@ -12,6 +12,7 @@ mod pool;
 mod resource;
 mod rule;
 mod saved;
+mod tree;
 
 use crate::identity::{Identity, Role};
 use crate::members::Members;
@@ -226,12 +227,10 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     let routes =
         crud::<checkpoint::Checkpoint>(routes, "/v1/checkpoints", "/v1/checkpoints/{name}");
     let routes = crud::<resource::Resource>(routes, "/v1/resources", "/v1/resources/{name}");
-    let routes = routes.add(Role::Viewer, "GET", "/v1/saved-rules", list::<saved::SavedRule>).add(
-        Role::Viewer,
-        "GET",
-        "/v1/saved-rules/{number}",
-        one::<saved::SavedRule>,
-    );
+    let routes = routes
+        .add(Role::Viewer, "GET", "/v1/saved-rules", list::<saved::SavedRule>)
+        .add(Role::Viewer, "GET", "/v1/saved-rules/{number}", one::<saved::SavedRule>)
+        .add(Role::Viewer, "GET", "/v1/tree", tree::tree);
     rule::verbs(pool::verbs(routes))
 }
 

@@ -50,6 +50,7 @@ const ENTRIES: &[Entry] = &[
     ("GET", "/v1/requests", "viewer", "List requests that wait or run", None, 200),
     ("GET", "/v1/why/{request}", "viewer", "Why a request waits", None, 200),
     ("POST", "/v1/explain", "viewer", "What would become of a request", Some("Request"), 200),
+    ("GET", "/v1/tree", "viewer", "Resources, who holds them and who waits", None, 200),
     ("GET", "/v1/events", "viewer", "Follow what happens, as server-sent events", None, 200),
     ("GET", "/v1/pools", "viewer", "List pools", None, 200),
     ("GET", "/v1/pools/{name}", "viewer", "Show a pool", None, 200),

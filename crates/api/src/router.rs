@@ -132,30 +132,12 @@ fn filter(method: &str) -> MethodFilter {
 mod tests {
     use super::Routes;
     use crate::identity::Role;
-    use crate::limits::Limits;
-    use crate::moment::Wall;
-    use crate::registry::Registry;
-    use crate::token::Token;
-    use crate::{App, openapi};
-    use paceline_host::{Host, Policy, RealDisk};
+    use crate::{app_for_tests, openapi};
     use std::collections::BTreeSet;
-    use std::sync::Arc;
 
     #[test]
     fn the_description_has_every_route_with_its_role_and_nothing_else() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let disk = Arc::new(RealDisk);
-        let host = Host::new(runtime.handle().clone(), disk, Policy::default()).unwrap();
-        let limits = Limits::default();
-        let app = Arc::new(App {
-            registry: Registry::new(Arc::clone(&host), limits),
-            wall: Wall::new(host.clock()),
-            host,
-            limits,
-            followers: Arc::new(tokio::sync::Semaphore::new(1)),
-            token: Token::of("x"),
-            own_user: (0, String::new()),
-        });
+        let (_runtime, app) = app_for_tests();
         let word = |role: Option<Role>| match role {
             None => "",
             Some(Role::Viewer) => "viewer",
