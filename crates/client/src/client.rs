@@ -1,0 +1,246 @@
+//! The client: connections that are kept, calls over them, and what happens while the daemon is away.
+
+use crate::connection::{Connection, Lost};
+use crate::error::{Answer, Error};
+use crate::request::Method;
+use crate::seat::Seat;
+use crate::target::Target;
+use serde_json::Value;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Idle connections that are kept.
+const IDLE_MAX: usize = 16;
+/// First and longest pause between two tries to reach a daemon that is away.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// What happens while the daemon cannot be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenAway {
+    /// Work goes on ungoverned: a permit is given that holds nothing, at once. Everything that only
+    /// the daemon can vouch for still fails as with `Closed`: permits with claims or required
+    /// locks, sessions, locks, questions and changes.
+    Open,
+    /// Every call fails with [`Error::Unreachable`], at once.
+    #[default]
+    Closed,
+    /// Every call tries to reach it for this long, then fails as with `Closed`.
+    Wait(Duration),
+}
+
+/// How a client behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What happens while the daemon is away.
+    pub when_away: WhenAway,
+    /// How long an answer may take, beyond the time that a request asked to wait.
+    pub timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { when_away: WhenAway::Closed, timeout: Duration::from_secs(30) }
+    }
+}
+
+/// How long to wait for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// The client's timeout, after this wait that was asked for.
+    After(Duration),
+    /// As long as it takes.
+    Endless,
+}
+
+/// A client of one daemon. Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    target: Target,
+    options: Options,
+    idle: Mutex<Vec<Connection>>,
+    seats: Mutex<Vec<Seat>>,
+}
+
+impl Client {
+    /// A client of the daemon at `target` that fails while the daemon is away.
+    ///
+    /// # Errors
+    /// If the daemon cannot be reached now.
+    pub fn connect(target: &Target) -> Result<Self, Error> {
+        Self::connect_with(target, Options::default())
+    }
+
+    /// A client that behaves as `options` say.
+    ///
+    /// # Errors
+    /// If the daemon cannot be reached now, unless work goes on while it is away.
+    pub fn connect_with(target: &Target, options: Options) -> Result<Self, Error> {
+        let is_open = options.when_away == WhenAway::Open;
+        let inner = Inner {
+            target: target.clone(),
+            options,
+            idle: Mutex::default(),
+            seats: Mutex::default(),
+        };
+        let client = Self { inner: Arc::new(inner) };
+        match client.open() {
+            Ok(connection) => client.keep(connection),
+            Err(Error::Unreachable { .. }) if is_open => {}
+            Err(error) => return Err(error),
+        }
+        Ok(client)
+    }
+
+    /// Asks anything of the API: `path` is a whole path, names in it encoded.
+    ///
+    /// # Errors
+    /// As [`Error`] tells apart.
+    pub fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Error> {
+        self.ask(method, path, body, Patience::After(Duration::ZERO))
+    }
+
+    /// Where the daemon is.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.inner.target
+    }
+
+    pub(crate) fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        patience: Patience,
+    ) -> Result<Value, Error> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let deadline = self.deadline(patience);
+        if let Some(mut kept) = self.take() {
+            match kept.exchange(method, path, body.as_bytes(), deadline) {
+                Ok(answer) => return self.settle_answer(kept, answer),
+                // The daemon may have hung up on an idle connection just now.
+                Err(Lost::Io(error)) if method.can_repeat() && hung_up(&error) => {}
+                Err(lost) => return Err(self.lost(lost)),
+            }
+        }
+        let mut connection = self.open()?;
+        match connection.exchange(method, path, body.as_bytes(), deadline) {
+            Ok(answer) => self.settle_answer(connection, answer),
+            Err(lost) => Err(self.lost(lost)),
+        }
+    }
+
+    fn settle_answer(
+        &self,
+        connection: Connection,
+        (status, body, keeps): (u16, Vec<u8>, bool),
+    ) -> Result<Value, Error> {
+        if keeps {
+            self.keep(connection);
+        }
+        read_answer(status, &body)
+    }
+
+    /// A new connection, after waiting for the daemon if that was asked for.
+    pub(crate) fn open(&self) -> Result<Connection, Error> {
+        let started = Instant::now();
+        let mut pause = PAUSE_MIN;
+        loop {
+            let error = match Connection::open(&self.inner.target, self.inner.options.timeout) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            let WhenAway::Wait(longest) = self.inner.options.when_away else {
+                return Err(self.lost(Lost::Io(error)));
+            };
+            let left = longest.saturating_sub(started.elapsed());
+            if left.is_zero() || !is_away(&error) {
+                return Err(self.lost(Lost::Io(error)));
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
+        match patience {
+            Patience::After(wait) => {
+                Instant::now().checked_add(wait.saturating_add(self.inner.options.timeout))
+            }
+            Patience::Endless => None,
+        }
+    }
+
+    pub(crate) fn lost(&self, lost: Lost) -> Error {
+        let target = self.inner.target.to_string();
+        match lost {
+            Lost::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let message = format!("caller may not connect to {target}");
+                let hint = "ask the user who started the daemon, or use a token over TCP";
+                Error::NotPermitted(Box::new(Answer {
+                    status: 0,
+                    error: "permission".into(),
+                    message,
+                    hint: Some(hint.into()),
+                    body: Value::Null,
+                }))
+            }
+            Lost::Io(source) => Error::Unreachable { target, source },
+            Lost::Protocol(what) => Error::Protocol(what),
+        }
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    pub(crate) fn seats(&self) -> MutexGuard<'_, Vec<Seat>> {
+        self.inner.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.inner.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<Connection> {
+        let mut idle = self.idle();
+        std::iter::from_fn(|| idle.pop()).find(Connection::is_fresh)
+    }
+
+    fn keep(&self, connection: Connection) {
+        let mut idle = self.idle();
+        if idle.len() < IDLE_MAX {
+            idle.push(connection);
+        }
+    }
+}
+
+/// The value in an answer, or the error in it. An answer without a body is null.
+pub(crate) fn read_answer(status: u16, body: &[u8]) -> Result<Value, Error> {
+    let value = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(body) };
+    match (status, value) {
+        (200..=299, Ok(value)) => Ok(value),
+        (200..=299, Err(error)) => Err(Error::Protocol(format!("not JSON: {error}"))),
+        (300..=399, _) => Err(Error::Protocol(format!("status {status}"))),
+        (_, value) => Err(Error::from_answer(status, value.unwrap_or_default())),
+    }
+}
+
+/// Whether the daemon hung up before it answered anything.
+pub(crate) fn hung_up(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// Whether a daemon that starts soon would change this.
+fn is_away(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput)
+}

@@ -1,0 +1,243 @@
+//! One connection to the daemon: a request goes out, its answer comes in.
+//!
+//! Promises that a call ends at its deadline and that an answer is bounded. After any error the
+//! connection is of no more use; [`Connection::is_fresh`] tells whether a kept one still is.
+
+use crate::target::Target;
+use crate::wire::{self, Body, Head};
+use crate::{ANSWER_BYTES_MAX, Method};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Why no answer came.
+#[derive(Debug)]
+pub enum Lost {
+    /// The connection failed or ended.
+    Io(io::Error),
+    /// What came is not an answer.
+    Protocol(String),
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<wire::WireError> for Lost {
+    fn from(error: wire::WireError) -> Self {
+        Self::Protocol(error.to_string())
+    }
+}
+
+/// Bytes read at a time.
+const READ_BYTES: usize = 16 << 10;
+/// Informational answers that may come before the one that counts.
+const INFORMATIONAL_MAX: usize = 8;
+/// Silence after which the system asks a network peer for a sign of life, and how often.
+const PROBE_AFTER: Duration = Duration::from_secs(15);
+const PROBES: u32 = 3;
+
+#[derive(Debug)]
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// A connection to the daemon.
+#[derive(Debug)]
+pub struct Connection {
+    stream: Stream,
+    host: String,
+    token: Option<String>,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects within `timeout`.
+    pub fn open(target: &Target, timeout: Duration) -> io::Result<Self> {
+        let (stream, host, token) = match target {
+            Target::Unix(path) => {
+                (Stream::Unix(UnixStream::connect(path)?), "paceline".to_owned(), None)
+            }
+            Target::Tcp { address, token } => (
+                Stream::Tcp(open_tcp(address, timeout)?),
+                address.clone(),
+                Some(token.secret().to_owned()),
+            ),
+        };
+        if !host.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a host and a port"));
+        }
+        Ok(Self { stream, host, token, buffer: Vec::new() })
+    }
+
+    /// Sends a request and waits for its answer; for ever if there is no deadline.
+    pub fn exchange(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: &[u8],
+        deadline: Option<Instant>,
+    ) -> Result<(u16, Vec<u8>, bool), Lost> {
+        self.send(method, path, body, deadline)?;
+        let mut head = self.head(deadline)?;
+        let mut answer = Vec::new();
+        while self.part(&mut head.body, &mut answer, deadline)? {
+            if answer.len() > ANSWER_BYTES_MAX {
+                let what = format!("it is longer than {ANSWER_BYTES_MAX} bytes");
+                return Err(Lost::Protocol(what));
+            }
+        }
+        // Bytes nobody asked for would be taken for the next answer.
+        Ok((head.status, answer, head.keeps && self.buffer.is_empty()))
+    }
+
+    /// Sends a request.
+    pub fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: &[u8],
+        deadline: Option<Instant>,
+    ) -> Result<(), Lost> {
+        let bytes = wire::request(method.word(), path, &self.host, self.token.as_deref(), body);
+        let left = remaining(deadline)?;
+        match &mut self.stream {
+            Stream::Unix(stream) => {
+                stream.set_write_timeout(left)?;
+                stream.write_all(&bytes)?;
+            }
+            Stream::Tcp(stream) => {
+                stream.set_write_timeout(left)?;
+                stream.write_all(&bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The head of the next answer.
+    pub fn head(&mut self, deadline: Option<Instant>) -> Result<Head, Lost> {
+        for _ in 0..INFORMATIONAL_MAX {
+            let (head, length) = loop {
+                match wire::head(&self.buffer)? {
+                    Some(found) => break found,
+                    None => self.fill(deadline)?,
+                }
+            };
+            self.buffer.drain(..length);
+            if head.status >= 200 {
+                return Ok(head);
+            }
+        }
+        Err(Lost::Protocol("too many informational answers".into()))
+    }
+
+    /// Adds what comes next of `body` to `out`; false when there is no more.
+    pub fn part(
+        &mut self,
+        body: &mut Body,
+        out: &mut Vec<u8>,
+        deadline: Option<Instant>,
+    ) -> Result<bool, Lost> {
+        loop {
+            if *body == Body::Done {
+                return Ok(false);
+            }
+            let used = body.take(&self.buffer, out)?;
+            self.buffer.drain(..used);
+            if used > 0 {
+                return Ok(true);
+            }
+            match self.fill(deadline) {
+                Err(Lost::Io(error))
+                    if *body == Body::ToEnd && error.kind() == io::ErrorKind::UnexpectedEof =>
+                {
+                    *body = Body::Done;
+                }
+                other => other?,
+            }
+        }
+    }
+
+    fn fill(&mut self, deadline: Option<Instant>) -> Result<(), Lost> {
+        let left = remaining(deadline)?;
+        let start = self.buffer.len();
+        self.buffer.resize(start + READ_BYTES, 0);
+        let space = self.buffer.get_mut(start..).unwrap_or_default();
+        let read = loop {
+            let read = match &mut self.stream {
+                Stream::Unix(stream) => {
+                    stream.set_read_timeout(left).and_then(|()| stream.read(space))
+                }
+                Stream::Tcp(stream) => {
+                    stream.set_read_timeout(left).and_then(|()| stream.read(space))
+                }
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        self.buffer.truncate(start + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up").into()),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(silent().into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a kept connection is still open and silent, as it must be before a request.
+    pub fn is_fresh(&self) -> bool {
+        let mut watched = [PollFd::new(self, PollFlags::IN)];
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        self.buffer.is_empty() && matches!(poll(&mut watched, Some(&none)), Ok(0))
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.stream {
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Time left; an error when there is none, because the system takes zero for "for ever".
+fn remaining(deadline: Option<Instant>) -> Result<Option<Duration>, Lost> {
+    let Some(deadline) = deadline else { return Ok(None) };
+    match deadline.checked_duration_since(Instant::now()) {
+        Some(left) if !left.is_zero() => Ok(Some(left)),
+        _ => Err(silent().into()),
+    }
+}
+
+fn silent() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}
+
+fn open_tcp(address: &str, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                // A call without a deadline must not wait for a machine that is gone.
+                sockopt::set_socket_keepalive(&stream, true)?;
+                sockopt::set_tcp_keepidle(&stream, PROBE_AFTER)?;
+                sockopt::set_tcp_keepintvl(&stream, PROBE_AFTER / PROBES)?;
+                sockopt::set_tcp_keepcnt(&stream, PROBES)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,47 @@
+//! What other programs use to ask a running Paceline: permits, locks, events and questions.
+//!
+//! Owns connections to the daemon's API, on its unix socket or over TCP with a token. Promises that
+//! every call ends: with an answer, with a refusal, or with an [`Error`] that says which kind of bad
+//! news it is; that no answer is taken beyond [`ANSWER_BYTES_MAX`]; and that what a guard
+//! ([`Permit`], [`Lock`], [`Session`]) holds is given back when it is dropped, and by the daemon
+//! itself if the program dies. What happens while the daemon is away is said by [`WhenAway`].
+//! It blocks, starts no thread and has no async runtime; a [`Client`] can be shared by threads.
+//!
+//! ```no_run
+//! use paceline_client::{Client, PermitRequest, Target};
+//! let client = Client::connect(&Target::in_data_directory("/var/lib/paceline".as_ref()))?;
+//! let permit = client.permit(PermitRequest::new().attribute("user", "etl").claim("disk:da0"))?;
+//! // The work goes here; the permit is given back at the end of the block.
+//! drop(permit);
+//! # Ok::<(), paceline_client::Error>(())
+//! ```
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod client;
+mod connection;
+mod error;
+mod events;
+mod lock;
+mod objects;
+mod permit;
+mod questions;
+mod request;
+mod seat;
+mod session;
+mod sse;
+mod target;
+mod wire;
+
+pub use client::{Client, Options, WhenAway};
+pub use error::{Answer, Error, Refusal};
+pub use events::{Event, Events};
+pub use lock::{Lock, LockOptions};
+pub use objects::Kind;
+pub use permit::{Grant, Permit};
+pub use questions::{Explanation, Listed, Why};
+pub use request::{Claim, Method, PermitRequest, Unknown};
+pub use session::{Session, SessionOptions};
+pub use target::{Target, Token};
+
+/// The longest answer that is read, in bytes.
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;

@@ -1,0 +1,115 @@
+//! The objects of the database: read, made, changed, deleted, told what to do.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::request::Method;
+use crate::wire::segment;
+use serde_json::Value;
+
+/// A kind of object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Pools, by name.
+    Pools,
+    /// Rules of the running list, by number.
+    Rules,
+    /// Rules of the saved list, by number; they can only be read.
+    SavedRules,
+    /// Checkpoints, by name.
+    Checkpoints,
+    /// Resources, by name.
+    Resources,
+    /// Locks, by name; they can only be read this way.
+    Locks,
+    /// Permits, by id; they can only be read this way.
+    Permits,
+}
+
+impl Kind {
+    /// The word in paths.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pools => "pools",
+            Self::Rules => "rules",
+            Self::SavedRules => "saved-rules",
+            Self::Checkpoints => "checkpoints",
+            Self::Resources => "resources",
+            Self::Locks => "locks",
+            Self::Permits => "permits",
+        }
+    }
+
+    fn path(self, name: &str) -> String {
+        format!("/v1/{}/{}", self.word(), segment(name))
+    }
+}
+
+impl Client {
+    /// All objects of a kind.
+    ///
+    /// # Errors
+    /// As [`Error`] tells apart.
+    pub fn objects(&self, kind: Kind) -> Result<Vec<Value>, Error> {
+        match self.call(Method::Get, &format!("/v1/{}", kind.word()), None)? {
+            Value::Array(objects) => Ok(objects),
+            _ => Err(Error::Protocol(format!("{} are not a list", kind.word()))),
+        }
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is none of this name.
+    pub fn object(&self, kind: Kind, name: &str) -> Result<Value, Error> {
+        self.call(Method::Get, &kind.path(name), None)
+    }
+
+    /// Makes or replaces an object, and gives it as it is now.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the place of what cannot work.
+    pub fn put(&self, kind: Kind, name: &str, members: &Value) -> Result<Value, Error> {
+        self.call(Method::Put, &kind.path(name), Some(members))
+    }
+
+    /// Changes the members given (null: back to the default), and gives the object as it is now.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn patch(&self, kind: Kind, name: &str, members: &Value) -> Result<Value, Error> {
+        self.call(Method::Patch, &kind.path(name), Some(members))
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is none of this name.
+    pub fn delete(&self, kind: Kind, name: &str) -> Result<(), Error> {
+        self.call(Method::Delete, &kind.path(name), None).map(drop)
+    }
+
+    /// Adds an object that the daemon names, such as a rule at the end of the list.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn add(&self, kind: Kind, members: &Value) -> Result<Value, Error> {
+        self.call(Method::Post, &format!("/v1/{}", kind.word()), Some(members))
+    }
+
+    /// Tells one object to do something: `start`, `stop`, `drain`, `enable` and so on.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn act(&self, kind: Kind, name: &str, verb: &str) -> Result<Value, Error> {
+        self.call(Method::Post, &format!("{}/{}", kind.path(name), segment(verb)), None)
+    }
+
+    /// Does something to all objects of a kind: `clear` or `save` the rules.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn act_on_all(&self, kind: Kind, verb: &str) -> Result<Value, Error> {
+        self.call(Method::Post, &format!("/v1/{}/{}", kind.word(), segment(verb)), None)
+    }
+}

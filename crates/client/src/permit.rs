@@ -1,0 +1,178 @@
+//! Permits: asked for, held by a guard, given back when it is dropped.
+
+use crate::client::{Client, Patience, WhenAway};
+use crate::error::Error;
+use crate::request::{Method, PermitRequest};
+use crate::seat::{Seat, SeatError};
+use crate::wire::segment;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What the daemon says of a permit it gave.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Grant {
+    /// The permit's id.
+    pub permit: String,
+    /// The number of the request.
+    pub request: u64,
+    /// The priority that the rules gave it.
+    #[serde(default)]
+    pub priority: i64,
+    /// The pool it runs in.
+    #[serde(default)]
+    pub pool: String,
+    /// When it was given, RFC 3339.
+    #[serde(default)]
+    pub granted_at: String,
+    /// How long it waited, such as `12ms`.
+    #[serde(default)]
+    pub waited: String,
+    /// When its lease runs out, if it has one.
+    #[serde(default)]
+    pub expires_at: Option<String>,
+}
+
+/// A permit. It is given back when it is dropped.
+#[derive(Debug)]
+pub struct Permit {
+    client: Client,
+    grant: Option<Grant>,
+    seat: Option<Seat>,
+}
+
+impl Client {
+    /// Asks for a permit, and waits in the queues as long as they and the request allow.
+    ///
+    /// On a unix socket the permit is bound to a connection of its own: it is given back when the
+    /// program ends, however it ends. Over TCP, and with a `lease` or an `id` in the request, it has
+    /// a lease, and [`Permit::renew`] must be called before that runs out.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the reason; the others as [`Error`] tells apart. While the daemon is
+    /// away, as [`WhenAway`] says.
+    pub fn permit(&self, request: PermitRequest) -> Result<Permit, Error> {
+        let by_lease = !self.target().is_unix() || request.lease.is_some() || request.id.is_some();
+        let asked = if by_lease {
+            Permit::by_lease(self, &request)
+        } else {
+            Permit::in_seat(self, &request)
+        };
+        match asked {
+            Err(Error::Unreachable { .. })
+                if self.options().when_away == WhenAway::Open && !request.excludes() =>
+            {
+                Ok(Permit { client: self.clone(), grant: None, seat: None })
+            }
+            asked => asked,
+        }
+    }
+}
+
+impl Permit {
+    fn in_seat(client: &Client, request: &PermitRequest) -> Result<Self, Error> {
+        let asked = body(request)?;
+        let with_session = |session: &str| with_session(asked.clone(), session);
+        let (seat, value) =
+            client.in_seat("/v1/permits", Method::Post, patience(request), with_session)?;
+        let grant = read_grant(value)?;
+        Ok(Self { client: client.clone(), grant: Some(grant), seat: Some(seat) })
+    }
+
+    fn by_lease(client: &Client, request: &PermitRequest) -> Result<Self, Error> {
+        Self::ask(client, request, &body(request)?)
+    }
+
+    pub(crate) fn in_session(
+        client: &Client,
+        session: &str,
+        request: &PermitRequest,
+    ) -> Result<Self, Error> {
+        Self::ask(client, request, &with_session(body(request)?, session))
+    }
+
+    fn ask(client: &Client, request: &PermitRequest, body: &Value) -> Result<Self, Error> {
+        let (method, path) = match &request.id {
+            Some(id) => (Method::Put, format!("/v1/permits/{}", segment(id))),
+            None => (Method::Post, "/v1/permits".to_owned()),
+        };
+        let value = client.ask(method, &path, Some(body), patience(request))?;
+        Ok(Self { client: client.clone(), grant: Some(read_grant(value)?), seat: None })
+    }
+
+    /// What the daemon says of it; `None` if it was away and the client works on without it.
+    #[must_use]
+    pub const fn grant(&self) -> Option<&Grant> {
+        self.grant.as_ref()
+    }
+
+    /// Starts its lease anew, and says when it runs out next. A permit without a lease of its own
+    /// needs no renewing, and says nothing.
+    ///
+    /// # Errors
+    /// [`Error::Expired`] if the lease ran out: what the permit held may be somebody else's now.
+    pub fn renew(&mut self) -> Result<Option<&str>, Error> {
+        let Some(grant) = self.grant.as_mut() else { return Ok(None) };
+        if self.seat.is_some() || grant.expires_at.is_none() {
+            return Ok(None);
+        }
+        let path = format!("/v1/permits/{}/renew", segment(&grant.permit));
+        let answer = self.client.call(Method::Post, &path, None)?;
+        if let Some(at) = answer.get("expires_at").and_then(Value::as_str) {
+            grant.expires_at = Some(at.to_owned());
+        }
+        Ok(grant.expires_at.as_deref())
+    }
+
+    /// Gives it back and says whether the daemon heard it.
+    ///
+    /// # Errors
+    /// If it did not; the daemon then gives it back when the connection or the lease ends.
+    /// [`Error::NotFound`] if the permit was over already.
+    pub fn settle(mut self) -> Result<(), Error> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        let Some(grant) = self.grant.take() else { return Ok(()) };
+        let path = format!("/v1/permits/{}", segment(&grant.permit));
+        let Some(mut seat) = self.seat.take() else {
+            return self.client.call(Method::Delete, &path, None).map(drop);
+        };
+        let patience = Patience::After(std::time::Duration::ZERO);
+        match seat.ask(&self.client, Method::Delete, &path, None, patience) {
+            Ok(_) => {
+                self.client.keep_seat(seat);
+                Ok(())
+            }
+            // The seat may still hold something: dropping it ends its session.
+            Err(SeatError::Answered(error)) => Err(error),
+            Err(SeatError::Lost(lost)) => Err(self.client.lost(lost)),
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure, and the daemon gives it back by itself.
+        let _ = self.finish();
+    }
+}
+
+fn patience(request: &PermitRequest) -> Patience {
+    request.max_wait.map_or(Patience::Endless, Patience::After)
+}
+
+fn body(request: &PermitRequest) -> Result<Value, Error> {
+    serde_json::to_value(request).map_err(|error| Error::Protocol(error.to_string()))
+}
+
+fn with_session(mut body: Value, session: &str) -> Value {
+    if let Some(members) = body.as_object_mut() {
+        members.insert("session".into(), session.into());
+    }
+    body
+}
+
+fn read_grant(value: Value) -> Result<Grant, Error> {
+    serde_json::from_value(value).map_err(|error| Error::Protocol(format!("permit: {error}")))
+}

@@ -1,0 +1,113 @@
+//! Questions: what runs and waits, why, and what would become of a request.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::request::{Method, PermitRequest};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A request that runs or waits.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+#[derive(Default)]
+pub struct Listed {
+    /// Its number.
+    pub request: u64,
+    /// `running` or `waiting`.
+    pub state: String,
+    /// Who asked.
+    pub user: String,
+    /// The statement, URL or command.
+    pub text: String,
+    /// Its pool.
+    pub pool: String,
+    /// Its priority.
+    pub priority: i64,
+    /// Since when it waits here, or runs, RFC 3339.
+    pub since: String,
+    /// What it waits for.
+    pub waits_for: Option<Value>,
+    /// Its permit.
+    pub permit: Option<String>,
+}
+
+/// Why a request waits, behind whom, and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Why {
+    /// Its number.
+    pub request: u64,
+    /// `running` or `waiting`.
+    pub state: String,
+    /// What it waits for.
+    pub waits_for: Option<Value>,
+    /// The same in a sentence.
+    pub message: String,
+    /// When it came, RFC 3339.
+    pub arrived_at: String,
+    /// Since when it waits here, or runs, RFC 3339.
+    pub since: String,
+    /// Who is ahead of it or holds what it waits for, nearest first.
+    pub ahead: Vec<u64>,
+    /// How many they are.
+    pub ahead_total: u64,
+    /// When it goes on, where that can be known.
+    pub until: Option<String>,
+    /// When it is turned away if it still waits.
+    pub deadline: Option<String>,
+    /// Its priority.
+    pub priority: i64,
+    /// Its pool.
+    pub pool: String,
+}
+
+/// What would become of a request.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Explanation {
+    /// The priority it would get.
+    pub priority: Option<i64>,
+    /// The pool it would run in.
+    pub pool: Option<String>,
+    /// The rules it would reach, and what each says.
+    pub rules: Vec<Value>,
+    /// The checkpoints on its way.
+    pub checkpoints: Vec<Value>,
+    /// The end of it.
+    pub foreseen: Value,
+    /// All of it, in lines.
+    pub message: String,
+}
+
+impl Client {
+    /// What runs and waits.
+    ///
+    /// # Errors
+    /// As [`Error`] tells apart.
+    pub fn requests(&self) -> Result<Vec<Listed>, Error> {
+        read(self.call(Method::Get, "/v1/requests", None)?)
+    }
+
+    /// Why a request waits, or since when it runs.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if it does neither.
+    pub fn why(&self, request: u64) -> Result<Why, Error> {
+        read(self.call(Method::Get, &format!("/v1/why/{request}"), None)?)
+    }
+
+    /// What would become of a request, without asking for it.
+    ///
+    /// # Errors
+    /// As [`Error`] tells apart; a refusal that is foreseen is no error.
+    pub fn explain(&self, request: &PermitRequest) -> Result<Explanation, Error> {
+        let body =
+            serde_json::to_value(request).map_err(|error| Error::Protocol(error.to_string()))?;
+        read(self.call(Method::Post, "/v1/explain", Some(&body))?)
+    }
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
+    serde_json::from_value(value).map_err(|error| Error::Protocol(error.to_string()))
+}

@@ -1,0 +1,157 @@
+//! Sessions: what several permits and locks belong to, and end with.
+//!
+//! A session is bound to a connection (unix sockets only), whose end ends it, or has a lease that
+//! must be renewed. Its id is a secret: who knows it may use it.
+
+use crate::client::{Client, Patience};
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::lock::{Lock, LockOptions};
+use crate::permit::Permit;
+use crate::request::{Method, PermitRequest, span};
+use crate::wire::segment;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fmt;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration;
+
+/// How a session begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// A name for people.
+    pub name: Option<String>,
+    /// A lease, also on a unix socket; without it the session is bound to a connection there, and
+    /// has the daemon's usual lease over TCP.
+    pub lease: Option<Duration>,
+}
+
+/// A session. It ends when it is dropped, and everything it holds is given back.
+pub struct Session {
+    client: Client,
+    id: String,
+    bound: Option<Connection>,
+    is_ours: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Opened {
+    pub(crate) session: String,
+}
+
+impl Opened {
+    pub(crate) fn read(value: Value) -> Result<Self, Error> {
+        serde_json::from_value(value).map_err(|error| Error::Protocol(error.to_string()))
+    }
+}
+
+impl Client {
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// If the daemon cannot be reached or does not allow it.
+    pub fn session(&self, options: &SessionOptions) -> Result<Session, Error> {
+        let name = options.name.as_deref();
+        if self.target().is_unix() && options.lease.is_none() {
+            let (connection, id) = self.new_bound(name)?;
+            return Ok(Session {
+                client: self.clone(),
+                id,
+                bound: Some(connection),
+                is_ours: true,
+            });
+        }
+        let mut body = serde_json::Map::new();
+        if let Some(name) = name {
+            body.insert("name".into(), name.into());
+        }
+        if let Some(lease) = options.lease {
+            body.insert("lease".into(), span(lease).to_string().into());
+        }
+        let opened = self.call(Method::Post, "/v1/sessions", Some(&Value::Object(body)))?;
+        let id = Opened::read(opened)?.session;
+        Ok(Session { client: self.clone(), id, bound: None, is_ours: true })
+    }
+
+    /// Joins a session that somebody else began and will end.
+    #[must_use]
+    pub fn join_session(&self, id: &str) -> Session {
+        Session { client: self.clone(), id: id.to_owned(), bound: None, is_ours: false }
+    }
+}
+
+impl Session {
+    /// Asks for a permit that belongs to this session.
+    ///
+    /// # Errors
+    /// As [`Client::permit`].
+    pub fn permit(&self, request: &PermitRequest) -> Result<Permit, Error> {
+        Permit::in_session(&self.client, &self.id, request)
+    }
+
+    /// Takes a lock for this session.
+    ///
+    /// # Errors
+    /// As [`Client::lock`].
+    pub fn lock(&self, name: &str, options: &LockOptions) -> Result<Lock, Error> {
+        let body = options.body(&self.id);
+        let patience = Patience::After(options.wait);
+        let answer = self.client.ask(Method::Put, &Lock::path(name), Some(&body), patience)?;
+        Lock::in_session(&self.client, name, &self.id, &answer)
+    }
+
+    /// Starts the lease anew. A session that is bound to a connection needs none.
+    ///
+    /// # Errors
+    /// [`Error::Expired`] if it is too late.
+    pub fn renew(&self) -> Result<(), Error> {
+        let path = format!("/v1/sessions/{}/renew", segment(&self.id));
+        self.client.call(Method::Post, &path, None).map(drop)
+    }
+
+    /// Ends the session and says whether the daemon heard it.
+    ///
+    /// # Errors
+    /// If it did not; what the session holds is then given back when the connection or lease ends.
+    pub fn end(mut self) -> Result<(), Error> {
+        self.finish()
+    }
+
+    /// The secret by which others can join.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The connection it is bound to. Whoever inherits it keeps the session alive.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.bound.as_ref().map(|connection| connection.as_fd())
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        if !std::mem::take(&mut self.is_ours) {
+            return Ok(());
+        }
+        let path = format!("/v1/sessions/{}", segment(&self.id));
+        self.client.call(Method::Delete, &path, None).map(drop)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure, and the daemon ends the session by itself.
+        let _ = self.finish();
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("bound", &self.bound.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// The member that names a session in a body.
+pub(crate) fn session_member(session: &str) -> Value {
+    json!({"session": session})
+}

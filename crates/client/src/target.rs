@@ -1,0 +1,85 @@
+//! Where the daemon is, and what to show it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where a daemon listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A unix socket; the kernel says who asks.
+    Unix(PathBuf),
+    /// A TCP address such as `127.0.0.1:7070`; the token says who asks.
+    Tcp {
+        /// Host and port.
+        address: String,
+        /// The token.
+        token: Token,
+    },
+}
+
+impl Target {
+    /// The socket of the daemon that keeps its data in `data`.
+    #[must_use]
+    pub fn in_data_directory(data: &Path) -> Self {
+        Self::Unix(data.join("api.sock"))
+    }
+
+    /// Whether the end of a connection can end a session.
+    #[must_use]
+    pub const fn is_unix(&self) -> bool {
+        matches!(self, Self::Unix(_))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp { address, .. } => f.write_str(address),
+        }
+    }
+}
+
+/// A secret that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// The token in this text, without the blanks and line ends around it. `None` if it is empty or
+    /// has characters that cannot be sent.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    pub(crate) fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Target, Token};
+
+    #[test]
+    fn a_token_is_not_shown() {
+        let token = Token::new(" abc123\n").unwrap();
+        let target = Target::Tcp { address: "127.0.0.1:7070".into(), token };
+        assert_eq!(target.to_string(), "127.0.0.1:7070");
+        assert!(!format!("{target:?}").contains("abc123"));
+    }
+
+    #[test]
+    fn a_token_cannot_smuggle_a_header() {
+        assert_eq!(Token::new("a\r\nX-Other: b"), None);
+        assert_eq!(Token::new("\n"), None);
+    }
+}

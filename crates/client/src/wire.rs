@@ -1,0 +1,256 @@
+//! HTTP/1.1 as bytes: a request is written, the head and the body of an answer are read.
+//!
+//! Pure: no socket and no clock. Promises that nothing a server sends makes it panic or hold more
+//! than the named maxima; whatever is not well-formed is an error, never a guess.
+
+use std::fmt;
+
+/// The longest head of an answer.
+pub const HEAD_BYTES_MAX: usize = 32 << 10;
+/// The most fields of a head.
+pub const FIELDS_MAX: usize = 100;
+/// The longest line before a chunk, and the longest line behind the last.
+const CHUNK_LINE_BYTES_MAX: usize = 4 << 10;
+/// The most lines behind the last chunk.
+const TRAILER_LINES_MAX: usize = 100;
+
+/// What is wrong with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireError(pub &'static str);
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// The head of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The status.
+    pub status: u16,
+    /// How the body is framed.
+    pub body: Body,
+    /// Whether the connection can carry another request.
+    pub keeps: bool,
+}
+
+/// What is left of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Nothing.
+    Done,
+    /// So many bytes.
+    Length(u64),
+    /// Chunks, and where in them we are.
+    Chunked(Chunk),
+    /// All that comes until the connection ends.
+    ToEnd,
+}
+
+/// A place in a body of chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunk {
+    /// Before a line with a size.
+    Size,
+    /// Before so many bytes.
+    Data(u64),
+    /// Before the line end behind a chunk.
+    LineEnd,
+    /// Behind the last chunk, after so many lines.
+    Trailer(usize),
+}
+
+/// A request as bytes. Everything in it was checked or encoded before.
+pub fn request(method: &str, path: &str, host: &str, token: Option<&str>, body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n").into_bytes();
+    if let Some(token) = token {
+        bytes.extend_from_slice(format!("Authorization: Bearer {token}\r\n").as_bytes());
+    }
+    if !body.is_empty() {
+        bytes.extend_from_slice(b"Content-Type: application/json\r\n");
+    }
+    if !body.is_empty() || method != "GET" {
+        bytes.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// One part of a path, such as a name, with everything encoded that has a meaning there.
+pub fn segment(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
+                text.push(char::from(byte));
+            }
+            // A name of dots only would be taken for a step in the path.
+            b'.' if name.bytes().any(|byte| byte != b'.') => text.push('.'),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// The head at the start of `bytes` and its length; `None` if it is not all there.
+pub fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, WireError> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut response = httparse::Response::new(&mut fields);
+    let length = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) if bytes.len() >= HEAD_BYTES_MAX => {
+            return Err(WireError("the head of the answer is too long"));
+        }
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) => return Err(WireError("the answer is not HTTP/1.1")),
+    };
+    let status = response.code.unwrap_or_default();
+    let mut framing = Framing { length: None, chunked: false, closes: response.version != Some(1) };
+    for field in response.headers.iter() {
+        framing.note(field)?;
+    }
+    let body = framing.body(status)?;
+    let keeps = !framing.closes && body != Body::ToEnd;
+    Ok(Some((Head { status, body, keeps }, length)))
+}
+
+struct Framing {
+    length: Option<u64>,
+    chunked: bool,
+    closes: bool,
+}
+
+impl Framing {
+    fn note(&mut self, field: &httparse::Header<'_>) -> Result<(), WireError> {
+        let value = std::str::from_utf8(field.value).unwrap_or_default().trim();
+        if field.name.eq_ignore_ascii_case("content-length") {
+            let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+            let length = value.parse().ok().filter(|_| digits);
+            let length = length.ok_or(WireError("the length of the answer is not a number"))?;
+            if self.length.replace(length).is_some_and(|other| other != length) {
+                return Err(WireError("the answer has two lengths"));
+            }
+        } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+            if !value.eq_ignore_ascii_case("chunked") || self.chunked {
+                return Err(WireError("the answer has an unknown transfer coding"));
+            }
+            self.chunked = true;
+        } else if field.name.eq_ignore_ascii_case("connection") {
+            self.closes |= value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close"));
+        }
+        Ok(())
+    }
+
+    /// RFC 9112, section 6.3.
+    fn body(&self, status: u16) -> Result<Body, WireError> {
+        match (status, self.chunked, self.length) {
+            (100..=199 | 204 | 304, ..) => Ok(Body::Done),
+            (_, true, Some(_)) => Err(WireError("the answer has a length and a transfer coding")),
+            (_, true, None) => Ok(Body::Chunked(Chunk::Size)),
+            (_, false, Some(0)) => Ok(Body::Done),
+            (_, false, Some(length)) => Ok(Body::Length(length)),
+            (_, false, None) => Ok(Body::ToEnd),
+        }
+    }
+}
+
+impl Body {
+    /// Takes what belongs to the body from the start of `input` into `out`, and says how much of
+    /// `input` it used. It uses nothing only if it needs more, or is done.
+    pub fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, WireError> {
+        match self {
+            Self::Done => Ok(0),
+            Self::ToEnd => {
+                out.extend_from_slice(input);
+                Ok(input.len())
+            }
+            Self::Length(left) => {
+                let used = copy(left, input, out);
+                if *left == 0 {
+                    *self = Self::Done;
+                }
+                Ok(used)
+            }
+            Self::Chunked(place) => {
+                let mut place = *place;
+                let (used, is_done) = take_chunks(&mut place, input, out)?;
+                *self = if is_done { Self::Done } else { Self::Chunked(place) };
+                Ok(used)
+            }
+        }
+    }
+}
+
+/// Copies up to `left` bytes and lowers it.
+fn copy(left: &mut u64, input: &[u8], out: &mut Vec<u8>) -> usize {
+    let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+    out.extend_from_slice(input.get(..count).unwrap_or_default());
+    *left = left.saturating_sub(count as u64);
+    count
+}
+
+fn take_chunks(
+    place: &mut Chunk,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(usize, bool), WireError> {
+    let mut used = 0;
+    loop {
+        let rest = input.get(used..).unwrap_or_default();
+        match place {
+            Chunk::Size => {
+                let Some((length, size)) = chunk_size(rest)? else { return Ok((used, false)) };
+                used += length;
+                *place = if size == 0 { Chunk::Trailer(0) } else { Chunk::Data(size) };
+            }
+            Chunk::Data(left) => {
+                used += copy(left, rest, out);
+                if *left > 0 {
+                    return Ok((used, false));
+                }
+                *place = Chunk::LineEnd;
+            }
+            Chunk::LineEnd => match rest {
+                [b'\r', b'\n', ..] => {
+                    used += 2;
+                    *place = Chunk::Size;
+                }
+                [] | [b'\r'] => return Ok((used, false)),
+                _ => return Err(WireError("a chunk of the answer has no end")),
+            },
+            Chunk::Trailer(lines) => {
+                let Some(length) = line(rest)? else { return Ok((used, false)) };
+                used += length;
+                *lines += 1;
+                if length == 2 {
+                    return Ok((used, true));
+                }
+                if *lines > TRAILER_LINES_MAX {
+                    return Err(WireError("the answer has too many lines behind its body"));
+                }
+            }
+        }
+    }
+}
+
+fn chunk_size(rest: &[u8]) -> Result<Option<(usize, u64)>, WireError> {
+    match httparse::parse_chunk_size(rest) {
+        Ok(httparse::Status::Complete(found)) => Ok(Some(found)),
+        Ok(httparse::Status::Partial) if rest.len() < CHUNK_LINE_BYTES_MAX => Ok(None),
+        _ => Err(WireError("a chunk of the answer has no valid size")),
+    }
+}
+
+/// The length of the line at the start of `rest`, its end included.
+fn line(rest: &[u8]) -> Result<Option<usize>, WireError> {
+    match rest.windows(2).position(|pair| pair == b"\r\n") {
+        Some(length) => Ok(Some(length + 2)),
+        None if rest.len() < CHUNK_LINE_BYTES_MAX => Ok(None),
+        None => Err(WireError("a line behind the answer's body is too long")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
