@@ -1,6 +1,7 @@
 //! The command line, one definition for the parser and for `--help`.
 #![allow(rustdoc::broken_intra_doc_links, reason = "the comments here are help texts")]
 
+use crate::command;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use paceline_journal::disk::Faults;
 use paceline_ovsdb::Remote;
@@ -53,11 +54,78 @@ pub enum Command {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// Hold a permit while a command runs
+    #[command(after_help = command::permit::HELP)]
+    Permit(Box<command::permit::Permit>),
+    /// Own a lock while a command runs
+    #[command(after_help = command::lock::HELP)]
+    Lock(Box<command::lock::Lock>),
+    /// Say why a request waits, behind whom, and for how long
+    #[command(after_help = command::why::HELP)]
+    Why(command::why::Why),
+    /// Say what would become of a request, without asking for it
+    #[command(after_help = command::explain::HELP)]
+    Explain(Box<command::explain::Explain>),
+    /// List what runs and what waits
+    #[command(after_help = command::ps::HELP)]
+    Ps(command::ps::Ps),
+    /// Draw the resources, with who holds and who waits
+    #[command(after_help = command::tree::HELP)]
+    Tree(command::tree::Tree),
+    /// List, make, change, start and stop pools
+    #[command(after_help = command::pools::HELP)]
+    Pools(Box<command::pools::Pools>),
+    /// List, add, enable, disable, clear and save rules
+    #[command(after_help = command::rules::HELP)]
+    Rules(Box<command::rules::Rules>),
+    /// List checkpoints with their limits and figures
+    #[command(after_help = command::checkpoints::HELP)]
+    Checkpoints(command::checkpoints::Checkpoints),
+    /// List resources
+    #[command(after_help = command::resources::HELP)]
+    Resources(command::resources::Resources),
+    /// List locks with their owners and waiters
+    #[command(after_help = command::locks::HELP)]
+    Locks(command::locks::Locks),
+    /// Print what happens, as it happens
+    #[command(after_help = command::events::HELP)]
+    Events(command::events::Events),
     /// Work on database files: create, compact, show the log
     Ovsdb {
         #[command(subcommand)]
         command: OvsdbCommand,
     },
+    /// Print what a shell needs to complete this command line
+    #[command(after_help = command::completions::HELP)]
+    Completions(command::completions::Completions),
+    /// Print the manual page
+    #[command(after_help = command::man::HELP)]
+    Man(command::man::Man),
+}
+
+impl Command {
+    /// Whether answers and errors are to be JSON.
+    pub fn json(&self) -> bool {
+        match self {
+            Self::Permit(permit) => permit.reach.json,
+            Self::Lock(lock) => lock.reach.json,
+            Self::Why(why) => why.reach.json,
+            Self::Explain(explain) => explain.reach.json,
+            Self::Ps(ps) => ps.reach.json,
+            Self::Tree(tree) => tree.reach.json,
+            Self::Pools(pools) => pools.reach.json,
+            Self::Rules(rules) => rules.reach.json,
+            Self::Checkpoints(checkpoints) => checkpoints.reach.json,
+            Self::Resources(resources) => resources.reach.json,
+            Self::Locks(locks) => locks.reach.json,
+            Self::Events(events) => events.reach.json,
+            Self::Serve(_)
+            | Self::Check { .. }
+            | Self::Ovsdb { .. }
+            | Self::Completions(_)
+            | Self::Man(_) => false,
+        }
+    }
 }
 
 const CHECK_HELP: &str = "\
@@ -197,4 +265,15 @@ pub enum OvsdbCommand {
         #[arg(long, conflicts_with = "more")]
         json: bool,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn no_two_arguments_share_a_name() {
+        Arguments::command().debug_assert();
+    }
 }

@@ -1,35 +1,59 @@
 //! The binary: reads the command line, starts the daemon or runs a tool.
 //!
 //! Only this crate reads arguments, the environment and configuration. Data goes to stdout,
-//! everything else to stderr; exit codes are those of the manual: 0, 1 failed, 2 usage.
+//! everything else to stderr; exit codes are those of the manual: 0, 1 failed, 2 usage, 3 refused,
+//! 4 not found, 69 daemon unreachable, 75 queue full or waited too long, 77 not permitted.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cli;
+mod command;
 mod config;
+mod failure;
+mod moment;
 mod notify;
+mod screen;
 mod serve;
 mod show_log;
+mod table;
 mod tools;
 
 use clap::Parser;
+use failure::Failure;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = cli::Arguments::parse();
     start_log(arguments.log);
-    let done = match arguments.command {
-        cli::Command::Serve(serve) => serve::run(*serve),
-        cli::Command::Check { files } => return checked(config::check(&files)),
-        cli::Command::Ovsdb { command } => tools::run(command),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("paceline: {message}");
-            ExitCode::FAILURE
-        }
+    let as_json = arguments.command.json();
+    match run(arguments.command) {
+        Ok(code) => code,
+        Err(failure) => failure.report(as_json),
     }
+}
+
+fn run(command: cli::Command) -> Result<ExitCode, Failure> {
+    use cli::Command;
+    match command {
+        Command::Serve(serve) => serve::run(*serve)?,
+        Command::Check { files } => return Ok(checked(config::check(&files))),
+        Command::Ovsdb { command } => tools::run(command)?,
+        Command::Permit(permit) => return command::permit::run(&permit),
+        Command::Lock(lock) => return command::lock::run(&lock),
+        Command::Why(why) => command::why::run(&why)?,
+        Command::Explain(explain) => command::explain::run(&explain)?,
+        Command::Ps(ps) => command::ps::run(&ps)?,
+        Command::Tree(tree) => command::tree::run(&tree)?,
+        Command::Pools(pools) => command::pools::run(&pools)?,
+        Command::Rules(rules) => command::rules::run(&rules)?,
+        Command::Checkpoints(checkpoints) => command::checkpoints::run(&checkpoints)?,
+        Command::Resources(resources) => command::resources::run(&resources)?,
+        Command::Locks(locks) => command::locks::run(&locks)?,
+        Command::Events(events) => command::events::run(&events)?,
+        Command::Completions(completions) => command::completions::run(&completions)?,
+        Command::Man(man) => command::man::run(&man)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What is wrong with files stands for itself, as editors and scripts read it.

@@ -193,7 +193,7 @@ fn door_options(options: &Serve) -> DoorOptions {
 }
 
 /// Where the daemon keeps its data if nobody said.
-fn default_data() -> Result<PathBuf, String> {
+pub fn default_data() -> Result<PathBuf, String> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/paceline".into());
     }

@@ -51,6 +51,8 @@ pub struct World {
     pub permits: BTreeMap<String, String>,
     pub locks: BTreeMap<String, String>,
     pub capacity: usize,
+    /// Connections that ended.
+    pub ended: Vec<u64>,
     next: u64,
 }
 
@@ -187,7 +189,8 @@ impl Shared {
     }
 
     fn hang_up(&self, connection: u64) {
-        let world = self.world.lock().unwrap();
+        let mut world = self.world.lock().unwrap();
+        world.ended.push(connection);
         let bound =
             |(id, bound): (&String, &Option<u64>)| (*bound == Some(connection)).then(|| id.clone());
         let ended: Vec<String> = world.sessions.iter().filter_map(bound).collect();

@@ -1,0 +1,88 @@
+//! `paceline events`: what happens, as it happens.
+
+use super::{Asker, Reach, as_text, print};
+use crate::failure::Failure;
+use crate::moment;
+use crate::screen::{Screen, Style, clean, cut};
+use clap::Args;
+use paceline_client::Event;
+use serde_json::{Value, json};
+
+pub const HELP: &str = "\
+Prints a line for each event until it is stopped with Ctrl-C.
+
+Example:
+  paceline events
+  paceline events --kind refused --kind lock
+  paceline events --json | jq .data.request";
+
+#[derive(Debug, Args)]
+pub struct Events {
+    /// Show only events of this kind; may be repeated
+    #[arg(long, value_name = "KIND", value_parser = ["started", "waiting", "refused", "settled", "log", "lock", "config"])]
+    kind: Vec<String>,
+
+    /// End after so many
+    #[arg(long, value_name = "N")]
+    count: Option<usize>,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+pub fn run(events: &Events) -> Result<(), Failure> {
+    let asker = events.reach.open()?;
+    let mut shown = 0;
+    let mut stream = asker.client.events()?;
+    while events.count.is_none_or(|count| shown < count) {
+        let Some(event) = stream.next() else { break };
+        let event = event?;
+        if events.kind.is_empty() || events.kind.contains(&event.kind) {
+            show(&asker, &event)?;
+            shown += 1;
+        }
+    }
+    Ok(())
+}
+
+fn show(asker: &Asker, event: &Event) -> Result<(), Failure> {
+    if asker.json {
+        return print(&format!("{}\n", json!({"event": event.kind, "data": event.data})));
+    }
+    print(&draw(event, asker.screen))
+}
+
+fn draw(event: &Event, screen: Screen) -> String {
+    let style = match event.kind.as_str() {
+        "started" => Style::Good,
+        "waiting" => Style::Wait,
+        "refused" => Style::Bad,
+        "settled" => Style::Faint,
+        _ => Style::Plain,
+    };
+    let at = event.data.get("at").or_else(|| event.data.get("time")).map(as_text);
+    let at = at.as_deref().and_then(moment::clock).map_or(String::new(), |at| format!("{at}  "));
+    let kind = format!("{:8}", cut(&clean(&event.kind), 8));
+    let left = screen.width.saturating_sub(at.len() + 10);
+    let kind = screen.paint(style, &kind);
+    format!("{}{kind}  {}\n", screen.paint(Style::Faint, &at), cut(&summary(&event.data), left))
+}
+
+/// The request first, the message if there is one, else every member.
+fn summary(data: &Value) -> String {
+    let Value::Object(members) = data else { return clean(&as_text(data)) };
+    let mut parts = vec![];
+    if let Some(request) = members.get("request") {
+        parts.push(format!("request {}", as_text(request)));
+    }
+    match members.get("message").and_then(Value::as_str) {
+        Some(message) => parts.push(message.to_owned()),
+        None => {
+            let others = members.iter().filter(|(name, value)| {
+                !matches!(name.as_str(), "request" | "at" | "time") && !value.is_null()
+            });
+            parts.extend(others.map(|(name, value)| format!("{name}={}", as_text(value))));
+        }
+    }
+    clean(&parts.join("  "))
+}

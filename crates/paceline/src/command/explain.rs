@@ -1,0 +1,54 @@
+//! `paceline explain`: what would become of a request, and why.
+
+use super::permit::Asks;
+use super::{Reach, attribute};
+use crate::failure::Failure;
+use crate::screen::{Screen, Style};
+use clap::Args;
+use paceline_client::Method;
+use serde_json::Value;
+
+pub const HELP: &str = "\
+Nothing is counted, spent or held. Exit code 0, also for a request that would be refused.
+
+Example:
+  paceline explain user=etl-7 'text=select * from orders' --claim disk:da0";
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// Attributes of the request, such as user=etl
+    #[arg(value_name = "ATTR=VALUE", value_parser = attribute)]
+    attributes: Vec<(String, String)>,
+
+    #[command(flatten)]
+    asks: Asks,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+pub fn run(explain: &Explain) -> Result<(), Failure> {
+    let mut request = explain.asks.request();
+    request.attributes.extend(explain.attributes.iter().cloned());
+    let body = serde_json::to_value(&request).map_err(|error| error.to_string())?;
+    let asker = explain.reach.open()?;
+    let answer = asker.client.call(Method::Post, "/v1/explain", Some(&body))?;
+    asker.show(&answer, |screen| draw(&answer, screen))
+}
+
+fn draw(answer: &Value, screen: Screen) -> String {
+    let message = answer.get("message").and_then(Value::as_str).unwrap_or_default();
+    let mut out = String::new();
+    for line in message.lines() {
+        let style = match line {
+            line if line.starts_with("would start") => Style::Good,
+            line if line.starts_with("would wait") => Style::Wait,
+            line if line.starts_with("would be refused") => Style::Bad,
+            _ => Style::Plain,
+        };
+        let wrapped = screen.wrap(line, 2);
+        out.push_str(&screen.paint(style, wrapped.trim_end_matches('\n')));
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,75 @@
+//! `paceline lock`: owns a lock while a command runs.
+
+use super::run::{Held, run_held, said};
+use super::{Reach, duration};
+use crate::failure::{Failure, TEMPORARY};
+use clap::Args;
+use paceline_client::{Error, LockOptions, SessionOptions};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub const HELP: &str = "\
+The lock is owned until CMD ends, also if this command is killed. CMD finds PACELINE_LOCK and \
+PACELINE_FENCING in its environment: the number of this grant, higher than that of all before. Hand it \
+to what the lock guards, so that a CMD that was robbed of the lock can be told from its new owner. \
+PACELINE_SESSION lets a `paceline permit --require-lock` inside find the lock; it is a secret.
+
+Exit codes: that of CMD, 128 + N if signal N killed it, 126 or 127 if it cannot be run; if it was not \
+run: 75 somebody else has the lock, 69 daemon unreachable, 77 not permitted, 2 usage, 1 failed.
+
+Example:
+  paceline lock deploy --wait 10m -- ./deploy.sh
+  paceline lock deploy -- paceline permit --require-lock deploy --claim db -- ./migrate.sh";
+
+#[derive(Debug, Args)]
+pub struct Lock {
+    /// Name of the lock
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Take it from whoever has it
+    #[arg(long)]
+    steal: bool,
+
+    /// Stand in line for it this long, such as 5m [default: try once]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+
+    #[command(flatten)]
+    pub reach: Reach,
+
+    /// The command, and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<std::ffi::OsString>,
+}
+
+pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
+    let asker = lock.reach.open()?;
+    let session = asker.client.session(&SessionOptions { name: None, lease: None })?;
+    let options = LockOptions { steal: lock.steal, wait: lock.wait.unwrap_or_default() };
+    let owned = session.lock(&lock.name, &options).map_err(|error| match error {
+        Error::Conflict(answer) => Failure::new(
+            TEMPORARY,
+            answer.message,
+            answer
+                .hint
+                .unwrap_or_else(|| "stand in line with --wait TIME; see: paceline locks".into()),
+        ),
+        error => error.into(),
+    })?;
+    if lock.reach.json {
+        eprintln!("{}", json!({"lock": owned.name(), "fencing": owned.fencing()}));
+    }
+    let held = Held {
+        session: &session,
+        environment: vec![
+            ("PACELINE_LOCK", lock.name.clone()),
+            ("PACELINE_FENCING", owned.fencing().to_string()),
+            ("PACELINE_SESSION", session.id().to_owned()),
+        ],
+    };
+    let ended = run_held(&held, &lock.command);
+    said("lock", owned.unlock().and_then(|()| session.end()));
+    ended
+}

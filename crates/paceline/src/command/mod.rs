@@ -1,0 +1,140 @@
+//! The commands that ask a running daemon: one file each, with arguments, help and output.
+//!
+//! Data goes to standard output, everything else to standard error. Every failure has an exit code
+//! and names the next thing to try.
+#![allow(rustdoc::broken_intra_doc_links, reason = "the comments here are help texts")]
+
+pub mod checkpoints;
+pub mod completions;
+pub mod events;
+pub mod explain;
+pub mod lock;
+pub mod locks;
+pub mod man;
+pub mod permit;
+pub mod pools;
+pub mod ps;
+pub mod resources;
+pub mod rules;
+mod run;
+pub mod tree;
+pub mod why;
+
+use crate::failure::Failure;
+use crate::screen::Screen;
+use clap::Args;
+use paceline_client::{Client, Target};
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Which daemon to ask, and how to answer.
+#[derive(Debug, Args)]
+pub struct Reach {
+    /// Directory of the daemon to ask
+    /// [default: /var/lib/paceline for root, else ~/.local/state/paceline]
+    #[arg(long, global = true, env = "PACELINE_DATA", hide_env_values = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// Print JSON, errors too
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// A connection to the daemon, and where its answers go.
+pub struct Asker {
+    pub client: Client,
+    pub screen: Screen,
+    json: bool,
+}
+
+impl Reach {
+    /// Connects to the daemon.
+    pub fn open(&self) -> Result<Asker, Failure> {
+        let data = self.data.clone().filter(|data| !data.as_os_str().is_empty());
+        let data = data.map_or_else(crate::serve::default_data, Ok)?;
+        let client = Client::connect(&Target::in_data_directory(&data))?;
+        Ok(Asker { client, screen: Screen::of_stdout(), json: self.json })
+    }
+}
+
+impl Asker {
+    /// Prints an answer: as it came, or as people like it.
+    pub fn show(&self, answer: &Value, draw: impl FnOnce(Screen) -> String) -> Result<(), Failure> {
+        if self.json { print(&format!("{answer:#}\n")) } else { print(&draw(self.screen)) }
+    }
+
+    /// Prints a list, or says on standard error that there is nothing in it.
+    pub fn show_list(
+        &self,
+        list: &[Value],
+        nothing: &str,
+        draw: impl FnOnce(Screen) -> String,
+    ) -> Result<(), Failure> {
+        if list.is_empty() && !self.json {
+            eprintln!("{nothing}");
+            return Ok(());
+        }
+        self.show(&Value::Array(list.to_vec()), draw)
+    }
+
+    /// Prints what a change made of an object, or one line that it is done.
+    pub fn show_done(&self, answer: &Value, done: &str) -> Result<(), Failure> {
+        if self.json {
+            return print(&format!("{answer:#}\n"));
+        }
+        eprintln!("{done}");
+        Ok(())
+    }
+}
+
+/// Writes to standard output. A reader that has seen enough is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => Err(Failure::from(format!("cannot write the answer: {error}"))
+            .or_hint("see that standard output can be written to")),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// A member as text: texts as they are, numbers and the rest as JSON, nothing as nothing.
+pub fn text(object: &Value, name: &str) -> String {
+    as_text(object.get(name).unwrap_or(&Value::Null))
+}
+
+/// A value as text.
+pub fn as_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A figure: a member of `figures`, or of the object itself.
+pub fn figure(object: &Value, name: &str) -> String {
+    let figures = object.get("figures").unwrap_or(object);
+    as_text(figures.get(name).or_else(|| object.get(name)).unwrap_or(&Value::Null))
+}
+
+/// Whether a member is true.
+pub fn is(object: &Value, name: &str) -> bool {
+    object.get(name) == Some(&Value::Bool(true))
+}
+
+/// `name=value` as it is given on the command line.
+pub fn attribute(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected name=value, such as user=etl".into()),
+    }
+}
+
+/// A length of time as it is given on the command line.
+pub fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let span: paceline_types::Span =
+        text.parse().map_err(|error: paceline_types::ParseSpanError| error.to_string())?;
+    Ok(std::time::Duration::from_nanos(span.0))
+}

@@ -1,0 +1,133 @@
+//! `paceline permit`: holds a permit while a command runs.
+
+use super::run::{Held, run_held, said};
+use super::{Reach, attribute, duration};
+use crate::failure::Failure;
+use clap::Args;
+use paceline_client::{PermitRequest, SessionOptions, Unknown};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub const HELP: &str = "\
+The permit is held until CMD ends, also if this command is killed. CMD finds PACELINE_PERMIT and \
+PACELINE_REQUEST in its environment. Attributes text and task are the command line and its program \
+unless given. Inside `paceline lock NAME --`, --require-lock NAME finds the lock.
+
+Exit codes: that of CMD, 128 + N if signal N killed it, 126 or 127 if it cannot be run; if it was not \
+run: 3 refused, 75 queue full or waited too long, 69 daemon unreachable, 77 not permitted, 2 usage, \
+1 failed.
+
+Example:
+  paceline permit --attr user=etl --claim disk:da0 --max-wait 5m -- ./nightly.sh
+  paceline permit --claim zpool:tank:shared -- zfs send tank@monday";
+
+/// What a request asks for, besides its attributes.
+#[derive(Debug, Args)]
+pub struct Asks {
+    /// Take a resource with its whole sub-tree, for itself alone or shared; may be repeated
+    #[arg(long, value_name = "RESOURCE[:shared]")]
+    claim: Vec<String>,
+
+    /// Refuse unless the session owns this lock; may be repeated
+    #[arg(long, value_name = "LOCK")]
+    require_lock: Vec<String>,
+
+    /// What it spends at rates [default: 1]
+    #[arg(long, value_name = "N")]
+    cost: Option<u32>,
+
+    /// Longest wait over all queues, such as 30s [default: as long as the queues allow]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    max_wait: Option<Duration>,
+
+    /// What to do about a resource that does not exist [default: refuse]
+    #[arg(long, value_name = "WHAT", value_parser = ["refuse", "wait", "create"])]
+    unknown: Option<String>,
+}
+
+impl Asks {
+    /// The request, without attributes.
+    pub fn request(&self) -> PermitRequest {
+        let mut request = PermitRequest::new();
+        for claim in &self.claim {
+            request = match claim.strip_suffix(":shared") {
+                Some(resource) => request.claim_shared(resource),
+                None => request.claim(claim.strip_suffix(":exclusive").unwrap_or(claim)),
+            };
+        }
+        request.require_locks.clone_from(&self.require_lock);
+        request.cost = self.cost;
+        request.max_wait = self.max_wait;
+        request.unknown = match self.unknown.as_deref() {
+            Some("wait") => Some(Unknown::Wait),
+            Some("create") => Some(Unknown::Create),
+            Some(_) => Some(Unknown::Refuse),
+            None => None,
+        };
+        request
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Permit {
+    /// Attribute of the request that rules match, such as user=etl; may be repeated
+    #[arg(long = "attr", value_name = "NAME=VALUE", value_parser = attribute)]
+    attributes: Vec<(String, String)>,
+
+    #[command(flatten)]
+    asks: Asks,
+
+    #[command(flatten)]
+    pub reach: Reach,
+
+    /// The command, and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<std::ffi::OsString>,
+}
+
+/// The longest command line that is sent as an attribute.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+
+pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
+    let mut request = permit.asks.request();
+    request.attributes.extend(described(&permit.command));
+    request.attributes.extend(permit.attributes.iter().cloned());
+    let asker = permit.reach.open()?;
+    // A lock belongs to a session: inside `paceline lock` that is the one to ask in.
+    let outer = std::env::var("PACELINE_SESSION").ok().filter(|id| !id.is_empty());
+    let session = match outer {
+        Some(outer) if !request.require_locks.is_empty() => asker.client.join_session(&outer),
+        _ => asker.client.session(&SessionOptions { name: None, lease: None })?,
+    };
+    let granted = session.permit(&request)?;
+    let grant = granted.grant().cloned();
+    let grant = grant.ok_or_else(|| "the daemon gave no permit".to_owned())?;
+    if permit.reach.json {
+        let told = json!({"permit": grant.permit, "request": grant.request, "pool": grant.pool,
+            "priority": grant.priority, "waited": grant.waited});
+        eprintln!("{told}");
+    }
+    let held = Held {
+        session: &session,
+        environment: vec![
+            ("PACELINE_PERMIT", grant.permit),
+            ("PACELINE_REQUEST", grant.request.to_string()),
+        ],
+    };
+    let ended = run_held(&held, &permit.command);
+    said("permit", granted.settle().and_then(|()| session.end()));
+    ended
+}
+
+/// The attributes that say what is run.
+fn described(command: &[std::ffi::OsString]) -> Vec<(String, String)> {
+    let words: Vec<String> =
+        command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut text = words.join(" ");
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    let program = words.first().map_or("", String::as_str);
+    let mut task = program.rsplit('/').next().unwrap_or(program).to_owned();
+    task.truncate(task.floor_char_boundary(TEXT_BYTES_MAX));
+    vec![("text".into(), text), ("task".into(), task)]
+}

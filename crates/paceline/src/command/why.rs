@@ -1,0 +1,71 @@
+//! `paceline why`: why a request waits, behind whom, and for how long.
+
+use super::{Reach, text};
+use crate::failure::Failure;
+use crate::moment;
+use crate::screen::{Screen, Style, cut};
+use clap::Args;
+use paceline_client::Method;
+use serde_json::Value;
+
+pub const HELP: &str = "\
+Example:
+  paceline ps          shows the numbers
+  paceline why 17      shows what 17 waits for, who is ahead of it, and when it may go on";
+
+#[derive(Debug, Args)]
+pub struct Why {
+    /// Number of the request, as in `paceline ps`
+    #[arg(value_name = "ID")]
+    id: u64,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+pub fn run(why: &Why) -> Result<(), Failure> {
+    let asker = why.reach.open()?;
+    let answer = asker.client.call(Method::Get, &format!("/v1/why/{}", why.id), None);
+    let answer = answer
+        .map_err(|error| Failure::from(error).or_hint("see what runs and waits: paceline ps"))?;
+    asker.show(&answer, |screen| draw(&answer, screen))
+}
+
+fn draw(answer: &Value, screen: Screen) -> String {
+    let is_running = answer.get("state").and_then(Value::as_str) == Some("running");
+    let style = if is_running { Style::Good } else { Style::Wait };
+    let first = format!("request {} {}", text(answer, "request"), text(answer, "message"));
+    let mut out = screen.paint(style, screen.wrap(&first, 2).trim_end_matches('\n'));
+    out.push('\n');
+    let ago = |name: &str| moment::age(&text(answer, name)).map(|age| format!("{age} ago"));
+    let ahead = |name: &str| moment::ahead(&text(answer, name));
+    let lines = [
+        ("came", ago("arrived_at")),
+        (if is_running { "runs since" } else { "waits since" }, ago("since")),
+        ("behind", behind(answer)),
+        ("goes on", ahead("until")),
+        ("turned away", ahead("deadline")),
+        ("priority", Some(text(answer, "priority"))),
+        ("pool", Some(text(answer, "pool"))),
+    ];
+    for (name, value) in lines {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let value = cut(&crate::screen::clean(&value), screen.width.saturating_sub(15));
+            out.push_str(&format!(
+                "  {} {value}\n",
+                screen.paint(Style::Faint, &format!("{name:12}"))
+            ));
+        }
+    }
+    out
+}
+
+/// Who is ahead, by number, nearest first.
+fn behind(answer: &Value) -> Option<String> {
+    let ahead = answer.get("ahead")?.as_array().filter(|ahead| !ahead.is_empty())?;
+    let named: Vec<String> = ahead.iter().map(super::as_text).collect();
+    let total = answer.get("ahead_total").and_then(Value::as_u64).unwrap_or(0);
+    let more = total.saturating_sub(named.len() as u64);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("{}{more}", named.join(", ")))
+}

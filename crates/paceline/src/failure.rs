@@ -1,0 +1,168 @@
+//! What went wrong, as the command line tells it: one message, the next thing to try, an exit code.
+//!
+//! The only place where an error of the client becomes a text for people or a code for scripts.
+
+use paceline_client::{Answer, Error, Refusal};
+use serde_json::{Value, json};
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Something failed.
+pub const FAILED: u8 = 1;
+/// The daemon turned the work away.
+pub const REFUSED: u8 = 3;
+/// What was named does not exist.
+pub const NOT_FOUND: u8 = 4;
+/// The daemon cannot be reached.
+pub const UNREACHABLE: u8 = 69;
+/// A queue is full, or the wait was too long.
+pub const TEMPORARY: u8 = 75;
+/// The caller may not do that.
+pub const NOT_PERMITTED: u8 = 77;
+
+/// What ends a command that could not do its work.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+    hint: Option<String>,
+    answer: Option<Value>,
+}
+
+impl Failure {
+    /// A failure of this code.
+    pub fn new(code: u8, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: Some(hint.into()), answer: None }
+    }
+
+    /// The same, with something to try if nobody said better.
+    pub fn or_hint(mut self, hint: &str) -> Self {
+        self.hint.get_or_insert_with(|| hint.to_owned());
+        self
+    }
+
+    /// Tells it on standard error: in lines, or as one line of JSON.
+    pub fn report(&self, as_json: bool) -> ExitCode {
+        if as_json {
+            let mut told = match &self.answer {
+                Some(Value::Object(members)) => members.clone(),
+                _ => serde_json::Map::new(),
+            };
+            told.entry("error").or_insert_with(|| self.word().into());
+            told.insert("message".into(), self.message.as_str().into());
+            told.insert("exit".into(), self.code.into());
+            if let Some(hint) = &self.hint {
+                told.insert("hint".into(), hint.as_str().into());
+            }
+            eprintln!("{}", json!(told));
+            return ExitCode::from(self.code);
+        }
+        eprintln!("paceline: {}", crate::screen::clean(&self.message));
+        if let Some(hint) = &self.hint {
+            eprintln!("  {}", crate::screen::clean(hint));
+        }
+        ExitCode::from(self.code)
+    }
+
+    fn word(&self) -> &'static str {
+        match self.code {
+            REFUSED | TEMPORARY => "refused",
+            NOT_FOUND => "not_found",
+            UNREACHABLE => "unreachable",
+            NOT_PERMITTED => "permission",
+            _ => "failed",
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self { code: FAILED, message, hint: None, answer: None }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (code, hint) = match &error {
+            Error::Refused(refusal) if refusal.is_queue() => (TEMPORARY, refusal_hint(refusal)),
+            Error::Refused(refusal) => (REFUSED, refusal_hint(refusal)),
+            Error::NotPermitted(_) => {
+                (NOT_PERMITTED, Some("ask as the user who started the daemon, or as root".into()))
+            }
+            Error::NotFound(_) => (NOT_FOUND, None),
+            Error::Expired(_) => (FAILED, Some("its lease is over: ask anew".into())),
+            Error::Conflict(_) | Error::Failed(_) => (FAILED, None),
+            Error::Unreachable { target, source } => (UNREACHABLE, Some(start_it(target, source))),
+            Error::Protocol(_) => {
+                let hint = "see that daemon and command are of one version: paceline --version";
+                (FAILED, Some(hint.to_owned()))
+            }
+        };
+        let message = match error.answer() {
+            Some(answer) => format!("{}{}", answer.message, place(answer)),
+            None => error.to_string(),
+        };
+        let hint = error.hint().map(str::to_owned).or(hint);
+        Self { code, message, hint, answer: error.answer().map(|answer| answer.body.clone()) }
+    }
+}
+
+fn start_it(target: &str, source: &io::Error) -> String {
+    let data = Path::new(target).parent().unwrap_or(Path::new(".")).display();
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            format!("start it with: paceline serve --data {data}")
+        }
+        _ => format!("see its log, or start it with: paceline serve --data {data}"),
+    }
+}
+
+fn refusal_hint(refusal: &Refusal) -> Option<String> {
+    let text = |name: &str| refusal.answer.body.get(name).and_then(Value::as_str);
+    Some(match refusal.reason.as_str() {
+        "queue_full" | "too_long" | "expired" => match refusal.retry_after {
+            Some(after) => format!("come back in {}s", after.as_secs_f64().ceil()),
+            None => "come back later, or wait longer with --max-wait".into(),
+        },
+        "rejected" => "see which rules match with: paceline explain attr=value ...".into(),
+        "unknown_resource" => "see what there is with: paceline resources".into(),
+        "not_owner" => "take the lock first: paceline lock NAME -- paceline permit ...".into(),
+        "draining" => match text("pool") {
+            Some(pool) => format!("let it take work again with: paceline pools start {pool}"),
+            None => "see the pools with: paceline pools".into(),
+        },
+        "cost_too_high" => "ask for less, or see the limits with: paceline checkpoints".into(),
+        "blocks_itself" => "give back what the session holds before asking for more".into(),
+        "too_wide" => "claim smaller parts of it; see them with: paceline tree".into(),
+        _ => "see what runs and waits with: paceline ps".into(),
+    })
+}
+
+/// Where in the database or file the mistake is.
+fn place(answer: &Answer) -> String {
+    let Some(place) = answer.body.get("place") else { return String::new() };
+    let part = |name: &str| {
+        place.get(name).map(|value| value.as_str().map_or(value.to_string(), str::to_owned))
+    };
+    let parts: Vec<String> = ["table", "row", "column"].into_iter().filter_map(part).collect();
+    if parts.is_empty() || answer.error == "refused" {
+        return String::new();
+    }
+    format!(" (at {})", parts.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure;
+    use paceline_client::Error;
+    use std::io;
+
+    #[test]
+    fn a_daemon_that_is_away_is_started_where_it_was_looked_for() {
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        let failure = Failure::from(Error::Unreachable { target: "/d/api.sock".into(), source });
+        assert_eq!(failure.code, 69);
+        assert_eq!(failure.hint.unwrap(), "start it with: paceline serve --data /d");
+    }
+}

@@ -1,0 +1,89 @@
+//! Points in time as the API writes them (RFC 3339), and how long ago they were, for people.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How long ago something was, in its largest unit; negative times are ahead.
+pub fn age(at: &str) -> Option<String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let now = i64::try_from(now.as_millis()).ok()?;
+    Some(coarse(now.saturating_sub(millis(at)?)))
+}
+
+/// How long it takes until then, or `now`.
+pub fn ahead(at: &str) -> Option<String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let now = i64::try_from(now.as_millis()).ok()?;
+    let left = millis(at)?.saturating_sub(now);
+    Some(if left <= 0 { "now".into() } else { format!("in {}", coarse(left)) })
+}
+
+/// The time of day, to the second.
+pub fn clock(at: &str) -> Option<&str> {
+    millis(at)?;
+    at.get(11..19)
+}
+
+fn coarse(millis: i64) -> String {
+    let seconds = millis.max(0) / 1000;
+    match seconds {
+        0 => format!("{}ms", millis.max(0)),
+        1..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Milliseconds since 1970 of a text such as `2026-01-31T23:59:59.123456Z`.
+fn millis(text: &str) -> Option<i64> {
+    let text = text.strip_suffix('Z')?;
+    let (date, time) = text.split_once('T')?;
+    let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let numbers = |text: &str, separator: char| -> Option<Vec<i64>> {
+        text.split(separator).map(|part| part.parse().ok()).collect()
+    };
+    let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
+    let ([year, month, day], [hour, minute, second]) = (date.as_slice(), time.as_slice()) else {
+        return None;
+    };
+    let fits = (1970..=9999).contains(year)
+        && (1..=12).contains(month)
+        && (1..=31).contains(day)
+        && (0..24).contains(hour)
+        && (0..60).contains(minute)
+        && (0..=60).contains(second);
+    let fraction: i64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+    let seconds = days(*year, *month, *day) * 86_400 + hour * 3_600 + minute * 60 + second;
+    fits.then_some(seconds * 1_000 + fraction)
+}
+
+/// Days since 1970 in the Gregorian calendar: years begin in March, so that the leap day is the last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{coarse, millis};
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(millis("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(millis("2000-02-29T12:00:00.500000Z"), Some(951_825_600_500));
+        assert_eq!(millis("2026-11-16T04:01:13.000001Z"), Some(1_794_801_673_000));
+        for bad in ["", "2026", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00", "x-y-zT1:2:3Z"] {
+            assert_eq!(millis(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn ages_have_one_unit() {
+        for (millis, text) in
+            [(-5, "0ms"), (999, "999ms"), (119_000, "119s"), (150_000, "2m"), (7_200_000, "2h")]
+        {
+            assert_eq!(coarse(millis), text);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The terminal: how wide it is, whether it has colours, and text made safe for it.
+//!
+//! Promises that nothing the daemon or another user wrote can move the cursor, change colours or hide
+//! text: control characters are shown, not sent.
+
+use std::io::IsTerminal as _;
+use unicode_width::UnicodeWidthChar as _;
+
+/// Columns when nobody says how many there are.
+const WIDTH_DEFAULT: usize = 80;
+/// The narrowest screen that is drawn for, and the widest.
+const WIDTH_MIN: usize = 20;
+const WIDTH_MAX: usize = 10_000;
+
+/// Where output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Screen {
+    /// Columns.
+    pub width: usize,
+    /// Whether colours are sent.
+    pub colours: bool,
+}
+
+/// How a text looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    #[default]
+    Plain,
+    Head,
+    Good,
+    Wait,
+    Bad,
+    Faint,
+}
+
+impl Screen {
+    /// What standard output is.
+    pub fn of_stdout() -> Self {
+        let stdout = std::io::stdout();
+        let wanted = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+        let width = wanted.or_else(|| {
+            let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
+            Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        });
+        let width = width.unwrap_or(WIDTH_DEFAULT).clamp(WIDTH_MIN, WIDTH_MAX);
+        Self { width, colours: has_colours(stdout.is_terminal()) }
+    }
+
+    /// A text with its colour, if there are colours.
+    pub fn paint(self, style: Style, text: &str) -> String {
+        let code = match style {
+            Style::Plain => return text.to_owned(),
+            Style::Head => "1",
+            Style::Good => "32",
+            Style::Wait => "33",
+            Style::Bad => "31",
+            Style::Faint => "2",
+        };
+        if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// Lines broken at blanks so that they fit; what follows a break is set in by `indent`.
+    pub fn wrap(self, text: &str, indent: usize) -> String {
+        let mut out = String::new();
+        for line in text.lines() {
+            let line = clean(line);
+            let mut used = 0;
+            for (place, word) in line.split(' ').enumerate() {
+                let width = width(word);
+                if place > 0 && used + 1 + width > self.width {
+                    out.push('\n');
+                    out.push_str(&" ".repeat(indent));
+                    used = indent;
+                } else if place > 0 {
+                    out.push(' ');
+                    used += 1;
+                }
+                out.push_str(word);
+                used += width;
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Colours are for people: see no-color.org; `CLICOLOR_FORCE` is how scripts ask for them.
+fn has_colours(is_terminal: bool) -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if set("NO_COLOR") {
+        return false;
+    }
+    let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|v| !v.is_empty() && v != "0");
+    forced || (is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb"))
+}
+
+/// A text on one line that only shows itself.
+pub fn clean(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Besides control characters, marks that turn the direction of writing around.
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}') {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Columns that a text takes.
+pub fn width(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// The text, cut to `max` columns with an ellipsis if it is wider.
+pub fn cut(text: &str, max: usize) -> String {
+    if width(text) <= max {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > max {
+            break;
+        }
+        out.push(c);
+    }
+    if max > 0 {
+        out.push('…');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Screen, clean, cut, width};
+
+    #[test]
+    fn texts_are_cut_by_columns_not_by_bytes() {
+        assert_eq!(cut("select", 6), "select");
+        assert_eq!(cut("select", 5), "sele…");
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(cut("abc", 1), "…");
+        assert_eq!(cut("abc", 0), "");
+        assert_eq!(width("日本語"), 6);
+    }
+
+    #[test]
+    fn nobody_can_draw_on_the_terminal() {
+        assert_eq!(clean("a\x1b[31mb\nc\u{202e}d\u{9b}"), "a\\u{1b}[31mb\\nc\\u{202e}d\\u{9b}");
+        assert_eq!(clean("größe 日本"), "größe 日本");
+    }
+
+    #[test]
+    fn lines_are_broken_at_blanks() {
+        let screen = Screen { width: 20, colours: false };
+        assert_eq!(
+            screen.wrap("would wait for resource \"tank\"\nend", 2),
+            "would wait for\n  resource \"tank\"\nend\n"
+        );
+    }
+}

@@ -1,0 +1,32 @@
+//! The command line as it is run: what it prints, how it ends, what it holds meanwhile.
+//!
+//! It asks a small server that speaks the API's contract.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../../../client/tests/it/fake.rs"]
+mod fake;
+mod holding;
+mod sample;
+mod screens;
+mod words;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The program, asking the daemon of `data`, away from the settings of whoever runs the tests.
+fn paceline(data: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command.args(arguments).stdin(Stdio::null());
+    for name in ["NO_COLOR", "CLICOLOR_FORCE", "COLUMNS", "PACELINE_SESSION", "PACELINE_LOG"] {
+        command.env_remove(name);
+    }
+    command.env("PACELINE_DATA", data);
+    command
+}
+
+/// Exit code, standard output and standard error.
+fn ended(command: &mut Command) -> (Option<i32>, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}

@@ -1,0 +1,175 @@
+//! A daemon with a sample of everything, as the API's contract shows it.
+//!
+//! A text `@-150` stands for the time 150 seconds ago.
+
+use crate::fake::{Asked, Reply, error};
+use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub fn answer(asked: &Asked) -> Option<Reply> {
+    let found = match asked.line().as_str() {
+        "GET /v1/requests" => requests(),
+        "GET /v1/why/17" => why(),
+        "GET /v1/pools" => pools(),
+        "GET /v1/rules" => rules(),
+        "GET /v1/saved-rules" => json!([]),
+        "GET /v1/checkpoints" => checkpoints(),
+        "GET /v1/resources" => resources(),
+        "GET /v1/tree" => tree(),
+        "GET /v1/locks" => locks(),
+        "POST /v1/explain" => json!({"message": "rule 10 matched: lower 20, stop\n\
+            priority -20, pool \"batch\"\n\
+            checkpoint \"per-user\" (key \"etl-7\"): would wait, for 1.5s\n\
+            would wait at checkpoint \"per-user\" (key \"etl-7\"), for 1.5s\n",
+            "foreseen": {"kind": "wait"}}),
+        "GET /v1/events" => return Some(Reply::Raw(events().into_bytes())),
+        line if line.starts_with("GET /v1/why/") => {
+            return Some(error(404, "not_found", "no request 99 waits or runs"));
+        }
+        _ => return None,
+    };
+    Some(Reply::Json(200, with_times(found)))
+}
+
+fn requests() -> Value {
+    json!([
+        {"request": 3, "state": "running", "user": "alice", "text": "nightly backup of everything there is",
+         "pool": "default", "priority": 0, "since": "@-150", "permit": "p-1"},
+        {"request": 17, "state": "waiting", "user": "etl-7", "text": "select * from orders\u{1b}[2J",
+         "pool": "batch", "priority": -20, "since": "@-10800",
+         "waits_for": {"kind": "resource", "resource": "dataset:tank/home"}},
+        {"request": 12345, "state": "waiting", "user": "größe", "text": "レポート",
+         "pool": "batch", "priority": 5, "since": "@-432000",
+         "waits_for": {"kind": "checkpoint", "checkpoint": "per-user", "key": "größe"}},
+    ])
+}
+
+fn why() -> Value {
+    json!({"request": 17, "state": "waiting", "message": "waits for resource \"dataset:tank/home\"",
+        "waits_for": {"kind": "resource", "resource": "dataset:tank/home"},
+        "arrived_at": "@-10830", "since": "@-10800", "ahead": [3, 5, 8], "ahead_total": 12,
+        "until": null, "deadline": "@+4000", "priority": -20, "pool": "batch"})
+}
+
+fn pools() -> Value {
+    json!([
+        {"name": "default", "state": "started", "persistent": true,
+         "figures": {"running": 1, "waiting": 0}},
+        {"name": "batch", "state": "draining", "priority": [-127, -1], "threads": {"min": 0, "max": 8},
+         "queue": {"max_len": 10000, "max_delay": "10m"}, "persistent": true,
+         "figures": {"running": 8, "waiting": 1234}},
+        {"name": "interactive-reports", "state": "stopped", "priority": [10, 20],
+         "threads": {"min": 2, "max": 16}, "persistent": false,
+         "figures": {"running": 0, "waiting": 0}},
+    ])
+}
+
+fn rules() -> Value {
+    json!([
+        {"number": 10, "match": {"user": "etl-*", "text": "select *"}, "mode": "glob",
+         "when": "rate(\"per-user\", user) > 100.0", "lower": 20, "then": "stop",
+         "figures": {"matches": 12, "evaluations": 4711}},
+        {"number": 20, "match": {"user": {"regex": "^root$"}}, "reject": true, "then": "stop",
+         "log": true, "disabled": true, "figures": {"matches": 0, "evaluations": 4699}},
+        {"number": 30, "set": 5, "then": "continue", "figures": {"matches": 9, "evaluations": 9}},
+        {"number": 40, "match": {}, "then": "continue", "log": true},
+    ])
+}
+
+fn checkpoints() -> Value {
+    json!([
+        {"name": "per-user", "at": "frontend api", "key": "user", "rate": "500/s", "burst": 50,
+         "figures": {"arrived": 90000, "passed": 89000, "refused": 998, "queued": 2, "inflight": 0}},
+        {"name": "batch-inflight", "at": "pool batch", "concurrency": 10, "mode": "watch",
+         "figures": {"passed": 100, "refused": 0, "queued": 0, "inflight": 8}},
+        {"name": "all", "at": "frontend api", "figures": {"passed": 5}},
+    ])
+}
+
+fn resources() -> Value {
+    json!([
+        {"name": "disk:/dev/da0", "parents": [], "figures": {"holding": 1, "waiting": 0}},
+        {"name": "disk:/dev/da1", "parents": [], "figures": {"holding": 0, "waiting": 0}},
+        {"name": "zpool:tank", "parents": ["disk:/dev/da0", "disk:/dev/da1"],
+         "figures": {"holding": 0, "waiting": 2}},
+    ])
+}
+
+fn tree() -> Value {
+    json!([
+        {"name": "disk:/dev/da0", "parents": [], "holders": [], "waiters": []},
+        {"name": "disk:/dev/da1", "parents": [], "holders": [{"request": 9, "mode": "shared"}],
+         "waiters": []},
+        {"name": "zpool:tank", "parents": ["disk:/dev/da0", "disk:/dev/da1"],
+         "holders": [], "waiters": []},
+        {"name": "dataset:tank/home", "parents": ["zpool:tank"],
+         "holders": [{"request": 3, "mode": "exclusive"}], "waiters": [17, 18]},
+        {"name": "dataset:tank/var", "parents": ["zpool:tank"], "holders": [], "waiters": []},
+        {"name": "snapshot:tank/home@monday", "parents": ["dataset:tank/home"],
+         "holders": [], "waiters": []},
+        {"name": "link:uplink-between-the-two-machine-rooms", "parents": [], "holders": [],
+         "waiters": [21]},
+    ])
+}
+
+fn locks() -> Value {
+    json!([
+        {"name": "deploy", "owner": "alice", "waiters": ["bob", "carol"], "fencing": 1042},
+        {"name": "nightly-report-of-the-warehouse", "owner": null, "waiters": [], "fencing": 7},
+    ])
+}
+
+fn events() -> String {
+    let events = [
+        (
+            "started",
+            json!({"request": 18, "at": "2026-01-31T10:20:30.123456Z", "pool": "default",
+            "priority": 0}),
+        ),
+        (
+            "refused",
+            json!({"request": 19, "at": "2026-01-31T10:20:31.000000Z", "reason": "queue_full",
+            "message": "pool \"batch\": the queue is full, 10000 may wait"}),
+        ),
+        ("lock", json!({"lock": "deploy", "what": "stolen"})),
+    ];
+    let text = |(kind, data): &(&str, Value)| format!("event: {kind}\ndata: {data}\n\n");
+    let body: String = events.iter().map(text).collect();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{body}")
+}
+
+fn with_times(value: Value) -> Value {
+    match value {
+        Value::String(text) => match text.strip_prefix('@') {
+            Some(seconds) => moment(seconds.parse().unwrap()).into(),
+            None => text.into(),
+        },
+        Value::Array(values) => values.into_iter().map(with_times).collect(),
+        Value::Object(members) => {
+            members.into_iter().map(|(name, value)| (name, with_times(value))).collect()
+        }
+        other => other,
+    }
+}
+
+/// The time so many seconds from now, RFC 3339.
+fn moment(offset: i64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let seconds = i64::try_from(now.as_secs()).unwrap() + offset;
+    let (mut day, time) = (seconds / 86_400, seconds % 86_400);
+    let mut year = 1970;
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    while day >= 365 + i64::from(is_leap(year)) {
+        day -= 365 + i64::from(is_leap(year));
+        year += 1;
+    }
+    let months = [31, 28 + i64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= months[month] {
+        day -= months[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    let (month, day) = (month + 1, day + 1);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.000000Z")
+}
