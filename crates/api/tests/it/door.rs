@@ -149,6 +149,21 @@ fn an_idle_connection_is_closed_in_the_end() {
 }
 
 #[test]
+fn a_connection_with_a_bound_session_may_be_idle() {
+    let short = Duration::from_millis(100);
+    let world = World::with(Limits { head_max: short, idle_max: short, ..Limits::default() });
+    let mut bound = world.unix();
+    let session = bound.session(json!({ "bound": true }));
+    // Others that begin to be idle later are closed before, three times over.
+    for _ in 0..3 {
+        let mut other = world.unix();
+        other.get("/healthz").expect(200);
+        assert!(other.is_closed());
+    }
+    bound.post("/v1/permits", json!({ "session": session })).expect(201);
+}
+
+#[test]
 fn one_connection_too_many_is_told_so_and_the_next_fits_again() {
     let world = World::with(Limits { connections_max: 2, ..Limits::default() });
     let mut first = world.unix();
