@@ -103,7 +103,9 @@ impl From<Error> for Failure {
             Some(answer) => format!("{}{}", answer.message, place(answer)),
             None => error.to_string(),
         };
-        let hint = error.hint().map(str::to_owned).or(hint);
+        // Some hints are for those who speak HTTP themselves.
+        let theirs = error.hint().filter(|hint| !hint.contains("/v1/")).map(str::to_owned);
+        let hint = theirs.or(hint);
         Self { code, message, hint, answer: error.answer().map(|answer| answer.body.clone()) }
     }
 }
@@ -119,7 +121,7 @@ fn start_it(target: &str, source: &io::Error) -> String {
 }
 
 fn refusal_hint(refusal: &Refusal) -> Option<String> {
-    let text = |name: &str| refusal.answer.body.get(name).and_then(Value::as_str);
+    let pool = refusal.answer.body.pointer("/place/pool").and_then(Value::as_str);
     Some(match refusal.reason.as_str() {
         "queue_full" | "too_long" | "expired" => match refusal.retry_after {
             Some(after) => format!("come back in {}s", after.as_secs_f64().ceil()),
@@ -128,7 +130,7 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         "rejected" => "see which rules match with: paceline explain attr=value ...".into(),
         "unknown_resource" => "see what there is with: paceline resources".into(),
         "not_owner" => "take the lock first: paceline lock NAME -- paceline permit ...".into(),
-        "draining" => match text("pool") {
+        "draining" => match pool {
             Some(pool) => format!("let it take work again with: paceline pools start {pool}"),
             None => "see the pools with: paceline pools".into(),
         },

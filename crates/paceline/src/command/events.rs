@@ -19,7 +19,7 @@ Example:
 #[derive(Debug, Args)]
 pub struct Events {
     /// Show only events of this kind; may be repeated
-    #[arg(long, value_name = "KIND", value_parser = ["started", "waiting", "refused", "settled", "log", "lock", "config"])]
+    #[arg(long, value_name = "KIND", value_parser = ["started", "waiting", "refused", "settled", "log", "lock", "config", "missed"])]
     kind: Vec<String>,
 
     /// End after so many

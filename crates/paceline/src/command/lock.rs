@@ -49,13 +49,10 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let session = asker.client.session(&SessionOptions { name: None, lease: None })?;
     let options = LockOptions { steal: lock.steal, wait: lock.wait.unwrap_or_default() };
     let owned = session.lock(&lock.name, &options).map_err(|error| match error {
-        Error::Conflict(answer) => Failure::new(
-            TEMPORARY,
-            answer.message,
-            answer
-                .hint
-                .unwrap_or_else(|| "stand in line with --wait TIME; see: paceline locks".into()),
-        ),
+        Error::Conflict(answer) => {
+            let hint = "stand in line with --wait TIME; see who has it with: paceline locks";
+            Failure::new(TEMPORARY, answer.message, hint)
+        }
         error => error.into(),
     })?;
     if lock.reach.json {

@@ -2,7 +2,7 @@
 //!
 //! A text `@-150` stands for the time 150 seconds ago.
 
-use crate::fake::{Asked, Reply, error};
+use crate::fake::{Asked, Reply};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,7 +24,10 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
             "foreseen": {"kind": "wait"}}),
         "GET /v1/events" => return Some(Reply::Raw(events().into_bytes())),
         line if line.starts_with("GET /v1/why/") => {
-            return Some(error(404, "not_found", "no request 99 waits or runs"));
+            let message = "request 99 neither waits nor runs";
+            let body = json!({"error": "not_found", "message": message,
+                "hint": "GET /v1/requests lists those that do"});
+            return Some(Reply::Json(404, body));
         }
         _ => return None,
     };
