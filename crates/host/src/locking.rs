@@ -107,7 +107,7 @@ impl Locking {
     /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
     /// of this run before it returns.
     pub(crate) fn begin(self: &Arc<Self>, own: &Arc<Hosted>) -> Result<(), Error> {
-        let used = own.own_integer(own::DAEMON_TABLE, "fencing_reserved")?.unwrap_or(1);
+        let used = own.own_integer(own::DAEMON_TABLE, "fencing_reserved")?.unwrap_or(0).max(1);
         self.state().locks = Locks::new(used, used, SESSION_BYTES_MAX);
         let _ = self.own.set(own.clone());
         self.reserve(used + RESERVE);

@@ -75,7 +75,6 @@ fn of_rule(error: &CompileRuleError) -> ModelError {
 
 fn of_checkpoint(error: &SpecError) -> ModelError {
     let column = match error.field {
-        Field::Queue => "queue_max_len",
         Field::LenMax => "queue_max_len",
         Field::TotalMax => "queue_max_total",
         field => field.name(),

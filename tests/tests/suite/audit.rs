@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 fn launch(scratch: &Scratch) -> Launch {
     let socket = format!("punix:{}", scratch.path().join("db.sock").display());
-    Launch::new(scratch).option("--ovsdb", socket).option("--api", "none")
+    Launch::new(scratch).option("--ovsdb", socket)
 }
 
 #[test]

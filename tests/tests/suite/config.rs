@@ -22,7 +22,7 @@ then = "stop"
 
 fn launch(scratch: &Scratch, file: &Path) -> Launch {
     let socket = format!("punix:{}", scratch.path().join("db.sock").display());
-    Launch::new(scratch).option("--ovsdb", socket).option("--api", "none").option("--config", file)
+    Launch::new(scratch).option("--ovsdb", socket).option("--config", file)
 }
 
 fn written(scratch: &Scratch, text: &str) -> PathBuf {
