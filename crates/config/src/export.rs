@@ -19,7 +19,7 @@ use std::fmt::Write;
 
 /// The first line of every export.
 const FIRST_LINE: &str =
-    "# The configuration of a Paceline; `paceline apply FILE` brings it back.\n";
+    "# The configuration of a Paceline; `paceline serve --config FILE` brings it back.\n";
 
 /// Longest list that is written in one line.
 const LIST_CHARS_MAX: usize = 80;

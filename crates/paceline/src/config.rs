@@ -3,6 +3,7 @@
 use paceline_config::{ConfigError, Document, FILE_BYTES_MAX};
 use paceline_host::{Host, own};
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Checks files without a daemon; what is wrong is told as `FILE:LINE:COLUMN: message`.
@@ -38,11 +39,14 @@ pub fn apply(host: &Host, file: &Path) -> Result<(), String> {
 
 fn read(file: &Path) -> Result<Document, String> {
     let name = file.display();
-    let size = std::fs::metadata(file).map_err(|error| format!("{name}: {error}"))?.len();
-    if size > FILE_BYTES_MAX as u64 {
-        return Err(format!("{name}: {size} bytes are more than {FILE_BYTES_MAX}"));
+    let wrong = |error: std::io::Error| format!("{name}: {error}");
+    // A device or a pipe tells no size beforehand, so no more than a file may have is read.
+    let opened = std::fs::File::open(file).map_err(wrong)?;
+    let mut text = String::new();
+    opened.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(wrong)?;
+    if text.len() > FILE_BYTES_MAX {
+        return Err(format!("{name}: it has more than {FILE_BYTES_MAX} bytes"));
     }
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
     paceline_config::parse(&text).map_err(|errors| lines(file, &errors))
 }
 

@@ -7,7 +7,7 @@ use crate::export;
 fn an_empty_database_is_a_comment() {
     assert_eq!(
         export(database().store()),
-        "# The configuration of a Paceline; `paceline apply FILE` brings it back.\n"
+        "# The configuration of a Paceline; `paceline serve --config FILE` brings it back.\n"
     );
 }
 
@@ -51,7 +51,7 @@ name = "default"
 threads = { max = 3 }
 "#;
     apply(&mut database, &read(text));
-    let expected = r#"# The configuration of a Paceline; `paceline apply FILE` brings it back.
+    let expected = r#"# The configuration of a Paceline; `paceline serve --config FILE` brings it back.
 
 [[pool]]
 name = "default"
@@ -121,7 +121,7 @@ fn what_a_file_cannot_say_is_written_as_near_as_it_can() {
             {"op": "insert", "table": "Saved_Rule", "row": {"number": 20}}]"#,
     );
     let text = export(database.store());
-    let expected = r#"# The configuration of a Paceline; `paceline apply FILE` brings it back.
+    let expected = r#"# The configuration of a Paceline; `paceline serve --config FILE` brings it back.
 
 [[pool]]
 name = "bare"
