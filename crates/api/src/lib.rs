@@ -17,7 +17,6 @@ mod mailbox;
 mod members;
 mod metrics;
 mod moment;
-mod near;
 mod objects;
 mod openapi;
 mod permits;

@@ -3,9 +3,8 @@
 //! What was not taken in the end is unknown to whoever asked, and is an error that says what was
 //! probably meant. `null` is the same as nothing, but where [`Members::given`] tells them apart.
 
-use crate::near::nearest;
 use crate::respond::{Problem, shown};
-use paceline_types::Span;
+use paceline_types::{Span, nearest};
 use serde_json::{Map, Value};
 
 /// The members of one object.

@@ -4,7 +4,7 @@
 //! wall clock, which is looked at for each answer, because it may be set.
 
 use paceline_host::Clock;
-use paceline_types::Time;
+use paceline_types::{Time, civil};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -71,19 +71,6 @@ fn rfc3339(us: i64) -> String {
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
-}
-
-/// Year, month and day of a day since 1970. Years are counted from March, so that the leap day is the
-/// last one: 146,097 days are 400 years.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let from_march = days + 719_468;
-    let (era, of_era) = (from_march / 146_097, from_march % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from + 2) / 5 + 1;
-    let month = if from < 10 { from + 3 } else { from - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

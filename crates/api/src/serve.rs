@@ -15,12 +15,11 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use paceline_host::Host;
-use rustix::fs::Mode;
-use rustix::process::{geteuid, umask};
+use paceline_host::{Host, bind_unix};
+use rustix::process::geteuid;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,29 +161,6 @@ async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, String> {
             "other machines reach the API without encryption, and could read tokens on their way"
         );
     }
-    Ok(listener)
-}
-
-/// Binds a unix socket that only its owner may use. A socket that nobody listens on any more is
-/// replaced; one that somebody listens on, or a file of another kind, is not.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    if let Ok(metadata) = std::fs::symlink_metadata(path) {
-        if !metadata.file_type().is_socket() {
-            let message = "a file that is not a socket is in the way";
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
-        }
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another daemon listens there"));
-        }
-        std::fs::remove_file(path)?;
-    }
-    // The mask makes the socket private from its first moment on. It holds for the whole process,
-    // which makes no file that others should use.
-    let before = umask(Mode::RWXG | Mode::RWXO);
-    let listener = UnixListener::bind(path);
-    umask(before);
-    let listener = listener?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 

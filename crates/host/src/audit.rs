@@ -1,8 +1,8 @@
 //! The audit log: who changed what, when, and from where (promise A1).
 //!
 //! Owns the file `audit.log` in the data directory, one JSON object a line, and the thread that writes
-//! it. Records are handed over in the order things happened and are never dropped: when the disk is
-//! slow, whoever makes one waits. Only names of rows and columns are told, never values, so that no
+//! it. Records are handed over in the order things happened, and when the disk is slow, whoever makes
+//! one waits. What the disk refuses is lost and told in the log. Only names of rows and columns are told, never values, so that no
 //! secret gets here.
 
 use crate::clock::{rfc3339, wall_ms};

@@ -1,6 +1,6 @@
 //! The one place that reads the clocks and the random source.
 
-use paceline_types::{Time, UuidSource};
+use paceline_types::{Time, UuidSource, civil};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A monotonic clock that starts when it is made.
@@ -46,24 +46,10 @@ pub fn wall_ms() -> u64 {
 #[must_use]
 pub fn rfc3339(ms: u64) -> String {
     let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil(i64::try_from(days).unwrap_or_default());
     let (seconds, ms) = (rest / 1_000, rest % 1_000);
     let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
-}
-
-/// Year, month and day of a number of days since 1970. Years are counted from March, so that the leap
-/// day is the last; 400 of them always have as many days.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 /// A source of UUIDs seeded by the operating system.

@@ -13,8 +13,8 @@ mod locking;
 mod outbox;
 pub mod own;
 mod session;
+mod socket;
 
-pub use audit::Audit;
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use control::{Admission, Control, Event, Listed, Permit, Waiting};
 pub use database::{
@@ -28,6 +28,7 @@ pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
 pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
 pub use session::{MonitorRecord, Session};
+pub use socket::bind_unix;
 
 /// What rules and checkpoints say in the words of their rooms, for doors that show or read it.
 pub mod words {
@@ -38,6 +39,7 @@ pub mod words {
     };
 }
 
+use audit::Audit;
 use database::{OwnRow, Storage};
 use paceline_tables::schema::Schema;
 use paceline_tables::value::{Atom, Datum};
@@ -202,12 +204,6 @@ impl Host {
     #[must_use]
     pub fn control(&self) -> &Arc<Control> {
         &self.control
-    }
-
-    /// Where changes are recorded; none on a server that changes nothing.
-    #[must_use]
-    pub fn audit(&self) -> Option<&Arc<Audit>> {
-        self.audit.get()
     }
 
     /// The clock that requests, leases and sessions are timed by.

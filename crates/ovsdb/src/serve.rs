@@ -4,13 +4,11 @@ use crate::connection::{Bounds, Connection, End};
 use crate::methods::Methods;
 use crate::remote::Remote;
 use crate::tls::TlsFiles;
-use paceline_host::Host;
+use paceline_host::{Host, bind_unix};
 use paceline_types::limits::{FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB};
-use rustix::fs::Mode;
-use rustix::process::umask;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -101,31 +99,6 @@ pub async fn open(host: Arc<Host>, remote: &Remote, options: &DoorOptions) -> Re
     };
     let task = tokio::spawn(accept(host, listener, options.clone()));
     Ok(Door { remote: bound, task, socket })
-}
-
-/// Binds a unix socket that only its owner may use. A socket that nobody listens on any more is
-/// replaced; one that somebody listens on, or a file of another kind, is not.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    if let Ok(metadata) = std::fs::symlink_metadata(path) {
-        if !metadata.file_type().is_socket() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "a file that is not a socket is in the way",
-            ));
-        }
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
-        }
-        std::fs::remove_file(path)?;
-    }
-    // The mask makes the socket private from its first moment on. It holds for the whole process,
-    // which makes no file that others should use.
-    let before = umask(Mode::RWXG | Mode::RWXO);
-    let listener = UnixListener::bind(path);
-    umask(before);
-    let listener = listener?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
 }
 
 async fn accept(host: Arc<Host>, listener: Listener, options: DoorOptions) {

@@ -5,6 +5,7 @@ use paceline_journal::FileLog;
 use paceline_tables::json::{self, Json};
 use paceline_tables::schema::{Schema, TableSchema};
 use paceline_tables::value::Datum;
+use paceline_types::civil;
 use paceline_types::limits::JSON_DEPTH_MAX_OVSDB;
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
@@ -169,21 +170,12 @@ fn value_text(schema: Option<&TableSchema>, column: &str, value: &Json) -> Strin
     typed.unwrap_or_else(|| value.to_text())
 }
 
-/// `2026-11-15 20:17:00.123` in UTC, from milliseconds since 1970 (days to date by Howard Hinnant's
-/// `civil_from_days`). Old files have seconds instead.
+/// `2026-11-15 20:17:00.123` in UTC, from milliseconds since 1970. Old files have seconds
+/// instead.
 fn date_text(date: i64) -> String {
     let ms = if date < i64::from(i32::MAX) { date.saturating_mul(1000) } else { date };
     let (days, ms) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = civil(days);
     let (s, ms) = (ms / 1000, ms % 1000);
     format!(
         "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{ms:03}",

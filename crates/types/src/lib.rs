@@ -6,9 +6,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod attributes;
+mod date;
 mod ids;
 pub mod limits;
 mod line;
+mod near;
 mod priority;
 mod refusal;
 mod request;
@@ -17,8 +19,10 @@ mod time;
 mod uuid;
 
 pub use attributes::{AttributeError, Attributes, KNOWN, Known, MAPS, Name, NameError};
+pub use date::civil;
 pub use ids::{CheckpointId, PoolId, RequestId, SessionId};
 pub use line::{Line, Toll};
+pub use near::nearest;
 pub use priority::{Priority, Rank};
 pub use refusal::{Place, Reason, Refusal};
 pub use request::{Claim, Mode, Request, Unknown};
