@@ -1,7 +1,7 @@
 //! One seed from its start to its end: the subject and the model side by side, step by step, with
 //! every invariant looking on.
 
-use crate::history::{History, Step};
+use crate::history::{self, History, Step};
 use crate::invariants;
 use crate::seen::Seen;
 use crate::subject::{Naive, Owned, Subject};
@@ -56,6 +56,25 @@ pub fn run(seed: u64, subject: &mut dyn Subject) -> Result<Vec<String>, Failure>
     }
 }
 
+/// The same with a restart half way, when everybody who waits has left.
+///
+/// # Errors
+///
+/// As above.
+pub fn run_with_restart(seed: u64, subject: &mut dyn Subject) -> Result<Vec<String>, Failure> {
+    let mut race = Race {
+        subject,
+        naive: Naive::new(),
+        invariants: invariants::all(),
+        trace: vec![],
+        last: None,
+    };
+    match race.run_with_restart(seed) {
+        Ok(()) => Ok(race.trace),
+        Err(text) => Err(Failure { seed, text, trace: race.trace }),
+    }
+}
+
 struct Race<'a> {
     subject: &'a mut dyn Subject,
     naive: Naive,
@@ -74,6 +93,38 @@ impl Race<'_> {
         self.step(now, first, &history.owned)?;
         for _ in 0..history.profile.steps {
             let (now, step) = history.step(&self.naive.model);
+            self.step(now, step, &history.owned)?;
+        }
+        self.finish(&history.owned)
+    }
+
+    /// Nothing is configured that remembers more than who holds what, and until the restart nothing is
+    /// edited: what a holder held under an older graph does not come back.
+    fn run_with_restart(&mut self, seed: u64) -> Result<(), String> {
+        let mut history = History::new(seed);
+        let edits = std::mem::take(&mut history.profile.mix[5]);
+        history.profile.when = 0;
+        let (now, mut config) = history.start();
+        history::without_memory(&mut config);
+        self.trace.push(format!("seed {seed}: {:?}", history.profile));
+        self.trace.push(format!("{config:#?}"));
+        self.step(now, Step::Configure(Box::new(config), "start".into()), &history.owned)?;
+        for _ in 0..history.profile.steps / 2 {
+            let (now, step) = history.step(&self.naive.model);
+            self.step(now, step, &history.owned)?;
+        }
+        let now = self.naive.model.now;
+        while let Some(id) = self.naive.model.first_waiter() {
+            self.step(now, Step::Cancel(id), &history.owned)?;
+        }
+        self.trace.push(format!("{now:>16} restart"));
+        self.subject.restart(now);
+        history.profile.mix[5] = edits;
+        for _ in 0..history.profile.steps / 2 {
+            let (now, mut step) = history.step(&self.naive.model);
+            if let Step::Configure(config, _) = &mut step {
+                history::without_memory(config);
+            }
             self.step(now, step, &history.owned)?;
         }
         self.finish(&history.owned)

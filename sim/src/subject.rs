@@ -18,6 +18,9 @@ pub trait Subject {
     /// Fills in who is alive and the figures.
     fn look(&self, seen: &mut Seen);
 
+    /// Ends and begins again with what runs and the configuration, and nothing else.
+    fn restart(&mut self, now: u64);
+
     /// Lets one thing happen and says all that can be seen then.
     fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
         let mut seen = self.act(now, step, owned);
@@ -82,6 +85,9 @@ impl Subject for Naive {
         }
         seen::act_of_model(model, step, &self.config, answer)
     }
+
+    /// In the model only what runs and the configuration are there, once nobody waits.
+    fn restart(&mut self, _: u64) {}
 
     fn look(&self, seen: &mut Seen) {
         seen::look_at_model(&self.model, seen, true);

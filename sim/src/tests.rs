@@ -1,7 +1,7 @@
 //! The simulation itself: ten thousand seeds, the stories of the invariants, and the checks checked.
 
 use crate::invariants::{fair_shares, long_run, predicted, starvation};
-use crate::run::run;
+use crate::run::{run, run_with_restart};
 use crate::subject::Naive;
 use crate::world::World;
 
@@ -13,6 +13,16 @@ const RATES: [(u64, u64, u64); 4] =
 fn thousand(number: u64) {
     for seed in number * 1_000..(number + 1) * 1_000 {
         if let Err(failure) = run(seed, &mut World::new()) {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// P3: what ran before a restart is held after it, and everything goes on from there.
+#[test]
+fn a_restarted_engine_goes_on_as_if_only_the_waiters_had_left_p3() {
+    for seed in 0..2_000 {
+        if let Err(failure) = run_with_restart(seed, &mut World::new()) {
             panic!("{failure}");
         }
     }

@@ -151,6 +151,12 @@ impl Checkpoint {
         self.let_in(now, which, seat, 0)
     }
 
+    /// A request that passed in an earlier run holds its count again. It did not arrive anew.
+    pub(crate) fn restore(&mut self, now: Time, key: KeyHash) -> Held {
+        let (which, seat) = self.seat(now, key);
+        self.let_in(now, which, seat, 0)
+    }
+
     /// The counter that this one stands for; `None` if it is no longer kept.
     pub(crate) fn counter(&mut self, which: Which) -> Option<&mut Counter> {
         match which {

@@ -86,6 +86,15 @@ impl Checkpoints {
         }
     }
 
+    /// A request that passed in an earlier run holds its count again, whatever the limit.
+    pub fn restore(&mut self, now: Time, id: CheckpointId, key: KeyHash) -> Held {
+        let now = self.turn(now);
+        match self.open(id) {
+            Some(index) => self.list[index].restore(now, key),
+            None => nothing(now, id),
+        }
+    }
+
     /// A request that ran gives back its count. If somebody waits for it, [`handed`](Self::handed)
     /// has who got it.
     pub fn settle(&mut self, now: Time, held: Held) {

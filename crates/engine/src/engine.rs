@@ -468,7 +468,7 @@ impl Engine {
     }
 
     /// Remembers whom a request belongs to, until it ends.
-    fn remember(&mut self, work: &Work) {
+    pub(crate) fn remember(&mut self, work: &Work) {
         self.bytes += work.draft.request.attributes.bytes();
         let Some(session) = work.draft.request.session else { return };
         self.sessions.insert((session, work.rank.id));

@@ -223,7 +223,7 @@ impl Engine {
         }
     }
 
-    fn start_at_once(&mut self, mut work: Box<Work>) -> Outcome {
+    pub(crate) fn start_at_once(&mut self, mut work: Box<Work>) -> Outcome {
         self.pools.take(work.pool);
         work.start(self.now);
         self.started(work.pool, work.rank.id);

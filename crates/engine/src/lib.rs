@@ -38,6 +38,7 @@ mod explain;
 mod grant;
 mod input;
 mod prepare;
+mod restore;
 mod snapshot;
 mod walk;
 mod why;

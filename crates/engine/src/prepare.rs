@@ -294,15 +294,21 @@ fn push(steps: &mut Vec<Step>, checkpoint: &Checked, snapshot: &Snapshot, still:
 /// Evaluates a checkpoint's expressions. A condition that fails does not match; a key that fails is
 /// the empty key and a weight that fails is 1, so that no limit is passed by because of a failure.
 pub(crate) fn fill(checkpoint: &Checked, snapshot: &Snapshot, input: &impl Input) -> Filled {
-    let mut filled = Filled { applies: true, weight: 1, ..Filled::default() };
-    if let Some(when) = &checkpoint.when {
-        let answer = when.condition(input);
-        filled.errors += u32::from(answer.is_err());
-        filled.applies = answer.unwrap_or(false);
-        if !filled.applies {
-            return filled;
-        }
+    let answer = checkpoint.when.as_ref().map(|when| when.condition(input));
+    let (applies, failed) = match answer {
+        None => (true, false),
+        Some(answer) => (*answer.as_ref().unwrap_or(&false), answer.is_err()),
+    };
+    if !applies {
+        let errors = u32::from(failed);
+        return Filled { weight: 1, errors, ..Filled::default() };
     }
+    fill_keys(checkpoint, snapshot, input)
+}
+
+/// The same for one whose condition holds.
+pub(crate) fn fill_keys(checkpoint: &Checked, snapshot: &Snapshot, input: &impl Input) -> Filled {
+    let mut filled = Filled { applies: true, weight: 1, ..Filled::default() };
     let mut hash = |expr: &Option<Expr>| {
         let Some(expr) = expr else { return KeyHash::default() };
         if let Ok(key) = expr.key(input) {

@@ -286,7 +286,7 @@ impl Engine {
     }
 
     /// What expressions read of a request and of the counters, as they are now.
-    fn live<'a>(&'a self, draft: &'a Draft, priority: Priority) -> Live<'a> {
+    pub(crate) fn live<'a>(&'a self, draft: &'a Draft, priority: Priority) -> Live<'a> {
         Live { attributes: &draft.request.attributes, priority, engine: self, counted: &[] }
     }
 

@@ -10,7 +10,7 @@ mod profile;
 
 pub use profile::{Focus, Profile};
 
-use crate::model::config::{Arrival, Config};
+use crate::model::config::{Arrival, Config, Limit};
 use crate::model::{Model, State};
 use crate::rng::Rng;
 use crate::words::LOCKS;
@@ -37,6 +37,16 @@ pub enum Step {
     Configure(Box<Config>, String),
     /// Only time passes.
     Timeout,
+}
+
+/// Takes out of a configuration what remembers more than who holds what: rates, conditions that read
+/// meters, and keys past the maximum.
+pub fn without_memory(config: &mut Config) {
+    config.checkpoints.retain(|checkpoint| !matches!(checkpoint.limit, Limit::Rate { .. }));
+    for checkpoint in &mut config.checkpoints {
+        (checkpoint.when, checkpoint.keys_max) = (None, 1_000);
+    }
+    config.rules.iter_mut().for_each(|rule| rule.when = None);
 }
 
 /// The dice of one seed.

@@ -288,6 +288,13 @@ impl Model {
         waits
     }
 
+    /// Somebody who waits.
+    #[must_use]
+    pub fn first_waiter(&self) -> Option<u64> {
+        let waits = |(_, request): &(&u64, &Request)| request.state != State::Running;
+        self.requests.iter().find(waits).map(|(id, _)| *id)
+    }
+
     /// A session's waiters leave, then its running requests end, each by number; what one of them
     /// makes due comes before the next.
     pub fn end_session(&mut self, now: u64, session: u64) {

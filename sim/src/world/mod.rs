@@ -182,6 +182,23 @@ impl Subject for World {
         }
     }
 
+    fn restart(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        let old = std::mem::replace(&mut self.engine, Engine::new(7));
+        self.engine.number_from(old.next_number());
+        let config = (*self.config).clone();
+        let configured = self.configure(Time(self.now), &config);
+        assert_eq!(configured, Answer::None, "what was configured can be configured");
+        for id in old.requests() {
+            let (Some(request), Some(why)) = (old.request(id), old.why(id)) else { continue };
+            assert_eq!(why.waits_for, WaitsFor::Nothing, "nobody waits");
+            let prepared = prepare(&self.engine.snapshot(), request.clone());
+            let prepared = prepared.expect("what was a request is one");
+            self.engine.restore(Time(self.now), id, prepared, why.priority);
+        }
+        self.before = self.engine.snapshot();
+    }
+
     fn look(&self, seen: &mut Seen) {
         let all = self.engine.requests();
         seen.alive = all.filter_map(|id| Some((id.0, self.sight(id)?))).collect();
