@@ -9,6 +9,7 @@ mod audit;
 mod clock;
 mod control;
 mod database;
+mod kept;
 mod locking;
 mod outbox;
 pub mod own;
@@ -19,6 +20,9 @@ pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use control::{Admission, Control, Event, Listed, Permit, Waiting};
 pub use database::{
     Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
+};
+pub use kept::{
+    Keeper, Kept, KeptLock, KeptPermit, KeptSession, Process, TakenOver, UNSYNCED_LEASE_MAX,
 };
 pub use locking::{LockOperation, LockShown, Locking};
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
@@ -40,7 +44,7 @@ pub mod words {
 }
 
 use audit::Audit;
-use database::{OwnRow, Storage};
+use database::{OnlyIf, OwnRow, Storage};
 use paceline_tables::schema::Schema;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Database, Error, convert};
@@ -67,6 +71,7 @@ pub struct Host {
     locking: Arc<Locking>,
     control: Arc<Control>,
     audit: OnceLock<Arc<Audit>>,
+    keeper: OnceLock<Arc<Keeper>>,
     clock: Clock,
     runtime: Handle,
     disk: Arc<dyn Disk>,
@@ -94,6 +99,7 @@ impl Host {
             locking,
             control,
             audit: OnceLock::new(),
+            keeper: OnceLock::new(),
             clock,
             runtime,
             disk,
@@ -144,6 +150,7 @@ impl Host {
         self.locking.record_in(&audit);
         hosted.begin_control(&self.control, audit).map_err(wrong)?;
         self.control.number_on(&hosted).map_err(wrong)?;
+        let _ = self.keeper.set(Keeper::new(Arc::clone(&hosted)));
         self.locking.begin(&hosted).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
     }
 
@@ -174,7 +181,7 @@ impl Host {
                 ("leader", one(Atom::Boolean(true))),
                 ("schema", one(Atom::string(&hosted.schema().to_json().to_text()))),
             ];
-            OwnRow { key: hosted.name.clone(), values: Some(values) }
+            OwnRow { key: hosted.name.clone(), values: Some(values), only_if: OnlyIf::Any }
         };
         let rows = self.databases().iter().map(row).collect();
         server.maintain("Database", "name", rows, false, None);
@@ -206,6 +213,19 @@ impl Host {
         &self.control
     }
 
+    /// What keeps sessions and permits for the next run; none if nothing is kept.
+    #[must_use]
+    pub fn keeper(&self) -> Option<&Arc<Keeper>> {
+        self.keeper.get()
+    }
+
+    /// Service is about to end: what clients hold now stays theirs in the next run.
+    pub fn retire(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.close();
+        }
+    }
+
     /// The clock that requests, leases and sessions are timed by.
     #[must_use]
     pub fn clock(&self) -> Clock {
@@ -215,8 +235,20 @@ impl Host {
     /// A client has connected; `name` is who it is.
     pub fn begin_session(&self, name: impl FnOnce(SessionId) -> String) -> Arc<Session> {
         let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
-        let session = Arc::new(Session::new(id, name(id), self.policy.read_only));
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(id, session.clone());
+        self.add_session(Session::new(id, name(id), self.policy.read_only))
+    }
+
+    /// A session of an earlier run goes on, with its number and name.
+    pub fn restore_session(&self, id: SessionId, name: String) -> Arc<Session> {
+        self.next_session.fetch_max(id.0 + 1, Ordering::Relaxed);
+        self.add_session(Session::new(id, name, self.policy.read_only))
+    }
+
+    fn add_session(&self, session: Session) -> Arc<Session> {
+        let session = Arc::new(session);
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.insert(session.id, session.clone());
+        drop(sessions);
         self.locking.add_session(&session);
         session
     }
@@ -255,6 +287,7 @@ impl Host {
 
     /// Writes everything that waits and syncs it; from a thread that may block.
     pub fn shut_down(&self) {
+        self.retire();
         for database in self.databases() {
             database.close();
         }

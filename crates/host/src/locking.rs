@@ -7,7 +7,7 @@
 
 use crate::audit::Audit;
 use crate::control::Control;
-use crate::database::{Hosted, OwnRow};
+use crate::database::{Hosted, OnlyIf, OwnRow};
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::own;
 use crate::session::Session;
@@ -132,7 +132,7 @@ impl Locking {
                 Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX))),
             ),
         ];
-        let row = OwnRow { key: "paceline".to_owned(), values: Some(values) };
+        let row = OwnRow { key: "paceline".to_owned(), values: Some(values), only_if: OnlyIf::Any };
         let done = Box::new(move |outcome: Result<(), Error>| {
             this.reserving.store(false, Ordering::Release);
             match outcome {
@@ -213,6 +213,19 @@ impl Locking {
         Ok(())
     }
 
+    /// The locks that a session owns, with the fencing numbers.
+    #[must_use]
+    pub fn owned(&self, session: SessionId) -> BTreeMap<String, u64> {
+        let state = self.state();
+        let owned = state.locks.owned(session);
+        owned.map(|(name, fencing)| (name.to_string(), fencing)).collect()
+    }
+
+    /// A session that owned a lock in an earlier run owns it again; false if somebody else does.
+    pub fn restore(&self, session: SessionId, name: &str, fencing: u64) -> bool {
+        self.state().locks.restore(session, name, fencing)
+    }
+
     /// Whether `session` owns the lock of this name.
     pub(crate) fn owns(&self, session: SessionId, name: &str) -> bool {
         self.state().locks.is_owner(session, name)
@@ -270,7 +283,7 @@ impl Locking {
         };
         let row = |name: &Arc<str>| {
             let values = state.locks.view(name).map(|view| state.row(&view));
-            OwnRow { key: name.to_string(), values }
+            OwnRow { key: name.to_string(), values, only_if: OnlyIf::Any }
         };
         names.iter().map(row).collect()
     }

@@ -4,7 +4,10 @@
 use paceline_tables::json;
 use paceline_tables::schema::Schema;
 
-pub use paceline_model::schema::{DAEMON as DAEMON_TABLE, DATABASE, LOCK as LOCK_TABLE, schema};
+pub use paceline_model::schema::{
+    DAEMON as DAEMON_TABLE, DATABASE, LEASED_LOCK as LEASED_LOCK_TABLE, LOCK as LOCK_TABLE,
+    PERMIT as PERMIT_TABLE, SESSION as SESSION_TABLE, schema,
+};
 
 /// The database that tells clients what is served.
 pub const SERVER_DATABASE: &str = "_Server";

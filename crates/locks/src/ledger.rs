@@ -56,6 +56,11 @@ impl Ledger {
         self.bytes(session).saturating_add(cost(name)) <= self.session_bytes_max
     }
 
+    /// The names a session has entries for, in order.
+    pub(crate) fn names(&self, session: SessionId) -> impl Iterator<Item = &Arc<str>> {
+        self.accounts.get(&session).into_iter().flat_map(|account| account.entries.keys())
+    }
+
     /// Adds an entry that does not exist yet.
     pub(crate) fn enter(&mut self, session: SessionId, name: Arc<str>, entry: Entry) {
         let account = self.accounts.entry(session).or_default();

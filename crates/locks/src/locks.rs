@@ -91,6 +91,24 @@ impl Locks {
         Ok(())
     }
 
+    /// A session that owned a lock in an earlier run owns it again, by the grant of that number. False
+    /// if somebody else owns it: of several grants the last must be restored first.
+    pub fn restore(&mut self, session: SessionId, name: &str, fencing: u64) -> bool {
+        if self.lines.contains_key(name) || !self.ledger.fits(session, name) {
+            return false;
+        }
+        self.seize(self.key(name), Owner { session, fencing, asked: Asked::Lock });
+        true
+    }
+
+    /// The locks that a session owns, with the fencing numbers, in name order.
+    pub fn owned(&self, session: SessionId) -> impl Iterator<Item = (&Arc<str>, u64)> {
+        let fencing = move |name: &Arc<str>| {
+            self.owner(name).filter(|(owner, _)| *owner == session).map(|(_, fencing)| fencing)
+        };
+        self.ledger.names(session).filter_map(move |name| Some((name, fencing(name)?)))
+    }
+
     /// Gives a lock back, or stops waiting for it. The next in line becomes the owner.
     pub fn unlock(&mut self, session: SessionId, name: &str) -> Result<(), LockError> {
         let entry = self.ledger.leave(session, name).ok_or(LockError::NotLocked)?;

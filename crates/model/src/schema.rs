@@ -12,6 +12,15 @@ pub const DAEMON: &str = "Daemon";
 /// Every lock, with owner, waiters and fencing number.
 pub const LOCK: &str = "Lock";
 
+/// The sessions of clients that outlive the daemon.
+pub const SESSION: &str = "Session";
+
+/// The locks that such sessions own.
+pub const LEASED_LOCK: &str = "Leased_Lock";
+
+/// The permits that outlive the daemon.
+pub const PERMIT: &str = "Permit";
+
 /// The pools.
 pub const POOL: &str = "Pool";
 

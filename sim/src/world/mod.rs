@@ -193,8 +193,10 @@ impl Subject for World {
             let (Some(request), Some(why)) = (old.request(id), old.why(id)) else { continue };
             assert_eq!(why.waits_for, WaitsFor::Nothing, "nobody waits");
             let prepared = prepare(&self.engine.snapshot(), request.clone());
-            let prepared = prepared.expect("what was a request is one");
-            self.engine.restore(Time(self.now), id, prepared, why.priority);
+            assert!(prepared.is_ok(), "what was a request is one");
+            if let Ok(prepared) = prepared {
+                self.engine.restore(Time(self.now), id, prepared, why.priority);
+            }
         }
         self.before = self.engine.snapshot();
     }

@@ -25,7 +25,7 @@ use numbers::Numbers;
 use paceline_engine::{
     Effect, Engine, Explanation, Outcome, Plan, Prepared, RequestError, Snapshot, Why, prepare,
 };
-use paceline_types::{Refusal, Request, RequestId, SessionId};
+use paceline_types::{Priority, Refusal, Request, RequestId, SessionId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use timer::Timer;
@@ -123,6 +123,23 @@ impl Control {
             (_, Some(receiver)) => Admission::Waiting(Waiting::new(self, id, receiver)),
             (_, None) => Admission::Started(Permit::new(self, id)),
         }
+    }
+
+    /// Lets a request run on that ran in an earlier run, with what it held. To be called before any
+    /// request is admitted.
+    ///
+    /// # Errors
+    ///
+    /// When it is no request.
+    pub fn restore(
+        self: &Arc<Self>,
+        id: RequestId,
+        request: Request,
+        priority: Priority,
+    ) -> Result<Permit, RequestError> {
+        let prepared = prepare(&self.snapshot(), request)?;
+        self.call(|engine, now| engine.restore(now, id, prepared, priority));
+        Ok(Permit::new(self, id))
     }
 
     /// Why a request waits, or since when it runs.

@@ -1,7 +1,7 @@
 //! The numbers of requests: reserved on disk ahead, so that none is used again after a restart.
 
 use super::Control;
-use crate::database::{Hosted, OwnRow};
+use crate::database::{Hosted, OnlyIf, OwnRow};
 use crate::own;
 use paceline_tables::Error;
 use paceline_tables::value::{Atom, Datum};
@@ -58,7 +58,7 @@ impl Numbers {
             ("name", Datum::One(Atom::string("paceline"))),
             ("requests_reserved", number(more)),
         ];
-        let row = OwnRow { key: "paceline".to_owned(), values: Some(values) };
+        let row = OwnRow { key: "paceline".to_owned(), values: Some(values), only_if: OnlyIf::Any };
         let reserved = Arc::clone(&self.until);
         let done = Box::new(move |outcome: Result<(), Error>| {
             if let Err(error) = outcome {

@@ -7,7 +7,7 @@ use crate::clock::uuid_source;
 use crate::control::{Control, Planner};
 use paceline_model::{Model, ModelError, Put};
 use paceline_tables::json::Json;
-use paceline_tables::schema::{Column, ColumnId, TableId};
+use paceline_tables::schema::{Column, ColumnId, TableId, TableSchema};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Context, Error, OpResult, Outcome, Row, Store, tag};
 use paceline_types::Uuid;
@@ -18,6 +18,30 @@ use std::sync::Arc;
 pub(crate) struct OwnRow {
     pub(crate) key: String,
     pub(crate) values: Option<Vec<(&'static str, Datum)>>,
+    pub(crate) only_if: OnlyIf,
+}
+
+/// Which row must be there for a change to be made.
+pub(crate) enum OnlyIf {
+    /// Any, or none.
+    Any,
+    /// One that has this text in this column.
+    TextIs(&'static str, String),
+    /// None, or one with a lower number in this column.
+    Lower(&'static str, i64),
+}
+
+impl OnlyIf {
+    fn allows(&self, table: &TableSchema, old: Option<&Row>) -> bool {
+        let atom = |column: &str| old?[table.column_id(column)?.index()].single();
+        match self {
+            Self::Any => true,
+            Self::TextIs(column, text) => atom(column).and_then(Atom::as_str) == Some(text),
+            Self::Lower(column, number) => {
+                atom(column).and_then(Atom::as_integer).is_none_or(|old| old < *number)
+            }
+        }
+    }
 }
 
 impl Hosted {
@@ -60,6 +84,9 @@ impl Hosted {
         for row in rows {
             let uuid = head.find_own(table, key, &row.key);
             let old = uuid.and_then(|uuid| head.database.store().row(table, uuid));
+            if !row.only_if.allows(schema.table(table), old) {
+                continue;
+            }
             let values = row.values.map(|values| {
                 let value = |(at, column): (usize, &Column)| {
                     let named = values.iter().find(|(name, _)| *name == &*column.name);
@@ -205,6 +232,29 @@ impl Hosted {
         let row = head.database.store().rows(table).next();
         let value = row.and_then(|row| row[column.index()].single()).and_then(Atom::as_integer);
         Ok(value.and_then(|value| u64::try_from(value).ok()))
+    }
+}
+
+impl Hosted {
+    /// The text in `column` of the only row of `table`, if there is one.
+    pub(crate) fn own_text(&self, table: &str, column: &str) -> Option<String> {
+        let texts = self.own_rows(table, |table, row| {
+            row[table.column_id(column)?.index()].single()?.as_str().map(str::to_owned)
+        });
+        texts.into_iter().next()
+    }
+
+    /// What `read` makes of the rows of `table`.
+    pub(crate) fn own_rows<T>(
+        &self,
+        table: &str,
+        read: impl Fn(&TableSchema, &Row) -> Option<T>,
+    ) -> Vec<T> {
+        let head = self.head();
+        let schema = head.database.schema();
+        let Some(id) = schema.table_id(table) else { return Vec::new() };
+        let rows = head.database.store().rows(id);
+        rows.filter_map(|row| read(schema.table(id), row)).collect()
     }
 }
 

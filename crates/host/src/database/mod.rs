@@ -20,7 +20,7 @@ mod watchers;
 pub use compact::replace;
 pub use convert::Converted;
 pub use load::{Loaded, load_file};
-pub(crate) use maintain::OwnRow;
+pub(crate) use maintain::{OnlyIf, OwnRow};
 pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
 pub use watch::WatchRequest;

@@ -7,6 +7,7 @@ use super::{Head, Hosted};
 use crate::Policy;
 use crate::clock::{Clock, uuid_source};
 use crate::locking::Locking;
+use crate::own;
 use paceline_journal::disk::Disk;
 use paceline_journal::{FileLog, Log, OpenError};
 use paceline_tables::Database;
@@ -75,12 +76,17 @@ impl Hosted {
         policy: Policy,
     ) -> Self {
         let schema = database.schema().clone();
-        let own = |name: &str| {
-            (*schema.name == *crate::own::DATABASE).then(|| schema.table_id(name)).flatten()
-        };
-        let lock_table = own(crate::own::LOCK_TABLE);
-        let maintained =
-            [lock_table, own(crate::own::DAEMON_TABLE)].into_iter().flatten().collect();
+        let is_own = *schema.name == *own::DATABASE;
+        let own_table = |name: &str| is_own.then(|| schema.table_id(name)).flatten();
+        let lock_table = own_table(own::LOCK_TABLE);
+        let tables = [
+            own::DAEMON_TABLE,
+            own::LOCK_TABLE,
+            own::SESSION_TABLE,
+            own::LEASED_LOCK_TABLE,
+            own::PERMIT_TABLE,
+        ];
+        let maintained = tables.into_iter().filter_map(own_table).collect();
         let log = match storage {
             Storage::Log(log) => Some(log),
             Storage::Memory => None,

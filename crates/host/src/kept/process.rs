@@ -1,0 +1,127 @@
+//! Processes, told apart also when a number is used again.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+
+/// A process, by its number and the moment it was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Clock ticks from the boot of the machine to its start.
+    start: u64,
+}
+
+impl Process {
+    /// The process that has this number now; none if there is none that could be seen.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name of the program is in brackets and may have anything in it.
+        let mut rest = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
+        let state = rest.next()?;
+        let start = rest.nth(18)?.parse().ok()?;
+        // One that nobody waited for is dead.
+        (!matches!(state, "Z" | "X")).then_some(Self { pid, start })
+    }
+
+    /// The user it runs for.
+    #[must_use]
+    pub fn user(&self) -> Option<u32> {
+        std::fs::metadata(format!("/proc/{}", self.pid)).ok().map(|folder| folder.uid())
+    }
+
+    /// Whether it lives.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        Self::of(self.pid) == Some(*self)
+    }
+
+    /// What [`fmt::Display`] wrote.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (pid, start) = text.split_once('@')?;
+        Some(Self { pid: pid.parse().ok()?, start: start.parse().ok()? })
+    }
+}
+
+/// Has `ended` called for each of some processes when it is dead, by a thread that lasts as long as one
+/// of them lives. One that the system does not let us watch is taken to live for ever: nothing is
+/// granted twice because of it.
+pub(crate) fn watch<T: Send + 'static>(
+    processes: Vec<(Process, T)>,
+    ended: impl Fn(T) + Send + 'static,
+) -> io::Result<()> {
+    let mut watched: Vec<(OwnedFd, T)> = Vec::new();
+    for (process, of) in processes {
+        let number = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+        let file = number.map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        // Opened before looking, so that it is of this process if that lives.
+        match (process.is_alive(), file) {
+            (false, _) => ended(of),
+            (true, Some(Ok(file))) => watched.push((file, of)),
+            (true, _) => tracing::warn!(pid = process.pid, "cannot watch a process"),
+        }
+    }
+    if watched.is_empty() {
+        return Ok(());
+    }
+    let thread = std::thread::Builder::new().name("paceline-watch".into());
+    thread.spawn(move || wait_for_all(watched, &ended)).map(drop)
+}
+
+fn wait_for_all<T>(mut watched: Vec<(OwnedFd, T)>, ended: &impl Fn(T)) {
+    while !watched.is_empty() {
+        let mut files: Vec<PollFd<'_>> =
+            watched.iter().map(|(file, _)| PollFd::new(file, PollFlags::IN)).collect();
+        match poll(&mut files, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot watch processes; what they hold stays held");
+                return;
+            }
+        }
+        let dead: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
+        let mut dead = dead.into_iter();
+        let over = watched.extract_if(.., |_| dead.next().unwrap_or(false));
+        over.for_each(|(_, of)| ended(of));
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.pid, self.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Process, watch};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_is_known_dead_when_it_is_c4() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let process = Process::of(child.id()).unwrap();
+        assert!(process.is_alive());
+        assert_eq!(Process::parse(&process.to_string()), Some(process));
+        assert_eq!(process.user(), Process::of(std::process::id()).unwrap().user());
+        let other = Process { start: process.start + 1, ..process };
+        assert!(!other.is_alive(), "another one had this number");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let of = vec![(process, "child"), (other, "other")];
+        watch(of, move |name| sender.send(name).unwrap()).unwrap();
+        assert_eq!(receiver.recv().unwrap(), "other", "it was dead already");
+        assert!(receiver.try_recv().is_err(), "the child lives");
+        child.kill().unwrap();
+        assert_eq!(receiver.recv().unwrap(), "child");
+        assert!(!process.is_alive(), "dead, though nobody has waited for it");
+        child.wait().unwrap();
+        assert_eq!(Process::of(process.pid).filter(|now| *now == process), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! Sessions and permits as rows, both ways.
+
+use super::{Process, UNSYNCED_LEASE_MAX};
+use paceline_tables::Row;
+use paceline_tables::schema::TableSchema;
+use paceline_tables::value::{Atom, Datum};
+use paceline_types::{Attributes, Claim, Mode, Request, RequestId, SessionId, Span, Unknown};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A session as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptSession {
+    /// The name under which it is shown; no other session has it.
+    pub name: String,
+    /// Its number.
+    pub number: SessionId,
+    /// Who began it.
+    pub user: String,
+    /// What its secret is made from.
+    pub salt: String,
+    /// Its lease, unless it is bound to a connection.
+    pub lease: Option<Span>,
+    /// The processes that a bound one lasts as long as.
+    pub processes: Vec<Process>,
+}
+
+/// A lock that a session owns, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptLock {
+    /// Its name.
+    pub name: String,
+    /// The name of the session.
+    pub session: String,
+    /// The number of the grant.
+    pub fencing: u64,
+}
+
+/// A permit as it is kept.
+#[derive(Clone, Debug)]
+pub struct KeptPermit {
+    /// Its name.
+    pub name: String,
+    /// The number of its request.
+    pub number: RequestId,
+    /// The request, without its session.
+    pub request: Request,
+    /// What the rules gave it.
+    pub priority: i8,
+    /// Who asked.
+    pub user: String,
+    /// The name of its session, or nothing.
+    pub session: String,
+    /// Its own lease, if it has no session.
+    pub lease: Option<Span>,
+    /// What the body was under a name that the client chose, in hexadecimal digits; or nothing.
+    pub digest: String,
+    /// When it was given: microseconds since 1970.
+    pub granted_us: i64,
+    /// How long it waited.
+    pub waited: Span,
+}
+
+fn text(text: &str) -> Datum {
+    Datum::One(Atom::string(text))
+}
+
+fn number(number: u64) -> Atom {
+    Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn span(span: Option<Span>) -> Datum {
+    span.map_or(Datum::Empty, |span| Datum::One(number(span.0)))
+}
+
+impl KeptSession {
+    pub(super) fn row(&self) -> Vec<(&'static str, Datum)> {
+        let processes: BTreeSet<String> = self.processes.iter().map(Process::to_string).collect();
+        let processes = processes.iter().map(|process| Atom::string(process)).collect();
+        vec![
+            ("name", text(&self.name)),
+            ("number", Datum::One(number(self.number.0))),
+            ("user", text(&self.user)),
+            ("salt", text(&self.salt)),
+            ("lease", span(self.lease)),
+            ("processes", Datum::from_sorted(processes)),
+        ]
+    }
+
+    pub(super) fn read(table: &TableSchema, row: &Row) -> Option<Self> {
+        let columns = Columns { table, row };
+        let processes = columns.datum("processes")?.keys();
+        Some(Self {
+            name: columns.text("name")?,
+            number: SessionId(columns.number("number")?),
+            user: columns.text("user")?,
+            salt: columns.text("salt")?,
+            lease: columns.number("lease").map(Span),
+            processes: processes.filter_map(|atom| Process::parse(atom.as_str()?)).collect(),
+        })
+    }
+
+    /// Whether its lease is too long to be waited for after a crash of the machine.
+    pub(super) fn is_long(&self) -> bool {
+        self.lease.is_some_and(|lease| lease > UNSYNCED_LEASE_MAX)
+    }
+}
+
+impl KeptLock {
+    pub(super) fn row(name: &str, session: &str, fencing: i64) -> Vec<(&'static str, Datum)> {
+        let fencing = Datum::One(Atom::Integer(fencing));
+        vec![("name", text(name)), ("session", text(session)), ("fencing", fencing)]
+    }
+
+    pub(super) fn read(table: &TableSchema, row: &Row) -> Option<Self> {
+        let columns = Columns { table, row };
+        Some(Self {
+            name: columns.text("name")?,
+            session: columns.text("session")?,
+            fencing: columns.number("fencing")?,
+        })
+    }
+}
+
+impl KeptPermit {
+    pub(super) fn row(&self) -> Vec<(&'static str, Datum)> {
+        let Request { attributes, cost, claims, unknown, locks, .. } = &self.request;
+        let attributes: BTreeMap<&str, &str> = attributes.iter().collect();
+        let attributes = attributes.iter().map(|(name, v)| (Atom::string(name), Atom::string(v)));
+        // A resource that is claimed twice is held as the stronger claim says.
+        let mut modes: BTreeMap<&str, &str> = BTreeMap::new();
+        for claim in claims {
+            let mode = modes.entry(&claim.resource).or_insert("shared");
+            if claim.mode == Mode::Exclusive {
+                *mode = "exclusive";
+            }
+        }
+        let claims = modes.iter().map(|(name, mode)| (Atom::string(name), Atom::string(mode)));
+        let locks: BTreeSet<&str> = locks.iter().map(|lock| &**lock).collect();
+        let unknown = match unknown {
+            Unknown::Refuse => "refuse",
+            Unknown::Wait => "wait",
+            Unknown::Create => "create",
+        };
+        vec![
+            ("name", text(&self.name)),
+            ("request", Datum::One(number(self.number.0))),
+            ("attributes", Datum::from_sorted_pairs(attributes.collect())),
+            ("cost", Datum::One(number(u64::from(*cost)))),
+            ("claims", Datum::from_sorted_pairs(claims.collect())),
+            ("unknown", text(unknown)),
+            ("require_locks", Datum::from_sorted(locks.iter().map(|l| Atom::string(l)).collect())),
+            ("priority", Datum::One(Atom::Integer(i64::from(self.priority)))),
+            ("user", text(&self.user)),
+            ("session", text(&self.session)),
+            ("lease", span(self.lease)),
+            ("digest", text(&self.digest)),
+            ("granted_at", Datum::One(Atom::Integer(self.granted_us))),
+            ("waited", Datum::One(number(self.waited.0))),
+        ]
+    }
+
+    pub(super) fn read(table: &TableSchema, row: &Row) -> Option<Self> {
+        let columns = Columns { table, row };
+        let mut request = Request::new(Attributes::new());
+        for (name, value) in columns.datum("attributes")?.pairs() {
+            request.attributes.set(name.as_str()?, value.as_str()?).ok()?;
+        }
+        for (resource, mode) in columns.datum("claims")?.pairs() {
+            let mode = if mode.as_str() == Some("shared") { Mode::Shared } else { Mode::Exclusive };
+            request.claims.push(Claim { resource: resource.as_str()?.into(), mode });
+        }
+        let locks = columns.datum("require_locks")?.keys();
+        request.locks = locks.filter_map(|lock| lock.as_str().map(Into::into)).collect();
+        request.cost = u32::try_from(columns.number("cost")?).ok()?;
+        request.unknown = match columns.text("unknown")?.as_str() {
+            "wait" => Unknown::Wait,
+            "create" => Unknown::Create,
+            _ => Unknown::Refuse,
+        };
+        Some(Self {
+            name: columns.text("name")?,
+            number: RequestId(columns.number("request")?),
+            request,
+            priority: i8::try_from(columns.integer("priority")?).ok()?,
+            user: columns.text("user")?,
+            session: columns.text("session")?,
+            lease: columns.number("lease").map(Span),
+            digest: columns.text("digest")?,
+            granted_us: columns.integer("granted_at")?,
+            waited: Span(columns.number("waited")?),
+        })
+    }
+}
+
+/// A row, by the names of its columns.
+struct Columns<'a> {
+    table: &'a TableSchema,
+    row: &'a Row,
+}
+
+impl Columns<'_> {
+    fn datum(&self, name: &str) -> Option<&Datum> {
+        self.row.get(self.table.column_id(name)?.index())
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.datum(name)?.single()?.as_str().map(str::to_owned)
+    }
+
+    fn integer(&self, name: &str) -> Option<i64> {
+        self.datum(name)?.single()?.as_integer()
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        u64::try_from(self.integer(name)?).ok()
+    }
+}
