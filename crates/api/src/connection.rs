@@ -32,6 +32,8 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) origin: Origin,
+    /// The process at the other end of a unix socket, where it can be seen from here.
+    pub(crate) pid: Option<u32>,
     began: Instant,
     /// Nanoseconds from `began` to the first byte of a request whose head is not complete; 0 if none.
     head_began: AtomicU64,
@@ -41,9 +43,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(origin: Origin) -> Arc<Self> {
+    pub(crate) fn new(origin: Origin, pid: Option<u32>) -> Arc<Self> {
         Arc::new(Self {
             origin,
+            pid,
             began: Instant::now(),
             head_began: AtomicU64::new(0),
             bound: Mutex::default(),

@@ -31,7 +31,7 @@ mod sessions;
 mod token;
 
 pub use limits::Limits;
-pub use serve::{Address, Door, Options, open};
+pub use serve::{Address, Api, Door, Options};
 
 use moment::Wall;
 use paceline_host::Host;
@@ -43,7 +43,7 @@ use tokio::sync::Semaphore;
 /// What every handler works with.
 pub(crate) struct App {
     pub(crate) host: Arc<Host>,
-    pub(crate) wall: Wall,
+    pub(crate) wall: Arc<Wall>,
     pub(crate) limits: Limits,
     pub(crate) registry: Arc<Registry>,
     /// Places for those who follow the events.
@@ -64,9 +64,11 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
     let policy = paceline_host::Policy::default();
     let host = Host::new(runtime.handle().clone(), disk, policy).unwrap();
     let limits = Limits::default();
+    let wall = Arc::new(Wall::new(host.clock()));
+    let secret = registry::Secret::passing().unwrap();
     let app = App {
-        registry: Registry::new(Arc::clone(&host), limits),
-        wall: Wall::new(host.clock()),
+        registry: Registry::new(Arc::clone(&host), Arc::clone(&wall), secret, limits),
+        wall,
         host,
         limits,
         followers: Arc::new(Semaphore::new(1)),

@@ -34,18 +34,18 @@ pub(crate) async fn lock(
     if steal {
         identity.require(Role::Operator)?;
         session.mailbox.operate(LockOperation::Steal, &name).map_err(failed)?;
-        return granted(&app, &session, &name);
+        return granted(&app, &session, &name).await;
     }
     let (owns, turn) = session.mailbox.operate(LockOperation::Lock, &name).map_err(failed)?;
     if owns {
-        return granted(&app, &session, &name);
+        return granted(&app, &session, &name).await;
     }
     let in_line = InLine { session: &session, name: &name, leaves: true };
     let came = tokio::time::timeout(Duration::from_nanos(wait.0), turn).await;
     match came {
         Ok(Ok(())) => {
             in_line.stay();
-            granted(&app, &session, &name)
+            granted(&app, &session, &name).await
         }
         Ok(Err(_)) => Err(Problem::expired("the session ended while it waited for the lock")),
         Err(_) => Err(taken(&app, &name, wait)),
@@ -74,9 +74,13 @@ impl Drop for InLine<'_> {
     }
 }
 
-fn granted(app: &App, session: &Arc<ApiSession>, name: &str) -> Answer {
+async fn granted(app: &App, session: &Arc<ApiSession>, name: &str) -> Answer {
     match app.host.locking().shown(name).and_then(|lock| lock.owner) {
         Some((owner, _, fencing)) if owner == session.session.id => {
+            // Whoever is gone before the lock is written does not know that it has it.
+            let untold = InLine { session, name, leaves: true };
+            session.keep_lock(&app.host, name, fencing).await?;
+            untold.stay();
             ok(&json!({ "lock": name, "fencing": fencing }))
         }
         // Somebody stole it in between, so it is not this session's.
@@ -111,6 +115,7 @@ pub(crate) async fn unlock(
     members.finish()?;
     let session = app.registry.session(&key)?;
     session.mailbox.operate(LockOperation::Unlock, &name).map_err(failed)?;
+    session.forget_lock(&app.host, &name).await;
     done()
 }
 

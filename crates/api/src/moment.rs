@@ -57,13 +57,18 @@ fn us(nanos: u64) -> i64 {
 impl Now {
     /// A point of the engine's clock as text.
     pub(crate) fn text(&self, at: Time) -> String {
-        rfc3339(self.start_us.saturating_add(us(at.0)))
+        rfc3339(self.us(at))
+    }
+
+    /// The same in microseconds since 1970.
+    pub(crate) fn us(&self, at: Time) -> i64 {
+        self.start_us.saturating_add(us(at.0))
     }
 }
 
 /// Microseconds since 1970 as text; what lies before is shown as 1970, what lies after the year 9999
 /// as its end.
-fn rfc3339(us: i64) -> String {
+pub(crate) fn rfc3339(us: i64) -> String {
     const LAST: i64 = 253_402_300_799_999_999;
     let us = us.clamp(0, LAST);
     let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);

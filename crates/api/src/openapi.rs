@@ -23,6 +23,14 @@ const ENTRIES: &[Entry] = &[
         204,
     ),
     ("POST", "/v1/sessions/{session}/renew", "client", "Let the lease begin anew", None, 200),
+    (
+        "POST",
+        "/v1/sessions/{session}/processes",
+        "client",
+        "Let a bound session last, if the daemon ends, as long as a process too",
+        Some("Process"),
+        204,
+    ),
     ("GET", "/v1/permits", "viewer", "List permits", None, 200),
     (
         "POST",

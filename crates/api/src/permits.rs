@@ -4,6 +4,7 @@
 //! its place in the queue.
 
 use crate::identity::Identity;
+use crate::moment::rfc3339;
 use crate::registry::{Given, Granted, Join, PermitView, Stage};
 use crate::request::Asked;
 use crate::respond::{Answer, Problem, created, done, ok};
@@ -30,7 +31,9 @@ pub(crate) async fn ask(
     body: Body,
 ) -> Answer {
     let members = body::members(&headers, body, &app.limits).await?;
-    let Asked { request, terms } = Asked::read(members, &identity, &app.registry)?;
+    let Asked { request, terms, once } = Asked::read(members, &identity, &app.registry)?;
+    check_open(&app)?;
+    let kept = (!once).then(|| request.clone());
     let permit = match app.host.control().admit(request).map_err(no_request)? {
         Admission::Started(permit) => permit,
         Admission::Refused(id, refusal) => return Err(refused(&app, id, &refusal)),
@@ -39,8 +42,22 @@ pub(crate) async fn ask(
             decided(&app, id, waiting.await)?
         }
     };
-    let view = app.registry.hold(Granted { permit, terms, chosen: None })?;
-    created(&describe(&app, &view))
+    match kept {
+        Some(request) => {
+            let granted = Granted { permit, request, terms, chosen: None };
+            created(&describe(&app, &app.registry.hold(granted).await?))
+        }
+        // Dropping the permit settles the request.
+        None => ok(&describe(&app, &app.registry.describe(&permit, &terms.user)?)),
+    }
+}
+
+/// Nothing new is taken while the daemon ends.
+fn check_open(app: &App) -> Result<(), Problem> {
+    match app.host.control().is_draining() {
+        true => Err(Problem::ending()),
+        false => Ok(()),
+    }
 }
 
 /// `PUT /v1/permits/{permit}`
@@ -55,6 +72,10 @@ pub(crate) async fn ask_by_name(
     let members = body::members(&headers, body, &app.limits).await?;
     let digest: [u8; 32] = Sha256::digest(members.canonical().as_bytes()).into();
     let asked = Asked::read(members, &identity, &app.registry)?;
+    if asked.once {
+        let message = "once: a permit that is settled at once has no id";
+        return Err(Problem::bad_request(message).hint("send it with POST /v1/permits"));
+    }
     match app.registry.join(&name, digest)? {
         Join::Held(view) => ok(&describe(&app, &view)),
         Join::Along(given) => wait_along(&app, &given, asked, (name, digest)).await,
@@ -64,14 +85,15 @@ pub(crate) async fn ask_by_name(
 /// Waits together with all others who want the same. The first to come submits the request; whoever
 /// stands in front when it is decided writes the permit down.
 async fn wait_along(app: &App, given: &Given, asked: Asked, chosen: (String, [u8; 32])) -> Answer {
-    let Asked { request, terms } = asked;
+    let Asked { request, terms, .. } = asked;
     let name = chosen.0.clone();
     let mut stage = given.pending.stage.lock().await;
     if matches!(*stage, Stage::New) {
-        match app.host.control().admit(request) {
+        check_open(app)?;
+        match app.host.control().admit(request.clone()) {
             Ok(Admission::Started(permit)) => {
-                let granted = Granted { permit, terms, chosen: Some(chosen) };
-                return hold(app, &mut stage, granted);
+                let granted = Granted { permit, request, terms, chosen: Some(chosen) };
+                return hold(app, &mut stage, granted).await;
             }
             Ok(Admission::Waiting(waiting)) => *stage = Stage::Waiting(waiting),
             Ok(Admission::Refused(id, refusal)) => {
@@ -85,8 +107,10 @@ async fn wait_along(app: &App, given: &Given, asked: Asked, chosen: (String, [u8
             let id = waiting.id();
             match decided(app, id, waiting.await) {
                 Ok(permit) => {
-                    let granted = Granted { permit, terms, chosen: Some(chosen) };
-                    hold(app, &mut stage, granted)
+                    // If it is not written, the next one who waits asks anew.
+                    *stage = Stage::New;
+                    let granted = Granted { permit, request, terms, chosen: Some(chosen) };
+                    hold(app, &mut stage, granted).await
                 }
                 Err(problem) => {
                     *stage = Stage::Refused(problem.clone());
@@ -99,8 +123,8 @@ async fn wait_along(app: &App, given: &Given, asked: Asked, chosen: (String, [u8
     }
 }
 
-fn hold(app: &App, stage: &mut Stage, granted: Granted) -> Answer {
-    match app.registry.hold(granted) {
+async fn hold(app: &App, stage: &mut Stage, granted: Granted) -> Answer {
+    match app.registry.hold(granted).await {
         Ok(view) => {
             *stage = Stage::Given;
             created(&describe(app, &view))
@@ -132,7 +156,7 @@ pub(crate) async fn one(State(app): State<Shared>, Path(name): Path<String>) -> 
 
 /// `DELETE /v1/permits/{permit}`
 pub(crate) async fn settle(State(app): State<Shared>, Path(name): Path<String>) -> Answer {
-    match app.registry.settle(&name) {
+    match app.registry.settle(&name).await {
         true => done(),
         false => Err(Problem::not_found("there is no such permit")
             .hint("it may be settled already, or its lease ran out")),
@@ -184,15 +208,18 @@ fn check_id(id: &str) -> Result<(), Problem> {
 fn describe(app: &App, view: &PermitView) -> Value {
     let now = app.wall.now();
     let mut value = json!({
-        "permit": view.name,
         "request": view.request.0,
         "priority": view.priority,
         "pool": view.pool,
-        "granted_at": now.text(view.granted_at),
+        "granted_at": rfc3339(view.granted_us),
         "waited": view.waited.to_string(),
         "user": view.user,
     });
-    if let (Some(ends), Some(members)) = (view.expires_at, value.as_object_mut()) {
+    let Some(members) = value.as_object_mut() else { return value };
+    if !view.name.is_empty() {
+        members.insert("permit".into(), view.name.as_str().into());
+    }
+    if let Some(ends) = view.expires_at {
         members.insert("expires_at".into(), now.text(ends).into());
     }
     value

@@ -8,13 +8,17 @@
 mod expired;
 mod leases;
 mod permits;
+mod restore;
+mod secret;
 mod sessions;
 
 pub(crate) use leases::sweep;
 pub(crate) use permits::{Given, Granted, Join, PermitView, Stage, Terms};
-pub(crate) use sessions::{ApiSession, SessionView};
+pub(crate) use secret::Secret;
+pub(crate) use sessions::{ApiSession, Beginning, SessionView};
 
 use crate::limits::Limits;
+use crate::moment::Wall;
 use expired::Expired;
 use leases::{Lease, Leases};
 use paceline_host::{Clock, Host};
@@ -32,6 +36,9 @@ const NOTICES_MAX: usize = 1_024;
 pub(crate) struct Registry {
     pub(crate) host: Arc<Host>,
     clock: Clock,
+    wall: Arc<Wall>,
+    /// What the secrets of sessions are made from.
+    secret: Secret,
     limits: Limits,
     state: Mutex<State>,
     /// Woken when an earlier lease came.
@@ -52,9 +59,16 @@ struct State {
 }
 
 impl Registry {
-    pub(crate) fn new(host: Arc<Host>, limits: Limits) -> Arc<Self> {
+    pub(crate) fn new(
+        host: Arc<Host>,
+        wall: Arc<Wall>,
+        secret: Secret,
+        limits: Limits,
+    ) -> Arc<Self> {
         Arc::new(Self {
             clock: host.clock(),
+            wall,
+            secret,
             host,
             limits,
             state: Mutex::new(State {

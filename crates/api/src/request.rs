@@ -16,6 +16,8 @@ const SET_BY_DOOR: [&str; 4] = ["kind", "frontend", "host", "user"];
 pub(crate) struct Asked {
     pub(crate) request: Request,
     pub(crate) terms: Terms,
+    /// Whether it is over as soon as it may run: nothing is held.
+    pub(crate) once: bool,
 }
 
 impl Asked {
@@ -36,7 +38,12 @@ impl Asked {
         let unknown = members.word("unknown", &words)?.unwrap_or_default();
         let session = members.text("session")?;
         let lease = members.span("lease")?;
+        let once = members.flag("once")?.unwrap_or(false);
         members.finish()?;
+        if once && lease.is_some() {
+            let message = "lease: a permit that is settled at once has none";
+            return Err(Problem::bad_request(message));
+        }
         if session.is_some() && lease.is_some() {
             let message = "lease: a permit of a session has none, it lasts as long as the session";
             return Err(Problem::bad_request(message));
@@ -48,7 +55,7 @@ impl Asked {
             Request { attributes, cost, claims, unknown, locks, wait_max, session: session_id };
         let terms = Terms { session, lease, user: identity.name.clone() };
         terms.check()?;
-        Ok(Self { request, terms })
+        Ok(Self { request, terms, once })
     }
 }
 

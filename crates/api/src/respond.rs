@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use paceline_tables::{Error, tag};
 use paceline_types::{Place, Reason, Refusal, RequestId};
 use serde_json::{Map, Value, json};
 
@@ -96,6 +97,21 @@ impl Problem {
     /// The disk is full, or a bound of the daemon is reached.
     pub(crate) fn resources(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "resources", message)
+    }
+
+    /// What was granted could not be written, and is given back.
+    pub(crate) fn not_kept(error: &Error) -> Self {
+        match error.tag {
+            tag::RESOURCES => Self::resources(error.details.clone()),
+            _ => Self::internal(&error.to_string()),
+        }
+    }
+
+    /// The daemon ends: nothing new is taken, what waits goes on.
+    pub(crate) fn ending() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "refused", "the daemon is ending")
+            .with("reason", "draining".into())
+            .hint("ask again when it is back")
     }
 
     /// A bug, or a disk that fails: the log has the details.

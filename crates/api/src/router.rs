@@ -50,6 +50,7 @@ impl Routes {
         self.add(Role::Client, "POST", "/v1/sessions", sessions::begin)
             .add(Role::Client, "DELETE", "/v1/sessions/{session}", sessions::end)
             .add(Role::Client, "POST", "/v1/sessions/{session}/renew", sessions::renew)
+            .add(Role::Client, "POST", "/v1/sessions/{session}/processes", sessions::add_process)
     }
 
     fn permits(self) -> Self {

@@ -4,7 +4,7 @@ use crate::connection::{Connection, HeadTimer, Origin, Watched};
 use crate::identity::user_name;
 use crate::limits::Limits;
 use crate::moment::Wall;
-use crate::registry::{Registry, sweep};
+use crate::registry::{Registry, Secret, sweep};
 use crate::router::Routes;
 use crate::token::Token;
 use crate::{App, Shared};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 /// How long to wait when no further connection can be accepted, for want of descriptors.
@@ -72,6 +72,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// The file with the token for TCP clients; it is made if it is not there.
     pub token: PathBuf,
+    /// The file with what the secrets of sessions are made from; it is made if it is not there.
+    pub secret: PathBuf,
     /// Where to listen on TCP.
     pub tcp: Address,
     /// Bounds.
@@ -83,7 +85,7 @@ impl Options {
     #[must_use]
     pub fn in_directory(data: &Path, tcp: Address) -> Self {
         let (socket, token) = (data.join("api.sock"), data.join("token"));
-        Self { socket, token, tcp, limits: Limits::default() }
+        Self { socket, token, secret: data.join("secret"), tcp, limits: Limits::default() }
     }
 }
 
@@ -96,6 +98,9 @@ pub struct Door {
     pub tcp: Option<SocketAddr>,
     inode: u64,
     tasks: Vec<JoinHandle<()>>,
+    closing: watch::Sender<bool>,
+    places: Arc<Semaphore>,
+    connections_max: usize,
 }
 
 impl Drop for Door {
@@ -107,41 +112,76 @@ impl Drop for Door {
     }
 }
 
-/// Opens the door.
-///
-/// # Errors
-///
-/// When an address is taken or a file cannot be made; the text says which, and what to try.
-pub async fn open(host: Arc<Host>, options: &Options) -> Result<Door, String> {
-    let token = Token::load(&options.token)?;
-    let uid = geteuid().as_raw();
-    let own_user = (uid, user_name(uid));
-    let limits = options.limits;
-    let registry = Registry::new(Arc::clone(&host), limits);
-    let followers = Arc::new(Semaphore::new(limits.followers_max));
-    let wall = Wall::new(host.clock());
-    let app = Arc::new(App { host, wall, registry, limits, followers, token, own_user });
-    let failed = |error: io::Error| {
-        format!("cannot listen on {} for the API: {error}", options.socket.display())
-    };
-    let tcp = match options.tcp {
-        Address::None => None,
-        Address::Tcp(address) => Some(bind_tcp(address).await?),
-    };
-    let unix = bind_unix(&options.socket).map_err(failed)?;
-    let inode = std::fs::symlink_metadata(&options.socket).map_err(failed)?.ino();
-    let accept = Accept::new(&app);
-    let sweeping = tokio::spawn(sweep(Arc::clone(&app.registry)));
-    let mut tasks = vec![sweeping, tokio::spawn(accept.clone().unix(unix))];
-    let bound = match tcp {
-        Some(listener) => {
-            let address = listener.local_addr().map_err(failed)?;
-            tasks.push(tokio::spawn(accept.tcp(listener)));
-            Some(address)
-        }
-        None => None,
-    };
-    Ok(Door { socket: options.socket.clone(), tcp: bound, inode, tasks })
+/// The door before it is open: what clients held in the last run is theirs again.
+pub struct Api {
+    app: Shared,
+    options: Options,
+}
+
+impl Api {
+    /// Reads what the door needs and takes over what the last run left. To be called before any door
+    /// is open.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read or made; the text says which, and what to try.
+    pub fn new(host: Arc<Host>, options: Options) -> Result<Self, String> {
+        let token = Token::load(&options.token)?;
+        let secret = Secret::load(&options.secret)?;
+        let uid = geteuid().as_raw();
+        let own_user = (uid, user_name(uid));
+        let limits = options.limits;
+        let wall = Arc::new(Wall::new(host.clock()));
+        let registry = Registry::new(Arc::clone(&host), Arc::clone(&wall), secret, limits);
+        registry.take_over()?;
+        let followers = Arc::new(Semaphore::new(limits.followers_max));
+        let app = Arc::new(App { host, wall, registry, limits, followers, token, own_user });
+        Ok(Self { app, options })
+    }
+
+    /// Opens the door.
+    ///
+    /// # Errors
+    ///
+    /// When an address is taken or the socket cannot be made; the text says which, and what to try.
+    pub async fn open(self) -> Result<Door, String> {
+        let Self { app, options } = self;
+        let failed = |error: io::Error| {
+            format!("cannot listen on {} for the API: {error}", options.socket.display())
+        };
+        let tcp = match options.tcp {
+            Address::None => None,
+            Address::Tcp(address) => Some(bind_tcp(address).await?),
+        };
+        let unix = bind_unix(&options.socket).map_err(failed)?;
+        let inode = std::fs::symlink_metadata(&options.socket).map_err(failed)?.ino();
+        let (closing, closes) = watch::channel(false);
+        let accept = Accept::new(&app, closes);
+        let places = Arc::clone(&accept.places);
+        let sweeping = tokio::spawn(sweep(Arc::clone(&app.registry)));
+        let mut tasks = vec![sweeping, tokio::spawn(accept.clone().unix(unix))];
+        let bound = match tcp {
+            Some(listener) => {
+                let address = listener.local_addr().map_err(failed)?;
+                tasks.push(tokio::spawn(accept.tcp(listener)));
+                Some(address)
+            }
+            None => None,
+        };
+        let connections_max = app.limits.connections_max;
+        let socket = options.socket;
+        Ok(Door { socket, tcp: bound, inode, tasks, closing, places, connections_max })
+    }
+}
+
+impl Door {
+    /// Takes no more connections, and waits until the answers that are on their way are sent.
+    pub async fn close(&self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        let _ = self.closing.send(true);
+        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
+        drop(self.places.acquire_many(all).await);
+    }
 }
 
 async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, String> {
@@ -171,13 +211,14 @@ struct Accept {
     registry: Arc<Registry>,
     limits: Limits,
     places: Arc<Semaphore>,
+    closing: watch::Receiver<bool>,
 }
 
 impl Accept {
-    fn new(app: &Shared) -> Self {
+    fn new(app: &Shared, closing: watch::Receiver<bool>) -> Self {
         let places = Arc::new(Semaphore::new(app.limits.connections_max));
         let (router, registry) = (Routes::all(app).router(), Arc::clone(&app.registry));
-        Self { router, registry, limits: app.limits, places }
+        Self { router, registry, limits: app.limits, places, closing }
     }
 
     async fn unix(self, listener: UnixListener) {
@@ -185,7 +226,8 @@ impl Accept {
             match listener.accept().await {
                 Ok((stream, _)) => match (stream.peer_cred(), self.place()) {
                     (Ok(peer), Some(place)) => {
-                        self.spawn(stream, Origin::Unix { uid: peer.uid() }, place);
+                        let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+                        self.spawn(stream, Origin::Unix { uid: peer.uid() }, pid, place);
                     }
                     (Ok(_), None) => drop(stream.try_write(FULL)),
                     (Err(error), _) => tracing::warn!(%error, "a client without credentials"),
@@ -201,7 +243,7 @@ impl Accept {
                 Ok((stream, address)) => {
                     let _ = stream.set_nodelay(true);
                     match self.place() {
-                        Some(place) => self.spawn(stream, Origin::Tcp(address), place),
+                        Some(place) => self.spawn(stream, Origin::Tcp(address), None, place),
                         None => drop(stream.try_write(FULL)),
                     }
                 }
@@ -214,15 +256,15 @@ impl Accept {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
-    fn spawn<S>(&self, stream: S, origin: Origin, place: OwnedSemaphorePermit)
+    fn spawn<S>(&self, stream: S, origin: Origin, pid: Option<u32>, place: OwnedSemaphorePermit)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (router, limits) = (self.router.clone(), self.limits);
-        let ending =
-            EndBound { registry: Arc::clone(&self.registry), connection: Connection::new(origin) };
+        let (router, limits, closing) = (self.router.clone(), self.limits, self.closing.clone());
+        let connection = Connection::new(origin, pid);
+        let ending = EndBound { registry: Arc::clone(&self.registry), connection };
         tokio::spawn(async move {
-            serve(router, limits, stream, Arc::clone(&ending.connection)).await;
+            serve(router, limits, stream, Arc::clone(&ending.connection), closing).await;
             drop((ending, place));
         });
     }
@@ -249,8 +291,13 @@ async fn pause(error: &io::Error) {
 }
 
 /// Serves one connection from beginning to end.
-async fn serve<S>(router: Router, limits: Limits, stream: S, connection: Arc<Connection>)
-where
+async fn serve<S>(
+    router: Router,
+    limits: Limits,
+    stream: S,
+    connection: Arc<Connection>,
+    mut closing: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let router = TowerToHyperService::new(router);
@@ -271,9 +318,17 @@ where
         .header_read_timeout(limits.head_max)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(FIELDS_MAX)
-        .serve_connection(stream, service)
-        .await;
-    if let Err(error) = served {
+        .serve_connection(stream, service);
+    tokio::pin!(served);
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        // An answer that is on its way is sent, and then the connection is closed.
+        () = async { drop(closing.wait_for(|closing| *closing).await) } => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(origin = ?connection.origin, %error, "a connection of the API ended");
     }
 }

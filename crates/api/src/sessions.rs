@@ -2,12 +2,13 @@
 
 use crate::connection::{Connection, Origin};
 use crate::identity::Identity;
-use crate::registry::SessionView;
+use crate::registry::{Beginning, SessionView};
 use crate::respond::{Answer, Problem, created, done, ok};
 use crate::{App, Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
+use paceline_host::Process;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -36,30 +37,65 @@ pub(crate) async fn begin(
             let message = "lease: a bound session has none, it lasts as long as its connection";
             return Err(Problem::bad_request(message));
         }
-        return begin_bound(&app, &connection, &name);
+        return begin_bound(&app, &connection, identity, name).await;
     }
-    let (session, view) = app.registry.begin_session(&name, Some(lease))?;
+    let user = identity.name;
+    let beginning = Beginning { name, user, lease: Some(lease), process: None };
+    let (session, view) = app.registry.begin_session(beginning).await?;
     created(&describe(&app, &session.key, view))
 }
 
-fn begin_bound(app: &App, connection: &Connection, name: &str) -> Answer {
+async fn begin_bound(
+    app: &App,
+    connection: &Connection,
+    identity: Identity,
+    name: String,
+) -> Answer {
     if !matches!(connection.origin, Origin::Unix { .. }) {
         let message =
             "bound: only on the unix socket, where the end of a process ends its connection";
         return Err(Problem::bad_request(message).hint("ask for a session with a lease"));
     }
     let bound_max = app.limits.bound_max;
-    connection.change_bound(|bound| {
+    let check = |bound: &mut Vec<String>| {
         if bound.len() >= bound_max {
             bound.retain(|key| app.registry.has_session(key));
         }
-        if bound.len() >= bound_max {
-            return Err(Problem::exhausted("sessions bound to one connection", bound_max));
+        match bound.len() >= bound_max {
+            true => Err(Problem::exhausted("sessions bound to one connection", bound_max)),
+            false => Ok(()),
         }
-        let (session, view) = app.registry.begin_session(name, None)?;
-        bound.push(session.key.clone());
-        created(&describe(app, &session.key, view))
-    })
+    };
+    connection.change_bound(check)?;
+    let process = connection.pid.and_then(Process::of);
+    let beginning = Beginning { name, user: identity.name, lease: None, process };
+    let (session, view) = app.registry.begin_session(beginning).await?;
+    connection.change_bound(|bound| bound.push(session.key.clone()));
+    created(&describe(app, &session.key, view))
+}
+
+/// `POST /v1/sessions/{session}/processes`
+pub(crate) async fn add_process(
+    State(app): State<Shared>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Path(key): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let mut members = body::members(&headers, body, &app.limits).await?;
+    let pid = members.number("pid")?;
+    members.finish()?;
+    let pid = pid.ok_or_else(|| Problem::bad_request("pid: expected the number of a process"))?;
+    let Origin::Unix { uid } = connection.origin else {
+        return Err(Problem::bad_request("pid: only on the unix socket, on the same machine"));
+    };
+    // Only root may let a session depend on the processes of others.
+    let process = Process::of(pid).filter(|process| uid == 0 || process.user() == Some(uid));
+    let process = process.ok_or_else(|| {
+        Problem::not_found(format!("pid: there is no process {pid} of the same user"))
+    })?;
+    app.registry.add_process(&key, process).await?;
+    done()
 }
 
 fn checked_name(name: String) -> Result<String, Problem> {
@@ -96,7 +132,7 @@ pub(crate) async fn renew(State(app): State<Shared>, Path(key): Path<String>) ->
 pub(crate) async fn end(State(app): State<Shared>, Path(key): Path<String>) -> Answer {
     // One whose lease ran out is not there any more, whether or not it has been swept.
     let known = app.registry.session(&key);
-    match app.registry.end_session(&key) && known.is_ok() {
+    match app.registry.give_up_session(&key).await && known.is_ok() {
         true => done(),
         false => Err(Problem::not_found("there is no such session")),
     }

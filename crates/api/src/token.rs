@@ -80,12 +80,17 @@ fn make(path: &Path) -> io::Result<String> {
 pub(crate) fn secret<const N: usize>() -> io::Result<String> {
     let mut bytes = [0u8; N];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(bytes.iter().fold(String::with_capacity(2 * N), |mut text, byte| {
+    Ok(hexadecimal(&bytes))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         for digit in [byte >> 4, byte & 15] {
             text.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
         }
         text
-    }))
+    })
 }
 
 #[cfg(test)]

@@ -109,6 +109,20 @@ impl Session {
         self.client.call(Method::Post, &path, None).map(drop)
     }
 
+    /// Has a session that is bound to a connection last, should the daemon end, as long as this process
+    /// too. Without a connection there is nothing to do.
+    ///
+    /// # Errors
+    /// If the daemon did not hear it; the session is then over when this process and the one that
+    /// began it are, after a restart of the daemon.
+    pub fn add_process(&self, pid: u32) -> Result<(), Error> {
+        if self.bound.is_none() {
+            return Ok(());
+        }
+        let path = format!("/v1/sessions/{}/processes", segment(&self.id));
+        self.client.call(Method::Post, &path, Some(&json!({"pid": pid}))).map(drop)
+    }
+
     /// Ends the session and says whether the daemon heard it.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use paceline_journal::disk::Faults;
 use paceline_ovsdb::Remote;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Decides which work runs now, which waits, and which is turned away.
 #[derive(Debug, Parser)]
@@ -187,6 +188,11 @@ pub struct Serve {
     /// in the data directory; none closes TCP only, the unix socket DIR/api.sock is always there
     #[arg(long, value_name = "ADDR|none", default_value = "127.0.0.1:7070")]
     pub api: paceline_api::Address,
+
+    /// After SIGTERM nothing new is taken, and what waits may go on for so long; a second signal ends
+    /// at once
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::command::duration)]
+    pub drain_max: Duration,
 
     /// Address of the SQL door, or none (this version has no SQL door yet and ignores an address)
     #[arg(long, value_name = "ADDR|none")]

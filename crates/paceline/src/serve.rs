@@ -13,6 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// How long clients may take to read the last answers.
+const CLOSE_MAX: Duration = Duration::from_secs(2);
+
 /// Runs the daemon until it is told to end.
 pub fn run(options: Serve) -> Result<(), String> {
     if options.sql.as_ref().is_some_and(|address| address != "none") {
@@ -84,11 +87,15 @@ async fn serve(
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut hangup = listen(SignalKind::hangup())?;
     let mut compact = listen(SignalKind::user_defined1())?;
+    if !wait_for_leases(&host, &mut terminate, &mut interrupt).await {
+        return Ok(());
+    }
+    let api = paceline_api::Api::new(host.clone(), api)?;
     let mut doors: Vec<Door> = Vec::new();
     for remote in remotes {
         doors.push(paceline_ovsdb::open(host.clone(), remote, &door_options).await?);
     }
-    let api = paceline_api::open(host.clone(), &api).await?;
+    let api = api.open().await?;
     announce(&host, &doors, &api, policy);
     notify("READY=1");
     tokio::select! {
@@ -100,7 +107,47 @@ async fn serve(
         () = compact_when_asked(&host, &mut compact) => {}
     }
     notify("STOPPING=1");
+    tokio::select! {
+        () = drain(&host, &api, options.drain_max) => {}
+        _ = terminate.recv() => tracing::info!("told to end at once by SIGTERM"),
+        _ = interrupt.recv() => tracing::info!("told to end at once by SIGINT"),
+    }
+    host.retire();
     Ok(())
+}
+
+/// After a crash of the machine, waits until the leases are over that it may have lost; false if told
+/// to end meanwhile.
+async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Signal) -> bool {
+    let closed = host.keeper().map_or(Duration::ZERO, |keeper| keeper.closed_for());
+    if closed.is_zero() {
+        return true;
+    }
+    let seconds = closed.as_secs_f64().ceil();
+    tracing::warn!(
+        seconds,
+        "the machine stopped while leases were held; the doors open when they are over"
+    );
+    notify(&format!("STATUS=waits {seconds} s for leases from before the machine stopped"));
+    tokio::select! {
+        () = tokio::time::sleep(closed) => true,
+        _ = terminate.recv() => false,
+        _ = interrupt.recv() => false,
+    }
+}
+
+/// Takes nothing new, lets go on what waits for as long as it may, and sends the answers that are on
+/// their way. What clients hold stays theirs in the next run.
+async fn drain(host: &Host, api: &paceline_api::Door, drain_max: Duration) {
+    let control = host.control();
+    if tokio::time::timeout(drain_max, control.drain()).await.is_err() {
+        tracing::warn!("turned away what still waited");
+        control.turn_away_waiters();
+    }
+    host.retire();
+    if tokio::time::timeout(CLOSE_MAX, api.close()).await.is_err() {
+        tracing::warn!("some clients did not take their answers in time");
+    }
 }
 
 /// Applies the configuration again whenever SIGHUP comes; returns at the first if there is none.

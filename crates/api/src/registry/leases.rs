@@ -91,8 +91,8 @@ impl Registry {
             }
             drop(state);
             match due {
-                Some(Leased::Session(name)) => _ = self.end_session(&name),
-                Some(Leased::Permit(name)) => _ = self.settle(&name),
+                Some(Leased::Session(name)) => self.end_session(&name),
+                Some(Leased::Permit(name)) => self.end_permit(&name),
                 None => return,
             }
         }

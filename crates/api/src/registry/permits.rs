@@ -6,9 +6,9 @@
 use super::leases::{Leased, checked};
 use super::{Lease, Registry, State};
 use crate::respond::Problem;
-use crate::token::secret;
-use paceline_host::{Permit, Waiting};
-use paceline_types::{RequestId, Span, Time};
+use crate::token::{hexadecimal, secret};
+use paceline_host::{Kept, KeptPermit, Permit, Waiting};
+use paceline_types::{Request, RequestId, Span, Time};
 use std::sync::Arc;
 
 /// A name in use.
@@ -40,6 +40,8 @@ pub(crate) enum Stage {
 
 /// A permit that somebody holds. Dropping it settles the request.
 pub(super) struct HeldPermit {
+    /// Its row, which goes before what it holds: whoever gets that is written behind it.
+    pub(super) row: Option<Kept>,
     _permit: Permit,
     view: PermitView,
     digest: Option<[u8; 32]>,
@@ -54,7 +56,8 @@ pub(crate) struct PermitView {
     pub(crate) request: RequestId,
     pub(crate) priority: i8,
     pub(crate) pool: Box<str>,
-    pub(crate) granted_at: Time,
+    /// Microseconds since 1970.
+    pub(crate) granted_us: i64,
     pub(crate) waited: Span,
     pub(crate) expires_at: Option<Time>,
     pub(crate) user: String,
@@ -81,9 +84,20 @@ impl Terms {
 /// A permit just given, by the name it has.
 pub(crate) struct Granted {
     pub(crate) permit: Permit,
+    /// What was asked for.
+    pub(crate) request: Request,
     pub(crate) terms: Terms,
     /// The name that the client chose, and what its body was.
     pub(crate) chosen: Option<(String, [u8; 32])>,
+}
+
+/// How a permit is held.
+pub(super) struct HeldTerms {
+    pub(super) permit: Permit,
+    pub(super) row: Option<Kept>,
+    pub(super) digest: Option<[u8; 32]>,
+    pub(super) span: Option<Span>,
+    pub(super) session: Option<String>,
 }
 
 /// What asking for a chosen name leads to.
@@ -133,49 +147,88 @@ impl Registry {
         Given { registry: Arc::clone(self), name: name.to_owned(), pending }
     }
 
-    /// Writes down a permit that was just given. It is settled at once if its session is over.
-    pub(crate) fn hold(&self, granted: Granted) -> Result<PermitView, Problem> {
-        let Granted { permit, terms, chosen } = granted;
+    /// What a client is told of a request that runs.
+    pub(crate) fn describe(&self, permit: &Permit, user: &str) -> Result<PermitView, Problem> {
         let why = self.host.control().why(permit.id());
         let why =
             why.ok_or_else(|| Problem::expired("the session ended while the request waited"))?;
-        let name = match &chosen {
-            Some((name, _)) => name.clone(),
-            None => {
-                let random =
-                    secret::<16>().map_err(|error| Problem::internal(&error.to_string()))?;
-                format!("p-{random}")
-            }
-        };
-        let span = terms.session.is_none().then(|| checked(terms.lease)).transpose()?;
-        let mut state = self.state();
-        let now = self.clock.now();
-        let lease = match &terms.session {
-            Some(key) => state.live(key, now)?.lease,
-            None => span.map(|span| state.leases.begin(now, span, Leased::Permit(name.clone()))),
-        };
-        if let Some(entry) = terms.session.as_ref().and_then(|key| state.sessions.get_mut(key)) {
-            entry.permits.insert(name.clone());
-        }
-        let view = PermitView {
-            name: name.clone(),
+        Ok(PermitView {
+            name: String::new(),
             request: permit.id(),
             priority: why.priority.number(),
             pool: why.pool,
-            granted_at: why.since,
+            granted_us: self.wall.now().us(why.since),
             waited: why.since.since(why.arrival),
-            expires_at: lease.map(|lease| lease.ends),
-            user: terms.user,
+            expires_at: None,
+            user: user.to_owned(),
+        })
+    }
+
+    /// Writes down a permit that was just given, on disk too. It is settled at once if its session is
+    /// over, or whoever asked is gone before it is written.
+    pub(crate) async fn hold(&self, granted: Granted) -> Result<PermitView, Problem> {
+        let Granted { permit, request, terms, chosen } = granted;
+        let mut view = self.describe(&permit, &terms.user)?;
+        view.name = match &chosen {
+            Some((name, _)) => name.clone(),
+            None => {
+                let random = secret::<16>();
+                format!("p-{}", random.map_err(|error| Problem::internal(&error.to_string()))?)
+            }
         };
+        let span = terms.session.is_none().then(|| checked(terms.lease)).transpose()?;
+        let digest = chosen.map(|(_, digest)| digest);
+        let row = match self.host.keeper() {
+            Some(keeper) => {
+                let session = request.session.and_then(|id| self.session_name(id));
+                let kept = KeptPermit {
+                    name: view.name.clone(),
+                    number: view.request,
+                    request,
+                    priority: view.priority,
+                    user: view.user.clone(),
+                    session: session.unwrap_or_default(),
+                    lease: span,
+                    digest: digest.map(|digest| hexadecimal(&digest)).unwrap_or_default(),
+                    granted_us: view.granted_us,
+                    waited: view.waited,
+                };
+                Some(keeper.keep_permit(&kept).await.map_err(|error| Problem::not_kept(&error))?)
+            }
+            None => None,
+        };
+        self.add_permit(view, HeldTerms { permit, row, digest, span, session: terms.session })
+    }
+
+    /// Puts a permit into the books, its lease beginning now.
+    pub(super) fn add_permit(
+        &self,
+        mut view: PermitView,
+        terms: HeldTerms,
+    ) -> Result<PermitView, Problem> {
+        let HeldTerms { permit, row, digest, span, session } = terms;
+        let name = view.name.clone();
+        let mut state = self.state();
+        let now = self.clock.now();
+        let lease = match &session {
+            Some(key) => state.live(key, now)?.lease,
+            None => span.map(|span| state.leases.begin(now, span, Leased::Permit(name.clone()))),
+        };
+        if let Some(entry) = session.as_ref().and_then(|key| state.sessions.get_mut(key)) {
+            entry.permits.insert(name.clone());
+        }
+        view.expires_at = lease.map(|lease| lease.ends);
+        let own_lease = lease.filter(|_| session.is_none());
         let held = HeldPermit {
+            row,
             view: view.clone(),
-            digest: chosen.map(|(_, digest)| digest),
-            lease: lease.filter(|_| terms.session.is_none()),
-            session: terms.session,
+            digest,
+            lease: own_lease,
+            session,
             _permit: permit,
         };
         state.by_request.insert(view.request, name.clone());
-        let rearm = state.leases.is_next(held.lease);
+        let rearm = state.leases.is_next(own_lease);
         state.permits.insert(name, Slot::Held(Box::new(held)));
         drop(state);
         if rearm {
@@ -209,13 +262,24 @@ impl Registry {
         Ok(Some(lease.ends))
     }
 
-    /// Settles a permit; false if there is none.
-    pub(crate) fn settle(&self, name: &str) -> bool {
-        let mut state = self.state();
-        let held = state.take_permit(name);
-        drop(state);
+    /// Settles a permit because whoever has it says so, and waits until that is written as far as the
+    /// disk lets it; false if there is none.
+    pub(crate) async fn settle(&self, name: &str) -> bool {
+        let held = self.state().take_permit(name);
+        let Some(mut held) = held else { return false };
+        let deleted = held.row.take().map(Kept::forget);
         // Dropping it tells the engine, which must not happen under the lock.
-        held.is_some()
+        drop(held);
+        if let Some(deleted) = deleted {
+            deleted.await;
+        }
+        true
+    }
+
+    /// Settles a permit whose lease ran out.
+    pub(super) fn end_permit(&self, name: &str) {
+        let held = self.state().take_permit(name);
+        drop(held);
     }
 
     /// One permit.

@@ -1,14 +1,22 @@
 //! Sessions: begun, renewed, ended.
+//!
+//! A session is kept as a row before it is told, and so are the locks of one with a lease; the daemon's
+//! own end leaves them for the next run.
 
 use super::leases::{Leased, checked};
+use super::permits::HeldPermit;
 use super::{Lease, Registry, State};
 use crate::mailbox::Mailbox;
 use crate::respond::Problem;
 use crate::token::secret;
-use paceline_host::Session;
+use paceline_host::{Host, Keeper, Kept, KeptSession, Process, Session};
+use paceline_tables::Error;
 use paceline_types::{SessionId, Span, Time};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Processes that a bound session may last as long as.
+const PROCESSES_MAX: usize = 16;
 
 /// A session as handlers use it.
 pub(crate) struct ApiSession {
@@ -18,12 +26,29 @@ pub(crate) struct ApiSession {
     pub(crate) session: Arc<Session>,
     /// What is told to it about locks.
     pub(crate) mailbox: Arc<Mailbox>,
+    /// As it is kept. The lock is held while a change gets in line to be written, so that the last one
+    /// stays.
+    kept: Mutex<KeptSession>,
 }
 
 pub(super) struct SessionEntry {
     pub(super) shared: Arc<ApiSession>,
     pub(super) lease: Option<Lease>,
     pub(super) permits: BTreeSet<String>,
+    /// Its row, if anything is kept.
+    row: Option<Kept>,
+}
+
+/// What a session is begun with.
+pub(crate) struct Beginning {
+    /// What it is called; a number is added.
+    pub(crate) name: String,
+    /// Who begins it.
+    pub(crate) user: String,
+    /// Its lease, or none if it is bound to a connection.
+    pub(crate) lease: Option<Option<Span>>,
+    /// The process at the other end of that.
+    pub(crate) process: Option<Process>,
 }
 
 /// What a client is told of a session.
@@ -35,26 +60,54 @@ pub(crate) struct SessionView {
 
 impl Registry {
     /// Begins a session. One with a lease ends when that runs out; one without must be ended.
-    pub(crate) fn begin_session(
+    pub(crate) async fn begin_session(
         &self,
-        name: &str,
-        lease: Option<Option<Span>>,
+        beginning: Beginning,
     ) -> Result<(Arc<ApiSession>, SessionView), Problem> {
-        let span = lease.map(checked).transpose()?;
+        let span = beginning.lease.map(checked).transpose()?;
         if self.state().sessions.len() >= self.limits.sessions_max {
             return Err(Problem::exhausted("sessions", self.limits.sessions_max));
         }
-        let key = secret::<16>().map_err(|error| Problem::internal(&error.to_string()))?;
-        let key = format!("s-{key}");
+        let salt = secret::<16>().map_err(|error| Problem::internal(&error.to_string()))?;
+        let name = &beginning.name;
         let session = self.host.begin_session(|id| format!("{name}#{}", id.0));
+        let mut begun = Begun { host: &self.host, session: Some(Arc::clone(&session)) };
+        let kept = KeptSession {
+            name: session.name.clone(),
+            number: session.id,
+            user: beginning.user,
+            salt,
+            lease: span,
+            processes: beginning.process.into_iter().collect(),
+        };
+        let row = match self.host.keeper() {
+            Some(keeper) => {
+                Some(keeper.keep_session(&kept).await.map_err(|error| Problem::not_kept(&error))?)
+            }
+            None => None,
+        };
+        begun.session = None;
+        Ok(self.add_session(session, kept, row))
+    }
+
+    /// Puts a session into the books, its lease beginning now.
+    pub(super) fn add_session(
+        &self,
+        session: Arc<Session>,
+        kept: KeptSession,
+        row: Option<Kept>,
+    ) -> (Arc<ApiSession>, SessionView) {
         session.set_change_aware(true);
         let mailbox = Mailbox::new(&self.host, &session, self.notices.clone());
-        let shared = Arc::new(ApiSession { key: key.clone(), session, mailbox });
+        let (key, span) = (self.secret.key(&kept.salt), kept.lease);
+        let kept = Mutex::new(kept);
+        let shared = Arc::new(ApiSession { key: key.clone(), session, mailbox, kept });
         let mut state = self.state();
         let now = self.clock.now();
         let begin = |span| state.leases.begin(now, span, Leased::Session(key.clone()));
         let lease = span.map(begin);
-        let entry = SessionEntry { shared: Arc::clone(&shared), lease, permits: BTreeSet::new() };
+        let permits = BTreeSet::new();
+        let entry = SessionEntry { shared: Arc::clone(&shared), lease, permits, row };
         let view = SessionView::of(&entry);
         state.names.insert(shared.session.id, shared.session.name.clone());
         state.sessions.insert(key, entry);
@@ -63,7 +116,7 @@ impl Registry {
         if rearm {
             self.rearm.notify_one();
         }
-        Ok((shared, view))
+        (shared, view)
     }
 
     /// The session of this key.
@@ -85,20 +138,69 @@ impl Registry {
         Ok(Some(lease.ends))
     }
 
-    /// Ends a session: everything it holds is given back. False if there is none.
-    pub(crate) fn end_session(&self, key: &str) -> bool {
+    /// Ends a session because whoever has it says so: everything it holds is given back, and that is
+    /// written as far as the disk lets it. False if there is none.
+    pub(crate) async fn give_up_session(&self, key: &str) -> bool {
+        let Some((entry, permits)) = self.take_session(key) else { return false };
+        let SessionEntry { shared, row, lease, .. } = entry;
+        let mut permits: Vec<_> = permits.into_iter().collect();
+        let rows = permits.iter_mut().filter_map(|held| held.row.take()).chain(row);
+        let deleted: Vec<_> = rows.map(Kept::forget).collect();
+        self.release(&shared, lease.is_some(), permits);
+        for deleted in deleted {
+            deleted.await;
+        }
+        true
+    }
+
+    /// Ends a session whose time is over: everything it holds is given back, unless the daemon ends
+    /// too and leaves it to the next run.
+    pub(crate) fn end_session(&self, key: &str) {
+        if let Some((entry, mut permits)) = self.take_session(key) {
+            // The rows go first, so that whoever gets what is free now is written behind them.
+            permits.iter_mut().for_each(|held| drop(held.row.take()));
+            drop(entry.row);
+            self.release(&entry.shared, entry.lease.is_some(), permits);
+        }
+    }
+
+    fn take_session(&self, key: &str) -> Option<(SessionEntry, Vec<Box<HeldPermit>>)> {
         let mut state = self.state();
-        let Some(entry) = state.sessions.remove(key) else { return false };
+        let entry = state.sessions.remove(key)?;
         state.names.remove(&entry.shared.session.id);
         if let Some(lease) = entry.lease {
             state.leases.end(lease);
         }
-        let permits: Vec<_> = entry.permits.iter().map(|name| state.take_permit(name)).collect();
-        drop(state);
+        let permits = entry.permits.iter().filter_map(|name| state.take_permit(name)).collect();
+        Some((entry, permits))
+    }
+
+    fn release(&self, session: &ApiSession, leased: bool, permits: Vec<Box<HeldPermit>>) {
+        if let Some(keeper) = self.host.keeper().filter(|_| leased) {
+            session.forget_locks(&self.host, keeper);
+        }
         // Each permit tells that it is settled; the host then gives back what else there is.
         drop(permits);
-        self.host.end_session(&entry.shared.session);
-        true
+        self.host.end_session(&session.session);
+    }
+
+    /// Ends the session of this name, if it is bound to a connection that an earlier run had.
+    pub(super) fn end_session_named(&self, name: &str) {
+        let state = self.state();
+        let mut named = state.sessions.iter().filter(|(_, e)| e.shared.session.name == name);
+        let key = named.next().map(|(key, _)| key.clone());
+        drop(state);
+        if let Some(key) = key {
+            self.end_session(&key);
+        }
+    }
+
+    /// A bound session lasts, if the daemon ends, as long as this process too.
+    pub(crate) async fn add_process(&self, key: &str, process: Process) -> Result<(), Problem> {
+        let session = self.session(key)?;
+        let Some(keeper) = self.host.keeper() else { return Ok(()) };
+        let written = session.add_process(keeper, process)?;
+        written.await.map_err(|error| Problem::not_kept(&error))
     }
 
     /// The name under which lists show a session of the API.
@@ -109,6 +211,81 @@ impl Registry {
     /// Whether there is such a session.
     pub(crate) fn has_session(&self, key: &str) -> bool {
         self.state().sessions.contains_key(key)
+    }
+}
+
+/// A session of the host that nobody knows yet. Dropping it ends it.
+struct Begun<'a> {
+    host: &'a Host,
+    session: Option<Arc<Session>>,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            self.host.end_session(&session);
+        }
+    }
+}
+
+impl ApiSession {
+    /// Notes one more process that it lasts as long as, and gets that in line to be written.
+    fn add_process(
+        &self,
+        keeper: &Arc<Keeper>,
+        process: Process,
+    ) -> Result<impl Future<Output = Result<(), Error>> + use<>, Problem> {
+        let mut kept = self.kept();
+        if kept.lease.is_some() {
+            let message = "pid: a session with a lease does not depend on processes";
+            return Err(Problem::bad_request(message));
+        }
+        kept.processes.retain(Process::is_alive);
+        if kept.processes.len() >= PROCESSES_MAX {
+            return Err(Problem::exhausted("processes of a session", PROCESSES_MAX));
+        }
+        kept.processes.push(process);
+        Ok(keeper.change_session(&kept))
+    }
+
+    /// Keeps a lock it was just granted, if it has a lease (L5).
+    pub(crate) async fn keep_lock(
+        &self,
+        host: &Host,
+        lock: &str,
+        fencing: u64,
+    ) -> Result<(), Problem> {
+        let Some(keeper) = host.keeper() else { return Ok(()) };
+        let written = {
+            let kept = self.kept();
+            kept.lease.is_some().then(|| keeper.keep_lock(&kept, lock, fencing))
+        };
+        match written {
+            Some(written) => written.await.map_err(|error| Problem::not_kept(&error)),
+            None => Ok(()),
+        }
+    }
+
+    /// A lock it gives back is kept no longer.
+    pub(crate) async fn forget_lock(&self, host: &Host, lock: &str) {
+        if let Some(keeper) = host.keeper().filter(|_| self.is_leased()) {
+            // One that cannot be deleted is held again after a restart, until the lease ends.
+            let _ = keeper.forget_lock(&self.session.name, lock).await;
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, KeptSession> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_leased(&self) -> bool {
+        self.kept().lease.is_some()
+    }
+
+    fn forget_locks(&self, host: &Host, keeper: &Arc<Keeper>) {
+        for lock in host.locking().owned(self.session.id).into_keys() {
+            drop(keeper.forget_lock(&self.session.name, &lock));
+        }
     }
 }
 

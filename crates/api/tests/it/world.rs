@@ -1,7 +1,7 @@
 //! A host in a temporary directory with its API open.
 
 use crate::client::{Client, Events};
-use paceline_api::{Address, Door, Limits, Options, open};
+use paceline_api::{Address, Api, Door, Limits, Options};
 use paceline_host::{Host, Policy, RealDisk};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ impl World {
         host.open_own(&directory.join("paceline.db")).unwrap();
         let tcp = Address::Tcp("127.0.0.1:0".parse().unwrap());
         let options = Options { limits, ..Options::in_directory(&directory, tcp) };
-        let door = runtime.block_on(open(Arc::clone(&host), &options)).unwrap();
+        let door = runtime.block_on(Api::new(Arc::clone(&host), options).unwrap().open()).unwrap();
         let token = std::fs::read_to_string(directory.join("token")).unwrap().trim().to_owned();
         Self { door: Some(door), host, token, directory, runtime: Some(runtime) }
     }
@@ -77,7 +77,10 @@ impl World {
     /// Opens a second door, which must fail.
     pub fn open_again(&self, options: &Options) -> String {
         let runtime = self.runtime.as_ref().unwrap();
-        runtime.block_on(open(Arc::clone(&self.host), options)).err().unwrap()
+        match Api::new(Arc::clone(&self.host), options.clone()) {
+            Ok(api) => runtime.block_on(api.open()).err().unwrap(),
+            Err(error) => error,
+        }
     }
 }
 

@@ -25,11 +25,12 @@ use numbers::Numbers;
 use paceline_engine::{
     Effect, Engine, Explanation, Outcome, Plan, Prepared, RequestError, Snapshot, Why, prepare,
 };
-use paceline_types::{Priority, Refusal, Request, RequestId, SessionId};
+use paceline_types::{Priority, Reason, Refusal, Request, RequestId, SessionId};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use timer::Timer;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{Notify, broadcast, oneshot};
 
 /// How often a request is prepared again because the configuration changed in between, before that
 /// is done under the engine's lock.
@@ -52,6 +53,10 @@ pub struct Control {
     /// Where requests' comings and goings are told, if somebody listens.
     events: broadcast::Sender<Event>,
     numbers: Numbers,
+    /// Whether the daemon ends.
+    draining: AtomicBool,
+    /// Told when nobody waits any more.
+    drained: Notify,
 }
 
 struct State {
@@ -78,6 +83,8 @@ impl Control {
             timer: Arc::default(),
             events: broadcast::channel(EVENTS_MAX).0,
             numbers: Numbers::default(),
+            draining: AtomicBool::new(false),
+            drained: Notify::new(),
         });
         timer::spawn(&control);
         control
@@ -159,6 +166,34 @@ impl Control {
         Ok(self.call(|engine, now| engine.explain(now, &prepared, &owns)))
     }
 
+    /// Whether the daemon ends, and doors must take nothing new.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// The daemon ends: doors take nothing new. Returns when nobody waits any more.
+    pub async fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        while !self.state().waiters.is_empty() {
+            self.drained.notified().await;
+        }
+    }
+
+    /// Turns away whoever still waits, because the daemon ends.
+    pub fn turn_away_waiters(&self) {
+        let mut state = self.state();
+        let now = self.clock.now();
+        for (id, sender) in std::mem::take(&mut state.waiters) {
+            let pool = state.engine.why(id).map(|why| why.pool).unwrap_or_default();
+            let refusal = Refusal::lasting(Reason::Draining { pool });
+            state.engine.end(now, id);
+            // One that is gone has told so itself.
+            let _ = sender.send(Err(refusal));
+        }
+        self.finish(state);
+    }
+
     /// A session is over: its waiters leave, and its permits are settled.
     pub(crate) fn end_session(&self, session: SessionId) {
         self.call(|engine, now| engine.end_session(now, session));
@@ -222,7 +257,11 @@ impl Control {
         let (told, matches) = state.take_told(|event| self.tell(|| event));
         let next = state.engine.poll_timeout();
         let number = state.engine.next_number();
+        let drained = self.is_draining() && state.waiters.is_empty();
         drop(state);
+        if drained {
+            self.drained.notify_one();
+        }
         for (sender, decided) in told {
             // One that is gone has told so itself, or is about to.
             let _ = decided.map(|decided| sender.send(decided));

@@ -72,6 +72,9 @@ async fn wait_for(held: &Held<'_>, words: &[OsString]) -> Result<ExitCode, Failu
             "see that CMD after -- is a program",
         )
     })?;
+    // So that the command holds it also if both the daemon and we are killed. It fails if the command
+    // ended already.
+    let _ = child.id().map(|pid| held.session.add_process(pid));
     loop {
         tokio::select! {
             status = child.wait() => {

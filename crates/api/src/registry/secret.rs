@@ -1,0 +1,91 @@
+//! What the secrets of sessions are made from, so that a session of an earlier run has the same one and
+//! the database holds none.
+
+use crate::token::{hexadecimal, secret};
+use sha2::{Digest as _, Sha256};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Hexadecimal digits in the file.
+const DIGITS: usize = 64;
+
+/// Bytes of a session's secret.
+const KEY_BYTES: usize = 16;
+
+/// Known to this daemon alone.
+pub(crate) struct Secret(String);
+
+impl Secret {
+    /// The secret in file `path`, made if there is none.
+    pub(crate) fn load(path: &Path) -> Result<Self, String> {
+        let failed = |error: io::Error| format!("cannot use {}: {error}", path.display());
+        let text = match read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
+            found => found,
+        };
+        let text = text.map_err(failed)?;
+        match text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            true => Ok(Self(text)),
+            false => Err(format!(
+                "{}: expected {DIGITS} hexadecimal digits; delete the file to get a new one (clients \
+                 lose the sessions they have)",
+                path.display()
+            )),
+        }
+    }
+
+    /// One for this run only.
+    #[cfg(test)]
+    pub(crate) fn passing() -> io::Result<Self> {
+        secret::<{ DIGITS / 2 }>().map(Self)
+    }
+
+    /// The key of the session with this salt.
+    pub(crate) fn key(&self, salt: &str) -> String {
+        let hash = Sha256::new().chain_update(&self.0).chain_update(salt).finalize();
+        format!("s-{}", hexadecimal(hash.get(..KEY_BYTES).unwrap_or_default()))
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(4_096).read_to_string(&mut text)?;
+    Ok(text.trim().to_owned())
+}
+
+/// Writes a new one beside its place and moves it there, so that the file is whole or not there.
+fn make(path: &Path) -> io::Result<String> {
+    let text = secret::<{ DIGITS / 2 }>()?;
+    let draft = path.with_extension("new");
+    let _ = std::fs::remove_file(&draft);
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Secret;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn the_next_run_knows_the_keys_of_the_last_one() {
+        let path = std::env::temp_dir().join(format!("paceline-secret-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let secret = Secret::load(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let key = secret.key("salt");
+        assert_eq!((key.len(), &key[..2]), (34, "s-"), "128 bits");
+        assert_eq!(Secret::load(&path).unwrap().key("salt"), key);
+        assert_ne!(secret.key("other"), key);
+        assert_ne!(Secret::passing().unwrap().key("salt"), key);
+        std::fs::write(&path, "short").unwrap();
+        let error = Secret::load(&path).err().unwrap();
+        assert!(error.contains("delete the file"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
