@@ -141,9 +141,8 @@ impl Registry {
     /// Ends a session because whoever has it says so: everything it holds is given back, and that is
     /// written as far as the disk lets it. False if there is none.
     pub(crate) async fn give_up_session(&self, key: &str) -> bool {
-        let Some((entry, permits)) = self.take_session(key) else { return false };
+        let Some((entry, mut permits)) = self.take_session(key) else { return false };
         let SessionEntry { shared, row, lease, .. } = entry;
-        let mut permits: Vec<_> = permits.into_iter().collect();
         let rows = permits.iter_mut().filter_map(|held| held.row.take()).chain(row);
         let deleted: Vec<_> = rows.map(Kept::forget).collect();
         self.release(&shared, lease.is_some(), permits);
@@ -164,18 +163,19 @@ impl Registry {
         }
     }
 
-    fn take_session(&self, key: &str) -> Option<(SessionEntry, Vec<Box<HeldPermit>>)> {
+    fn take_session(&self, key: &str) -> Option<(SessionEntry, Vec<HeldPermit>)> {
         let mut state = self.state();
         let entry = state.sessions.remove(key)?;
         state.names.remove(&entry.shared.session.id);
         if let Some(lease) = entry.lease {
             state.leases.end(lease);
         }
-        let permits = entry.permits.iter().filter_map(|name| state.take_permit(name)).collect();
+        let permits = entry.permits.iter().filter_map(|name| state.take_permit(name));
+        let permits = permits.map(|held| *held).collect();
         Some((entry, permits))
     }
 
-    fn release(&self, session: &ApiSession, leased: bool, permits: Vec<Box<HeldPermit>>) {
+    fn release(&self, session: &ApiSession, leased: bool, permits: Vec<HeldPermit>) {
         if let Some(keeper) = self.host.keeper().filter(|_| leased) {
             session.forget_locks(&self.host, keeper);
         }
