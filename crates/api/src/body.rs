@@ -1,5 +1,6 @@
 //! Bodies of requests: read within bounds of size and time, and understood as JSON.
 
+use crate::json;
 use crate::limits::Limits;
 use crate::members::Members;
 use crate::respond::{Problem, shown};
@@ -28,7 +29,7 @@ pub(crate) async fn members(
         return Members::of(Value::Object(serde_json::Map::new()));
     }
     check_media_type(headers)?;
-    let value = serde_json::from_slice(&bytes)
+    let value = json::parse(&bytes)
         .map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))?;
     Members::of(value)
 }

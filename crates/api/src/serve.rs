@@ -7,9 +7,10 @@ use crate::moment::Wall;
 use crate::registry::{Registry, Secret, sweep};
 use crate::router::Routes;
 use crate::token::Token;
-use crate::{App, Shared};
+use crate::{App, Shared, path};
 use axum::Router;
 use axum::extract::Request;
+use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -304,9 +305,13 @@ async fn serve<S>(
     let service = service_fn(|mut request: Request<Incoming>| {
         connection.head_done();
         request.extensions_mut().insert(Arc::clone(&connection));
-        let (answer, connection) = (router.call(request), Arc::clone(&connection));
+        let answer = path::check(request.uri()).map(|()| router.call(request));
+        let connection = Arc::clone(&connection);
         async move {
-            let answer = answer.await;
+            let answer = match answer {
+                Ok(answer) => answer.await,
+                Err(problem) => Ok(problem.into_response()),
+            };
             connection.head_done();
             answer
         }

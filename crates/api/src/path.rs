@@ -1,0 +1,60 @@
+//! Paths of requests: that what is escaped in them is text without a NUL, before anybody takes a name
+//! from one.
+
+use crate::respond::Problem;
+use axum::http::Uri;
+
+/// That the path is UTF-8 without a NUL once its escapes are undone.
+pub(crate) fn check(uri: &Uri) -> Result<(), Problem> {
+    if !uri.path().contains('%') {
+        return Ok(());
+    }
+    match String::from_utf8(plain(uri.path())) {
+        Ok(path) if !path.contains('\0') => Ok(()),
+        Ok(_) => Err(Problem::bad_request("the path has the character NUL")),
+        Err(_) => Err(Problem::bad_request("the path is not UTF-8 where it is escaped with %")),
+    }
+}
+
+/// A path without its escapes; what is no escape stays as it is.
+fn plain(path: &str) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.filter(|_| *first == b'%');
+        match escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                rest = behind.get(2..).unwrap_or_default();
+            }
+            None => {
+                plain.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn only_text_is_a_path() {
+        for (path, is_text) in [
+            ("/v1/pools/a", true),
+            ("/v1/pools/%C3%A4b%20c", true),
+            ("/v1/pools/%", true),
+            ("/v1/pools/%4", true),
+            ("/v1/pools/%zz", true),
+            ("/v1/pools/%00", false),
+            ("/v1/pools/%ff", false),
+            ("/v1/pools/%C3", false),
+            ("/v1/pools/%C3(", false),
+        ] {
+            assert_eq!(check(&path.parse().unwrap()).is_ok(), is_text, "{path}");
+        }
+    }
+}
