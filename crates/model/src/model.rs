@@ -97,8 +97,10 @@ impl Model {
     pub fn plan(&mut self, current: &Snapshot, store: &Store) -> Result<Plan, ModelError> {
         self.forget_gone(store);
         let config = self.config(store)?;
-        self.check_restart(current, store, &config)?;
-        Ok(Plan::new(current, config)?)
+        let restart = self.check_restart(current, store, &config);
+        // What is wrong already is told before what would be wrong only at the next start.
+        let plan = Plan::new(current, config)?;
+        restart.map(|()| plan)
     }
 
     /// Whether the daemon could start with what would be left of the rows: saved rules and persistent
