@@ -6,9 +6,11 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 
@@ -16,7 +18,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::client::READ_TIMEOUT;
 use crate::server::paceline_binary;
-use crate::{Client, Scratch};
+use crate::{Api, Client, Scratch};
 
 /// How the daemon is started. It always has the data folder `DIR/data` of its scratch folder.
 #[derive(Clone, Debug)]
@@ -104,7 +106,7 @@ impl Launch {
                 let _ = sender.send(line);
             }
         });
-        Ok(Daemon { dir: self.dir.clone(), child, ready, log })
+        Ok(Daemon { dir: self.dir.clone(), child, ready, log: Mutex::new(log) })
     }
 
     fn command(&self) -> Command {
@@ -144,7 +146,8 @@ pub struct Daemon {
     child: Child,
     /// The line that says so.
     pub ready: String,
-    log: Receiver<String>,
+    /// Behind a lock only so that the threads of a test may share the daemon.
+    log: Mutex<Receiver<String>>,
 }
 
 impl Daemon {
@@ -174,6 +177,39 @@ impl Daemon {
         port.parse().expect(&self.ready)
     }
 
+    /// A new connection to the unix socket of the API.
+    #[must_use]
+    pub fn api(&self) -> Api {
+        Api::unix(&self.data().join("api.sock"))
+    }
+
+    /// A new connection to the API over TCP with the first token, where [`Launch::api`] asked for it.
+    ///
+    /// # Panics
+    /// If the daemon does not listen there.
+    #[must_use]
+    pub fn api_tcp(&self) -> Api {
+        let token = std::fs::read_to_string(self.data().join("token")).unwrap();
+        Api::tcp(self.api_address(), Some(token.trim()))
+    }
+
+    /// Where the API listens on TCP, as the ready line tells it.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[must_use]
+    pub fn api_address(&self) -> SocketAddr {
+        let (_, rest) = self.ready.split_once("api http://").expect(&self.ready);
+        let end = rest.find([',', ' ', '\n', ';']).unwrap_or(rest.len());
+        rest[..end].parse().expect(&self.ready)
+    }
+
+    /// Its data folder.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
     /// The next line of the log that contains all of `parts`.
     ///
     /// # Errors
@@ -188,8 +224,9 @@ impl Daemon {
     /// As [`Self::log_line`].
     pub fn log_line_of(&self, choices: &[&[&str]]) -> Result<String, String> {
         let mut others = Vec::new();
+        let log = self.log.lock().unwrap();
         loop {
-            match self.log.recv_timeout(READ_TIMEOUT) {
+            match log.recv_timeout(READ_TIMEOUT) {
                 Ok(line) => {
                     let has = |parts: &&[&str]| parts.iter().all(|part| line.contains(part));
                     if choices.iter().any(has) {
@@ -229,8 +266,9 @@ impl Daemon {
     /// If it does not end in time.
     pub fn wait(mut self) -> Ended {
         let mut log = String::new();
+        let lines = self.log.get_mut().unwrap();
         loop {
-            match self.log.recv_timeout(READ_TIMEOUT) {
+            match lines.recv_timeout(READ_TIMEOUT) {
                 Ok(line) => log.extend([&line, "\n"]),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => panic!("the daemon goes on: {log}"),

@@ -6,6 +6,7 @@ mod bad_input;
 mod clients;
 mod config;
 mod crash;
+mod daemon;
 mod files;
 mod network;
 mod scenarios;
