@@ -14,6 +14,7 @@ pub const HELP: &str = "\
 bench-compare: the same load against ovsdb-server and Paceline, in one run
 
 usage: bench-compare [options]
+       bench-compare permits [options]     beside Redis and etcd; see its --help
 
 Starts Debian's ovsdb-server and Paceline on the same schema, runs every load
 on both in turn (first one, then the other, the order changing every round) and
@@ -133,7 +134,7 @@ impl Options {
 
 /// Beside this binary, where cargo puts both when both are built for release; else where a plain
 /// release build of the workspace puts it.
-fn usual_paceline() -> PathBuf {
+pub fn usual_paceline() -> PathBuf {
     let release = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/release");
     let this = std::env::current_exe().unwrap_or_default();
     let beside = this.with_file_name("paceline");

@@ -15,12 +15,7 @@ pub type Fact = (&'static str, String);
 
 /// What stands above the table.
 pub fn facts(bench: &Bench) -> Vec<Fact> {
-    let mut facts = vec![
-        ("processors", processors()),
-        ("memory", memory().unwrap_or_else(unknown)),
-        ("kernel", first_line("/proc/sys/kernel/osrelease").unwrap_or_else(unknown)),
-        ("system", system().unwrap_or_else(unknown)),
-    ];
+    let mut facts = machine();
     for &side in &bench.options.sides {
         let version = version(bench.binaries.of(side)).unwrap_or_else(unknown);
         facts.push((side.name(), version));
@@ -33,6 +28,16 @@ pub fn facts(bench: &Bench) -> Vec<Fact> {
     let kind = if bench.options.quick { ", quick" } else { "" };
     facts.push(("rounds", format!("{rounds} of about {round} ms each{kind}")));
     facts
+}
+
+/// What is known of the machine itself.
+pub fn machine() -> Vec<Fact> {
+    vec![
+        ("processors", processors()),
+        ("memory", memory().unwrap_or_else(unknown)),
+        ("kernel", first_line("/proc/sys/kernel/osrelease").unwrap_or_else(unknown)),
+        ("system", system().unwrap_or_else(unknown)),
+    ]
 }
 
 /// The load average of the last minute, which should be near 0 for figures worth keeping.
@@ -61,7 +66,8 @@ fn system() -> Option<String> {
     Some(name.trim_matches('"').to_string())
 }
 
-fn version(binary: &Path) -> Option<String> {
+/// The first line that a program says of its version.
+pub fn version(binary: &Path) -> Option<String> {
     let output = Command::new(binary).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().next().map(String::from)
@@ -71,6 +77,7 @@ fn first_line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()?.lines().next().map(String::from)
 }
 
-fn unknown() -> String {
+/// What is said of a fact that cannot be found out.
+pub fn unknown() -> String {
     "unknown".into()
 }

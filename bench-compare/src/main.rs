@@ -1,4 +1,5 @@
-//! `bench-compare`: the same load against ovsdb-server and Paceline, in one run.
+//! `bench-compare`: the same load against ovsdb-server and Paceline, in one run; `bench-compare permits`
+//! does it beside Redis and etcd.
 //!
 //! This file reads the command line, finds the binaries, runs the loads in order and prints the
 //! result. What is measured is in `loads`, how in `rounds`.
@@ -14,6 +15,7 @@ mod floor;
 mod loads;
 mod machine;
 mod pattern;
+mod permits;
 mod pipeline;
 mod process;
 mod report;
@@ -31,7 +33,11 @@ use crate::rounds::Bench;
 use crate::server::{Binaries, Side};
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let mut args = std::env::args().skip(1).peekable();
+    if args.next_if(|arg| arg == "permits").is_some() {
+        return permits(args);
+    }
+    let options = match Options::parse(args) {
         Ok(options) => options,
         Err(error) => {
             eprintln!("bench-compare: {error}");
@@ -46,6 +52,17 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The part beside Redis and etcd.
+fn permits(args: impl Iterator<Item = String>) -> ExitCode {
+    let (ended, code) = match permits::Options::parse(args) {
+        Ok(options) => (permits::run(&options), ExitCode::FAILURE),
+        Err(error) => (Err(error), ExitCode::from(2)),
+    };
+    let Err(error) = ended else { return ExitCode::SUCCESS };
+    eprintln!("bench-compare: {error}");
+    code
 }
 
 /// Does what was asked; false if a load failed.
