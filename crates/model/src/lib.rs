@@ -7,6 +7,7 @@
 //! means. It never changes a row.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod access;
 mod checkpoint;
 mod error;
 mod figures;
@@ -19,6 +20,7 @@ mod restart;
 mod rule;
 pub mod schema;
 
+pub use access::{FIRST_TOKEN, Grant, GrantChange, TokenRow};
 pub use error::ModelError;
 pub use figures::Figures;
 pub use model::Model;

@@ -20,8 +20,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Model {
     cpus: u32,
-    schema: Arc<Schema>,
-    tables: Tables,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) tables: Tables,
     pool_ids: Ids,
     checkpoint_ids: Ids,
     resource_ids: Ids,
@@ -37,7 +37,7 @@ struct Left {
     pools: Vec<PoolSpec>,
 }
 
-/// Where the tables are that the engine is configured by.
+/// Where the tables are that mean something to the engine or give roles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
     pub pool: TableId,
@@ -45,6 +45,8 @@ pub(crate) struct Tables {
     pub saved_rule: TableId,
     pub checkpoint: TableId,
     pub resource: TableId,
+    pub user: TableId,
+    pub token: TableId,
 }
 
 impl Model {
@@ -68,6 +70,8 @@ impl Model {
             saved_rule: table(schema::SAVED_RULE)?,
             checkpoint: table(schema::CHECKPOINT)?,
             resource: table(schema::RESOURCE)?,
+            user: table(schema::USER)?,
+            token: table(schema::TOKEN)?,
         };
         let (pool_ids, checkpoint_ids, resource_ids) = (Ids::new(), Ids::new(), Ids::new());
         let startable = None;
@@ -84,7 +88,7 @@ impl Model {
     /// Whether these changes can mean another configuration.
     #[must_use]
     pub fn concerns(&self, changes: &Changes) -> bool {
-        let Tables { pool, rule, saved_rule, checkpoint, resource } = self.tables;
+        let Tables { pool, rule, saved_rule, checkpoint, resource, .. } = self.tables;
         let of_ours = |table| [pool, rule, saved_rule, checkpoint, resource].contains(&table);
         changes.by_table().filter_map(<[_]>::first).any(|change| of_ours(change.table))
     }

@@ -71,13 +71,17 @@ impl<'a> Reader<'a> {
 
     /// An error in one column of this row.
     pub fn error(&self, column: &str, message: String) -> ModelError {
-        let row = match (self.optional("name"), self.integer("number")) {
+        let (table, column) = (self.table.name.to_string(), Some(column.to_owned()));
+        ModelError { table, row: Some(self.title()), column, message }
+    }
+
+    /// The name or number of the row, or else its UUID.
+    pub fn title(&self) -> String {
+        match (self.optional("name"), self.integer("number")) {
             (Some(name), _) => name.to_owned(),
             (None, Some(number)) => number.to_string(),
             (None, None) => self.uuid().to_string(),
-        };
-        let (table, column) = (self.table.name.to_string(), Some(column.to_owned()));
-        ModelError { table, row: Some(row), column, message }
+        }
     }
 
     fn atom(&self, column: &str) -> Option<&'a Atom> {

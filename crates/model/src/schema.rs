@@ -36,6 +36,12 @@ pub const CHECKPOINT: &str = "Checkpoint";
 /// The resources.
 pub const RESOURCE: &str = "Resource";
 
+/// The users of this machine that have a role.
+pub const USER: &str = "User";
+
+/// The tokens of the API, each as a hash.
+pub const TOKEN: &str = "Token";
+
 /// The schema of this version.
 ///
 /// # Errors
@@ -49,13 +55,15 @@ pub fn schema() -> Result<Schema, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHECKPOINT, DAEMON, DATABASE, LOCK, POOL, RESOURCE, RULE, SAVED_RULE, schema};
+    use super::{
+        CHECKPOINT, DAEMON, DATABASE, LOCK, POOL, RESOURCE, RULE, SAVED_RULE, TOKEN, USER, schema,
+    };
 
     #[test]
     fn the_schema_is_valid_and_has_every_table() {
         let schema = schema().unwrap();
         assert_eq!(&*schema.name, DATABASE);
-        for table in [DAEMON, LOCK, POOL, RULE, SAVED_RULE, CHECKPOINT, RESOURCE] {
+        for table in [DAEMON, LOCK, POOL, RULE, SAVED_RULE, CHECKPOINT, RESOURCE, USER, TOKEN] {
             assert!(schema.table_id(table).is_some(), "{table}");
         }
     }

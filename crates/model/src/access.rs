@@ -1,0 +1,161 @@
+//! Who may do what: the least role that a change needs, and the rows that give roles to users and
+//! tokens.
+//!
+//! A change is judged by what it changes, not by the words it came in, so every door gets the same
+//! answer. What is not known here needs admin.
+
+use crate::error::ModelError;
+use crate::model::Model;
+use crate::reader::Reader;
+use paceline_pools::DEFAULT_NAME;
+use paceline_tables::schema::TableId;
+use paceline_tables::{Changes, Row, RowChange, Store};
+use paceline_types::Role;
+
+/// The name of the first token, which lies in a file and in no row.
+pub const FIRST_TOKEN: &str = "admin";
+
+/// How much of a row's name is told of a change.
+const SHOWN_CHARS_MAX: usize = 64;
+
+/// A row that gives someone a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// A user of this machine.
+    User {
+        /// Its name in the system's list.
+        name: String,
+        /// Its role.
+        role: Role,
+    },
+    /// Whoever has a token.
+    Token(TokenRow),
+}
+
+/// A token of the API, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRow {
+    /// Its name.
+    pub name: String,
+    /// The SHA-256 of the token.
+    pub hash: [u8; 32],
+    /// What whoever has it may do.
+    pub role: Role,
+    /// The name that their requests carry as `user`.
+    pub user: String,
+    /// When it ends, in milliseconds since 1970; none for never.
+    pub expires_ms: Option<u64>,
+}
+
+/// A row that gives a role, before and after a change.
+pub type GrantChange = (Option<Grant>, Option<Grant>);
+
+impl Model {
+    /// The least role that may make these changes, and the change that needs it.
+    #[must_use]
+    pub fn least_role(&self, changes: &Changes) -> (Role, String) {
+        let needs = changes.rows.iter().map(|change| (self.change_needs(change), change));
+        // The first of those that need most, because it is told.
+        let most = needs.reduce(|most, next| if next.0 > most.0 { next } else { most });
+        most.map_or((Role::Viewer, String::new()), |(role, change)| (role, self.told(change)))
+    }
+
+    fn change_needs(&self, change: &RowChange) -> Role {
+        let tables = &self.tables;
+        if ![tables.pool, tables.rule, tables.checkpoint, tables.resource].contains(&change.table) {
+            return Role::Admin;
+        }
+        let read = |row| Reader::new(self.schema.table(change.table), row);
+        let (old, new) = (change.old.as_ref().map(read), change.new.as_ref().map(read));
+        // The default pool is there without a row too, so its first row creates nothing.
+        let is_default = [old, new].iter().flatten().any(|row| row.text("name") == DEFAULT_NAME);
+        let comes_or_goes = old.is_none() || new.is_none();
+        let makes_pool = change.table == tables.pool && comes_or_goes && !is_default;
+        let kept = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("persistent"));
+        if makes_pool || kept(old) != kept(new) { Role::Admin } else { Role::Operator }
+    }
+
+    /// A change in words: what, table and row.
+    fn told(&self, change: &RowChange) -> String {
+        let word = match (&change.old, &change.new) {
+            (None, _) => "insert",
+            (_, None) => "delete",
+            _ => "update",
+        };
+        let table = self.schema.table(change.table);
+        let row = change.new.as_ref().or(change.old.as_ref());
+        let title = row.map_or_else(String::new, |row| Reader::new(table, row).title());
+        let title: String = title.chars().take(SHOWN_CHARS_MAX).collect();
+        format!("{word} {} {title}", table.name)
+    }
+
+    /// Whether these changes give or take roles.
+    #[must_use]
+    pub fn concerns_grants(&self, changes: &Changes) -> bool {
+        changes.by_table().filter_map(<[_]>::first).any(|change| self.gives_roles(change.table))
+    }
+
+    fn gives_roles(&self, table: TableId) -> bool {
+        [self.tables.user, self.tables.token].contains(&table)
+    }
+
+    /// All rows that give roles.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read.
+    pub fn grants(&self, store: &Store) -> Result<Vec<Grant>, ModelError> {
+        let rows = [self.tables.user, self.tables.token]
+            .into_iter()
+            .flat_map(|table| store.rows(table).map(move |row| (table, row)));
+        rows.map(|(table, row)| self.grant(table, row)).collect()
+    }
+
+    /// What changed in the rows that give roles.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read as it is now.
+    pub fn grant_changes(&self, changes: &Changes) -> Result<Vec<GrantChange>, ModelError> {
+        let ours = changes.rows.iter().filter(|change| self.gives_roles(change.table));
+        ours.map(|change| {
+            let read = |row: &Row| self.grant(change.table, row);
+            let old = change.old.as_ref().and_then(|row| read(row).ok());
+            Ok((old, change.new.as_ref().map(read).transpose()?))
+        })
+        .collect()
+    }
+
+    fn grant(&self, table: TableId, row: &Row) -> Result<Grant, ModelError> {
+        let row = Reader::new(self.schema.table(table), row);
+        let name = row.text("name").to_owned();
+        let missing = || row.error("role", "expected a role".to_owned());
+        let role = row.parsed("role")?.ok_or_else(missing)?;
+        if table == self.tables.user {
+            return Ok(Grant::User { name, role });
+        }
+        if name == FIRST_TOKEN {
+            let message = "the first token has this name, which lies in the file token";
+            return Err(row.error("name", message.to_owned()));
+        }
+        let wrong = || row.error("hash", "expected 64 hexadecimal digits in lower case".to_owned());
+        let hash = parse_hash(row.text("hash")).ok_or_else(wrong)?;
+        let (user, expires_ms) = (row.text("user").to_owned(), row.number("expires")?);
+        Ok(Grant::Token(TokenRow { name, hash, role, user, expires_ms }))
+    }
+}
+
+fn parse_hash(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let digits: Vec<u8> = text.bytes().map(digit).collect::<Option<_>>()?;
+    let bytes: Vec<u8> =
+        digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |all, d| all << 4 | d)).collect();
+    bytes.try_into().ok().filter(|_| text.len() == 64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Changes and the least role for each, as the promises on identity and roles say.
+
+use super::{Grant, TokenRow};
+use crate::model::Model;
+use crate::schema;
+use paceline_tables::{Changes, Context, Database, Outcome, json};
+use paceline_types::{Role, UuidSource};
+use std::sync::Arc;
+
+struct World {
+    database: Database,
+    model: Model,
+}
+
+impl World {
+    fn new() -> Self {
+        let schema = Arc::new(schema::schema().unwrap());
+        let database = Database::new(Arc::clone(&schema), UuidSource::from_number(1));
+        Self { database, model: Model::new(schema, 4).unwrap() }
+    }
+
+    fn transact(&mut self, operations: &str) -> Result<Arc<Changes>, String> {
+        let json = json::parse(operations.as_bytes(), 128).unwrap();
+        let context =
+            Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
+        let Outcome::Done(done) = self.database.execute(json.as_array().unwrap(), &context) else {
+            panic!("nothing waits here");
+        };
+        done.changes.ok_or_else(|| format!("{:?}", done.results))
+    }
+}
+
+const HASH: &str = "00ff00000000000000000000000000000000000000000000000000000000000a";
+
+#[test]
+fn a_change_needs_the_role_that_the_promises_name() {
+    let token = format!(
+        r#"[{{"op": "insert", "table": "Token", "row": {{"name": "ci", "role": "client",
+            "user": "ci", "hash": "{HASH}"}}}}]"#
+    );
+    let table: &[(&str, Role, &str)] = &[
+        (
+            r#"[{"op": "insert", "table": "Pool", "row": {"name": "p"}}]"#,
+            Role::Admin,
+            "insert Pool p",
+        ),
+        (
+            r#"[{"op": "update", "table": "Pool", "where": [["name", "==", "p"]],
+              "row": {"threads_max": 3}}]"#,
+            Role::Operator,
+            "update Pool p",
+        ),
+        (
+            r#"[{"op": "update", "table": "Pool", "where": [], "row": {"persistent": true}}]"#,
+            Role::Admin,
+            "update Pool p",
+        ),
+        (
+            r#"[{"op": "update", "table": "Pool", "where": [], "row": {"persistent": true,
+              "state": "stopped"}}]"#,
+            Role::Operator,
+            "update Pool p",
+        ),
+        (
+            r#"[{"op": "update", "table": "Pool", "where": [], "row": {"persistent": false}}]"#,
+            Role::Admin,
+            "update Pool p",
+        ),
+        (r#"[{"op": "delete", "table": "Pool", "where": []}]"#, Role::Admin, "delete Pool p"),
+        (
+            r#"[{"op": "insert", "table": "Pool", "row": {"name": "default", "threads_max": 3}}]"#,
+            Role::Operator,
+            "insert Pool default",
+        ),
+        (
+            r#"[{"op": "insert", "table": "Rule", "row": {"number": 7}}]"#,
+            Role::Operator,
+            "insert Rule 7",
+        ),
+        (
+            r#"[{"op": "insert", "table": "Saved_Rule", "row": {"number": 7}}]"#,
+            Role::Admin,
+            "insert Saved_Rule 7",
+        ),
+        (r#"[{"op": "delete", "table": "Rule", "where": []}]"#, Role::Operator, "delete Rule 7"),
+        (
+            r#"[{"op": "insert", "table": "Checkpoint", "row": {"name": "c", "at": "frontend api"}}]"#,
+            Role::Operator,
+            "insert Checkpoint c",
+        ),
+        (
+            r#"[{"op": "insert", "table": "Resource", "row": {"name": "r", "persistent": true}}]"#,
+            Role::Admin,
+            "insert Resource r",
+        ),
+        // What an admin made last is not for an operator to delete.
+        (
+            r#"[{"op": "delete", "table": "Resource", "where": []}]"#,
+            Role::Admin,
+            "delete Resource r",
+        ),
+        (
+            r#"[{"op": "insert", "table": "User", "row": {"name": "eva", "role": "viewer"}}]"#,
+            Role::Admin,
+            "insert User eva",
+        ),
+        (&token, Role::Admin, "insert Token ci"),
+        (r#"[{"op": "delete", "table": "Token", "where": []}]"#, Role::Admin, "delete Token ci"),
+        // One row that needs more than the others decides.
+        (
+            r#"[{"op": "insert", "table": "Rule", "row": {"number": 8}},
+              {"op": "delete", "table": "Saved_Rule", "where": []}]"#,
+            Role::Admin,
+            "delete Saved_Rule 7",
+        ),
+    ];
+    let mut world = World::new();
+    for (operations, role, what) in table {
+        let changes = world.transact(operations).unwrap();
+        let found = world.model.least_role(&changes);
+        assert_eq!((found.0, found.1.as_str()), (*role, *what), "{operations}");
+    }
+    assert_eq!(world.model.least_role(&Changes::default()).0, Role::Viewer);
+}
+
+#[test]
+fn rows_give_roles_and_what_cannot_be_read_is_named() {
+    let mut world = World::new();
+    let row = format!(
+        r#"[{{"op": "insert", "table": "Token", "row": {{"name": "ci", "role": "client",
+            "user": "build", "hash": "{HASH}", "expires": 5}}}},
+            {{"op": "insert", "table": "User", "row": {{"name": "eva", "role": "admin"}}}}]"#
+    );
+    let changes = world.transact(&row).unwrap();
+    assert!(world.model.concerns_grants(&changes) && !world.model.concerns(&changes));
+    let mut hash = [0; 32];
+    (hash[1], hash[31]) = (255, 10);
+    let token = Grant::Token(TokenRow {
+        name: "ci".into(),
+        hash,
+        role: Role::Client,
+        user: "build".into(),
+        expires_ms: Some(5),
+    });
+    let user = Grant::User { name: "eva".into(), role: Role::Admin };
+    assert_eq!(world.model.grants(world.database.store()).unwrap(), [user, token.clone()]);
+    let changes = world.transact(r#"[{"op": "delete", "table": "Token", "where": []}]"#).unwrap();
+    assert_eq!(world.model.grant_changes(&changes).unwrap(), [(Some(token), None)]);
+
+    let bad = row.replace(HASH, &HASH.replace('f', "F")).replace("eva", "eve");
+    let changes = world.transact(&bad).unwrap();
+    let error = world.model.grant_changes(&changes).unwrap_err().to_string();
+    assert_eq!(error, "Token ci: hash: expected 64 hexadecimal digits in lower case");
+    world.database.undo(&changes);
+    for (what, with) in [(HASH, "00"), ("client", "root"), ("\"ci\"", "\"\"")] {
+        assert!(world.transact(&row.replace("eva", "eve").replace(what, with)).is_err(), "{with}");
+    }
+}
+
+#[test]
+fn as_many_tokens_and_users_as_there_may_be() {
+    const ROWS_MAX: usize = 10_000;
+    let mut world = World::new();
+    for table in ["User", "Token"] {
+        let row = |number: usize| match table {
+            "User" => format!(r#"{{"name": "u{number}", "role": "viewer"}}"#),
+            _ => format!(
+                r#"{{"name": "t{number}", "role": "viewer", "user": "u", "hash": "{number:064x}"}}"#
+            ),
+        };
+        let insert =
+            |number| format!(r#"{{"op": "insert", "table": "{table}", "row": {}}}"#, row(number));
+        let all: Vec<String> = (0..ROWS_MAX).map(insert).collect();
+        world.transact(&format!("[{}]", all.join(","))).unwrap();
+        let error = world.transact(&format!("[{}]", insert(ROWS_MAX))).unwrap_err();
+        assert!(error.contains("constraint violation"), "{error}");
+    }
+}
