@@ -23,6 +23,8 @@ pub(crate) enum Origin {
     Unix {
         /// The user.
         uid: u32,
+        /// Its name.
+        user: Arc<str>,
     },
     /// Someone at this address.
     Tcp(SocketAddr),

@@ -4,14 +4,15 @@
 
 use crate::App;
 use crate::Shared;
+use crate::identity::Identity;
 use crate::mailbox::Notice;
 use crate::respond::{Problem, reason};
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Frame;
-use paceline_host::Event;
+use paceline_host::{Event, Granted};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc};
 
 /// How often a client that hears nothing else hears that the connection is alive.
 const ALIVE: Duration = Duration::from_secs(15);
@@ -28,13 +29,23 @@ const ALIVE: Duration = Duration::from_secs(15);
 const BACKLOG_MAX: usize = 64;
 
 /// `GET /v1/events`
-pub(crate) async fn follow(State(app): State<Shared>) -> Result<Response, Problem> {
+pub(crate) async fn follow(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+) -> Result<Response, Problem> {
     let place = Arc::clone(&app.followers).try_acquire_owned();
     let place = place
         .map_err(|_| Problem::exhausted("clients that follow events", app.limits.followers_max))?;
     let (sender, receiver) = mpsc::channel(BACKLOG_MAX);
     let (requests, locks) = (app.host.control().listen(), app.registry.notices.subscribe());
-    tokio::spawn(pump(requests, locks, sender, place));
+    tokio::spawn(async move {
+        let pump = pump(requests, locks, sender, identity.granted.clone());
+        tokio::select! {
+            () = pump => {}
+            () = revoked(identity.granted) => {}
+        }
+        drop(place);
+    });
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
     Ok((headers, Body::new(Stream { receiver })).into_response())
 }
@@ -44,15 +55,26 @@ pub(crate) fn followers(app: &App) -> usize {
     app.limits.followers_max.saturating_sub(app.followers.available_permits())
 }
 
-/// Passes on what happens until the client is gone.
+/// Waits until a role is taken away; for ever, if it cannot be.
+async fn revoked(granted: Option<Arc<Granted>>) {
+    match granted {
+        Some(granted) => granted.revoked().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Passes on what happens until the client is gone or may not look any more.
 async fn pump(
     mut requests: broadcast::Receiver<Event>,
     mut locks: broadcast::Receiver<Notice>,
     sender: mpsc::Sender<Bytes>,
-    place: OwnedSemaphorePermit,
+    granted: Option<Arc<Granted>>,
 ) {
     let mut next = Bytes::from_static(b": events of paceline\n\n");
-    while sender.send(next).await.is_ok() {
+    // A token that ends with time is looked at before anything is sent.
+    while !granted.as_ref().is_some_and(|granted| granted.is_over())
+        && sender.send(next).await.is_ok()
+    {
         next = tokio::select! {
             () = sender.closed() => break,
             event = requests.recv() => match event {
@@ -68,7 +90,6 @@ async fn pump(
             () = tokio::time::sleep(ALIVE) => Bytes::from_static(b": alive\n\n"),
         };
     }
-    drop(place);
 }
 
 fn text(name: &str, data: &Value) -> Bytes {

@@ -1,26 +1,20 @@
 //! Who asks, and what they may do.
 //!
 //! On the unix socket the kernel says so: the user who started the daemon and root are admin, others
-//! may do nothing. On TCP a bearer token does.
+//! have the role of their row in the table User, or none. On TCP a bearer token does. Both are looked
+//! at for every request, so that a token that was revoked is refused on an open connection too.
 
 use crate::App;
 use crate::connection::Origin;
-use crate::respond::Problem;
+use crate::respond::{Answer, Problem, ok};
+use crate::token::hash;
+use axum::extract::Extension;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-
-/// What someone may do; each may do what those before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
-    /// Look.
-    Viewer,
-    /// Ask for permits and locks.
-    Client,
-    /// Start, stop, configure, steal.
-    Operator,
-    /// Everything.
-    Admin,
-}
+use paceline_host::{Granted, Host};
+pub(crate) use paceline_types::Role;
+use serde_json::json;
+use std::sync::Arc;
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -31,36 +25,78 @@ pub(crate) struct Identity {
     pub(crate) role: Role,
     /// Where they are, which requests carry as `host`.
     pub(crate) host: String,
+    /// What gave them the role, if that can be taken away.
+    pub(crate) granted: Option<Arc<Granted>>,
 }
 
 impl Identity {
-    /// Who sent a request with these headers from there.
-    pub(crate) fn of(app: &App, origin: &Origin, headers: &HeaderMap) -> Result<Self, Problem> {
+    /// Who sent a request with these headers from there; `what` it asks for is recorded if they may
+    /// do nothing at all.
+    pub(crate) fn of(
+        app: &App,
+        origin: &Origin,
+        headers: &HeaderMap,
+        what: &str,
+    ) -> Result<Self, Problem> {
+        let access = app.host.access();
         match origin {
-            Origin::Unix { uid } if *uid == app.own_user.0 => {
-                Ok(Self::admin(&app.own_user.1, "unix"))
+            Origin::Unix { uid, user } => {
+                let (role, granted) = access.of_user(*uid, user);
+                let (name, host) = (user.to_string(), "unix".to_owned());
+                role.map(|role| Self { name, role, host, granted }).ok_or_else(|| {
+                    access.refused(&format!("api:{user}@unix"), what);
+                    Problem::permission().hint(format!(
+                        "the user {user} has no role; an admin gives one with PUT /v1/users/{user}"
+                    ))
+                })
             }
-            Origin::Unix { uid: 0 } => Ok(Self::admin("root", "unix")),
-            Origin::Unix { .. } => Err(Problem::permission()
-                .hint("only root and the user who started the daemon may use this socket")),
             Origin::Tcp(address) => {
-                let token = bearer(headers)?;
-                match app.token.is(token) {
-                    true => Ok(Self::admin("admin", &address.ip().to_string())),
-                    false => Err(Problem::unauthenticated("the token is not valid")),
-                }
+                let host = address.ip().to_string();
+                let granted = bearer(headers).and_then(|token| {
+                    let granted = access.of_token(&hash(token));
+                    granted.ok_or_else(|| Problem::unauthenticated("the token is not valid"))
+                });
+                let granted = granted.inspect_err(|_| {
+                    access.refused_unknown(&format!("api:unknown@{host}"), what)
+                })?;
+                let (name, role) = (granted.user.clone(), granted.role);
+                Ok(Self { name, role, host, granted: Some(granted) })
             }
         }
     }
 
-    fn admin(name: &str, host: &str) -> Self {
-        Self { name: name.to_owned(), role: Role::Admin, host: host.to_owned() }
+    /// Who that is and from where, as logs and the table Lock show it.
+    pub(crate) fn title(&self) -> String {
+        format!("api:{}@{}", self.name, self.host)
     }
 
-    /// That they may do what needs this role.
-    pub(crate) fn require(&self, role: Role) -> Result<(), Problem> {
-        if self.role >= role { Ok(()) } else { Err(Problem::permission()) }
+    /// That they may do `what`, which needs this role; a refusal is recorded.
+    pub(crate) fn require(&self, host: &Host, need: Role, what: &str) -> Result<(), Problem> {
+        if self.role >= need {
+            return Ok(());
+        }
+        host.access().refused(&self.title(), what);
+        let role = self.role;
+        Err(Problem::permission().hint(format!(
+            "this needs the role {need}, and yours is {role}; an admin can give you that role"
+        )))
     }
+
+    /// That something of `owner` is theirs, or that they are at least operators.
+    pub(crate) fn require_own(&self, host: &Host, owner: &str, what: &str) -> Result<(), Problem> {
+        if owner == self.name { Ok(()) } else { self.require(host, Role::Operator, what) }
+    }
+
+    /// Whether they may see the secret names of what belongs to `owner`.
+    pub(crate) fn sees(&self, owner: &str) -> bool {
+        owner == self.name || self.role >= Role::Operator
+    }
+}
+
+/// `GET /v1/whoami`
+pub(crate) async fn whoami(Extension(identity): Extension<Identity>) -> Answer {
+    let Identity { name, role, host, .. } = identity;
+    ok(&json!({ "user": name, "role": role.word(), "host": host }))
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
@@ -73,17 +109,6 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
         true => Ok(token.trim()),
         false => Err(Problem::unauthenticated("the header Authorization is not Bearer TOKEN")),
     }
-}
-
-/// The name of a user in the system's list, or the number.
-pub(crate) fn user_name(uid: u32) -> String {
-    let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = list.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, number) = (fields.next()?, fields.nth(1)?);
-        (number.parse() == Ok(uid)).then(|| name.to_owned())
-    });
-    named.unwrap_or_else(|| uid.to_string())
 }
 
 #[cfg(test)]
@@ -102,14 +127,17 @@ mod tests {
     #[test]
     fn the_kernel_says_who_is_on_the_unix_socket() {
         let (_runtime, app) = app_for_tests();
-        for (uid, name) in [(7, "seven"), (0, "root")] {
-            let identity = Identity::of(&app, &Origin::Unix { uid }, &HeaderMap::new()).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        for (uid, name) in [(own, "seven"), (0, "root")] {
+            let origin = Origin::Unix { uid, user: name.into() };
+            let identity = Identity::of(&app, &origin, &HeaderMap::new(), "").unwrap();
             let found = (identity.name.as_str(), identity.role, identity.host.as_str());
             assert_eq!(found, (name, Role::Admin, "unix"));
         }
         // A token is no way around it.
         for headers in [HeaderMap::new(), headers("Bearer secret")] {
-            let refused = Identity::of(&app, &Origin::Unix { uid: 8 }, &headers).unwrap_err();
+            let origin = Origin::Unix { uid: own + 4_000, user: "eve".into() };
+            let refused = Identity::of(&app, &origin, &headers, "").unwrap_err();
             assert_eq!(refused.into_response().status(), StatusCode::FORBIDDEN);
         }
     }
@@ -119,25 +147,29 @@ mod tests {
         let (_runtime, app) = app_for_tests();
         let origin = Origin::Tcp("192.0.2.1:5000".parse().unwrap());
         for word in ["Bearer secret", "bearer  secret"] {
-            let identity = Identity::of(&app, &origin, &headers(word)).unwrap();
+            let identity = Identity::of(&app, &origin, &headers(word), "").unwrap();
             assert_eq!((identity.role, identity.host.as_str()), (Role::Admin, "192.0.2.1"));
         }
         for word in
             ["Bearer", "Bearer ", "secret", "Basic secret", "Bearer Secret", "Bearer secret2"]
         {
-            let refused = Identity::of(&app, &origin, &headers(word)).unwrap_err();
+            let refused = Identity::of(&app, &origin, &headers(word), "").unwrap_err();
             assert_eq!(refused.into_response().status(), StatusCode::UNAUTHORIZED, "{word}");
         }
     }
 
     #[test]
     fn a_role_may_do_what_those_before_it_may() {
-        let roles = [Role::Viewer, Role::Client, Role::Operator, Role::Admin];
-        for (at, role) in roles.into_iter().enumerate() {
-            let identity = Identity { name: String::new(), role, host: String::new() };
-            let may: Vec<bool> = roles.iter().map(|need| identity.require(*need).is_ok()).collect();
-            let expected: Vec<bool> = (0..4).map(|need| need <= at).collect();
-            assert_eq!(may, expected, "{role:?}");
+        let (_runtime, app) = app_for_tests();
+        for (at, role) in Role::ALL.into_iter().enumerate() {
+            let (name, host) = ("eva".to_owned(), String::new());
+            let identity = Identity { name, role, host, granted: None };
+            let may = Role::ALL.map(|need| identity.require(&app.host, need, "").is_ok());
+            assert_eq!(may, [0, 1, 2, 3].map(|need| need <= at), "{role:?}");
+            assert!(identity.sees("eva") && identity.require_own(&app.host, "eva", "").is_ok());
+            let others = role >= Role::Operator;
+            assert_eq!(identity.sees("max"), others);
+            assert_eq!(identity.require_own(&app.host, "max", "").is_ok(), others);
         }
     }
 }

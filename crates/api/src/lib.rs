@@ -38,8 +38,8 @@ pub use serve::{Address, Api, Door, Options};
 use moment::Wall;
 use paceline_host::Host;
 use registry::Registry;
+use std::path::PathBuf;
 use std::sync::Arc;
-use token::Token;
 use tokio::sync::Semaphore;
 
 /// What every handler works with.
@@ -50,21 +50,21 @@ pub(crate) struct App {
     pub(crate) registry: Arc<Registry>,
     /// Places for those who follow the events.
     pub(crate) followers: Arc<Semaphore>,
-    pub(crate) token: Token,
-    /// The user who started the daemon: number and name.
-    pub(crate) own_user: (u32, String),
+    /// The file with the first token.
+    pub(crate) token_file: PathBuf,
 }
 
 /// The form in which handlers share it.
 pub(crate) type Shared = Arc<App>;
 
-/// Something to call parts of the door with: the daemon's user is 7, its token "secret".
+/// Something to call parts of the door with: its first token is "secret".
 #[cfg(test)]
 pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let disk = Arc::new(paceline_host::RealDisk);
     let policy = paceline_host::Policy::default();
     let host = Host::new(runtime.handle().clone(), disk, policy).unwrap();
+    host.access().set_first_token(token::hash("secret"));
     let limits = Limits::default();
     let wall = Arc::new(Wall::new(host.clock()));
     let secret = registry::Secret::passing().unwrap();
@@ -74,8 +74,7 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
         host,
         limits,
         followers: Arc::new(Semaphore::new(1)),
-        token: Token::of("secret"),
-        own_user: (7, "seven".to_owned()),
+        token_file: PathBuf::new(),
     };
     (runtime, Arc::new(app))
 }

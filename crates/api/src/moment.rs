@@ -66,6 +66,11 @@ impl Now {
     }
 }
 
+/// Milliseconds since 1970 as text.
+pub(crate) fn rfc3339_of_ms(ms: u64) -> String {
+    rfc3339(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000))
+}
+
 /// Microseconds since 1970 as text; what lies before is shown as 1970, what lies after the year 9999
 /// as its end.
 pub(crate) fn rfc3339(us: i64) -> String {

@@ -12,7 +12,9 @@ mod pool;
 mod resource;
 mod rule;
 mod saved;
+mod token;
 mod tree;
+mod user;
 
 use crate::identity::{Identity, Role};
 use crate::members::Members;
@@ -231,7 +233,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .add(Role::Viewer, "GET", "/v1/saved-rules", list::<saved::SavedRule>)
         .add(Role::Viewer, "GET", "/v1/saved-rules/{number}", one::<saved::SavedRule>)
         .add(Role::Viewer, "GET", "/v1/tree", tree::tree);
-    rule::verbs(pool::verbs(routes))
+    token::routes(user::routes(rule::verbs(pool::verbs(routes))))
 }
 
 fn crud<O: Object>(routes: Routes, all: &'static str, single: &'static str) -> Routes {

@@ -2,6 +2,7 @@
 //!
 //! A test holds the two lists to each other.
 
+use crate::identity::Role;
 use crate::respond::{Answer, ok};
 use serde_json::{Map, Value, json};
 
@@ -12,6 +13,14 @@ type Entry = (&'static str, &'static str, &'static str, &'static str, Option<&'s
 const ENTRIES: &[Entry] = &[
     ("GET", "/healthz", "", "Whether the daemon serves", None, 200),
     ("GET", "/metrics", "viewer", "Figures for Prometheus", None, 200),
+    ("GET", "/v1/whoami", "viewer", "Who asks, and with which role", None, 200),
+    ("GET", "/v1/tokens", "admin", "List tokens, never the tokens themselves", None, 200),
+    ("POST", "/v1/tokens", "admin", "Make a token, shown this once", Some("NewToken"), 201),
+    ("DELETE", "/v1/tokens/{name}", "admin", "Revoke a token", None, 204),
+    ("GET", "/v1/users", "viewer", "List the users of this machine with a role", None, 200),
+    ("GET", "/v1/users/{name}", "viewer", "Show a user", None, 200),
+    ("PUT", "/v1/users/{name}", "admin", "Give a user a role", Some("User"), 200),
+    ("DELETE", "/v1/users/{name}", "admin", "Take the role away", None, 204),
     ("GET", "/v1/openapi.json", "viewer", "This description", None, 200),
     ("POST", "/v1/sessions", "client", "Begin a session", Some("NewSession"), 201),
     (
@@ -181,6 +190,7 @@ fn operation((_, path, role, summary, body, status): &Entry) -> Value {
 fn schemas() -> Value {
     let (text, flag, number) =
         (json!({ "type": "string" }), json!({ "type": "boolean" }), json!({ "type": "integer" }));
+    let role = json!({ "enum": Role::ALL.map(Role::word) });
     let span = json!({ "type": "string", "examples": ["1.5s"] });
     let texts = json!({ "type": "array", "items": text });
     let object = |members: Value, required: &[&str]| json!({ "type": "object", "properties": members, "required": required, "additionalProperties": false });
@@ -193,6 +203,11 @@ fn schemas() -> Value {
     let threads = object(json!({ "min": number, "max": number }), &[]);
     let pair = json!({ "type": "array", "items": number, "minItems": 2, "maxItems": 2 });
     json!({
+        "NewToken": object(
+            json!({ "name": text, "role": role, "user": text, "expires": text }),
+            &["name", "role"],
+        ),
+        "User": object(json!({ "name": text, "role": role }), &["role"]),
         "NewSession": object(json!({ "name": text, "lease": span, "bound": flag }), &[]),
         "Request": object(json!({
             "attributes": attributes, "cost": number, "claims": { "type": "array", "items": claim },

@@ -45,10 +45,10 @@ pub(crate) async fn ask(
     match kept {
         Some(request) => {
             let granted = Granted { permit, request, terms, chosen: None };
-            created(&describe(&app, &app.registry.hold(granted).await?))
+            created(&describe(&app, &identity, &app.registry.hold(granted).await?))
         }
         // Dropping the permit settles the request.
-        None => ok(&describe(&app, &app.registry.describe(&permit, &terms.user)?)),
+        None => ok(&describe(&app, &identity, &app.registry.describe(&permit, &terms.user)?)),
     }
 }
 
@@ -70,21 +70,29 @@ pub(crate) async fn ask_by_name(
 ) -> Answer {
     check_id(&name)?;
     let members = body::members(&headers, body, &app.limits).await?;
-    let digest: [u8; 32] = Sha256::digest(members.canonical().as_bytes()).into();
+    let owner = check_own(&app, &identity, &name, "ask again for")?;
+    let body = format!("{}\0{}", owner.as_ref().unwrap_or(&identity.name), members.canonical());
+    let digest: [u8; 32] = Sha256::digest(body.as_bytes()).into();
     let asked = Asked::read(members, &identity, &app.registry)?;
     if asked.once {
         let message = "once: a permit that is settled at once has no id";
         return Err(Problem::bad_request(message).hint("send it with POST /v1/permits"));
     }
     match app.registry.join(&name, digest)? {
-        Join::Held(view) => ok(&describe(&app, &view)),
-        Join::Along(given) => wait_along(&app, &given, asked, (name, digest)).await,
+        Join::Held(view) => ok(&describe(&app, &identity, &view)),
+        Join::Along(given) => wait_along(&app, &identity, &given, asked, (name, digest)).await,
     }
 }
 
 /// Waits together with all others who want the same. The first to come submits the request; whoever
 /// stands in front when it is decided writes the permit down.
-async fn wait_along(app: &App, given: &Given, asked: Asked, chosen: (String, [u8; 32])) -> Answer {
+async fn wait_along(
+    app: &App,
+    identity: &Identity,
+    given: &Given,
+    asked: Asked,
+    chosen: (String, [u8; 32]),
+) -> Answer {
     let Asked { request, terms, .. } = asked;
     let name = chosen.0.clone();
     let mut stage = given.pending.stage.lock().await;
@@ -93,7 +101,7 @@ async fn wait_along(app: &App, given: &Given, asked: Asked, chosen: (String, [u8
         match app.host.control().admit(request.clone()) {
             Ok(Admission::Started(permit)) => {
                 let granted = Granted { permit, request, terms, chosen: Some(chosen) };
-                return hold(app, &mut stage, granted).await;
+                return hold(app, identity, &mut stage, granted).await;
             }
             Ok(Admission::Waiting(waiting)) => *stage = Stage::Waiting(waiting),
             Ok(Admission::Refused(id, refusal)) => {
@@ -110,7 +118,7 @@ async fn wait_along(app: &App, given: &Given, asked: Asked, chosen: (String, [u8
                     // If it is not written, the next one who waits asks anew.
                     *stage = Stage::New;
                     let granted = Granted { permit, request, terms, chosen: Some(chosen) };
-                    hold(app, &mut stage, granted).await
+                    hold(app, identity, &mut stage, granted).await
                 }
                 Err(problem) => {
                     *stage = Stage::Refused(problem.clone());
@@ -119,15 +127,15 @@ async fn wait_along(app: &App, given: &Given, asked: Asked, chosen: (String, [u8
             }
         }
         Stage::Refused(problem) => Err(problem.clone()),
-        Stage::Given | Stage::New => ok(&describe(app, &app.registry.permit(&name)?)),
+        Stage::Given | Stage::New => ok(&describe(app, identity, &app.registry.permit(&name)?)),
     }
 }
 
-async fn hold(app: &App, stage: &mut Stage, granted: Granted) -> Answer {
+async fn hold(app: &App, identity: &Identity, stage: &mut Stage, granted: Granted) -> Answer {
     match app.registry.hold(granted).await {
         Ok(view) => {
             *stage = Stage::Given;
-            created(&describe(app, &view))
+            created(&describe(app, identity, &view))
         }
         Err(problem) => {
             *stage = Stage::Refused(problem.clone());
@@ -137,30 +145,60 @@ async fn hold(app: &App, stage: &mut Stage, granted: Granted) -> Answer {
 }
 
 /// `POST /v1/permits/{permit}/renew`
-pub(crate) async fn renew(State(app): State<Shared>, Path(name): Path<String>) -> Answer {
+pub(crate) async fn renew(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(name): Path<String>,
+) -> Answer {
+    check_own(&app, &identity, &name, "renew")?;
     let ends = app.registry.renew_permit(&name)?;
     let now = app.wall.now();
     ok(&json!({ "expires_at": ends.map(|ends| now.text(ends)) }))
 }
 
 /// `GET /v1/permits`
-pub(crate) async fn list(State(app): State<Shared>) -> Answer {
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+) -> Answer {
     let permits = app.registry.permits(LISTED_MAX);
-    ok(&permits.iter().map(|view| describe(&app, view)).collect())
+    ok(&permits.iter().map(|view| describe(&app, &identity, view)).collect())
 }
 
 /// `GET /v1/permits/{permit}`
-pub(crate) async fn one(State(app): State<Shared>, Path(name): Path<String>) -> Answer {
-    ok(&describe(&app, &app.registry.permit(&name)?))
+pub(crate) async fn one(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(name): Path<String>,
+) -> Answer {
+    ok(&describe(&app, &identity, &app.registry.permit(&name)?))
 }
 
 /// `DELETE /v1/permits/{permit}`
-pub(crate) async fn settle(State(app): State<Shared>, Path(name): Path<String>) -> Answer {
+pub(crate) async fn settle(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(name): Path<String>,
+) -> Answer {
+    check_own(&app, &identity, &name, "give back")?;
     match app.registry.settle(&name).await {
         true => done(),
         false => Err(Problem::not_found("there is no such permit")
             .hint("it may be settled already, or its lease ran out")),
     }
+}
+
+/// That a permit is the caller's, if there is one, or that they are an operator; answers whose it is.
+fn check_own(
+    app: &App,
+    identity: &Identity,
+    name: &str,
+    verb: &str,
+) -> Result<Option<String>, Problem> {
+    let Ok(view) = app.registry.permit(name) else { return Ok(None) };
+    let what = format!("{verb} the permit of request {}", view.request.0);
+    identity.require_own(&app.host, &view.user, &what)?;
+    Ok(Some(view.user))
 }
 
 /// A request that waited: its permit, or why there is none.
@@ -205,7 +243,8 @@ fn check_id(id: &str) -> Result<(), Problem> {
     }
 }
 
-fn describe(app: &App, view: &PermitView) -> Value {
+/// What a client is told; the name of a permit only if they may use it.
+fn describe(app: &App, identity: &Identity, view: &PermitView) -> Value {
     let now = app.wall.now();
     let mut value = json!({
         "request": view.request.0,
@@ -215,12 +254,12 @@ fn describe(app: &App, view: &PermitView) -> Value {
         "waited": view.waited.to_string(),
         "user": view.user,
     });
-    let Some(members) = value.as_object_mut() else { return value };
-    if !view.name.is_empty() {
-        members.insert("permit".into(), view.name.as_str().into());
-    }
-    if let Some(ends) = view.expires_at {
-        members.insert("expires_at".into(), now.text(ends).into());
+    if let Some(members) = value.as_object_mut() {
+        let ends = view.expires_at.map(|ends| ("expires_at".to_owned(), now.text(ends).into()));
+        members.extend(ends);
+        let is_told = !view.name.is_empty() && identity.sees(&view.user);
+        let name = is_told.then(|| view.name.clone().into());
+        members.extend(name.map(|name| ("permit".to_owned(), name)));
     }
     value
 }

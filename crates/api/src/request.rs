@@ -4,6 +4,7 @@ use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::registry::{ApiSession, Registry, Terms};
 use crate::respond::Problem;
+use paceline_host::Host;
 use paceline_types::{Attributes, Claim, Mode, Request, Unknown};
 use serde_json::Value;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ impl Asked {
         identity: &Identity,
         registry: &Registry,
     ) -> Result<Self, Problem> {
-        let attributes = attributes(&mut members, identity)?;
+        let attributes = attributes(&mut members, identity, &registry.host)?;
         let cost = members.number("cost")?.unwrap_or(1);
         let claims = members.objects("claims")?.into_iter().map(claim).collect::<Result<_, _>>()?;
         let locks =
@@ -59,7 +60,11 @@ impl Asked {
     }
 }
 
-fn attributes(members: &mut Members, identity: &Identity) -> Result<Attributes, Problem> {
+fn attributes(
+    members: &mut Members,
+    identity: &Identity,
+    host: &Host,
+) -> Result<Attributes, Problem> {
     let mut given = members.object("attributes")?;
     let given = given.as_mut().map(Members::take_all).unwrap_or_default();
     let mut attributes = Attributes::new();
@@ -77,7 +82,8 @@ fn attributes(members: &mut Members, identity: &Identity) -> Result<Attributes, 
     }
     for (name, value) in given {
         if SET_BY_DOOR.contains(&name.as_str()) {
-            identity.require(Role::Operator)?;
+            let what = format!("give the attribute {name}");
+            identity.require(host, Role::Operator, &what)?;
         }
         let Value::String(value) = value else {
             return Err(wrong(&name, &"expected a text"));

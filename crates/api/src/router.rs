@@ -1,7 +1,7 @@
 //! Which path does what, and who may: one list, from which the router is made.
 
 use crate::connection::Connection;
-use crate::identity::{Identity, Role};
+use crate::identity::{Identity, Role, whoami};
 use crate::respond::{no_such_method, no_such_path};
 use crate::{
     App, Shared, events, health, locks, metrics, objects, openapi, permits, questions, sessions,
@@ -27,6 +27,7 @@ impl Routes {
     pub(crate) fn all(app: &Shared) -> Self {
         let empty = Self { router: Router::new(), app: Arc::clone(app), listed: Vec::new() };
         let routes = empty.open("GET", "/healthz", health::healthz);
+        let routes = routes.add(Role::Viewer, "GET", "/v1/whoami", whoami);
         objects::routes(routes.sessions().permits().locks().questions())
     }
 
@@ -93,7 +94,7 @@ impl Routes {
     {
         self.listed.push((method, path, Some(role)));
         let app = Arc::clone(&self.app);
-        let checked = from_fn_with_state((app, role), check);
+        let checked = from_fn_with_state((app, role, path), check);
         self.router = self.router.route(path, on(filter(method), handler).route_layer(checked));
         self
     }
@@ -101,7 +102,7 @@ impl Routes {
 
 /// Lets a request through if whoever sent it has the role, and notes who that is.
 async fn check(
-    axum::extract::State((app, role)): axum::extract::State<(Arc<App>, Role)>,
+    axum::extract::State((app, role, path)): axum::extract::State<(Arc<App>, Role, &'static str)>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -109,14 +110,25 @@ async fn check(
         return crate::respond::Problem::internal("a request without its connection")
             .into_response();
     };
-    let identity = Identity::of(&app, &connection.origin, request.headers());
-    match identity.and_then(|identity| identity.require(role).map(|()| identity)) {
+    let what = what(&request, path);
+    let identity = Identity::of(&app, &connection.origin, request.headers(), &what);
+    let identity =
+        identity.and_then(|identity| identity.require(&app.host, role, &what).map(|()| identity));
+    match identity {
         Ok(identity) => {
             request.extensions_mut().insert(identity);
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+/// What a request asks for, as a refusal is recorded: without what is secret, which is the query and
+/// the names of sessions and permits.
+fn what(request: &Request, path: &'static str) -> String {
+    let is_secret = path.starts_with("/v1/sessions/") || path.starts_with("/v1/permits/");
+    let path = if is_secret { path } else { request.uri().path() };
+    format!("{} {path}", request.method())
 }
 
 fn filter(method: &str) -> MethodFilter {
@@ -139,13 +151,7 @@ mod tests {
     #[test]
     fn the_description_has_every_route_with_its_role_and_nothing_else() {
         let (_runtime, app) = app_for_tests();
-        let word = |role: Option<Role>| match role {
-            None => "",
-            Some(Role::Viewer) => "viewer",
-            Some(Role::Client) => "client",
-            Some(Role::Operator) => "operator",
-            Some(Role::Admin) => "admin",
-        };
+        let word = |role: Option<Role>| role.map_or("", Role::word);
         let routed = Routes::all(&app).listed;
         let routed: BTreeSet<_> =
             routed.into_iter().map(|(m, p, role)| (m, p, word(role))).collect();

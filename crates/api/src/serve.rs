@@ -1,12 +1,11 @@
 //! Listening: a task for each listener, a task for each connection.
 
 use crate::connection::{Connection, HeadTimer, Origin, Watched};
-use crate::identity::user_name;
 use crate::limits::Limits;
 use crate::moment::Wall;
 use crate::registry::{Registry, Secret, sweep};
 use crate::router::Routes;
-use crate::token::Token;
+use crate::token;
 use crate::{App, Shared, path};
 use axum::Router;
 use axum::extract::Request;
@@ -16,8 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use paceline_host::{Host, bind_unix};
-use rustix::process::geteuid;
+use paceline_host::{Access, Host, SOCKET_MODE, bind_unix};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
@@ -71,6 +69,8 @@ impl std::str::FromStr for Address {
 pub struct Options {
     /// The unix socket.
     pub socket: PathBuf,
+    /// Who may connect to it, as the mode of its file; what they may do is another matter.
+    pub socket_mode: u32,
     /// The file with the token for TCP clients; it is made if it is not there.
     pub token: PathBuf,
     /// The file with what the secrets of sessions are made from; it is made if it is not there.
@@ -86,7 +86,9 @@ impl Options {
     #[must_use]
     pub fn in_directory(data: &Path, tcp: Address) -> Self {
         let (socket, token) = (data.join("api.sock"), data.join("token"));
-        Self { socket, token, secret: data.join("secret"), tcp, limits: Limits::default() }
+        let secret = data.join("secret");
+        let (socket_mode, limits) = (SOCKET_MODE, Limits::default());
+        Self { socket, socket_mode, token, secret, tcp, limits }
     }
 }
 
@@ -127,16 +129,15 @@ impl Api {
     ///
     /// When a file cannot be read or made; the text says which, and what to try.
     pub fn new(host: Arc<Host>, options: Options) -> Result<Self, String> {
-        let token = Token::load(&options.token)?;
+        host.access().set_first_token(token::hash(&token::load(&options.token)?));
         let secret = Secret::load(&options.secret)?;
-        let uid = geteuid().as_raw();
-        let own_user = (uid, user_name(uid));
         let limits = options.limits;
         let wall = Arc::new(Wall::new(host.clock()));
         let registry = Registry::new(Arc::clone(&host), Arc::clone(&wall), secret, limits);
         registry.take_over()?;
         let followers = Arc::new(Semaphore::new(limits.followers_max));
-        let app = Arc::new(App { host, wall, registry, limits, followers, token, own_user });
+        let token_file = options.token.clone();
+        let app = Arc::new(App { host, wall, registry, limits, followers, token_file });
         Ok(Self { app, options })
     }
 
@@ -154,7 +155,7 @@ impl Api {
             Address::None => None,
             Address::Tcp(address) => Some(bind_tcp(address).await?),
         };
-        let unix = bind_unix(&options.socket).map_err(failed)?;
+        let unix = bind_unix(&options.socket, options.socket_mode).map_err(failed)?;
         let inode = std::fs::symlink_metadata(&options.socket).map_err(failed)?.ino();
         let (closing, closes) = watch::channel(false);
         let accept = Accept::new(&app, closes);
@@ -210,6 +211,7 @@ async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, String> {
 struct Accept {
     router: Router,
     registry: Arc<Registry>,
+    access: Arc<Access>,
     limits: Limits,
     places: Arc<Semaphore>,
     closing: watch::Receiver<bool>,
@@ -219,7 +221,8 @@ impl Accept {
     fn new(app: &Shared, closing: watch::Receiver<bool>) -> Self {
         let places = Arc::new(Semaphore::new(app.limits.connections_max));
         let (router, registry) = (Routes::all(app).router(), Arc::clone(&app.registry));
-        Self { router, registry, limits: app.limits, places, closing }
+        let access = Arc::clone(app.host.access());
+        Self { router, registry, access, limits: app.limits, places, closing }
     }
 
     async fn unix(self, listener: UnixListener) {
@@ -228,7 +231,9 @@ impl Accept {
                 Ok((stream, _)) => match (stream.peer_cred(), self.place()) {
                     (Ok(peer), Some(place)) => {
                         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-                        self.spawn(stream, Origin::Unix { uid: peer.uid() }, pid, place);
+                        let uid = peer.uid();
+                        let user = self.access.user_name(uid).into();
+                        self.spawn(stream, Origin::Unix { uid, user }, pid, place);
                     }
                     (Ok(_), None) => drop(stream.try_write(FULL)),
                     (Err(error), _) => tracing::warn!(%error, "a client without credentials"),

@@ -29,8 +29,8 @@ pub(crate) async fn begin(
     let bound = members.flag("bound")?.unwrap_or(false);
     members.finish()?;
     let name = match name {
-        Some(name) => checked_name(name)?,
-        None => format!("api:{}@{}", identity.name, identity.host),
+        Some(name) => checked_name("name", name)?,
+        None => identity.title(),
     };
     if bound {
         if lease.is_some() {
@@ -86,7 +86,7 @@ pub(crate) async fn add_process(
     let pid = members.number("pid")?;
     members.finish()?;
     let pid = pid.ok_or_else(|| Problem::bad_request("pid: expected the number of a process"))?;
-    let Origin::Unix { uid } = connection.origin else {
+    let Origin::Unix { uid, .. } = connection.origin else {
         return Err(Problem::bad_request("pid: only on the unix socket, on the same machine"));
     };
     // Only root may let a session depend on the processes of others.
@@ -98,14 +98,15 @@ pub(crate) async fn add_process(
     done()
 }
 
-fn checked_name(name: String) -> Result<String, Problem> {
+/// A name that can be shown.
+pub(crate) fn checked_name(member: &str, name: String) -> Result<String, Problem> {
     let fits = !name.is_empty()
         && name.chars().count() <= NAME_CHARS_MAX
         && !name.chars().any(char::is_control);
     match fits {
         true => Ok(name),
         false => Err(Problem::bad_request(format!(
-            "name: expected 1 to {NAME_CHARS_MAX} characters that can be shown"
+            "{member}: expected 1 to {NAME_CHARS_MAX} characters that can be shown"
         ))),
     }
 }

@@ -1,8 +1,7 @@
-//! The bearer token that TCP clients send.
+//! The bearer tokens that TCP clients send: made, hashed, and the first one kept in a file.
 //!
 //! The first start writes 256 random bits to the file `token` of the data directory, for its owner
-//! only. In memory there is only a hash of it, and hashes are compared without stopping at the first
-//! difference, so that the time of an answer tells nothing about the token.
+//! only. Everywhere else there are only hashes.
 
 use sha2::{Digest as _, Sha256};
 use std::io::{self, Read as _, Write as _};
@@ -10,50 +9,33 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Random bytes in a token.
-const BYTES: usize = 32;
+pub(crate) const BYTES: usize = 32;
 
 /// Longest content of the file that is looked at.
 const FILE_BYTES_MAX: u64 = 4_096;
 
-/// What a token must hash to.
-pub(crate) struct Token {
-    hash: [u8; 32],
+/// The token in file `path`, made if there is none.
+pub(crate) fn load(path: &Path) -> Result<String, String> {
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path)
+            .map_err(|error| format!("cannot write the token {}: {error}", path.display()))?,
+        Err(error) => return Err(format!("cannot read the token {}: {error}", path.display())),
+    };
+    let text = text.trim();
+    if text.len() < 2 * BYTES {
+        return Err(format!(
+            "{}: a token has at least {} characters, this has {}; delete the file to get a new one",
+            path.display(),
+            2 * BYTES,
+            text.len()
+        ));
+    }
+    Ok(text.to_owned())
 }
 
-impl Token {
-    /// The token in file `path`, made if there is none.
-    pub(crate) fn load(path: &Path) -> Result<Self, String> {
-        let text = match read(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => make(path)
-                .map_err(|error| format!("cannot write the token {}: {error}", path.display()))?,
-            Err(error) => return Err(format!("cannot read the token {}: {error}", path.display())),
-        };
-        let text = text.trim();
-        if text.len() < 2 * BYTES {
-            return Err(format!(
-                "{}: a token has at least {} characters, this has {}; delete the file to get a new one",
-                path.display(),
-                2 * BYTES,
-                text.len()
-            ));
-        }
-        Ok(Self::of(text))
-    }
-
-    /// The token that is this text.
-    pub(crate) fn of(text: &str) -> Self {
-        Self { hash: hash(text) }
-    }
-
-    /// Whether `text` is the token.
-    pub(crate) fn is(&self, text: &str) -> bool {
-        let differences = hash(text).iter().zip(&self.hash).fold(0, |all, (a, b)| all | (a ^ b));
-        differences == 0
-    }
-}
-
-fn hash(text: &str) -> [u8; 32] {
+/// What is kept of a token.
+pub(crate) fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
@@ -64,7 +46,7 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 /// Writes a new token beside its place and moves it there, so that the file is whole or not there.
-fn make(path: &Path) -> io::Result<String> {
+pub(crate) fn make(path: &Path) -> io::Result<String> {
     let text = secret::<BYTES>()?;
     let draft = path.with_extension("new");
     let _ = std::fs::remove_file(&draft);
@@ -80,11 +62,11 @@ fn make(path: &Path) -> io::Result<String> {
 pub(crate) fn secret<const N: usize>() -> io::Result<String> {
     let mut bytes = [0u8; N];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(hexadecimal(&bytes))
+    Ok(hex(&bytes))
 }
 
-/// Bytes as hexadecimal digits.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         for digit in [byte >> 4, byte & 15] {
             text.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
@@ -95,8 +77,14 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Token, secret};
+    use super::{hash, hex, load, make, secret};
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn the_hash_is_sha_256() {
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hex(&hash("abc")), known);
+    }
 
     #[test]
     fn a_token_is_made_once_and_is_private() {
@@ -104,16 +92,16 @@ mod tests {
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir(&directory).unwrap();
         let path = directory.join("token");
-        let token = Token::load(&path).unwrap();
+        let token = load(&path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.trim().len(), 64, "256 bits");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(token.is(text.trim()));
-        assert!(!token.is(&text.trim()[1..]));
-        assert!(!token.is(""));
-        assert!(Token::load(&path).unwrap().is(text.trim()), "the second start finds the first's");
+        assert_eq!(token, text.trim());
+        assert_eq!(load(&path).unwrap(), token, "the second start finds the first's");
+        let next = make(&path).unwrap();
+        assert!(next != token && load(&path).unwrap() == next, "another one in its place");
         std::fs::write(&path, "short\n").unwrap();
-        let error = Token::load(&path).err().unwrap();
+        let error = load(&path).err().unwrap();
         assert!(error.contains("delete the file"), "{error}");
         std::fs::remove_dir_all(&directory).unwrap();
     }

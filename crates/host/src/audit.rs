@@ -64,10 +64,20 @@ impl Audit {
         self.send(line);
     }
 
-    /// Records something else that happened to `object`: a steal, an abort, a refused permission.
+    /// Records something else that happened to `object`: a steal, an abort, a token replaced.
     pub fn record(&self, who: &str, what: &str, object: &str) {
         let mut line = begin(who, what);
         member("object", object, &mut line);
+        self.send(line);
+    }
+
+    /// Records that `who` was refused `what`, and how many such records were left out before it.
+    pub(crate) fn refused(&self, who: &str, what: &str, left_out: u64) {
+        let mut line = begin(who, "refused permission");
+        member("object", what, &mut line);
+        if left_out > 0 {
+            line.extend_from_slice(format!(",\"left_out\":{left_out}").as_bytes());
+        }
         self.send(line);
     }
 

@@ -5,6 +5,7 @@
 //! in `tables` and `locks`. It knows nothing of wires and formats.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod access;
 mod audit;
 mod clock;
 mod control;
@@ -16,6 +17,7 @@ pub mod own;
 mod session;
 mod socket;
 
+pub use access::{Access, Granted, REFUSED};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use control::{Admission, Control, Event, Listed, Permit, Waiting};
 pub use database::{
@@ -31,8 +33,9 @@ use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
 pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
+pub use paceline_model::FIRST_TOKEN;
 pub use session::{MonitorRecord, Session};
-pub use socket::bind_unix;
+pub use socket::{SOCKET_MODE, bind_unix};
 
 /// What rules and checkpoints say in the words of their rooms, for doors that show or read it.
 pub mod words {
@@ -48,7 +51,7 @@ use database::{OnlyIf, OwnRow, Storage};
 use paceline_tables::schema::Schema;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Database, Error, convert};
-use paceline_types::Uuid;
+use paceline_types::{Role, Uuid};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,6 +72,7 @@ pub struct Host {
     databases: RwLock<BTreeMap<String, Arc<Hosted>>>,
     sessions: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     locking: Arc<Locking>,
+    access: Arc<Access>,
     control: Arc<Control>,
     audit: OnceLock<Arc<Audit>>,
     keeper: OnceLock<Arc<Keeper>>,
@@ -97,6 +101,7 @@ impl Host {
             databases: RwLock::default(),
             sessions: Mutex::default(),
             locking,
+            access: Arc::new(Access::new(clock)),
             control,
             audit: OnceLock::new(),
             keeper: OnceLock::new(),
@@ -148,6 +153,7 @@ impl Host {
         })?;
         let audit = Arc::clone(self.audit.get_or_init(|| Arc::new(audit)));
         self.locking.record_in(&audit);
+        self.access.record_in(&audit);
         hosted.begin_control(&self.control, audit).map_err(wrong)?;
         self.control.number_on(&hosted).map_err(wrong)?;
         let _ = self.keeper.set(Keeper::new(Arc::clone(&hosted)));
@@ -155,9 +161,9 @@ impl Host {
     }
 
     fn add(&self, database: Database, storage: Storage) -> Result<Arc<Hosted>, OpenDatabaseError> {
-        let (locking, runtime) = (self.locking.clone(), self.runtime.clone());
-        let hosted =
-            Arc::new(Hosted::new(database, storage, locking, self.clock, runtime, self.policy));
+        let doors = (self.locking.clone(), self.access.clone());
+        let (clock, runtime) = (self.clock, self.runtime.clone());
+        let hosted = Arc::new(Hosted::new(database, storage, doors, clock, runtime, self.policy));
         let mut databases = self.databases.write().unwrap_or_else(PoisonError::into_inner);
         if databases.contains_key(&hosted.name) {
             return Err(OpenDatabaseError::Duplicate(hosted.name.clone()));
@@ -226,22 +232,39 @@ impl Host {
         }
     }
 
+    /// Who may do what, and the check.
+    #[must_use]
+    pub fn access(&self) -> &Arc<Access> {
+        &self.access
+    }
+
+    /// Records something that happened to `object` in the audit log, if there is one.
+    pub fn record(&self, who: &str, what: &str, object: &str) {
+        if let Some(audit) = self.audit.get() {
+            audit.record(who, what, object);
+        }
+    }
+
     /// The clock that requests, leases and sessions are timed by.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// A client has connected; `name` is who it is.
-    pub fn begin_session(&self, name: impl FnOnce(SessionId) -> String) -> Arc<Session> {
+    /// A client has connected; `name` is who it is, `role` what it may do, if anything.
+    pub fn begin_session(
+        &self,
+        role: Option<Role>,
+        name: impl FnOnce(SessionId) -> String,
+    ) -> Arc<Session> {
         let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
-        self.add_session(Session::new(id, name(id), self.policy.read_only))
+        self.add_session(Session::new(id, name(id), role, self.policy.read_only))
     }
 
     /// A session of an earlier run goes on, with its number and name.
-    pub fn restore_session(&self, id: SessionId, name: String) -> Arc<Session> {
+    pub fn restore_session(&self, id: SessionId, role: Role, name: String) -> Arc<Session> {
         self.next_session.fetch_max(id.0 + 1, Ordering::Relaxed);
-        self.add_session(Session::new(id, name, self.policy.read_only))
+        self.add_session(Session::new(id, name, Some(role), self.policy.read_only))
     }
 
     fn add_session(&self, session: Session) -> Arc<Session> {
@@ -291,6 +314,7 @@ impl Host {
         for database in self.databases() {
             database.close();
         }
+        self.access.close();
         if let Some(audit) = self.audit.get() {
             audit.close();
         }

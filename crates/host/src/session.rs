@@ -4,6 +4,7 @@ use crate::database::Hosted;
 use crate::outbox::{Outbox, Ticket};
 use paceline_locks::SessionId;
 use paceline_tables::monitor::Monitor;
+use paceline_types::Role;
 use paceline_types::limits::SESSION_BYTES_MAX;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,6 +19,8 @@ pub struct Session {
     pub name: String,
     /// What is on its way to it.
     pub outbox: Outbox,
+    /// What it may do; none if nothing.
+    pub role: Option<Role>,
     /// Whether it may only read.
     pub read_only: bool,
     change_aware: AtomicBool,
@@ -46,11 +49,12 @@ impl std::fmt::Debug for MonitorRecord {
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, name: String, read_only: bool) -> Self {
+    pub(crate) fn new(id: SessionId, name: String, role: Option<Role>, read_only: bool) -> Self {
         Self {
             id,
             name,
             outbox: Outbox::default(),
+            role,
             read_only,
             change_aware: AtomicBool::new(false),
             held_bytes: AtomicUsize::new(0),

@@ -7,9 +7,12 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 use tokio::net::UnixListener;
 
-/// Binds a unix socket that only its owner may use. A socket that nobody listens on any more is
+/// Who may connect to a unix socket unless said otherwise: its owner.
+pub const SOCKET_MODE: u32 = 0o600;
+
+/// Binds a unix socket that those may use whom `mode` lets. A socket that nobody listens on any more is
 /// replaced; one that somebody listens on, or a file of another kind, is not.
-pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+pub fn bind_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if let Ok(metadata) = std::fs::symlink_metadata(path) {
         if !metadata.file_type().is_socket() {
             let message = "a file that is not a socket is in the way";
@@ -26,6 +29,6 @@ pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path);
     umask(before);
     let listener = listener?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     Ok(listener)
 }

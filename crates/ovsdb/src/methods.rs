@@ -8,7 +8,7 @@ use paceline_host::{
 use paceline_tables::json::Json;
 use paceline_tables::monitor::Version;
 use paceline_tables::{Error, tag};
-use paceline_types::Uuid;
+use paceline_types::{Role, Uuid};
 use std::sync::Arc;
 
 /// What one client can do.
@@ -69,6 +69,7 @@ impl Methods {
         if method != "transact" {
             self.run_pending();
         }
+        self.check(method, &params)?;
         match method {
             "transact" => self.transact(ticket, params),
             "monitor" => self.monitor(ticket, params, method, Version::V1),
@@ -94,6 +95,23 @@ impl Methods {
             "convert" => self.convert(ticket, params),
             _ => Err(Reply::Word("unknown method")),
         }
+    }
+
+    /// That the client may use a method at all; what a transaction changes, and what is read and
+    /// converted, the host checks.
+    fn check(&self, method: &str, params: &[Json]) -> Result<(), Reply> {
+        let need = match method {
+            // It keeps a connection open and tells nothing.
+            "echo" => return Ok(()),
+            "lock" | "unlock" => Role::Client,
+            "steal" => Role::Operator,
+            _ => Role::Viewer,
+        };
+        let what = || match params.first() {
+            Some(Json::String(about)) => format!("{method} {about}"),
+            _ => method.to_owned(),
+        };
+        self.host.access().check(&self.session, need, what).map_err(Reply::Failed)
     }
 
     /// Lets an answer leave behind those of the client's earlier requests.

@@ -4,7 +4,8 @@ use crate::connection::{Bounds, Connection, End};
 use crate::methods::Methods;
 use crate::remote::Remote;
 use crate::tls::TlsFiles;
-use paceline_host::{Host, bind_unix};
+use paceline_host::{Granted, Host, SOCKET_MODE, bind_unix};
+use paceline_types::Role;
 use paceline_types::limits::{FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::unix::UCred;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
 
@@ -30,12 +32,22 @@ pub struct DoorOptions {
     pub probe: Option<Duration>,
     /// What `pssl:` remotes need.
     pub tls: Option<TlsFiles>,
+    /// What clients of `ptcp:` and `pssl:` remotes may do.
+    pub role: Role,
+    /// Who may connect to a `punix:` remote, as the mode of its file; what they may do is another
+    /// matter.
+    pub socket_mode: u32,
 }
 
 impl Default for DoorOptions {
     fn default() -> Self {
-        let probe = Some(Duration::from_secs(5));
-        Self { frame_bytes_max: FRAME_BYTES_MAX, probe, tls: None }
+        Self {
+            frame_bytes_max: FRAME_BYTES_MAX,
+            probe: Some(Duration::from_secs(5)),
+            tls: None,
+            role: Role::Operator,
+            socket_mode: SOCKET_MODE,
+        }
     }
 }
 
@@ -77,7 +89,7 @@ pub async fn open(host: Arc<Host>, remote: &Remote, options: &DoorOptions) -> Re
     let fail = |error: io::Error| format!("cannot listen on {remote}: {error}");
     let (listener, bound, socket) = match remote {
         Remote::Unix(path) => {
-            let listener = bind_unix(path).map_err(fail)?;
+            let listener = bind_unix(path, options.socket_mode).map_err(fail)?;
             let inode = std::fs::symlink_metadata(path).map_err(fail)?.ino();
             let socket = Socket { path: path.clone(), inode };
             (Listener::Unix(listener), remote.clone(), Some(socket))
@@ -111,32 +123,29 @@ async fn accept(host: Arc<Host>, listener: Listener, options: DoorOptions) {
         let accepted = match &listener {
             Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| {
                 // A process on this machine whose end is closed by the kernel needs no probe.
-                let peer = stream.peer_cred().ok();
-                let peer = peer.map_or_else(
-                    || "unix".to_owned(),
-                    |peer| match peer.pid() {
-                        Some(pid) => format!("unix:pid={pid},uid={}", peer.uid()),
-                        None => format!("unix:uid={}", peer.uid()),
-                    },
-                );
+                let peer = Peer::of_process(&host, stream.peer_cred().ok());
                 tokio::spawn(serve(host.clone(), stream, peer, bounds(None)));
             }),
             Listener::Tcp(listener) => listener.accept().await.map(|(stream, address)| {
                 let _ = stream.set_nodelay(true);
-                let peer = format!("tcp:{address}");
+                let peer = Peer::of_network(format!("tcp:{address}"), options.role);
                 tokio::spawn(serve(host.clone(), stream, peer, bounds(options.probe)));
             }),
             Listener::Tls(listener, acceptor) => {
                 listener.accept().await.map(|(stream, address)| {
                     let _ = stream.set_nodelay(true);
                     let (host, acceptor) = (host.clone(), acceptor.clone());
-                    let bounds = bounds(options.probe);
+                    let (bounds, role) = (bounds(options.probe), options.role);
                     tokio::spawn(async move {
-                        let peer = format!("ssl:{address}");
+                        let peer = Peer::of_network(format!("ssl:{address}"), role);
                         match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
                             Ok(Ok(stream)) => serve(host, stream, peer, bounds).await,
-                            Ok(Err(error)) => tracing::info!(%peer, %error, "no TLS handshake"),
-                            Err(_) => tracing::info!(%peer, "TLS handshake took too long"),
+                            Ok(Err(error)) => {
+                                tracing::info!(peer = peer.name, %error, "no TLS handshake")
+                            }
+                            Err(_) => {
+                                tracing::info!(peer = peer.name, "TLS handshake took too long")
+                            }
                         }
                     });
                 })
@@ -149,17 +158,58 @@ async fn accept(host: Arc<Host>, listener: Listener, options: DoorOptions) {
     }
 }
 
+/// Who is at the other end, and what they may do.
+struct Peer {
+    name: String,
+    role: Option<Role>,
+    /// What gave it the role, if that can be taken away.
+    granted: Option<Arc<Granted>>,
+}
+
+impl Peer {
+    /// A process on this machine: the kernel says whose it is.
+    fn of_process(host: &Host, peer: Option<UCred>) -> Self {
+        let Some(peer) = peer else {
+            return Self { name: "unix".to_owned(), role: None, granted: None };
+        };
+        let (access, uid) = (host.access(), peer.uid());
+        let (role, granted) = access.of_user(uid, &access.user_name(uid));
+        let name = match peer.pid() {
+            Some(pid) => format!("unix:pid={pid},uid={uid}"),
+            None => format!("unix:uid={uid}"),
+        };
+        Self { name, role, granted }
+    }
+
+    /// Someone over a network, who may do what the remote lets everyone do.
+    fn of_network(name: String, role: Role) -> Self {
+        Self { name, role: Some(role), granted: None }
+    }
+}
+
+/// Waits until a role is taken away; for ever, if it cannot be.
+async fn taken_away(granted: Option<Arc<Granted>>) {
+    match granted {
+        Some(granted) => granted.revoked().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Serves one client from beginning to end.
-async fn serve<S>(host: Arc<Host>, stream: S, peer: String, bounds: Bounds)
+async fn serve<S>(host: Arc<Host>, stream: S, peer: Peer, bounds: Bounds)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let session = host.begin_session(|id| format!("{peer}#{}", id.0));
+    let session = host.begin_session(peer.role, |id| format!("{}#{}", peer.name, id.0));
     // Gives everything back also if this task is dropped in the middle.
     let _end = OnDrop(host.clone(), session.clone());
     tracing::debug!(client = %session.name, "connected");
     let methods = Methods::new(host, session.clone());
-    match Connection::new(stream, methods, bounds).run().await {
+    let end = tokio::select! {
+        end = Connection::new(stream, methods, bounds).run() => end,
+        () = taken_away(peer.granted) => End::Cut("its user has another role now".to_owned()),
+    };
+    match end {
         End::Closed => tracing::debug!(client = %session.name, "disconnected"),
         End::Cut(reason) => tracing::info!(client = %session.name, "disconnected: {reason}"),
         End::Failed(error) => tracing::debug!(client = %session.name, %error, "disconnected"),

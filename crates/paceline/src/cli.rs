@@ -5,6 +5,7 @@ use crate::command;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use paceline_journal::disk::Faults;
 use paceline_ovsdb::Remote;
+use paceline_types::Role;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -215,6 +216,15 @@ pub struct Serve {
     #[arg(long)]
     pub allow_unauthenticated_remote: bool,
 
+    /// What clients of ptcp: and pssl: remotes may do: viewer, client, operator or admin
+    #[arg(long, value_name = "ROLE", default_value = "operator")]
+    pub remote_role: Role,
+
+    /// Who may connect to the unix sockets, as the mode of their files; what they may do then is
+    /// said by their role, and without one nothing
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = socket_mode)]
+    pub socket_mode: u32,
+
     /// Seconds after which a silent network client is asked for a sign of life, and is cut off if
     /// it gives none for as long again; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=86_400))]
@@ -233,6 +243,14 @@ pub struct Serve {
 pub enum RemoteOrNone {
     None,
     Remote(Remote),
+}
+
+/// The mode of a socket, in octal digits; its owner can always use it.
+fn socket_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode & !0o666 == 0 && mode & 0o600 == 0o600 => Ok(mode),
+        _ => Err("expected 600 (the owner), 660 (and the group) or 666 (everyone)".into()),
+    }
 }
 
 fn parse_door(text: &str) -> Result<RemoteOrNone, String> {

@@ -81,7 +81,8 @@ async fn serve(
     data: &Path,
 ) -> Result<(), String> {
     let (door_options, policy) = (door_options(options), policy_of(options));
-    let api = paceline_api::Options::in_directory(&absolute(data), options.api);
+    let mut api = paceline_api::Options::in_directory(&absolute(data), options.api);
+    api.socket_mode = options.socket_mode;
     let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -236,7 +237,8 @@ fn door_options(options: &Serve) -> DoorOptions {
     };
     let probe = (options.probe_interval > 0).then(|| Duration::from_secs(options.probe_interval));
     let frame_bytes_max = usize::try_from(options.frame_max).unwrap_or(usize::MAX);
-    DoorOptions { frame_bytes_max, probe, tls }
+    let (role, socket_mode) = (options.remote_role, options.socket_mode);
+    DoorOptions { frame_bytes_max, probe, tls, role, socket_mode }
 }
 
 /// Where the daemon keeps its data if nobody said.

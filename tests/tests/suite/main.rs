@@ -9,4 +9,5 @@ mod crash;
 mod daemon;
 mod files;
 mod network;
+mod restart;
 mod scenarios;

@@ -5,7 +5,7 @@ use super::key_value;
 use crate::App;
 use crate::identity::Identity;
 use crate::respond::Problem;
-use paceline_host::{Host, Interest, Outgoing, Reply, Session, Ticket, own};
+use paceline_host::{Host, Interest, Outgoing, REFUSED, Reply, Session, Ticket, own};
 use paceline_tables::{Error, OpResult, json as tables_json, tag};
 use serde_json::{Map, Value, json};
 use std::future::poll_fn;
@@ -42,8 +42,8 @@ pub(crate) async fn transact(
     let text = Value::Array(operations).to_string();
     let parsed = tables_json::parse(text.as_bytes(), DEPTH_MAX)?;
     let operations = parsed.as_array().unwrap_or_default().to_vec();
-    let name = format!("api:{}@{}", identity.name, identity.host);
-    let session = app.host.begin_session(|id| format!("{name}#{}", id.0));
+    let title = identity.title();
+    let session = app.host.begin_session(Some(identity.role), |id| format!("{title}#{}", id.0));
     let one_use = OneUse { host: Arc::clone(&app.host), session: Arc::clone(&session) };
     // Planning an edit of many rules takes a while, which others must not feel.
     tokio::task::block_in_place(|| {
@@ -153,6 +153,10 @@ pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
         "timed out" => Problem::conflict("what the edit is based on changed meanwhile")
             .hint("look again and send the edit once more"),
         tag::RESOURCES => Problem::resources(error.details.clone()),
+        tag::PERMISSION if error.details == REFUSED => Problem::permission().hint(
+            "creating, deleting and keeping across restarts need the role admin; GET /v1/whoami \
+             shows yours",
+        ),
         tag::NOT_ALLOWED | tag::PERMISSION => Problem::permission().hint(error.details.clone()),
         tag::SYNTAX => Problem::bad_request(error.details.clone()),
         _ => Problem::internal(&error.to_string()),

@@ -6,7 +6,7 @@
 use super::leases::{Leased, checked};
 use super::{Lease, Registry, State};
 use crate::respond::Problem;
-use crate::token::{hexadecimal, secret};
+use crate::token::{hex, secret};
 use paceline_host::{Kept, KeptPermit, Permit, Waiting};
 use paceline_types::{Request, RequestId, Span, Time};
 use std::sync::Arc;
@@ -189,7 +189,7 @@ impl Registry {
                     user: view.user.clone(),
                     session: session.unwrap_or_default(),
                     lease: span,
-                    digest: digest.map(|digest| hexadecimal(&digest)).unwrap_or_default(),
+                    digest: digest.map(|digest| hex(&digest)).unwrap_or_default(),
                     granted_us: view.granted_us,
                     waited: view.waited,
                 };

@@ -3,7 +3,7 @@
 use super::Registry;
 use super::permits::{HeldTerms, PermitView};
 use paceline_host::{Keeper, Kept, KeptLock, KeptPermit, KeptSession, TakenOver};
-use paceline_types::{Priority, SessionId};
+use paceline_types::{Priority, Role, SessionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Registry {
             if kept.lease.is_none() {
                 bound.push(kept.clone());
             }
-            let session = self.host.restore_session(kept.number, kept.name.clone());
+            let session = self.host.restore_session(kept.number, Role::Client, kept.name.clone());
             let (shared, _) = self.add_session(session, kept, Some(row));
             known.insert(shared.session.name.clone(), (shared.session.id, shared.key.clone()));
         }
@@ -88,12 +88,12 @@ fn digest(text: &str) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::digest;
-    use crate::token::hexadecimal;
+    use crate::token::hex;
 
     #[test]
     fn digests_are_read_as_they_are_written() {
         let bytes: [u8; 32] = std::array::from_fn(|index| (index * 9) as u8);
-        assert_eq!(digest(&hexadecimal(&bytes)), Some(bytes));
+        assert_eq!(digest(&hex(&bytes)), Some(bytes));
         assert_eq!(digest(""), None);
         assert_eq!(digest(&"zz".repeat(32)), None);
     }

@@ -1,7 +1,7 @@
 //! What the secrets of sessions are made from, so that a session of an earlier run has the same one and
 //! the database holds none.
 
-use crate::token::{hexadecimal, secret};
+use crate::token::{hex, secret};
 use sha2::{Digest as _, Sha256};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -28,7 +28,7 @@ impl Secret {
         match text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             true => Ok(Self(text)),
             false => Err(format!(
-                "{}: expected {DIGITS} hexadecimal digits; delete the file to get a new one (clients \
+                "{}: expected {DIGITS} hex digits; delete the file to get a new one (clients \
                  lose the sessions they have)",
                 path.display()
             )),
@@ -44,7 +44,7 @@ impl Secret {
     /// The key of the session with this salt.
     pub(crate) fn key(&self, salt: &str) -> String {
         let hash = Sha256::new().chain_update(&self.0).chain_update(salt).finalize();
-        format!("s-{}", hexadecimal(hash.get(..KEY_BYTES).unwrap_or_default()))
+        format!("s-{}", hex(hash.get(..KEY_BYTES).unwrap_or_default()))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::respond::Problem;
 use crate::token::secret;
 use paceline_host::{Host, Keeper, Kept, KeptSession, Process, Session};
 use paceline_tables::Error;
-use paceline_types::{SessionId, Span, Time};
+use paceline_types::{Role, SessionId, Span, Time};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -70,7 +70,7 @@ impl Registry {
         }
         let salt = secret::<16>().map_err(|error| Problem::internal(&error.to_string()))?;
         let name = &beginning.name;
-        let session = self.host.begin_session(|id| format!("{name}#{}", id.0));
+        let session = self.host.begin_session(Some(Role::Client), |id| format!("{name}#{}", id.0));
         let mut begun = Begun { host: &self.host, session: Some(Arc::clone(&session)) };
         let kept = KeptSession {
             name: session.name.clone(),

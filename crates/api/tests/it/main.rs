@@ -6,4 +6,5 @@ mod door;
 mod objects;
 mod permits;
 mod questions;
+mod tokens;
 mod world;

@@ -5,11 +5,13 @@
 //! commit is published, the engine swaps its configuration, which cannot fail.
 
 use super::Control;
+use crate::access::Access;
 use crate::audit::Audit;
 use paceline_engine::Snapshot;
 use paceline_model::{Figures, Model, ModelError, Put};
 use paceline_tables::schema::TableId;
 use paceline_tables::{Changes, Database, Error, Store, tag};
+use paceline_types::Role;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is to be done when a commit is published.
@@ -18,6 +20,7 @@ pub(crate) type Consequence = Box<dyn FnOnce() + Send>;
 /// Plans what the transactions of the database `Paceline` mean to the engine.
 pub(crate) struct Planner {
     control: Arc<Control>,
+    access: Arc<Access>,
     audit: Arc<Audit>,
     state: Mutex<State>,
 }
@@ -35,8 +38,7 @@ impl Planner {
     ///
     /// When that cannot work; the error says where.
     pub fn begin(
-        control: Arc<Control>,
-        audit: Arc<Audit>,
+        (control, access, audit): (Arc<Control>, Arc<Access>, Arc<Audit>),
         mut model: Model,
         store: &Store,
     ) -> Result<Self, ModelError> {
@@ -46,10 +48,16 @@ impl Planner {
         }
         control.configure(&plan);
         let planned = control.snapshot();
-        Ok(Self { control, audit, state: Mutex::new(State { model, planned }) })
+        Ok(Self { control, access, audit, state: Mutex::new(State { model, planned }) })
     }
 
-    /// Plans what a transaction of `who` changed; none if that is nothing to the engine.
+    /// The least role that may make these changes, and the change that needs it.
+    pub fn least_role(&self, changes: &Changes) -> (Role, String) {
+        self.state().model.least_role(changes)
+    }
+
+    /// Plans what a transaction of `who` changed; none if that is nothing to the engine and gives
+    /// nobody a role.
     ///
     /// # Errors
     ///
@@ -61,21 +69,27 @@ impl Planner {
         who: &str,
     ) -> Result<Option<Consequence>, Error> {
         let State { model, planned } = &mut *self.state();
-        if !model.concerns(changes) {
+        let (configures, grants) = (model.concerns(changes), model.concerns_grants(changes));
+        if !configures && !grants {
             return Ok(None);
         }
-        let plan = model
-            .plan(planned, database.store())
-            .map_err(|error| Error::new(tag::CONSTRAINT, error.to_string()))?;
-        *planned = Arc::clone(plan.snapshot());
-        for warning in plan.warnings() {
-            tracing::warn!("{warning}");
+        let wrong = |error: ModelError| Error::new(tag::CONSTRAINT, error.to_string());
+        let grants = model.grant_changes(changes).map_err(wrong)?;
+        let plan = configures.then(|| model.plan(planned, database.store())).transpose();
+        let plan = plan.map_err(wrong)?;
+        if let Some(plan) = &plan {
+            *planned = Arc::clone(plan.snapshot());
+            plan.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         }
-        let (control, audit) = (Arc::clone(&self.control), Arc::clone(&self.audit));
+        let (control, access) = (Arc::clone(&self.control), Arc::clone(&self.access));
+        let audit = Arc::clone(&self.audit);
         let (schema, changes) = (Arc::clone(database.schema()), Arc::clone(changes));
         let who = who.to_owned();
         Ok(Some(Box::new(move || {
-            control.configure(&plan);
+            if let Some(plan) = plan {
+                control.configure(&plan);
+            }
+            access.change(grants);
             audit.edit(&who, &schema, &changes);
         })))
     }

@@ -16,6 +16,7 @@ use paceline_journal::Log;
 use paceline_tables::json::Json;
 use paceline_tables::schema::Schema;
 use paceline_tables::{Database, Error, convert, tag};
+use paceline_types::Role;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
@@ -55,6 +56,7 @@ impl Hosted {
     ) -> Result<(), Error> {
         let refused = |reason: String| Err(Error::new(tag::NOT_ALLOWED, reason));
         let name = &self.name;
+        self.access.check(session, Role::Admin, || format!("convert {name}"))?;
         if self.policy.read_only || session.read_only {
             return refused(format!("conversion is not allowed for read-only database {name}"));
         }

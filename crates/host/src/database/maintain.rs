@@ -162,8 +162,9 @@ impl Hosted {
         if !puts.is_empty() && !self.policy.read_only {
             self.put_rows(&mut head, puts, true, None);
         }
-        let control = Arc::clone(control);
-        let planner = Planner::begin(control, audit, model, head.database.store());
+        self.access.begin(model.grants(head.database.store()).map_err(wrong)?);
+        let parts = (Arc::clone(control), Arc::clone(&self.access), audit);
+        let planner = Planner::begin(parts, model, head.database.store());
         let _ = self.planner.set(planner.map_err(wrong)?);
         Ok(())
     }

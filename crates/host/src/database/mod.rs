@@ -26,15 +26,17 @@ pub use open::{OpenDatabaseError, create_file};
 pub use watch::WatchRequest;
 
 use crate::Policy;
+use crate::access::Access;
 use crate::clock::Clock;
-use crate::control::Planner;
+use crate::control::{Consequence, Planner};
 use crate::locking::Locking;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
 use paceline_journal::Log;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
-use paceline_tables::{Context, Database, Error, OpResult, Outcome, tag};
+use paceline_tables::{Changes, Context, Database, Error, OpResult, Outcome, tag};
+use paceline_types::Role;
 use queue::{Answer, Commit, Entry};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -54,6 +56,7 @@ pub struct Hosted {
     writer: Mutex<Option<Box<dyn Log>>>,
     watchers: Mutex<Watchers>,
     locking: Arc<Locking>,
+    access: Arc<Access>,
     clock: Clock,
     runtime: Handle,
     /// Woken when an earlier deadline came.
@@ -74,6 +77,8 @@ pub struct Hosted {
     unjournaled: Vec<TableId>,
     /// The table that shows the locks, if this database has it.
     lock_table: Option<TableId>,
+    /// The table that only an admin may read, if this database has it.
+    hidden: Option<&'static str>,
     /// Plans what changes mean to the engine, if this is the database that configures it.
     planner: OnceLock<Planner>,
     /// When figures were last brought up to date; 0 for never.
@@ -95,6 +100,11 @@ struct Head {
     converting: Option<VecDeque<convert::Held>>,
     /// A conversion that waits for a compaction to end.
     next_conversion: Option<convert::Conversion>,
+}
+
+/// The tables that operations name.
+fn tables_of(operations: &[Json]) -> impl Iterator<Item = &str> {
+    operations.iter().filter_map(|operation| operation.as_object()?.get("table")?.as_str())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -136,6 +146,11 @@ impl Hosted {
         let mut head = self.head();
         let created = self.clock.now();
         for (ticket, operations) in transactions {
+            if let Err(error) = self.check_read(session, "transact", tables_of(&operations)) {
+                let reply = Reply::Results(vec![OpResult::Error(error)]);
+                head.answer(Answer { session: session.clone(), ticket, reply }, false, None);
+                continue;
+            }
             let request = Request { session: session.clone(), ticket, operations, created };
             self.accept(&mut head, request);
         }
@@ -208,10 +223,8 @@ impl Hosted {
             self.repair_later();
             return Vec::new();
         }
-        let who = &request.session.name;
-        let planned = self.planner.get().map(|planner| planner.plan(&head.database, &changes, who));
-        let consequence = match planned.transpose() {
-            Ok(consequence) => consequence.flatten(),
+        let consequence = match self.judge(head, &request.session, &changes) {
+            Ok(consequence) => consequence,
             Err(error) => {
                 head.database.undo(&changes);
                 if let Reply::Results(results) = &mut answer.reply {
@@ -232,6 +245,35 @@ impl Hosted {
             done: None,
         }));
         woken
+    }
+
+    /// Whether a session may change the head like this, and what the changes lead to.
+    fn judge(
+        &self,
+        head: &Head,
+        session: &Session,
+        changes: &Arc<Changes>,
+    ) -> Result<Option<Consequence>, Error> {
+        let Some(planner) = self.planner.get() else {
+            let what = || format!("transact {}", self.name);
+            return self.access.check(session, Role::Operator, what).map(|()| None);
+        };
+        let (need, what) = planner.least_role(changes);
+        self.access.check(session, need, || what)?;
+        planner.plan(&head.database, changes, &session.name)
+    }
+
+    /// That a session may look at these tables.
+    fn check_read<'a>(
+        &self,
+        session: &Session,
+        what: &str,
+        mut tables: impl Iterator<Item = &'a str>,
+    ) -> Result<(), Error> {
+        match self.hidden.filter(|hidden| tables.any(|table| table == *hidden)) {
+            Some(hidden) => self.access.check(session, Role::Admin, || format!("{what} {hidden}")),
+            None => self.access.check(session, Role::Viewer, || what.to_owned()),
+        }
     }
 
     fn park(

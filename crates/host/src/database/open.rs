@@ -5,6 +5,7 @@
 use super::watchers::Watchers;
 use super::{Head, Hosted};
 use crate::Policy;
+use crate::access::Access;
 use crate::clock::{Clock, uuid_source};
 use crate::locking::Locking;
 use crate::own;
@@ -70,7 +71,7 @@ impl Hosted {
     pub(crate) fn new(
         database: Database,
         storage: Storage,
-        locking: Arc<Locking>,
+        (locking, access): (Arc<Locking>, Arc<Access>),
         clock: Clock,
         runtime: Handle,
         policy: Policy,
@@ -87,6 +88,7 @@ impl Hosted {
             own::PERMIT_TABLE,
         ];
         let maintained = tables.into_iter().filter_map(own_table).collect();
+        let hidden = own_table(own::TOKEN_TABLE).is_some().then_some(own::TOKEN_TABLE);
         let log = match storage {
             Storage::Log(log) => Some(log),
             Storage::Memory => None,
@@ -107,6 +109,7 @@ impl Hosted {
             }),
             watchers: Mutex::new(Watchers::new(uuid_source().next_u64())),
             locking,
+            access,
             clock,
             runtime,
             rearm: Notify::new(),
@@ -118,6 +121,7 @@ impl Hosted {
             maintained,
             unjournaled: lock_table.into_iter().collect(),
             lock_table,
+            hidden,
             planner: OnceLock::new(),
             figures_shown: AtomicU64::new(0),
             figures_watched: AtomicBool::new(false),

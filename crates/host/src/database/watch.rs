@@ -34,6 +34,8 @@ impl Hosted {
         session: &Arc<Session>,
         request: WatchRequest,
     ) -> Result<(), Error> {
+        let named = request.requests.as_object().into_iter().flat_map(|object| object.iter());
+        self.check_read(session, "monitor", named.map(|(name, _)| name))?;
         self.show_locks();
         self.show_figures_while_watched(watched_tables(&request.requests, &self.schema()));
         let mut head = self.head();

@@ -1,0 +1,167 @@
+//! Tokens: made, listed and revoked. A token is shown once, when it is made; what is kept is its hash.
+//!
+//! The first token lies in the file `token` of the data directory and in no row. It is listed as
+//! `admin`, and revoking it puts another one into the file, so that an admin is never locked out.
+
+use super::database::{self, Row, edit, select_all};
+use super::user::role;
+use super::{Object, delete, describe};
+use crate::identity::{Identity, Role};
+use crate::members::Members;
+use crate::moment::rfc3339_of_ms;
+use crate::respond::{Answer, Problem, created, done, ok, shown};
+use crate::router::Routes;
+use crate::sessions::checked_name;
+use crate::token::{BYTES, hash, hex, make, secret};
+use crate::{Shared, body};
+use axum::body::Body;
+use axum::extract::{Extension, Path, State};
+use axum::http::HeaderMap;
+use paceline_host::{FIRST_TOKEN, wall_ms};
+use paceline_tables::tag;
+use paceline_types::Span;
+use serde_json::{Map, Value, json};
+
+/// How long a token is good for unless said.
+const LIFE: Span = Span(90 * 86_400 * 1_000_000_000);
+
+/// The shortest life of a token.
+const LIFE_MIN: Span = Span(1_000_000_000);
+
+/// Longest name of a token.
+const NAME_BYTES_MAX: usize = 128;
+
+/// The table Token.
+pub(super) struct Token;
+
+impl Object for Token {
+    const WORD: &'static str = "token";
+    const TABLE: &'static str = "Token";
+    const KEY: &'static str = "name";
+    const FIELDS: &'static [super::Field] = &[];
+    const FIGURES: &'static [&'static str] = &[];
+
+    fn show(row: &Row, object: &mut Map<String, Value>) {
+        for member in ["role", "user"] {
+            object.insert(member.into(), row.get(member).cloned().unwrap_or_default());
+        }
+        for member in ["created", "expires"] {
+            let moment = row.get(member).and_then(Value::as_u64).map(rfc3339_of_ms);
+            object.extend(moment.map(|text| (member.to_owned(), Value::String(text))));
+        }
+    }
+}
+
+/// Adds the paths.
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .add(Role::Admin, "GET", "/v1/tokens", list)
+        .add(Role::Admin, "POST", "/v1/tokens", new)
+        .add(Role::Admin, "DELETE", "/v1/tokens/{name}", revoke)
+}
+
+/// `GET /v1/tokens`
+async fn list(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
+    let rows = select_all(&app, &identity, Token::TABLE).await?;
+    let mut tokens: Vec<Value> = rows.iter().map(describe::<Token>).collect();
+    tokens.push(json!({ "name": FIRST_TOKEN, "role": "admin", "user": FIRST_TOKEN }));
+    tokens.sort_by_cached_key(|token| token["name"].as_str().unwrap_or_default().to_owned());
+    ok(&Value::Array(tokens))
+}
+
+/// What a body asks for.
+struct New {
+    name: String,
+    role: Role,
+    user: String,
+    life: Option<Span>,
+}
+
+impl New {
+    fn read(mut members: Members) -> Result<Self, Problem> {
+        let name = checked(members.required_text("name")?)?;
+        let role = role(&mut members)?;
+        let user = match members.text("user")? {
+            Some(user) => checked_name("user", user)?,
+            None => name.clone(),
+        };
+        let life = life(&mut members)?;
+        members.finish()?;
+        Ok(Self { name, role, user, life })
+    }
+}
+
+fn checked(name: String) -> Result<String, Problem> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
+        return Err(Problem::bad_request(format!(
+            "name: expected 1 to {NAME_BYTES_MAX} of the characters A-Z a-z 0-9 . _ -, found {:?}",
+            shown(&name)
+        )));
+    }
+    match name == FIRST_TOKEN {
+        true => Err(Problem::conflict("the first token has this name")
+            .hint("choose another; DELETE /v1/tokens/admin replaces the first token")),
+        false => Ok(name),
+    }
+}
+
+/// How long the token lives: none for ever.
+fn life(members: &mut Members) -> Result<Option<Span>, Problem> {
+    let Some(text) = members.text("expires")? else { return Ok(Some(LIFE)) };
+    if text == "never" {
+        return Ok(None);
+    }
+    match text.parse() {
+        Ok(span) if span >= LIFE_MIN => Ok(Some(span)),
+        _ => Err(Problem::bad_request(format!(
+            "expires: expected a time of 1s and more, such as \"90d\", or \"never\", found {:?}",
+            shown(&text)
+        ))),
+    }
+}
+
+/// `POST /v1/tokens`
+async fn new(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let members = body::members(&headers, body, &app.limits).await?;
+    let New { name, role, user, life } = New::read(members)?;
+    let token = secret::<BYTES>().map_err(|error| Problem::internal(&error.to_string()))?;
+    let created_ms = wall_ms();
+    let mut row = json!({
+        "name": name, "role": role.word(), "user": user,
+        "hash": hex(&hash(&token)), "created": created_ms,
+    });
+    if let (Some(life), Some(row)) = (life, row.as_object_mut()) {
+        row.insert("expires".into(), created_ms.saturating_add(life.0 / 1_000_000).into());
+    }
+    let insert = json!({ "op": "insert", "table": Token::TABLE, "row": row });
+    edit(&app, &identity, vec![insert]).await.map_err(|error| match error.tag {
+        tag::CONSTRAINT if error.details.contains("at most") => Problem::resources(error.details),
+        _ => database::problem::<Token>(&error, &name),
+    })?;
+    let mut made = describe::<Token>(row.as_object().unwrap_or(&Map::new()));
+    made["token"] = token.into();
+    created(&made)
+}
+
+/// `DELETE /v1/tokens/{name}`
+async fn revoke(
+    app: State<Shared>,
+    identity: Extension<Identity>,
+    Path(name): Path<String>,
+) -> Answer {
+    if name != FIRST_TOKEN {
+        return delete::<Token>(app, identity, Path(name)).await;
+    }
+    let token = tokio::task::block_in_place(|| make(&app.token_file)).map_err(|error| {
+        Problem::resources(format!("cannot write the token {}: {error}", app.token_file.display()))
+    })?;
+    app.host.access().set_first_token(hash(&token));
+    app.host.record(&identity.title(), "token replaced", FIRST_TOKEN);
+    done()
+}

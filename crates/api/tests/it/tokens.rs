@@ -1,0 +1,241 @@
+//! Tokens and users: made, listed, revoked, ended; and what belongs to whom.
+
+use crate::client::Client;
+use crate::world::World;
+use serde_json::{Value, json};
+
+impl World {
+    /// A client on TCP with a new token of this name and role.
+    fn with_token(&self, name: &str, role: &str) -> Client {
+        self.tcp_with(Some(&self.new_token(json!({ "name": name, "role": role }))))
+    }
+
+    fn new_token(&self, body: Value) -> String {
+        let made = self.unix().post("/v1/tokens", body).expect(201);
+        made["token"].as_str().unwrap().to_owned()
+    }
+
+    fn audit(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.directory.join("audit.log")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The records, when everything is written.
+    fn audit_at_end(self) -> Vec<Value> {
+        self.host.shut_down();
+        self.audit()
+    }
+}
+
+#[test]
+fn a_token_is_shown_once_and_lists_have_no_secret() {
+    let world = World::new();
+    let mut admin = world.unix();
+    let body = json!({ "name": "ci", "role": "client", "user": "build", "expires": "2d" });
+    let made = admin.post("/v1/tokens", body).expect(201);
+    let token = made["token"].as_str().unwrap().to_owned();
+    assert_eq!(token.len(), 64, "256 bits");
+    for (member, value) in [("name", "ci"), ("role", "client"), ("user", "build")] {
+        assert_eq!(made[member], value);
+    }
+    assert!(made["expires"].as_str().unwrap() > made["created"].as_str().unwrap(), "{made}");
+    admin
+        .post("/v1/tokens", json!({ "name": "ever", "role": "viewer", "expires": "never" }))
+        .expect(201);
+
+    let mut client = world.tcp_with(Some(&token));
+    let me = json!({ "user": "build", "role": "client", "host": "127.0.0.1" });
+    assert_eq!(client.get("/v1/whoami").expect(200), me);
+    client.get("/v1/tokens").expect_error(403, "permission");
+
+    let list = admin.get("/v1/tokens").expect(200);
+    let names: Vec<&str> =
+        list.as_array().unwrap().iter().map(|token| token["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["admin", "ci", "ever"], "the first token is listed too");
+    assert_eq!(list[2].get("expires"), None);
+    let text = list.to_string();
+    assert!(!text.contains("hash") && !text.contains(&token) && !text.contains(&world.token));
+}
+
+#[test]
+fn what_is_no_token_is_refused_and_changes_nothing() {
+    let world = World::new();
+    let mut admin = world.unix();
+    for (body, part) in [
+        (json!({}), "name: expected a text"),
+        (json!({ "name": "a" }), "role: expected viewer"),
+        (json!({ "name": "a", "role": "root" }), "role: expected \"viewer\" or"),
+        (json!({ "name": "a b", "role": "client" }), "name: expected 1 to 128"),
+        (json!({ "name": "a", "role": "client", "expires": "0s" }), "expires: expected"),
+        (json!({ "name": "a", "role": "client", "expires": "soon" }), "expires: expected"),
+        (json!({ "name": "a", "role": "client", "user": "" }), "user: expected"),
+        (json!({ "name": "a", "role": "client", "token": "x" }), "token: there is no such member"),
+    ] {
+        let error = admin.post("/v1/tokens", body).expect_error(400, "bad_request");
+        assert!(error["message"].as_str().unwrap().contains(part), "{error}");
+    }
+    let taken = json!({ "name": "admin", "role": "client" });
+    admin.post("/v1/tokens", taken).expect_error(409, "conflict");
+    world.new_token(json!({ "name": "a", "role": "client" }));
+    let again = json!({ "name": "a", "role": "admin" });
+    admin.post("/v1/tokens", again).expect_error(409, "conflict");
+    admin.delete("/v1/tokens/b").expect_error(404, "not_found");
+    assert_eq!(admin.get("/v1/tokens").expect(200).as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_revoked_token_ends_on_open_connections_and_its_events_end() {
+    let world = World::new();
+    let mut client = world.with_token("ci", "client");
+    let mut events =
+        world.tcp_with(Some(&world.new_token(json!({ "name": "e", "role": "viewer" }))));
+    client.get("/v1/permits").expect(200);
+    events.send("GET", "/v1/events", None);
+    assert_eq!(events.head().0, 200);
+    world.unix().delete("/v1/tokens/ci").expect(204);
+    client.get("/v1/permits").expect_error(401, "unauthenticated");
+    world.unix().delete("/v1/tokens/e").expect(204);
+    let last_chunk = (0..20).any(|_| events.line() == "0");
+    assert!(last_chunk, "the stream ends with its token");
+    // The name is free again, and the old token stays good for nothing.
+    world.new_token(json!({ "name": "ci", "role": "client" }));
+    client.get("/v1/permits").expect_error(401, "unauthenticated");
+}
+
+#[test]
+fn a_token_whose_time_is_over_is_no_token() {
+    let world = World::new();
+    let mut client = world.with_token("ci", "client");
+    client.get("/v1/permits").expect(200);
+    // An hour ago by the wall clock; no test should wait for it.
+    let own = world.host.database("Paceline").unwrap();
+    own.edit("a test", |_| {
+        let update = r#"[{"op": "update", "table": "Token", "where": [], "row": {"expires": 1}}]"#;
+        let json = paceline_tables::json::parse(update.as_bytes(), 9).unwrap();
+        json.as_array().unwrap().to_vec()
+    })
+    .unwrap();
+    client.get("/v1/permits").expect_error(401, "unauthenticated");
+    let list = world.unix().get("/v1/tokens").expect(200);
+    assert_eq!(list[1]["expires"], "1970-01-01T00:00:00.001000Z", "it is listed until deleted");
+}
+
+#[test]
+fn the_first_token_is_replaced_and_never_comes_back() {
+    let world = World::new();
+    let (mut old, mut other) = (world.tcp(), world.tcp());
+    old.get("/v1/tokens").expect(200);
+    other.delete("/v1/tokens/admin").expect(204);
+    old.get("/v1/tokens").expect_error(401, "unauthenticated");
+    let next = std::fs::read_to_string(world.directory.join("token")).unwrap();
+    assert_ne!(next.trim(), world.token);
+    world.tcp_with(Some(next.trim())).get("/v1/tokens").expect(200);
+    let audit = world.audit_at_end();
+    let first = audit.first().unwrap();
+    assert_eq!((&first["what"], &first["object"]), (&json!("token replaced"), &json!("admin")));
+}
+
+#[test]
+fn users_get_roles_by_admins() {
+    let world = World::new();
+    let mut admin = world.unix();
+    let eva = json!({ "name": "eva", "role": "viewer" });
+    assert_eq!(admin.put("/v1/users/eva", json!({ "role": "viewer" })).expect(201), eva);
+    assert_eq!(admin.get("/v1/users").expect(200), json!([eva]));
+    admin.put("/v1/users/eva", json!({ "role": "operator" })).expect(200);
+    assert_eq!(admin.get("/v1/users/eva").expect(200)["role"], "operator");
+    admin.put("/v1/users/max", json!({})).expect_error(400, "bad_request");
+    admin.put("/v1/users/max", json!({ "role": "king" })).expect_error(400, "bad_request");
+    let mut operator = world.with_token("o", "operator");
+    operator.get("/v1/users").expect(200);
+    operator.delete("/v1/users/eva").expect_error(403, "permission");
+    operator.put("/v1/users/o", json!({ "role": "admin" })).expect_error(403, "permission");
+    admin.delete("/v1/users/eva").expect(204);
+    admin.delete("/v1/users/eva").expect_error(404, "not_found");
+}
+
+/// The route lets an operator in; what the edit changes decides.
+#[test]
+fn an_edit_is_judged_by_what_it_changes() {
+    let world = World::new();
+    world.unix().put("/v1/pools/p", json!({ "priority": [-9, -1] })).expect(201);
+    let mut operator = world.with_token("o", "operator");
+    let configured = operator.put("/v1/pools/p", json!({ "priority": [-8, -1] })).expect(200);
+    assert_eq!(configured["priority"], json!([-8, -1]));
+    operator.call("PATCH", "/v1/pools/default", json!({ "threads": { "max": 3 } })).expect(201);
+    operator.call("PATCH", "/v1/pools/p", json!({ "persistent": false })).expect(200);
+    for (method, path, body) in [
+        ("PUT", "/v1/pools/q", json!({})),
+        ("PATCH", "/v1/pools/p", json!({ "persistent": true })),
+        ("DELETE", "/v1/pools/p", Value::Null),
+        ("PUT", "/v1/resources/r", json!({ "persistent": true })),
+    ] {
+        let answer = match method {
+            "DELETE" => operator.delete(path),
+            _ => operator.call(method, path, body),
+        };
+        let error = answer.expect_error(403, "permission");
+        assert_eq!(error["message"], "caller does not have the necessary permission", "{path}");
+    }
+    operator.put("/v1/resources/r", json!({})).expect(201);
+    assert_eq!(world.unix().get("/v1/pools/p").expect(200)["persistent"], false);
+    let refused: Vec<Value> =
+        world.audit_at_end().into_iter().filter(|r| r["what"] == "refused permission").collect();
+    let told: Vec<&str> = refused.iter().map(|record| record["object"].as_str().unwrap()).collect();
+    assert_eq!(told, ["insert Pool q", "update Pool p", "delete Pool p", "insert Resource r"]);
+    assert!(refused[0]["who"].as_str().unwrap().starts_with("api:o@127.0.0.1#"), "{}", refused[0]);
+}
+
+#[test]
+fn a_permit_belongs_to_whoever_asked_for_it() {
+    let world = World::new();
+    let mut eva = world.with_token("eva", "client");
+    let mut max = world.with_token("max", "client");
+    let mut operator = world.with_token("o", "operator");
+    let body = json!({ "attributes": { "task": "t" } });
+    let held = eva.put("/v1/permits/job", body.clone()).expect(201);
+    assert_eq!((&held["permit"], &held["user"]), (&json!("job"), &json!("eva")));
+    eva.put("/v1/permits/job", body.clone()).expect(200);
+    max.put("/v1/permits/job", body.clone()).expect_error(403, "permission");
+    max.post("/v1/permits/job/renew", json!({})).expect_error(403, "permission");
+    max.delete("/v1/permits/job").expect_error(403, "permission");
+
+    for path in ["/v1/permits", "/v1/requests"] {
+        for (client, sees) in [(&mut eva, true), (&mut max, false), (&mut operator, true)] {
+            let list = client.get(path).expect(200);
+            assert_eq!(list[0]["request"], held["request"], "{path}: {list}");
+            assert_eq!(list[0].get("permit").is_some(), sees, "{path}: {list}");
+        }
+    }
+    operator.put("/v1/permits/job", body).expect(200);
+    operator.post("/v1/permits/job/renew", json!({})).expect(200);
+    operator.delete("/v1/permits/job").expect(204);
+    max.delete("/v1/permits/job").expect_error(404, "not_found");
+    let text = format!("{:?}", world.audit_at_end());
+    assert!(text.contains("give back the permit of request") && !text.contains("job"), "{text}");
+}
+
+#[test]
+fn refusals_are_recorded_without_secrets_and_bounded_a1() {
+    let world = World::new();
+    let session = world.unix().session(json!({}));
+    let mut viewer = world.with_token("v", "viewer");
+    viewer.delete(&format!("/v1/sessions/{session}")).expect_error(403, "permission");
+    viewer.delete(&format!("/v1/locks/x?session={session}")).expect_error(403, "permission");
+    world.tcp_with(Some("a-guess")).get("/v1/pools?x=y").expect_error(401, "unauthenticated");
+    for _ in 0..300 {
+        viewer.post("/v1/rules/clear", json!({})).expect_error(403, "permission");
+    }
+    let records = world.audit_at_end();
+    let text = Value::from(records.clone()).to_string();
+    assert!(!text.contains(&session) && !text.contains("a-guess"), "{text}");
+    let of = |object: &str| records.iter().filter(|record| record["object"] == object).count();
+    assert_eq!(of("DELETE /v1/sessions/{session}"), 1);
+    assert_eq!(of("DELETE /v1/locks/x"), 1);
+    let unknown = records.iter().find(|record| record["object"] == "GET /v1/pools").unwrap();
+    assert_eq!(unknown["who"], "api:unknown@127.0.0.1");
+    let written = of("POST /v1/rules/clear");
+    assert!((98..=130).contains(&written), "{written}");
+    let left_out: u64 = records.iter().filter_map(|record| record["left_out"].as_u64()).sum();
+    assert_eq!(written as u64 + left_out, 300, "what was not written is counted");
+}

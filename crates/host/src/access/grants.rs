@@ -1,0 +1,127 @@
+//! The roles of users and tokens, found in one step.
+//!
+//! A token is found by the first half of its hash, and the other half is compared without stopping at
+//! the first difference, so that the time of an answer tells nothing about a token. Whoever holds a
+//! [`Granted`] can wait for its end: it ends when its row is deleted or changed.
+
+use crate::clock::wall_ms;
+use paceline_model::{FIRST_TOKEN, Grant, TokenRow};
+use paceline_types::Role;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+type Half = [u8; 16];
+
+/// What a row gives.
+#[derive(Debug)]
+pub struct Granted {
+    /// The name that requests carry as `user`.
+    pub user: String,
+    /// What they may do.
+    pub role: Role,
+    /// When it ends, in milliseconds since 1970; none for never.
+    expires_ms: Option<u64>,
+    /// Closed when the row is gone.
+    ended: watch::Receiver<()>,
+}
+
+impl Granted {
+    /// Whether its time is over, by the wall clock.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.expires_ms.is_some_and(|ms| ms <= wall_ms()) || self.ended.has_changed().is_err()
+    }
+
+    /// Waits until the row is deleted or changed; for ever, if it never is.
+    pub async fn revoked(&self) {
+        let mut ended = self.ended.clone();
+        // Nothing is ever sent: it waits for the end of the other side.
+        while ended.changed().await.is_ok() {}
+    }
+}
+
+struct Held {
+    granted: Arc<Granted>,
+    /// Dropping it tells everyone who holds what it granted.
+    _alive: watch::Sender<()>,
+}
+
+impl Held {
+    fn new(user: String, role: Role, expires_ms: Option<u64>) -> Self {
+        let (alive, ended) = watch::channel(());
+        Self { granted: Arc::new(Granted { user, role, expires_ms, ended }), _alive: alive }
+    }
+}
+
+struct HeldToken {
+    name: String,
+    rest: Half,
+    held: Held,
+}
+
+/// Everybody who has a role by a row.
+#[derive(Default)]
+pub(super) struct Grants {
+    users: HashMap<String, Held>,
+    /// By the first half of their hashes.
+    tokens: HashMap<Half, HeldToken>,
+    /// The first half of the hash of the first token.
+    first: Option<Half>,
+}
+
+impl Grants {
+    pub(super) fn add(&mut self, grant: Grant) {
+        match grant {
+            Grant::User { name, role } => {
+                self.users.insert(name.clone(), Held::new(name, role, None));
+            }
+            Grant::Token(TokenRow { name, hash, role, user, expires_ms }) => {
+                let (first, rest) = halves(&hash);
+                let held = Held::new(user, role, expires_ms);
+                self.tokens.insert(first, HeldToken { name, rest, held });
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, grant: &Grant) {
+        match grant {
+            Grant::User { name, .. } => drop(self.users.remove(name)),
+            Grant::Token(token) => {
+                let (first, _) = halves(&token.hash);
+                if self.tokens.get(&first).is_some_and(|held| held.name == token.name) {
+                    self.tokens.remove(&first);
+                }
+            }
+        }
+    }
+
+    pub(super) fn set_first_token(&mut self, hash: [u8; 32]) {
+        if let Some(before) = self.first.take() {
+            self.tokens.remove(&before);
+        }
+        let (first, rest) = halves(&hash);
+        let name = FIRST_TOKEN.to_owned();
+        let held = Held::new(name.clone(), Role::Admin, None);
+        self.tokens.insert(first, HeldToken { name, rest, held });
+        self.first = Some(first);
+    }
+
+    pub(super) fn token(&self, hash: &[u8; 32]) -> Option<Arc<Granted>> {
+        let (first, rest) = halves(hash);
+        let token = self.tokens.get(&first)?;
+        let differences = token.rest.iter().zip(&rest).fold(0, |all, (a, b)| all | (a ^ b));
+        (differences == 0).then(|| Arc::clone(&token.held.granted))
+    }
+
+    pub(super) fn user(&self, name: &str) -> Option<Arc<Granted>> {
+        self.users.get(name).map(|held| Arc::clone(&held.granted))
+    }
+}
+
+fn halves(hash: &[u8; 32]) -> (Half, Half) {
+    let (mut first, mut rest) = ([0; 16], [0; 16]);
+    first.iter_mut().zip(hash).for_each(|(to, from)| *to = *from);
+    rest.iter_mut().zip(hash.iter().skip(16)).for_each(|(to, from)| *to = *from);
+    (first, rest)
+}

@@ -1,0 +1,162 @@
+//! Who may do what: one check behind every door, and a record of what it refused (promise A1).
+//!
+//! Owns the roles that rows of the tables User and Token give, in memory, as of the last commit that
+//! was published (`grants.rs`). The user who started the daemon and root are admin; any other user of
+//! this machine has the role of its row, or none. Promises that a refusal is always the same error,
+//! and that refusals cannot fill the disk: of those that come too fast only the number is recorded
+//! (`refusals.rs`). It never sees a token, only hashes.
+
+mod grants;
+mod refusals;
+
+pub use grants::Granted;
+
+use crate::audit::Audit;
+use crate::clock::Clock;
+use crate::session::Session;
+use grants::Grants;
+use paceline_model::{Grant, GrantChange};
+use paceline_tables::{Error, tag};
+use paceline_types::Role;
+use refusals::{Kind, Refusals};
+use rustix::process::geteuid;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+/// What whoever is refused is told, at every door.
+pub const REFUSED: &str = "caller does not have the necessary permission";
+
+/// The longest text about what was refused that is recorded.
+const WHAT_CHARS_MAX: usize = 200;
+
+/// The roles of everybody, and the check.
+pub struct Access {
+    grants: RwLock<Grants>,
+    /// The user who started the daemon: number and name.
+    own_user: (u32, String),
+    audit: OnceLock<Arc<Audit>>,
+    refusals: Mutex<Refusals>,
+    clock: Clock,
+}
+
+impl Access {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let uid = geteuid().as_raw();
+        Self {
+            grants: RwLock::default(),
+            own_user: (uid, system_name(uid)),
+            audit: OnceLock::new(),
+            refusals: Mutex::default(),
+            clock,
+        }
+    }
+
+    /// Records refusals there from now on.
+    pub(crate) fn record_in(&self, audit: &Arc<Audit>) {
+        let _ = self.audit.set(Arc::clone(audit));
+    }
+
+    /// Uses the roles that these rows give.
+    pub(crate) fn begin(&self, grants: Vec<Grant>) {
+        self.change(grants.into_iter().map(|grant| (None, Some(grant))).collect());
+    }
+
+    /// Rows that give roles were changed.
+    pub(crate) fn change(&self, changes: Vec<GrantChange>) {
+        let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+        // All that goes first, so that a name or a hash may move from one row to another.
+        changes.iter().filter_map(|(old, _)| old.as_ref()).for_each(|old| grants.remove(old));
+        changes.into_iter().filter_map(|(_, new)| new).for_each(|new| grants.add(new));
+    }
+
+    /// Gives the role admin to whoever has the token with this hash, which no row keeps; the one that
+    /// had it before has it no longer.
+    pub fn set_first_token(&self, hash: [u8; 32]) {
+        self.grants.write().unwrap_or_else(PoisonError::into_inner).set_first_token(hash);
+    }
+
+    /// What the token with this hash gives, unless it ended.
+    #[must_use]
+    pub fn of_token(&self, hash: &[u8; 32]) -> Option<Arc<Granted>> {
+        let granted = self.grants.read().unwrap_or_else(PoisonError::into_inner).token(hash);
+        granted.filter(|granted| !granted.is_over())
+    }
+
+    /// What a user of this machine may do; what gave it the role, if a row did.
+    #[must_use]
+    pub fn of_user(&self, uid: u32, name: &str) -> (Option<Role>, Option<Arc<Granted>>) {
+        if uid == self.own_user.0 || uid == 0 {
+            return (Some(Role::Admin), None);
+        }
+        let granted = self.grants.read().unwrap_or_else(PoisonError::into_inner).user(name);
+        (granted.as_ref().map(|granted| granted.role), granted)
+    }
+
+    /// The name of a user of this machine, or its number if it has none.
+    #[must_use]
+    pub fn user_name(&self, uid: u32) -> String {
+        match uid {
+            uid if uid == self.own_user.0 => self.own_user.1.clone(),
+            0 => "root".to_owned(),
+            uid => system_name(uid),
+        }
+    }
+
+    /// Lets a session do `what` if it has the role.
+    ///
+    /// # Errors
+    ///
+    /// When it has not, which is recorded.
+    pub fn check(
+        &self,
+        session: &Session,
+        need: Role,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        if session.role.is_some_and(|role| role >= need) {
+            return Ok(());
+        }
+        self.refused(&session.name, &what());
+        Err(Error::new(tag::PERMISSION, REFUSED))
+    }
+
+    /// Records that somebody was refused something.
+    pub fn refused(&self, who: &str, what: &str) {
+        self.note(Kind::Known, who, what);
+    }
+
+    /// Records that somebody was refused of whom only the place is known.
+    pub fn refused_unknown(&self, from: &str, what: &str) {
+        self.note(Kind::Unknown, from, what);
+    }
+
+    fn note(&self, kind: Kind, who: &str, what: &str) {
+        let Some(audit) = self.audit.get() else { return };
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(left_out) = refusals.admit(self.clock.now(), kind) else { return };
+        drop(refusals);
+        let what: String = what.chars().take(WHAT_CHARS_MAX).collect();
+        audit.refused(who, &what, left_out);
+    }
+
+    /// Records how many refusals were left out and not told yet.
+    pub(crate) fn close(&self) {
+        let left_out = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).take_left_out();
+        if let Some(audit) = self.audit.get().filter(|_| left_out > 0) {
+            audit.refused("paceline", "the daemon ends", left_out);
+        }
+    }
+}
+
+/// The name of a user in the system's list, or the number.
+fn system_name(uid: u32) -> String {
+    let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = list.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    named.unwrap_or_else(|| uid.to_string())
+}
+
+#[cfg(test)]
+mod tests;
