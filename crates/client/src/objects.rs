@@ -23,6 +23,11 @@ pub enum Kind {
     Locks,
     /// Permits, by id; they can only be read this way.
     Permits,
+    /// Tokens, by name; they are made with [`Client::add`], which shows the token once, and revoked
+    /// with [`Client::delete`].
+    Tokens,
+    /// Users of the daemon's machine that have a role, by name.
+    Users,
 }
 
 impl Kind {
@@ -37,6 +42,8 @@ impl Kind {
             Self::Resources => "resources",
             Self::Locks => "locks",
             Self::Permits => "permits",
+            Self::Tokens => "tokens",
+            Self::Users => "users",
         }
     }
 

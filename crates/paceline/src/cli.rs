@@ -89,6 +89,9 @@ pub enum Command {
     /// List locks with their owners and waiters
     #[command(after_help = command::locks::HELP)]
     Locks(command::locks::Locks),
+    /// List, make and revoke tokens for clients over TCP
+    #[command(after_help = command::token::HELP)]
+    Token(command::token::Token),
     /// Print what happens, as it happens
     #[command(after_help = command::events::HELP)]
     Events(command::events::Events),
@@ -120,6 +123,7 @@ impl Command {
             Self::Checkpoints(checkpoints) => checkpoints.reach.json,
             Self::Resources(resources) => resources.reach.json,
             Self::Locks(locks) => locks.reach.json,
+            Self::Token(token) => token.reach.json,
             Self::Events(events) => events.reach.json,
             Self::Serve(_)
             | Self::Check { .. }

@@ -49,6 +49,7 @@ fn run(command: cli::Command) -> Result<ExitCode, Failure> {
         Command::Checkpoints(checkpoints) => command::checkpoints::run(&checkpoints)?,
         Command::Resources(resources) => command::resources::run(&resources)?,
         Command::Locks(locks) => command::locks::run(&locks)?,
+        Command::Token(token) => command::token::run(&token)?,
         Command::Events(events) => command::events::run(&events)?,
         Command::Completions(completions) => command::completions::run(&completions)?,
         Command::Man(man) => command::man::run(&man)?,

@@ -17,6 +17,7 @@ pub mod ps;
 pub mod resources;
 pub mod rules;
 mod run;
+pub mod token;
 pub mod tree;
 pub mod why;
 

@@ -17,6 +17,25 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
         "GET /v1/resources" => resources(),
         "GET /v1/tree" => tree(),
         "GET /v1/locks" => locks(),
+        "GET /v1/tokens" => tokens(),
+        "POST /v1/tokens" => {
+            return Some(Reply::Json(
+                201,
+                with_times(json!({"name": "ci", "role": "client",
+                "user": "ci", "created": "@0", "expires": "@+7776030",
+                "token": "0123456789abcdef0123456789abcdef"})),
+            ));
+        }
+        "DELETE /v1/tokens/old" => {
+            let body = json!({"error": "not_found", "message": "there is no token \"old\""});
+            return Some(Reply::Json(404, body));
+        }
+        "DELETE /v1/tokens/report" => {
+            let message = "caller does not have the necessary permission";
+            let body = json!({"error": "permission", "message": message,
+                "hint": "this needs the role admin, and yours is viewer; an admin can give you that role"});
+            return Some(Reply::Json(403, body));
+        }
         "POST /v1/explain" => json!({"message": "rule 10 matched: lower 20, stop\n\
             priority -20, pool \"batch\"\n\
             checkpoint \"per-user\" (key \"etl-7\"): would wait, for 1.5s\n\
@@ -95,6 +114,15 @@ fn resources() -> Value {
         {"name": "disk:/dev/da1", "parents": [], "figures": {"holding": 0, "waiting": 0}},
         {"name": "zpool:tank", "parents": ["disk:/dev/da0", "disk:/dev/da1"],
          "figures": {"holding": 0, "waiting": 2}},
+    ])
+}
+
+fn tokens() -> Value {
+    json!([
+        {"name": "admin", "role": "admin", "user": "admin"},
+        {"name": "ci", "role": "client", "user": "ci", "created": "@-432000", "expires": "@+7344030"},
+        {"name": "old-report-of-last-year", "role": "viewer", "user": "größe",
+         "created": "@-34560000", "expires": "@-3600"},
     ])
 }
 
