@@ -10,4 +10,5 @@ mod daemon;
 mod files;
 mod network;
 mod restart;
+mod roles;
 mod scenarios;

@@ -1,0 +1,102 @@
+//! Plain requests to the API, one connection each: over TCP with a token, or over the unix socket, also
+//! as another user of this machine where the tests run as root.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::client::READ_TIMEOUT;
+
+/// Where requests go, and who sends them.
+#[derive(Clone, Debug)]
+pub enum Caller {
+    /// Over TCP at this address, with a token or without.
+    Tcp {
+        /// Address and port.
+        address: String,
+        /// The token.
+        token: Option<String>,
+    },
+    /// Over the unix socket, as whoever runs the tests.
+    Unix(PathBuf),
+    /// Over the unix socket, as the user with this number.
+    User(PathBuf, u32),
+}
+
+impl Caller {
+    /// Sends a request; the status, and the body as JSON if it is that. Of a stream of events only the
+    /// head is read.
+    ///
+    /// # Panics
+    /// If there is no answer.
+    #[must_use]
+    pub fn ask(&self, method: &str, path: &str, body: Option<&str>) -> (u16, Value) {
+        if let Self::User(socket, uid) = self {
+            return curl(socket, *uid, method, path, body);
+        }
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nhost: paceline\r\nconnection: close\r\n");
+        if let Self::Tcp { token: Some(token), .. } = self {
+            head += &format!("authorization: Bearer {token}\r\n");
+        }
+        if let Some(body) = body {
+            head +=
+                &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        }
+        let request = format!("{head}\r\n{}", body.unwrap_or_default());
+        match self {
+            Self::Tcp { address, .. } => {
+                let stream = TcpStream::connect(address).expect("the API listens");
+                stream.set_read_timeout(Some(READ_TIMEOUT)).expect("a socket has a timeout");
+                exchange(stream, &request)
+            }
+            Self::Unix(socket) | Self::User(socket, _) => {
+                let stream = UnixStream::connect(socket).expect("the API listens");
+                stream.set_read_timeout(Some(READ_TIMEOUT)).expect("a socket has a timeout");
+                exchange(stream, &request)
+            }
+        }
+    }
+}
+
+fn exchange(mut stream: impl Read + Write, request: &str) -> (u16, Value) {
+    stream.write_all(request.as_bytes()).expect("a request can be sent");
+    let mut bytes = Vec::new();
+    let mut piece = [0; 16 << 10];
+    loop {
+        let count = stream.read(&mut piece).expect("an answer comes");
+        bytes.extend_from_slice(&piece[..count]);
+        let text = String::from_utf8_lossy(&bytes);
+        if count == 0 || text.contains("text/event-stream") && text.contains("\r\n\r\n") {
+            return parsed(&text);
+        }
+    }
+}
+
+fn parsed(text: &str) -> (u16, Value) {
+    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let status = status.unwrap_or_else(|| panic!("no answer: {text:?}"));
+    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+fn curl(socket: &PathBuf, uid: u32, method: &str, path: &str, body: Option<&str>) -> (u16, Value) {
+    let mut command = Command::new("curl");
+    command.uid(uid).gid(uid).current_dir("/").env("HOME", "/");
+    command.args(["--silent", "--include", "--max-time", "10", "--request", method]);
+    command.arg("--unix-socket").arg(socket);
+    if let Some(body) = body {
+        command.args(["--header", "content-type: application/json", "--data", body]);
+    }
+    if path == "/v1/events" {
+        // It never ends by itself.
+        command.args(["--max-time", "0.5", "--no-buffer"]);
+    }
+    let output = command.arg(format!("http://paceline{path}")).output().expect("curl can be run");
+    parsed(&String::from_utf8_lossy(&output.stdout))
+}

@@ -1,0 +1,133 @@
+//! Operation x role x door: who may do what, at every door ("Identity and roles" of the promises).
+//!
+//! The tables are data; each row names an operation, the least role for it, and what an admin does
+//! before each try so that it can succeed. Whoever has the role must succeed, and everyone else must
+//! get the refusal of that door and change nothing.
+
+mod api;
+mod cli;
+mod ovsdb;
+mod secrets;
+
+use paceline_tests::http::Caller;
+use paceline_tests::{Daemon, Launch, Scratch};
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+
+/// What everyone who is refused is told.
+const REFUSED: &str = "caller does not have the necessary permission";
+
+/// The roles, the least first; a number is a place in this list.
+const ROLES: [&str; 4] = ["viewer", "client", "operator", "admin"];
+
+/// The least role of an operation; 0 is for everyone, also without a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    Nothing,
+    Viewer,
+    Client,
+    Operator,
+    Admin,
+    /// Nobody may.
+    Never,
+}
+
+use Need::{Admin, Client, Never, Nothing, Operator, Viewer};
+
+/// What someone with the role at this place of [`ROLES`] has; none without a role.
+fn rank(role: Option<usize>) -> Need {
+    role.map_or(Nothing, |at| [Viewer, Client, Operator, Admin][at])
+}
+
+/// The number of a user of this machine who has a role; the one after the last has none.
+fn uid(role: Option<usize>) -> u32 {
+    424_200 + role.unwrap_or(ROLES.len()) as u32
+}
+
+/// A daemon that users of this machine can reach, with tokens and users of every role.
+struct World {
+    daemon: Daemon,
+    scratch: Scratch,
+    tokens: Vec<String>,
+}
+
+impl World {
+    /// Starts it; clients over TCP at the OVSDB door have the role `remote`.
+    fn new(remote: &str) -> Self {
+        let scratch = Scratch::new();
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(scratch.path(), open).unwrap();
+        std::fs::DirBuilder::new().mode(0o755).create(scratch.join("data")).unwrap();
+        let database = scratch.join("other.db").display().to_string();
+        let schema = json!({ "name": "Other", "version": "1.0.0", "tables": {
+            "T": { "columns": { "x": { "type": "integer" } }, "isRoot": true } } });
+        let schema = scratch.write("other.ovsschema", schema.to_string());
+        let files = [database.as_str(), schema.to_str().unwrap()];
+        paceline_tests::tool::run("ovsdb-tool", &["create", files[0], files[1]]).unwrap();
+        let daemon = Launch::serving(&scratch, database.as_ref())
+            .option("--ovsdb", "ptcp:0:127.0.0.1")
+            .option("--remote-role", remote)
+            .option("--socket-mode", "666")
+            .api("127.0.0.1:0")
+            .start()
+            .unwrap();
+        let mut world = Self { daemon, scratch, tokens: Vec::new() };
+        for (at, role) in ROLES.iter().enumerate() {
+            let token = json!({ "name": format!("t-{role}"), "role": role });
+            let (status, made) = world.admin("POST", "/v1/tokens", &token);
+            assert_eq!(status, 201, "{made}");
+            world.tokens.push(made["token"].as_str().unwrap().to_owned());
+            let path = format!("/v1/users/{}", uid(Some(at)));
+            assert_eq!(world.admin("PUT", &path, &json!({ "role": role })).0, 201);
+        }
+        world
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.scratch.join("data/api.sock")
+    }
+
+    /// Asks as the user who started the daemon.
+    fn admin(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = (!body.is_null()).then(|| body.to_string());
+        Caller::Unix(self.socket()).ask(method, path, body.as_deref())
+    }
+
+    /// A session of the API, whose name is a secret.
+    fn session(&self) -> String {
+        let (_, session) = self.admin("POST", "/v1/sessions", &json!({}));
+        session["session"].as_str().unwrap().to_owned()
+    }
+
+    fn tcp(&self, token: Option<&str>) -> Caller {
+        let (_, rest) = self.daemon.ready.split_once("api http://").unwrap();
+        let address = rest.split([',', ';']).next().unwrap().to_owned();
+        Caller::Tcp { address, token: token.map(str::to_owned) }
+    }
+
+    /// Brings the objects that operations work on to how they begin.
+    fn reset(&self) {
+        for path in ["/v1/pools/q", "/v1/resources/kept", "/v1/users/eva", "/v1/tokens/ci"] {
+            self.admin("DELETE", path, &Value::Null);
+        }
+        self.admin("DELETE", "/v1/rules/8", &Value::Null);
+        self.admin("DELETE", "/v1/permits/job", &Value::Null);
+        let pool = json!({ "priority": [-9, -1], "persistent": false, "state": "stopped" });
+        self.admin("PUT", "/v1/pools/p", &pool);
+        self.admin("PUT", "/v1/rules/7", &json!({ "raise": 1 }));
+        let checkpoint = json!({ "at": "frontend api", "rate": "9000/s", "persistent": false });
+        self.admin("PUT", "/v1/checkpoints/c", &checkpoint);
+        self.admin("PUT", "/v1/resources/r", &json!({ "persistent": false }));
+    }
+}
+
+/// Whether the tests can act as other users of this machine.
+fn is_root() -> bool {
+    let is_root = geteuid().is_root();
+    if !is_root {
+        eprintln!("not root: other users of this machine are left out");
+    }
+    is_root
+}
