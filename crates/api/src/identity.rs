@@ -36,7 +36,7 @@ impl Identity {
         app: &App,
         origin: &Origin,
         headers: &HeaderMap,
-        what: &str,
+        what: &dyn Fn() -> String,
     ) -> Result<Self, Problem> {
         let access = app.host.access();
         match origin {
@@ -44,7 +44,7 @@ impl Identity {
                 let (role, granted) = access.of_user(*uid, user);
                 let (name, host) = (user.to_string(), "unix".to_owned());
                 role.map(|role| Self { name, role, host, granted }).ok_or_else(|| {
-                    access.refused(&format!("api:{user}@unix"), what);
+                    access.refused(&format!("api:{user}@unix"), &what());
                     Problem::permission().hint(format!(
                         "the user {user} has no role; an admin gives one with PUT /v1/users/{user}"
                     ))
@@ -57,7 +57,7 @@ impl Identity {
                     granted.ok_or_else(|| Problem::unauthenticated("the token is not valid"))
                 });
                 let granted = granted.inspect_err(|_| {
-                    access.refused_unknown(&format!("api:unknown@{host}"), what)
+                    access.refused_unknown(&format!("api:unknown@{host}"), &what());
                 })?;
                 let (name, role) = (granted.user.clone(), granted.role);
                 Ok(Self { name, role, host, granted: Some(granted) })
@@ -71,11 +71,16 @@ impl Identity {
     }
 
     /// That they may do `what`, which needs this role; a refusal is recorded.
-    pub(crate) fn require(&self, host: &Host, need: Role, what: &str) -> Result<(), Problem> {
+    pub(crate) fn require(
+        &self,
+        host: &Host,
+        need: Role,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Problem> {
         if self.role >= need {
             return Ok(());
         }
-        host.access().refused(&self.title(), what);
+        host.access().refused(&self.title(), &what());
         let role = self.role;
         Err(Problem::permission().hint(format!(
             "this needs the role {need}, and yours is {role}; an admin can give you that role"
@@ -83,7 +88,12 @@ impl Identity {
     }
 
     /// That something of `owner` is theirs, or that they are at least operators.
-    pub(crate) fn require_own(&self, host: &Host, owner: &str, what: &str) -> Result<(), Problem> {
+    pub(crate) fn require_own(
+        &self,
+        host: &Host,
+        owner: &str,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Problem> {
         if owner == self.name { Ok(()) } else { self.require(host, Role::Operator, what) }
     }
 
@@ -130,14 +140,14 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         for (uid, name) in [(own, "seven"), (0, "root")] {
             let origin = Origin::Unix { uid, user: name.into() };
-            let identity = Identity::of(&app, &origin, &HeaderMap::new(), "").unwrap();
+            let identity = Identity::of(&app, &origin, &HeaderMap::new(), &String::new).unwrap();
             let found = (identity.name.as_str(), identity.role, identity.host.as_str());
             assert_eq!(found, (name, Role::Admin, "unix"));
         }
         // A token is no way around it.
         for headers in [HeaderMap::new(), headers("Bearer secret")] {
             let origin = Origin::Unix { uid: own + 4_000, user: "eve".into() };
-            let refused = Identity::of(&app, &origin, &headers, "").unwrap_err();
+            let refused = Identity::of(&app, &origin, &headers, &String::new).unwrap_err();
             assert_eq!(refused.into_response().status(), StatusCode::FORBIDDEN);
         }
     }
@@ -147,13 +157,13 @@ mod tests {
         let (_runtime, app) = app_for_tests();
         let origin = Origin::Tcp("192.0.2.1:5000".parse().unwrap());
         for word in ["Bearer secret", "bearer  secret"] {
-            let identity = Identity::of(&app, &origin, &headers(word), "").unwrap();
+            let identity = Identity::of(&app, &origin, &headers(word), &String::new).unwrap();
             assert_eq!((identity.role, identity.host.as_str()), (Role::Admin, "192.0.2.1"));
         }
         for word in
             ["Bearer", "Bearer ", "secret", "Basic secret", "Bearer Secret", "Bearer secret2"]
         {
-            let refused = Identity::of(&app, &origin, &headers(word), "").unwrap_err();
+            let refused = Identity::of(&app, &origin, &headers(word), &String::new).unwrap_err();
             assert_eq!(refused.into_response().status(), StatusCode::UNAUTHORIZED, "{word}");
         }
     }
@@ -164,12 +174,14 @@ mod tests {
         for (at, role) in Role::ALL.into_iter().enumerate() {
             let (name, host) = ("eva".to_owned(), String::new());
             let identity = Identity { name, role, host, granted: None };
-            let may = Role::ALL.map(|need| identity.require(&app.host, need, "").is_ok());
+            let may = Role::ALL.map(|need| identity.require(&app.host, need, String::new).is_ok());
             assert_eq!(may, [0, 1, 2, 3].map(|need| need <= at), "{role:?}");
-            assert!(identity.sees("eva") && identity.require_own(&app.host, "eva", "").is_ok());
+            assert!(
+                identity.sees("eva") && identity.require_own(&app.host, "eva", String::new).is_ok()
+            );
             let others = role >= Role::Operator;
             assert_eq!(identity.sees("max"), others);
-            assert_eq!(identity.require_own(&app.host, "max", "").is_ok(), others);
+            assert_eq!(identity.require_own(&app.host, "max", String::new).is_ok(), others);
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn lock(
     members.finish()?;
     let session = app.registry.session(&key)?;
     if steal {
-        identity.require(&app.host, Role::Operator, &format!("steal {name}"))?;
+        identity.require(&app.host, Role::Operator, || format!("steal {name}"))?;
         session.mailbox.operate(LockOperation::Steal, &name).map_err(failed)?;
         return granted(&app, &session, &name).await;
     }

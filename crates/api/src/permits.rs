@@ -196,8 +196,8 @@ fn check_own(
     verb: &str,
 ) -> Result<Option<String>, Problem> {
     let Ok(view) = app.registry.permit(name) else { return Ok(None) };
-    let what = format!("{verb} the permit of request {}", view.request.0);
-    identity.require_own(&app.host, &view.user, &what)?;
+    let what = || format!("{verb} the permit of request {}", view.request.0);
+    identity.require_own(&app.host, &view.user, what)?;
     Ok(Some(view.user))
 }
 

@@ -82,8 +82,8 @@ fn attributes(
     }
     for (name, value) in given {
         if SET_BY_DOOR.contains(&name.as_str()) {
-            let what = format!("give the attribute {name}");
-            identity.require(host, Role::Operator, &what)?;
+            let what = || format!("give the attribute {name}");
+            identity.require(host, Role::Operator, what)?;
         }
         let Value::String(value) = value else {
             return Err(wrong(&name, &"expected a text"));

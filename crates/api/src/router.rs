@@ -1,8 +1,8 @@
 //! Which path does what, and who may: one list, from which the router is made.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Origin};
 use crate::identity::{Identity, Role, whoami};
-use crate::respond::{no_such_method, no_such_path};
+use crate::respond::{Problem, no_such_method, no_such_path};
 use crate::{
     App, Shared, events, health, locks, metrics, objects, openapi, permits, questions, sessions,
 };
@@ -107,20 +107,28 @@ async fn check(
     next: Next,
 ) -> Response {
     let Some(connection) = request.extensions().get::<Arc<Connection>>() else {
-        return crate::respond::Problem::internal("a request without its connection")
-            .into_response();
+        return Problem::internal("a request without its connection").into_response();
     };
-    let what = what(&request, path);
-    let identity = Identity::of(&app, &connection.origin, request.headers(), &what);
-    let identity =
-        identity.and_then(|identity| identity.require(&app.host, role, &what).map(|()| identity));
-    match identity {
+    match identify(&app, &connection.origin, &request, (role, path)) {
         Ok(identity) => {
             request.extensions_mut().insert(identity);
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+/// Who sent a request, if they may do what needs the role.
+fn identify(
+    app: &App,
+    origin: &Origin,
+    request: &Request,
+    (role, path): (Role, &'static str),
+) -> Result<Identity, Problem> {
+    let what = || what(request, path);
+    let identity = Identity::of(app, origin, request.headers(), &what)?;
+    identity.require(&app.host, role, what)?;
+    Ok(identity)
 }
 
 /// What a request asks for, as a refusal is recorded: without what is secret, which is the query and
