@@ -24,7 +24,7 @@ fn allowed(name: &str) -> Option<(&'static [&'static str], bool)> {
         "etcd" => (&["types", "journal"], false),
         "http" => (&["types", "host"], false),
         "sql" | "ovsdb" => (&["types", "host", "tables"], false),
-        "api" => (&["types", "host", "tables", "tasks"], false),
+        "api" => (&["types", "host", "tables", "tasks", "config"], false),
         "client" => (&["types", "groups"], false),
         _ => return None,
     })
