@@ -1,4 +1,4 @@
-//! Bodies of requests: read within bounds of size and time, and understood as JSON.
+//! Bodies of requests: read within bounds of size and time, and understood as JSON or TOML.
 
 use crate::json;
 use crate::limits::Limits;
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How many times the longest body is read before a body that is too long is given up.
+/// How many times the longest body of JSON is read on before a body that is too long is given up.
 const IGNORED_MAX: usize = 8;
 
 /// How long a pause ends the reading of a body that is too long.
@@ -24,31 +24,45 @@ pub(crate) async fn members(
     body: Body,
     limits: &Limits,
 ) -> Result<Members, Problem> {
-    let bytes = read(body, limits).await?;
+    let bytes = read(body, limits, limits.body_bytes_max).await?;
     if bytes.is_empty() {
         return Members::of(Value::Object(serde_json::Map::new()));
     }
-    check_media_type(headers)?;
+    check_media_type(headers, &["application/json"])?;
     let value = json::parse(&bytes)
         .map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))?;
     Members::of(value)
 }
 
-fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+/// A body that is a text of the configuration.
+pub(crate) async fn toml(
+    headers: &HeaderMap,
+    body: Body,
+    limits: &Limits,
+) -> Result<String, Problem> {
+    check_media_type(headers, &["application/toml", "text/plain"])?;
+    let bytes = read(body, limits, limits.config_bytes_max).await?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Problem::bad_request(format!("the body is not UTF-8: see its byte {at}"))
+    })
+}
+
+fn check_media_type(headers: &HeaderMap, expected: &[&str]) -> Result<(), Problem> {
     let found = headers.get(CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"));
     let essence = found.split(';').next().unwrap_or_default().trim();
-    match essence.eq_ignore_ascii_case("application/json") {
-        true => Ok(()),
-        false => Err(Problem::media_type(&shown(found))
-            .hint("send the header content-type: application/json")),
+    if expected.iter().any(|expected| essence.eq_ignore_ascii_case(expected)) {
+        return Ok(());
     }
+    let hint = expected.first().map(|first| format!("send the header content-type: {first}"));
+    Err(Problem::media_type(&expected.join(" or "), &shown(found)).hint(hint.unwrap_or_default()))
 }
 
 /// The whole body. What is too long is read on for a while without being kept, because a client that
 /// still sends may not look for the answer; what says that it is longer than that is not read at all.
-async fn read(mut body: Body, limits: &Limits) -> Result<Vec<u8>, Problem> {
-    let bytes_max = limits.body_bytes_max;
-    let read_max = bytes_max.saturating_mul(IGNORED_MAX);
+async fn read(mut body: Body, limits: &Limits, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+    let ignored_max = limits.body_bytes_max.saturating_mul(IGNORED_MAX);
+    let read_max = bytes_max.saturating_add(ignored_max);
     if body.size_hint().lower() > read_max as u64 {
         return Err(Problem::too_large(bytes_max));
     }

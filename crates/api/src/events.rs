@@ -1,4 +1,4 @@
-//! Server-sent events: what happens to requests and to the locks of sessions, as it happens.
+//! Server-sent events: what happens to requests, the locks of sessions and the configuration.
 //!
 //! One that reads slowly misses events and is told how many, instead of holding the daemon up.
 
@@ -12,7 +12,7 @@ use axum::extract::{Extension, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Frame;
-use paceline_host::{Event, Granted};
+use paceline_host::{Configured, Edited, Event, Granted};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -111,7 +111,20 @@ fn of_request(event: &Event) -> Bytes {
         Event::Settled { id } => text("settled", &json!({ "request": id.0 })),
         Event::Left { id } => text("settled", &json!({ "request": id.0, "left": true })),
         Event::Matched { id, rule } => text("log", &json!({ "request": id.0, "rule": rule })),
+        Event::Configured(configured) => of_configuration(configured),
     }
+}
+
+fn of_configuration(configured: &Configured) -> Bytes {
+    let changes = configured.changes.iter();
+    let changes: Vec<Value> = changes
+        .map(|Edited { op, table, row }| json!({ "op": op, "table": table, "row": row }))
+        .collect();
+    let mut data = json!({ "who": configured.who, "changes": changes });
+    if configured.more > 0 {
+        data["more"] = configured.more.into();
+    }
+    text("config", &data)
 }
 
 fn of_lock(notice: &Notice) -> Bytes {

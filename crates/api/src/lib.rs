@@ -6,7 +6,9 @@
 //! rows: it translates, and `respond` is the one place where a refusal becomes a status.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod backup;
 mod body;
+mod config;
 mod connection;
 mod events;
 mod health;
@@ -30,6 +32,7 @@ mod respond;
 mod router;
 mod serve;
 mod sessions;
+mod status;
 mod token;
 
 pub use limits::Limits;

@@ -15,6 +15,8 @@ pub struct Limits {
     pub idle_max: Duration,
     /// Longest body of a request.
     pub body_bytes_max: usize,
+    /// Longest text of a configuration.
+    pub config_bytes_max: usize,
     /// Sessions at a time.
     pub sessions_max: usize,
     /// Sessions that one connection may have bound to it.
@@ -33,6 +35,7 @@ impl Default for Limits {
             body_pause_max: Duration::from_secs(30),
             idle_max: Duration::from_secs(75),
             body_bytes_max: 1 << 20,
+            config_bytes_max: paceline_config::FILE_BYTES_MAX,
             sessions_max: 100_000,
             bound_max: 1_000,
             expired_max: 10_000,

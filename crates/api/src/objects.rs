@@ -24,8 +24,8 @@ use crate::{App, Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, StatusCode};
-pub(crate) use database::select_all;
 use database::{Row, edit, first_row, select, select_one};
+pub(crate) use database::{own_problem, select_all};
 use fields::{Field, Reading, show_fields};
 use serde_json::{Map, Value, json};
 
@@ -136,6 +136,9 @@ async fn put<O: Object>(
 ) -> Answer {
     let members = body::members(&headers, body, &app.limits).await?;
     let is_there = select_one::<O>(&app, &identity, &key).await?.is_some();
+    if edit::only_creates(&headers)? && (is_there || O::without_row(&key).is_some()) {
+        return Err(database::exists::<O>());
+    }
     let reading = if is_there { Reading::Replace } else { Reading::Create };
     let row = read_row::<O>(members, &reading, &key)?;
     write::<O>(&app, &identity, &key, row, is_there).await

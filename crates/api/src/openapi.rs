@@ -67,6 +67,17 @@ const ENTRIES: &[Entry] = &[
     ("GET", "/v1/requests", "viewer", "List requests that wait or run", None, 200),
     ("GET", "/v1/why/{request}", "viewer", "Why a request waits", None, 200),
     ("POST", "/v1/explain", "viewer", "What would become of a request", Some("Request"), 200),
+    ("GET", "/v1/status", "viewer", "The daemon about itself", None, 200),
+    ("GET", "/v1/config", "viewer", "The configuration as TOML", None, 200),
+    (
+        "POST",
+        "/v1/apply",
+        "operator",
+        "Make the configuration what a TOML text says, or with ?dry_run=true only compare",
+        Some("Toml"),
+        200,
+    ),
+    ("GET", "/v1/backup", "admin", "A copy of the database ?database=NAME", None, 200),
     ("GET", "/v1/tree", "viewer", "Resources, who holds them and who waits", None, 200),
     ("GET", "/v1/events", "viewer", "Follow what happens, as server-sent events", None, 200),
     ("GET", "/v1/pools", "viewer", "List pools", None, 200),
@@ -174,10 +185,10 @@ fn operation((_, path, role, summary, body, status): &Entry) -> Value {
         "parameters": parameters,
         "responses": { status.to_string(): { "description": "Done" }, "default": error },
     });
-    if let Some(schema) = body {
-        let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
-        operation["requestBody"] =
-            json!({ "content": { "application/json": { "schema": schema } } });
+    if let Some(name) = body {
+        let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
+        let media = if *name == "Toml" { "application/toml" } else { "application/json" };
+        operation["requestBody"] = json!({ "content": { media: { "schema": schema } } });
     }
     match *role {
         "" => operation["security"] = json!([]),
@@ -233,9 +244,11 @@ fn schemas() -> Value {
             "mode": { "enum": ["enforce", "watch"] }, "persistent": flag,
         }), &["at"]),
         "Resource": object(json!({ "name": text, "parents": texts, "persistent": flag }), &[]),
+        "Toml": { "type": "string" },
         "Error": { "type": "object", "required": ["error", "message"], "properties": {
             "error": text, "message": text, "hint": text, "reason": text, "request": number,
             "retry_after": number, "place": { "type": "object" },
+            "errors": { "type": "array", "items": { "type": "object" } },
         } },
     })
 }

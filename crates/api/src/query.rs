@@ -20,3 +20,15 @@ pub(crate) fn number(uri: &Uri, name: &str, default: u64, max: u64) -> Result<u6
         }),
     }
 }
+
+/// Whether `name` is `true`; it may be missing.
+pub(crate) fn flag(uri: &Uri, name: &str) -> Result<bool, Problem> {
+    match value(uri, name) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(text) => {
+            let found = crate::respond::shown(text);
+            Err(Problem::bad_request(format!("{name}: expected true or false, found {found:?}")))
+        }
+    }
+}

@@ -82,9 +82,9 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
-    /// The body is not JSON by what its header says.
-    pub(crate) fn media_type(found: &str) -> Self {
-        let message = format!("the body must be application/json, but content-type says {found:?}");
+    /// The body is something else by what its header says.
+    pub(crate) fn media_type(expected: &str, found: &str) -> Self {
+        let message = format!("the body must be {expected}, but content-type says {found:?}");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", message)
     }
 
@@ -92,6 +92,20 @@ impl Problem {
     pub(crate) fn constraint(message: impl Into<String>, place: Value) -> Self {
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "constraint", message);
         problem.with("place", place)
+    }
+
+    /// A text of the configuration is wrong: each error with `line`, `column` and `message`.
+    pub(crate) fn configuration(errors: Vec<Value>) -> Self {
+        let first = errors.first().map_or(String::new(), |first| {
+            let text = first["message"].as_str().unwrap_or_default();
+            format!("line {}, column {}: {text}", first["line"], first["column"])
+        });
+        let message = match errors.len() {
+            0 | 1 => first,
+            count => format!("{first} (and {} more errors)", count - 1),
+        };
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "constraint", message);
+        problem.with("errors", Value::Array(errors))
     }
 
     /// The disk is full, or a bound of the daemon is reached.

@@ -45,6 +45,10 @@ impl Routes {
             .add(Role::Viewer, "GET", "/v1/events", events::follow)
             .add(Role::Viewer, "GET", "/metrics", metrics::metrics)
             .add(Role::Viewer, "GET", "/v1/openapi.json", openapi::openapi)
+            .add(Role::Viewer, "GET", "/v1/status", crate::status::status)
+            .add(Role::Viewer, "GET", "/v1/config", crate::config::export)
+            .add(Role::Operator, "POST", "/v1/apply", crate::config::apply)
+            .add(Role::Admin, "GET", "/v1/backup", crate::backup::backup)
     }
 
     fn sessions(self) -> Self {

@@ -1,6 +1,7 @@
 //! A file that could be read: its objects as rows, with the place of each and of each key.
 
 use crate::place::Place;
+use paceline_model::schema::{RULE, SAVED_RULE};
 use paceline_tables::value::{Atom, Datum};
 use std::collections::BTreeMap;
 
@@ -34,6 +35,15 @@ impl Document {
     #[must_use]
     pub fn objects(&self) -> &[Object] {
         &self.objects
+    }
+
+    /// Where the file says what is in this column of this row, if the file names the row.
+    #[must_use]
+    pub fn place_of(&self, table: &str, row: &str, column: Option<&str>) -> Option<Place> {
+        let table = if table == SAVED_RULE { RULE } else { table };
+        let mut all = self.objects.iter();
+        let object = all.find(|object| object.table == table && object.key == row)?;
+        Some(column.map_or(object.place, |column| object.place_of(column)))
     }
 }
 

@@ -12,30 +12,37 @@ use crate::{matching, rule};
 use paceline_pools::DEFAULT_NAME;
 use paceline_tables::schema::TableSchema;
 use paceline_tables::value::{Atom, Datum};
-use paceline_tables::{Row, Store, row_uuid};
+use paceline_tables::{Row, Snapshot, row_uuid};
 use paceline_types::Uuid;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The first line of every export.
 const FIRST_LINE: &str =
-    "# The configuration of a Paceline; `paceline serve --config FILE` brings it back.\n";
+    "# The configuration of a Paceline; `paceline apply FILE` brings it back.\n";
+
+/// What follows it if there is nothing else.
+const NOTHING: &str =
+    "# Nothing is configured: every request starts at once, in the default pool.\n";
 
 /// Longest list that is written in one line.
 const LIST_CHARS_MAX: usize = 80;
 
 /// The file that says what the rows of a database say.
 #[must_use]
-pub fn export(store: &Store) -> String {
+pub fn export(rows: &Snapshot) -> String {
     let mut out = String::from(FIRST_LINE);
     for kind in KINDS {
-        let mut rows = Source::all(store, kind);
-        rows.sort_by_cached_key(|source| source.rank(kind));
-        for row in rows {
+        let mut sources = Source::all(rows, kind);
+        sources.sort_by_cached_key(|source| source.rank(kind));
+        for source in sources {
             // Writing to a text cannot fail.
             let _ = writeln!(out, "\n[[{}]]", kind.word);
-            row.write(kind, &mut out);
+            source.write(kind, &mut out);
         }
+    }
+    if out.len() == FIRST_LINE.len() {
+        out.push_str(NOTHING);
     }
     out
 }
@@ -48,11 +55,11 @@ struct Source<'s> {
 }
 
 impl<'s> Source<'s> {
-    fn all(store: &'s Store, kind: &Kind) -> Vec<Self> {
-        let Some(table) = store.schema().table_id(kind.table) else { return vec![] };
-        let columns = store.schema().table(table);
+    fn all(rows: &'s Snapshot, kind: &Kind) -> Vec<Self> {
+        let Some(table) = rows.schema().table_id(kind.table) else { return vec![] };
+        let columns = rows.schema().table(table);
         let source = |row: &'s Row| Self { columns, row, parents: vec![] };
-        let mut all: Vec<Self> = store.rows(table).map(source).collect();
+        let mut all: Vec<Self> = rows.rows(table).map(source).collect();
         if columns.column_id("parents").is_some() {
             let names: BTreeMap<Uuid, &str> =
                 all.iter().filter_map(|s| Some((row_uuid(s.row), s.text("name")?))).collect();

@@ -117,11 +117,7 @@ fn member(name: &str, value: &str, line: &mut Vec<u8>) {
 
 fn write_change(schema: &Schema, change: &RowChange, line: &mut Vec<u8>) {
     let table = schema.table(change.table);
-    let op = match (&change.old, &change.new) {
-        (None, _) => "insert",
-        (_, None) => "delete",
-        _ => "update",
-    };
+    let op = op_of(change);
     line.extend_from_slice(b"{\"op\":");
     write_string(op.as_bytes(), line);
     member("table", &table.name, line);
@@ -134,8 +130,17 @@ fn write_change(schema: &Schema, change: &RowChange, line: &mut Vec<u8>) {
     line.push(b'}');
 }
 
+/// The operation that changes a row so.
+pub(crate) fn op_of(change: &RowChange) -> &'static str {
+    match (&change.old, &change.new) {
+        (None, _) => "insert",
+        (_, None) => "delete",
+        _ => "update",
+    }
+}
+
 /// The name or number of a row, or else its UUID.
-fn row_title(schema: &Schema, change: &RowChange) -> String {
+pub(crate) fn row_title(schema: &Schema, change: &RowChange) -> String {
     let table = schema.table(change.table);
     let row = change.new.as_ref().or(change.old.as_ref());
     let atom = |column: &str| row?.get(table.column_id(column)?.index())?.single();

@@ -19,9 +19,9 @@ mod socket;
 
 pub use access::{Access, Granted, REFUSED};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
-pub use control::{Admission, Control, Event, Listed, Permit, Waiting};
+pub use control::{Admission, Configured, Control, Edited, Event, Listed, Permit, Waiting};
 pub use database::{
-    Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
+    Author, Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
 };
 pub use kept::{
     Keeper, Kept, KeptLock, KeptPermit, KeptSession, Process, TakenOver, UNSYNCED_LEASE_MAX,
@@ -205,6 +205,12 @@ impl Host {
     pub fn databases(&self) -> Vec<Arc<Hosted>> {
         let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
         databases.values().cloned().collect()
+    }
+
+    /// What holds for all databases.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// The locks.

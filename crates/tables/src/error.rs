@@ -1,7 +1,8 @@
 //! The one error that the database answers with, in the form that OVSDB puts on the wire.
 //!
 //! An error has a tag (the `error` member, from the fixed list of RFC 7047 and its extensions),
-//! details for a person, and for syntax errors the offending text.
+//! details for a person, and for syntax errors the offending text. Whoever hosts the database and
+//! refuses rows for what they mean adds where; that is for doors of its own and not on OVSDB's wire.
 
 use crate::json::{Json, ParseError, write_string};
 use paceline_types::limits::SYNTAX_BYTES_MAX;
@@ -16,6 +17,21 @@ pub struct Error {
     pub details: String,
     /// The `syntax` member: the text that could not be understood.
     pub syntax: Option<String>,
+    /// Where rows mean what cannot work, if that is what is wrong.
+    pub violation: Option<Box<Violation>>,
+}
+
+/// Where rows mean what cannot work, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The table.
+    pub table: String,
+    /// The row's name or number, if it is one row.
+    pub row: Option<String>,
+    /// The column, if it is one.
+    pub column: Option<String>,
+    /// What is wrong there.
+    pub message: String,
 }
 
 /// Tags of errors, as clients know them.
@@ -39,7 +55,13 @@ pub mod tag {
 impl Error {
     /// An error with a tag and details.
     pub fn new(tag: &'static str, details: impl Into<String>) -> Self {
-        Self { tag, details: details.into(), syntax: None }
+        Self { tag, details: details.into(), syntax: None, violation: None }
+    }
+
+    /// A constraint violation at a place; `details` tells the whole of it.
+    pub fn violation(violation: Violation, details: impl Into<String>) -> Self {
+        let violation = Some(Box::new(violation));
+        Self { violation, ..Self::new(tag::CONSTRAINT, details) }
     }
 
     /// A syntax error that quotes the offending `json`.
@@ -49,7 +71,7 @@ impl Error {
 
     /// An error with a tag of its own that quotes the offending `json`.
     pub fn quoting(tag: &'static str, json: &Json, details: impl Into<String>) -> Self {
-        Self { tag, details: details.into(), syntax: Some(quote(json)) }
+        Self { syntax: Some(quote(json)), ..Self::new(tag, details) }
     }
 
     /// Appends the JSON form of this error.

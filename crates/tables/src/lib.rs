@@ -23,7 +23,7 @@ pub mod value;
 pub use changes::{Changes, RowChange};
 pub use condition::{Clause, Condition, Function};
 pub use convert::convert;
-pub use error::{Error, tag};
+pub use error::{Error, Violation, tag};
 pub use members::is_id;
 pub use mutation::Mutation;
 pub use record::{write_record, write_snapshot};

@@ -6,7 +6,7 @@ use crate::App;
 use crate::identity::Identity;
 use crate::respond::Problem;
 use paceline_host::{Host, Interest, Outgoing, REFUSED, Reply, Session, Ticket, own};
-use paceline_tables::{Error, OpResult, json as tables_json, tag};
+use paceline_tables::{Error, OpResult, Violation, json as tables_json, tag};
 use serde_json::{Map, Value, json};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -140,16 +140,35 @@ pub(super) async fn select_one<O: Object>(
         .map_err(|error| Problem::internal(&error.to_string()))
 }
 
+/// The answer to whoever makes what is there.
+pub(super) fn exists<O: Object>() -> Problem {
+    Problem::conflict(format!("a {} of this {} exists already", O::WORD, O::KEY))
+}
+
 /// What an error of the database means to whoever edited the object `key`.
 pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
+    match (error.tag, &error.violation) {
+        (tag::CONSTRAINT, None) if error.details.contains("identical values") => exists::<O>(),
+        (tag::CONSTRAINT | tag::REFERENCE, None) => {
+            Problem::constraint(error.details.clone(), json!({ "table": O::TABLE, "row": key }))
+        }
+        _ => own_problem(error),
+    }
+}
+
+/// What an error of the database means to whoever edited several objects.
+pub(crate) fn own_problem(error: &Error) -> Problem {
+    if let Some(Violation { table, row, column, message }) = error.violation.as_deref() {
+        let mut place = json!({ "table": table });
+        for (name, value) in [("row", row), ("column", column)] {
+            if let Some(value) = value {
+                place[name] = value.as_str().into();
+            }
+        }
+        return Problem::constraint(message.clone(), place);
+    }
     match error.tag {
-        tag::CONSTRAINT if error.details.contains("identical values") => {
-            Problem::conflict(format!("a {} of this {} exists already", O::WORD, O::KEY))
-        }
-        tag::CONSTRAINT | tag::REFERENCE => {
-            let (place, message) = place::<O>(&error.details, key);
-            Problem::constraint(message, place)
-        }
+        tag::CONSTRAINT | tag::REFERENCE => Problem::constraint(error.details.clone(), json!({})),
         "timed out" => Problem::conflict("what the edit is based on changed meanwhile")
             .hint("look again and send the edit once more"),
         tag::RESOURCES => Problem::resources(error.details.clone()),
@@ -160,23 +179,5 @@ pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
         tag::NOT_ALLOWED | tag::PERMISSION => Problem::permission().hint(error.details.clone()),
         tag::SYNTAX => Problem::bad_request(error.details.clone()),
         _ => Problem::internal(&error.to_string()),
-    }
-}
-
-/// Where a constraint is violated: `TABLE ROW: COLUMN: message` says it in words.
-fn place<O: Object>(details: &str, key: &str) -> (Value, String) {
-    let own = json!({ "table": O::TABLE, "row": key });
-    let Some(rest) = details.strip_prefix(O::TABLE) else { return (own, details.to_owned()) };
-    // A name may have a colon in it, so the one that was edited is looked for first.
-    let named = rest.strip_prefix(' ').and_then(|rest| {
-        let after = rest.strip_prefix(key).and_then(|rest| rest.strip_prefix(": "));
-        after.map(|after| (key, after)).or_else(|| rest.split_once(": "))
-    });
-    let Some((row, rest)) = named else { return (own, details.to_owned()) };
-    match rest.split_once(": ") {
-        Some((column, message)) if !column.contains(' ') => {
-            (json!({ "table": O::TABLE, "row": row, "column": column }), message.to_owned())
-        }
-        _ => (json!({ "table": O::TABLE, "row": row }), rest.to_owned()),
     }
 }

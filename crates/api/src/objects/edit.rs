@@ -5,6 +5,7 @@ use super::{Object, describe, key_value, no_such};
 use crate::App;
 use crate::identity::Identity;
 use crate::respond::{Answer, Problem, ok};
+use axum::http::header::{HeaderMap, HeaderValue, IF_NONE_MATCH};
 use serde_json::{Value, json};
 
 /// The operation that fails the transaction if the row is gone.
@@ -14,6 +15,17 @@ pub(super) fn assert_there<O: Object>(key: &str) -> Result<Value, Problem> {
         "op": "wait", "timeout": 0, "table": O::TABLE, "where": [[O::KEY, "==", value]],
         "columns": [O::KEY], "until": "==", "rows": [{ O::KEY: value }],
     }))
+}
+
+/// Whether whoever sent these headers wants to make something, and not to replace it. Of two who make
+/// the same at once the unique index of the table lets one through.
+pub(super) fn only_creates(headers: &HeaderMap) -> Result<bool, Problem> {
+    match headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes) {
+        None => Ok(false),
+        Some(b"*") => Ok(true),
+        Some(_) => Err(Problem::bad_request("the header if-none-match can only be *")
+            .hint("objects have no versions; leave it out to replace what is there")),
+    }
 }
 
 /// Sets columns of a row that is there, if `check` has nothing against it; answers the object.

@@ -109,7 +109,8 @@ fn a_token_whose_time_is_over_is_no_token() {
     client.get("/v1/permits").expect(200);
     // An hour ago by the wall clock; no test should wait for it.
     let own = world.host.database("Paceline").unwrap();
-    own.edit("a test", |_| {
+    let author = paceline_host::Author { name: "a test", role: paceline_types::Role::Admin };
+    own.edit(author, |_| {
         let update = r#"[{"op": "update", "table": "Token", "where": [], "row": {"expires": 1}}]"#;
         let json = paceline_tables::json::parse(update.as_bytes(), 9).unwrap();
         json.as_array().unwrap().to_vec()

@@ -1,7 +1,10 @@
 //! What applying a file changes, for people: the answer of a dry run.
 
+use crate::keys::{Holds, kind_of};
+use paceline_model::schema::{RULE, SAVED_RULE};
 use paceline_tables::json::Json;
 use paceline_tables::value::{Atom, Datum};
+use std::collections::BTreeSet;
 
 /// A transaction, and what it changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +28,64 @@ pub struct Change {
     pub columns: Vec<(String, String, String)>,
 }
 
+impl Applied {
+    /// What it changes for people: a rule of the saved list is told only if the running list does not
+    /// change the same way, and rows that only become the file's are not told.
+    pub fn told(&self) -> impl Iterator<Item = &Change> {
+        let rules: BTreeSet<(&str, ChangeOp)> = self.rules(RULE).collect();
+        self.changes.iter().filter(move |change| {
+            let is_twice =
+                change.table == SAVED_RULE && rules.contains(&(change.row.as_str(), change.op));
+            let is_taken_over = change.op == ChangeOp::Update && change.members().is_empty();
+            !is_twice && !is_taken_over
+        })
+    }
+
+    fn rules(&self, table: &'static str) -> impl Iterator<Item = (&str, ChangeOp)> {
+        let of_table = self.changes.iter().filter(move |change| change.table == table);
+        of_table.map(|change| (change.row.as_str(), change.op))
+    }
+}
+
+impl Change {
+    /// What people call the object.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self.table {
+            SAVED_RULE => "saved-rule",
+            table => kind_of(table).map_or(table, |kind| kind.word),
+        }
+    }
+
+    /// The keys of the file whose values differ, each once.
+    #[must_use]
+    pub fn members(&self) -> Vec<&'static str> {
+        let table = if self.table == SAVED_RULE { RULE } else { self.table };
+        let Some(kind) = kind_of(table) else { return vec![] };
+        let mut members = vec![];
+        for key in kind.keys {
+            let is_of_key = |column: &str| match &key.holds {
+                Holds::Table(keys) => keys.iter().any(|inner| inner.column == column),
+                _ if key.name == "priority" => column.starts_with("priority_"),
+                _ => key.column == column,
+            };
+            let differs = self.columns.iter().any(|(column, ..)| is_of_key(column));
+            // Several keys write one column: those of a rule's action, and how its patterns are read.
+            let name = match key.column {
+                "action" => "action",
+                "criteria" => "match",
+                _ => key.name,
+            };
+            if differs && !members.contains(&name) {
+                members.push(name);
+            }
+        }
+        members
+    }
+}
+
 /// What happens to a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeOp {
     /// It is new.
     Insert,

@@ -162,10 +162,10 @@ fn a_concurrent_edit_makes_one_clear_loser() {
             );
             let late = read(text).apply(database.store());
             transact(&mut database, edit);
-            let before = crate::export(database.store());
+            let before = crate::export(&database.snapshot());
             let error = execute(&mut database, &late.operations).unwrap_err();
             assert!(error.contains("timed out"), "{error}");
-            assert_eq!(crate::export(database.store()), before, "nothing of it was done");
+            assert_eq!(crate::export(&database.snapshot()), before, "nothing of it was done");
             apply(&mut database, &read(text));
         }
     }
@@ -176,4 +176,62 @@ fn a_concurrent_edit_makes_one_clear_loser() {
     execute(&mut database, &one.operations).unwrap();
     let error = execute(&mut database, &two.operations).unwrap_err();
     assert!(error.contains("constraint violation"), "{error}");
+}
+
+/// What people are told of a change: `op kind row members`.
+fn shown(applied: &Applied) -> Vec<String> {
+    let line = |change: &Change| {
+        format!("{:?} {} {} {}", change.op, change.kind(), change.row, change.members().join(" "))
+    };
+    applied.told().map(line).collect()
+}
+
+#[test]
+fn people_are_told_objects_and_keys_of_the_file() {
+    let mut database = database();
+    let first = r#"
+[[pool]]
+name = "batch"
+priority = [-127, -1]
+threads = { max = 8 }
+[[rule]]
+number = 10
+match = { user = "etl-*" }
+mode = "glob"
+lower = 20
+"#;
+    let told = shown(&apply(&mut database, &read(first)));
+    assert_eq!(
+        told,
+        ["Insert pool batch name priority threads persistent started", {
+            "Insert rule 10 number match action"
+        }]
+    );
+    let second = r#"
+[[pool]]
+name = "batch"
+priority = [-100, -1]
+threads = { min = 1, max = 4 }
+[[rule]]
+number = 10
+match = { user = "etl-*", task = "x" }
+mode = "glob"
+lower = 30
+"#;
+    let told = shown(&read(second).apply(database.store()));
+    assert_eq!(told, ["Update pool batch priority threads", "Update rule 10 match action"]);
+    assert_eq!(shown(&read("").apply(database.store())).len(), 2);
+}
+
+#[test]
+fn what_only_becomes_the_files_is_done_but_not_told() {
+    let mut database = database();
+    transact(
+        &mut database,
+        r#"[{"op": "insert", "table": "Resource", "row": {"name": "r", "persistent": true}}]"#,
+    );
+    let applied = apply(&mut database, &read("[[resource]]\nname = \"r\"\n"));
+    assert_eq!(applied.operations.len(), 2, "a guard and an update");
+    assert!(shown(&applied).is_empty());
+    assert_eq!(shown(&read("").apply(database.store())).len(), 1, "it is pruned from now on");
 }

@@ -6,8 +6,9 @@ use crate::export;
 #[test]
 fn an_empty_database_is_a_comment() {
     assert_eq!(
-        export(database().store()),
-        "# The configuration of a Paceline; `paceline serve --config FILE` brings it back.\n"
+        export(&database().snapshot()),
+        "# The configuration of a Paceline; `paceline apply FILE` brings it back.\n\
+         # Nothing is configured: every request starts at once, in the default pool.\n"
     );
 }
 
@@ -51,7 +52,7 @@ name = "default"
 threads = { max = 3 }
 "#;
     apply(&mut database, &read(text));
-    let expected = r#"# The configuration of a Paceline; `paceline serve --config FILE` brings it back.
+    let expected = r#"# The configuration of a Paceline; `paceline apply FILE` brings it back.
 
 [[pool]]
 name = "default"
@@ -95,14 +96,14 @@ name = "a"
 name = "b"
 parents = ["a"]
 "#;
-    assert_eq!(export(database.store()), expected);
+    assert_eq!(export(&database.snapshot()), expected);
 }
 
 #[test]
 fn the_example_comes_back() {
     let mut database = database();
     apply(&mut database, &read(EXAMPLE));
-    let again = read(&export(database.store()));
+    let again = read(&export(&database.snapshot()));
     assert_eq!(again.check(4), Ok(vec![]));
     assert_eq!(again.apply(database.store()).operations, []);
 }
@@ -120,8 +121,8 @@ fn what_a_file_cannot_say_is_written_as_near_as_it_can() {
              "criteria": "header glob a* and user exact b"}},
             {"op": "insert", "table": "Saved_Rule", "row": {"number": 20}}]"#,
     );
-    let text = export(database.store());
-    let expected = r#"# The configuration of a Paceline; `paceline serve --config FILE` brings it back.
+    let text = export(&database.snapshot());
+    let expected = r#"# The configuration of a Paceline; `paceline apply FILE` brings it back.
 
 [[pool]]
 name = "bare"
@@ -149,7 +150,7 @@ fn long_lists_of_parents_are_broken() {
         names.iter().map(|name| format!("[[resource]]\nname = '{name}'\n")).collect();
     text.push_str(&format!("[[resource]]\nname = 'z'\nparents = {names:?}\n"));
     apply(&mut database, &read(&text));
-    let written = export(database.store());
+    let written = export(&database.snapshot());
     assert!(
         written.contains("parents = [\n    \"disk:/dev/da0\",\n    \"disk:/dev/da1\",\n"),
         "{written}"

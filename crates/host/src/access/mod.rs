@@ -112,10 +112,21 @@ impl Access {
         need: Role,
         what: impl FnOnce() -> String,
     ) -> Result<(), Error> {
-        if session.role.is_some_and(|role| role >= need) {
+        self.check_role(&session.name, session.role, need, what)
+    }
+
+    /// The same for somebody with a role, if they have one.
+    pub(crate) fn check_role(
+        &self,
+        who: &str,
+        role: Option<Role>,
+        need: Role,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        if role.is_some_and(|role| role >= need) {
             return Ok(());
         }
-        self.refused(&session.name, &what());
+        self.refused(who, &what());
         Err(Error::new(tag::PERMISSION, REFUSED))
     }
 

@@ -1,9 +1,11 @@
-//! What happens to requests, for those who watch.
+//! What happens to requests and to the configuration, for those who watch.
 
+use super::Configured;
 use paceline_engine::{Effect, Ended, Outcome};
 use paceline_types::{Refusal, RequestId};
+use std::sync::Arc;
 
-/// Something that happened to a request.
+/// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It runs.
@@ -40,6 +42,8 @@ pub enum Event {
         /// The rule's number.
         rule: u32,
     },
+    /// The configuration changed.
+    Configured(Arc<Configured>),
 }
 
 impl Event {

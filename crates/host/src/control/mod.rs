@@ -6,6 +6,7 @@
 //! engine asks to be called. Locks of other parts may be taken inside the engine's (that of the named
 //! locks), never the other way round.
 
+mod configured;
 mod event;
 mod figures;
 mod listed;
@@ -14,10 +15,11 @@ mod permit;
 mod planner;
 mod timer;
 
+pub use configured::{Configured, Edited};
 pub use event::Event;
 pub use listed::Listed;
 pub use permit::{Admission, Permit, Waiting};
-pub(crate) use planner::{Consequence, Planner};
+pub(crate) use planner::{Consequence, Planner, constraint};
 
 use crate::clock::Clock;
 use crate::locking::Locking;

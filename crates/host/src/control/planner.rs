@@ -4,13 +4,13 @@
 //! planned behind it; what cannot work is a constraint violation, and the head is put back. When the
 //! commit is published, the engine swaps its configuration, which cannot fail.
 
-use super::Control;
+use super::{Configured, Control, Event};
 use crate::access::Access;
 use crate::audit::Audit;
-use paceline_engine::Snapshot;
+use paceline_engine::{Plan, Snapshot};
 use paceline_model::{Figures, Model, ModelError, Put};
 use paceline_tables::schema::TableId;
-use paceline_tables::{Changes, Database, Error, Store, tag};
+use paceline_tables::{Changes, Database, Error, Store, Violation};
 use paceline_types::Role;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +29,21 @@ struct State {
     model: Model,
     /// The configuration behind the last plan, whether it is in use yet or not.
     planned: Arc<Snapshot>,
+    /// What is doubtful about it.
+    warnings: Vec<String>,
+}
+
+/// An error of the model in the words of the database.
+pub(crate) fn constraint(error: ModelError) -> Error {
+    let details = error.to_string();
+    let ModelError { table, row, column, message } = error;
+    Error::violation(Violation { table, row, column, message }, details)
+}
+
+/// Tells in the log what is doubtful about a plan, and gives it.
+fn warn(plan: &Plan) -> Vec<String> {
+    plan.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    plan.warnings().to_vec()
 }
 
 impl Planner {
@@ -43,12 +58,11 @@ impl Planner {
         store: &Store,
     ) -> Result<Self, ModelError> {
         let plan = model.plan(&control.snapshot(), store)?;
-        for warning in plan.warnings() {
-            tracing::warn!("{warning}");
-        }
+        let warnings = warn(&plan);
         control.configure(&plan);
         let planned = control.snapshot();
-        Ok(Self { control, access, audit, state: Mutex::new(State { model, planned }) })
+        let state = Mutex::new(State { model, planned, warnings });
+        Ok(Self { control, access, audit, state })
     }
 
     /// The least role that may make these changes, and the change that needs it.
@@ -68,18 +82,17 @@ impl Planner {
         changes: &Arc<Changes>,
         who: &str,
     ) -> Result<Option<Consequence>, Error> {
-        let State { model, planned } = &mut *self.state();
+        let State { model, planned, warnings } = &mut *self.state();
         let (configures, grants) = (model.concerns(changes), model.concerns_grants(changes));
         if !configures && !grants {
             return Ok(None);
         }
-        let wrong = |error: ModelError| Error::new(tag::CONSTRAINT, error.to_string());
-        let grants = model.grant_changes(changes).map_err(wrong)?;
+        let grants = model.grant_changes(changes).map_err(constraint)?;
         let plan = configures.then(|| model.plan(planned, database.store())).transpose();
-        let plan = plan.map_err(wrong)?;
+        let plan = plan.map_err(constraint)?;
         if let Some(plan) = &plan {
             *planned = Arc::clone(plan.snapshot());
-            plan.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            *warnings = warn(plan);
         }
         let (control, access) = (Arc::clone(&self.control), Arc::clone(&self.access));
         let audit = Arc::clone(&self.audit);
@@ -90,8 +103,29 @@ impl Planner {
                 control.configure(&plan);
             }
             access.change(grants);
+            control.tell(|| Event::Configured(Arc::new(Configured::new(&who, &schema, &changes))));
             audit.edit(&who, &schema, &changes);
         })))
+    }
+
+    /// Plans what a transaction changed, without remembering it: the changes must be undone.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Planner::plan`].
+    pub fn try_plan(&self, database: &Database, changes: &Changes) -> Result<(), Error> {
+        let State { model, planned, .. } = &*self.state();
+        model.grant_changes(changes).map_err(constraint)?;
+        if !model.concerns(changes) {
+            return Ok(());
+        }
+        let mut model = model.clone();
+        model.plan(planned, database.store()).map(drop).map_err(constraint)
+    }
+
+    /// What is doubtful about the configuration planned last.
+    pub fn warnings(&self) -> Vec<String> {
+        self.state().warnings.clone()
     }
 
     /// Whether a table shows figures of the engine.

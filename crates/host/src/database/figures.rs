@@ -133,7 +133,8 @@ mod tests {
         let insert = br#"[{"op": "insert", "table": "Pool",
             "row": {"name": "default", "threads_max": 1}}]"#;
         let operations = json::parse(insert, 128).unwrap();
-        own.edit("a test", |_| operations.as_array().unwrap().to_vec()).unwrap();
+        let author = crate::Author { name: "a test", role: paceline_types::Role::Admin };
+        own.edit(author, |_| operations.as_array().unwrap().to_vec()).unwrap();
         let (version, running, waiting) = shown(&own);
         assert_eq!((running, waiting), (0, 0));
 

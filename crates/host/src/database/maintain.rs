@@ -4,12 +4,11 @@ use super::queue::{Commit, Done, Entry};
 use super::{Head, Hosted};
 use crate::audit::Audit;
 use crate::clock::uuid_source;
-use crate::control::{Control, Planner};
+use crate::control::{Control, Planner, constraint};
 use paceline_model::{Model, ModelError, Put};
-use paceline_tables::json::Json;
 use paceline_tables::schema::{Column, ColumnId, TableId, TableSchema};
 use paceline_tables::value::{Atom, Datum};
-use paceline_tables::{Context, Error, OpResult, Outcome, Row, Store, tag};
+use paceline_tables::{Error, Row, tag};
 use paceline_types::Uuid;
 use std::sync::Arc;
 
@@ -154,7 +153,7 @@ impl Hosted {
         control: &Arc<Control>,
         audit: Arc<Audit>,
     ) -> Result<(), Error> {
-        let wrong = |error: ModelError| Error::new(tag::CONSTRAINT, error.to_string());
+        let wrong = |error: ModelError| constraint(error);
         let mut head = self.head();
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         let model = Model::new(Arc::clone(head.database.schema()), cpus).map_err(wrong)?;
@@ -167,60 +166,6 @@ impl Hosted {
         let planner = Planner::begin(parts, model, head.database.store());
         let _ = self.planner.set(planner.map_err(wrong)?);
         Ok(())
-    }
-
-    /// Runs a transaction of the server's own, as `who`, and waits until it is on disk. `operations` makes
-    /// it from the rows as they are; none means that there is nothing to do. Must not be called from a
-    /// task of the runtime.
-    ///
-    /// # Errors
-    ///
-    /// When it fails; then nothing was changed.
-    pub fn edit(
-        self: &Arc<Self>,
-        who: &str,
-        operations: impl FnOnce(&Store) -> Vec<Json>,
-    ) -> Result<(), Error> {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        {
-            let mut head = self.head();
-            let operations = operations(head.database.store());
-            let context = Context {
-                elapsed_ms: 0,
-                owns_lock: &|_| false,
-                read_only: self.policy.read_only,
-                maintained: &self.maintained,
-            };
-            let done = match head.database.execute(&operations, &context) {
-                Outcome::Done(done) => done,
-                Outcome::Waiting { .. } => {
-                    return Err(Error::new("timed out", "the database changed meanwhile"));
-                }
-            };
-            let failed = done.results.into_iter().find_map(|result| match result {
-                OpResult::Error(error) => Some(error),
-                _ => None,
-            });
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            let Some(changes) = done.changes else { return Ok(()) };
-            let planned = self.planner.get().map(|p| p.plan(&head.database, &changes, who));
-            let consequence = planned.transpose().inspect_err(|_| head.database.undo(&changes))?;
-            let schema = head.database.schema().clone();
-            head.push(Entry::Commit(Commit {
-                consequence: consequence.flatten(),
-                changes,
-                schema,
-                comment: done.comment,
-                durable: true,
-                answer: None,
-                done: Some(Box::new(move |outcome| drop(sender.send(outcome)))),
-            }));
-        }
-        self.flush_blocking();
-        let lost = || Err(Error::new(tag::IO, "the transaction was not written"));
-        receiver.recv().unwrap_or_else(|_| lost())
     }
 
     /// The integer in `column` of the only row of `table`, if there is one.

@@ -8,6 +8,7 @@
 mod commit;
 mod compact;
 mod convert;
+mod edit;
 mod figures;
 mod load;
 mod maintain;
@@ -19,6 +20,7 @@ mod watchers;
 
 pub use compact::replace;
 pub use convert::Converted;
+pub use edit::Author;
 pub use load::{Loaded, load_file};
 pub(crate) use maintain::{OnlyIf, OwnRow};
 pub(crate) use open::Storage;

@@ -1,0 +1,137 @@
+//! The configuration as one TOML text: applied in one transaction, or only compared, and exported.
+//!
+//! The text is read and checked as a whole; whatever is wrong with it is told with its line and
+//! column, everything at once, and changes nothing.
+
+use crate::identity::Identity;
+use crate::objects::own_problem;
+use crate::respond::{Answer, Problem, ok};
+use crate::{Shared, body, query};
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Uri};
+use axum::response::IntoResponse as _;
+use paceline_config::{Change, ChangeOp, ConfigError, Document};
+use paceline_host::{Author, Hosted, own};
+use paceline_tables::Error;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// What takes much memory or time, such as reading a long text or copying a database, is done so often
+/// at a time; others wait for their turn.
+static PLACES: Semaphore = Semaphore::const_new(2);
+
+/// Waits for a place among those who do something large.
+pub(crate) async fn place() -> Result<SemaphorePermit<'static>, Problem> {
+    PLACES.acquire().await.map_err(|_| Problem::internal("no places for large work"))
+}
+
+/// The daemon's own database.
+pub(crate) fn own_database(app: &Shared) -> Result<Arc<Hosted>, Problem> {
+    app.host.database(own::DATABASE).ok_or_else(|| Problem::internal("there is no database"))
+}
+
+/// `POST /v1/apply`
+pub(crate) async fn apply(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let dry_run = query::flag(&uri, "dry_run")?;
+    let text = body::toml(&headers, body, &app.limits).await?;
+    let _place = place().await?;
+    let database = own_database(&app)?;
+    // A long text takes a while, which others must not feel.
+    tokio::task::block_in_place(|| {
+        let document = read(&text)?;
+        let changes = make(&database, &document, &identity, dry_run)?;
+        ok(&Value::Array(changes))
+    })
+}
+
+fn read(text: &str) -> Result<Document, Problem> {
+    let document = paceline_config::parse(text).map_err(|errors| wrong(&errors))?;
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+    document.check(cpus).map_err(|errors| wrong(&errors))?;
+    Ok(document)
+}
+
+/// Makes the database say what the file says, or only finds out whether that would work.
+fn make(
+    database: &Arc<Hosted>,
+    document: &Document,
+    identity: &Identity,
+    dry_run: bool,
+) -> Result<Vec<Value>, Problem> {
+    let mut changes = vec![];
+    let operations = |store: &paceline_tables::Store| {
+        let applied = document.apply(store);
+        changes = applied.told().map(describe).collect();
+        applied.operations
+    };
+    let title = identity.title();
+    let author = Author { name: &title, role: identity.role };
+    let done = match dry_run {
+        true => database.try_edit(author, operations),
+        false => database.edit(author, operations),
+    };
+    done.map_err(|error| refused(document, &error))?;
+    Ok(changes)
+}
+
+fn describe(change: &Change) -> Value {
+    let op = match change.op {
+        ChangeOp::Insert => "create",
+        ChangeOp::Update => "change",
+        ChangeOp::Delete => "delete",
+    };
+    let mut described = json!({ "op": op, "kind": change.kind(), "name": change.row });
+    if change.op == ChangeOp::Update {
+        described["members"] = change.members().into();
+    }
+    described
+}
+
+/// What is wrong with a text.
+fn wrong(errors: &[ConfigError]) -> Problem {
+    let each = errors.iter().map(|error| {
+        let mut told = json!({
+            "line": error.line, "column": error.column, "message": error.message,
+        });
+        if let Some(hint) = &error.hint {
+            told["hint"] = hint.as_str().into();
+        }
+        told
+    });
+    Problem::configuration(each.collect())
+}
+
+/// A file that is right by itself does not fit the rest of the database: where it says what does not
+/// fit, if that is in the file.
+fn refused(document: &Document, error: &Error) -> Problem {
+    let problem = own_problem(error);
+    let Some(violation) = &error.violation else { return problem };
+    let row = violation.row.as_deref().unwrap_or_default();
+    let place = document.place_of(&violation.table, row, violation.column.as_deref());
+    match place {
+        None => problem,
+        Some(place) => Problem::configuration(vec![json!({
+            "line": place.line, "column": place.column, "message": error.details,
+        })]),
+    }
+}
+
+/// `GET /v1/config`
+pub(crate) async fn export(State(app): State<Shared>) -> Answer {
+    let _place = place().await?;
+    let database = own_database(&app)?;
+    let text = tokio::task::block_in_place(|| {
+        database.written().map(|rows| paceline_config::export(&rows))
+    });
+    let text = text.map_err(|error| own_problem(&error))?;
+    Ok(([(CONTENT_TYPE, "application/toml")], text).into_response())
+}

@@ -1,0 +1,210 @@
+//! A TOML text through the API: applied, compared, exported; and copies of the database.
+
+use crate::client::{Answer, Client};
+use crate::world::World;
+use paceline_api::Limits;
+use paceline_host::{Mode, RealDisk, load_file};
+use serde_json::{Value, json};
+use std::io::Read as _;
+use std::sync::Arc;
+
+const TEXT: &str = r#"
+[[pool]]
+name = "batch"
+priority = [-127, -1]
+threads = { max = 8 }
+
+[[rule]]
+number = 10
+match = { user = "etl-*" }
+mode = "glob"
+lower = 20
+"#;
+
+fn apply(client: &mut Client, query: &str, text: &str) -> Answer {
+    send(client, query, "application/toml", text.as_bytes())
+}
+
+fn send(client: &mut Client, query: &str, media: &str, body: &[u8]) -> Answer {
+    let length = body.len();
+    let head = format!(
+        "POST /v1/apply{query} HTTP/1.1\r\nhost: p\r\ncontent-type: {media}\r\n\
+         content-length: {length}\r\n\r\n"
+    );
+    client.raw(&[head.as_bytes(), body].concat());
+    client.answer()
+}
+
+fn names(client: &mut Client) -> Vec<Value> {
+    let pools = client.get("/v1/pools").expect(200);
+    pools.as_array().unwrap().iter().map(|pool| pool["name"].clone()).collect()
+}
+
+#[test]
+fn a_text_is_compared_then_applied_then_there_is_nothing_to_change() {
+    let world = World::new();
+    let mut client = world.unix();
+    let created = json!([
+        { "op": "create", "kind": "pool", "name": "batch" },
+        { "op": "create", "kind": "rule", "name": "10" },
+    ]);
+    assert_eq!(apply(&mut client, "?dry_run=true", TEXT).expect(200), created);
+    assert_eq!(names(&mut client), ["default"], "nothing was done");
+    let mut events = world.events();
+    assert_eq!(apply(&mut client, "", TEXT).expect(200), created);
+    let event = events.next("config");
+    assert!(event["who"].as_str().unwrap().starts_with("api:"), "{event}");
+    let pool = json!({ "op": "insert", "table": "Pool", "row": "batch" });
+    assert!(event["changes"].as_array().unwrap().contains(&pool), "{event}");
+    assert_eq!(apply(&mut client, "", TEXT).expect(200), json!([]));
+    let exported = client.get("/v1/config");
+    assert_eq!(exported.header("content-type"), Some("application/toml"));
+    assert_eq!(apply(&mut client, "", &exported.text).expect(200), json!([]));
+    // What was made by hand stays, what the file made and no longer names goes.
+    client.put("/v1/pools/hand", json!({})).expect(201);
+    let changed = TEXT.replace("max = 8", "max = 3").replace("[[rule]]", "[[x]]");
+    let changed = changed.split_once("[[x]]").unwrap().0;
+    assert_eq!(
+        apply(&mut client, "", changed).expect(200),
+        json!([
+            { "op": "delete", "kind": "rule", "name": "10" },
+            { "op": "change", "kind": "pool", "name": "batch", "members": ["threads"] },
+        ])
+    );
+    apply(&mut client, "", "").expect(200);
+    assert_eq!(names(&mut client), ["default", "hand"]);
+}
+
+#[test]
+fn an_export_applied_again_changes_nothing_also_with_objects_made_by_hand() {
+    let world = World::new();
+    let mut client = world.unix();
+    let fresh = client.get("/v1/config").text;
+    assert!(fresh.lines().all(|line| line.starts_with('#')), "{fresh}");
+    assert_eq!(apply(&mut client, "", &fresh).expect(200), json!([]));
+    client.put("/v1/pools/hand", json!({ "priority": [3, 4], "started": true })).expect(201);
+    client.put("/v1/resources/disk", json!({})).expect(201);
+    let text = client.get("/v1/config").text;
+    assert_eq!(apply(&mut client, "?dry_run=true", &text).expect(200), json!([]));
+    assert_eq!(apply(&mut client, "", &text).expect(200), json!([]));
+    assert_eq!(client.get("/v1/config").text, text);
+}
+
+#[test]
+fn every_error_of_a_text_is_told_with_its_place_and_nothing_is_changed() {
+    let world = World::new();
+    let mut client = world.unix();
+    let text = "[[pool]]\nname = \"batch\"\nprioritty = [1, 2]\n\n[[rule]]\nwhen = \"user ==\"\nthen = \"go\"\n";
+    for query in ["", "?dry_run=true"] {
+        let error = apply(&mut client, query, text).expect_error(422, "constraint");
+        let errors = error["errors"].as_array().unwrap();
+        assert_eq!(errors.len(), 2, "{error}");
+        assert_eq!((&errors[0]["line"], &errors[0]["column"]), (&json!(3), &json!(1)));
+        assert!(errors[0]["hint"].as_str().unwrap().contains("priority"), "{error}");
+        assert_eq!(errors[1]["line"], 7);
+    }
+    // What is right by itself may not fit what is there: the place in the text is told.
+    client.put("/v1/pools/hand", json!({ "priority": [-9, -8], "started": true })).expect(201);
+    for query in ["?dry_run=true", ""] {
+        let error = apply(&mut client, query, TEXT).expect_error(422, "constraint");
+        assert_eq!(error["errors"][0]["line"], 4, "{error}");
+        assert_eq!(names(&mut client), ["default", "hand"]);
+    }
+    // An attempt that was only compared or failed left nothing behind that hinders the next.
+    client.delete("/v1/pools/hand").expect(204);
+    apply(&mut client, "", TEXT).expect(200);
+}
+
+#[test]
+fn texts_that_are_none_are_refused() {
+    let world = World::with(Limits { config_bytes_max: 1_000, ..Limits::default() });
+    let mut client = world.unix();
+    send(&mut client, "", "application/json", b"{}").expect_error(415, "media_type");
+    send(&mut client, "", "text/plain; charset=utf-8", b"").expect(200);
+    send(&mut client, "", "application/toml", b"\xff").expect_error(400, "bad_request");
+    send(&mut client, "?dry_run=maybe", "text/plain", b"").expect_error(400, "bad_request");
+    send(&mut client, "", "text/plain", &[b'#'; 1_000]).expect(200);
+    send(&mut client, "", "text/plain", &[b'#'; 1_001]).expect_error(413, "too_large");
+}
+
+#[test]
+fn a_violation_names_the_row_it_is_about_also_if_another_was_edited() {
+    let world = World::new();
+    let mut client = world.unix();
+    client.put("/v1/pools/p", json!({ "priority": [3, 4], "started": true })).expect(201);
+    let checkpoint = json!({ "at": "pool p", "rate": "5/s" });
+    client.put("/v1/checkpoints/a%3A%20b", checkpoint).expect(201);
+    let error = client.delete("/v1/pools/p").expect_error(422, "constraint");
+    let place = json!({ "table": "Checkpoint", "row": "a: b", "column": "at" });
+    assert_eq!(error["place"], place, "{error}");
+}
+
+#[test]
+fn whoever_only_creates_never_replaces() {
+    let world = World::new();
+    let mut client = world.unix();
+    let mut create = |name: &str, value: &str| {
+        let head = format!(
+            "PUT /v1/pools/{name} HTTP/1.1\r\nhost: p\r\nif-none-match: {value}\r\n\
+             content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}"
+        );
+        client.raw(head.as_bytes());
+        client.answer()
+    };
+    create("new", "*").expect(201);
+    create("new", "*").expect_error(409, "conflict");
+    create("default", "*").expect_error(409, "conflict");
+    create("other", "\"v1\"").expect_error(400, "bad_request");
+    // Of many at once one makes it.
+    let made = std::thread::scope(|scope| {
+        let race = || {
+            let mut client = world.unix();
+            let request = "PUT /v1/resources/r HTTP/1.1\r\nhost: p\r\nif-none-match: *\r\n\r\n";
+            client.raw(request.as_bytes());
+            client.answer().status
+        };
+        let racers: Vec<_> = (0..8).map(|_| scope.spawn(race)).collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(made.iter().filter(|status| **status == 201).count(), 1, "{made:?}");
+    assert_eq!(made.iter().filter(|status| **status == 409).count(), 7, "{made:?}");
+}
+
+#[test]
+fn a_copy_is_a_database_with_everything_that_was_answered() {
+    let world = World::new();
+    let mut client = world.unix();
+    apply(&mut client, "", TEXT).expect(200);
+    client.get("/v1/backup?database=None").expect_error(404, "not_found");
+    client.get("/v1/backup?database=_Server").expect_error(404, "not_found");
+    client.send("GET", "/v1/backup", None);
+    let (status, headers) = client.head();
+    assert_eq!(status, 200);
+    let length = headers.iter().find(|(name, _)| name == "content-length").unwrap();
+    let mut bytes = vec![0; length.1.parse().unwrap()];
+    client.stream.read_exact(&mut bytes).unwrap();
+    let file = world.directory.join("copy.db");
+    std::fs::write(&file, bytes).unwrap();
+    let loaded = load_file(Arc::new(RealDisk), &file, Mode::ReadOnly).unwrap();
+    assert!(loaded.recovery.torn.is_none());
+    let exported = client.get("/v1/config").text;
+    assert_eq!(paceline_config::export(&loaded.database.snapshot()), exported);
+    assert!(exported.contains("batch"));
+}
+
+#[test]
+fn the_daemon_tells_how_it_writes_and_what_it_serves_j7() {
+    let world = World::new();
+    let mut client = world.unix();
+    let status = client.get("/v1/status").expect(200);
+    assert_eq!((&status["sync"], &status["read_only"]), (&json!("asked"), &json!(false)));
+    assert_eq!(status["databases"], json!(["Paceline"]));
+    assert_eq!(status["warnings"], json!([]));
+    assert!(status["open_files_max"].as_u64().unwrap() > 0, "{status}");
+    // A count that is limited before the rate that follows it draws a warning.
+    let text = "[[checkpoint]]\nname = \"a\"\nat = \"frontend api\"\nconcurrency = 1\n\
+                [[checkpoint]]\nname = \"b\"\nat = \"frontend api\"\nrate = \"5/s\"\n";
+    apply(&mut client, "", text).expect(200);
+    let status = client.get("/v1/status").expect(200);
+    assert_eq!(status["warnings"].as_array().unwrap().len(), 1, "{status}");
+}

@@ -1,0 +1,169 @@
+//! Edits of the server's own, copies of what is written, and edits that are only tried.
+//!
+//! Promises that an edit is on disk when it is answered, that one that is tried leaves no trace, and
+//! that a copy has nothing in it that nobody has heard of yet: like every reader it waits in the queue
+//! behind what it has seen.
+
+use super::queue::{Commit, Entry, Step};
+use super::{Head, Hosted, compact};
+use paceline_tables::json::Json;
+use paceline_tables::{Changes, Context, Error, OpResult, Outcome, Snapshot, Store, tag};
+use paceline_types::Role;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+/// What is said in the record of a copy.
+const COPY_COMMENT: &str = "copy made by paceline";
+
+/// What an edit changed, with the comment for its record; none if it changed nothing.
+type Executed = Option<(Arc<Changes>, String)>;
+
+/// Who edits, and what they may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Author<'a> {
+    /// Who it is, as the audit log tells it.
+    pub name: &'a str,
+    /// What they may do.
+    pub role: Role,
+}
+
+impl Hosted {
+    /// Runs a transaction of the server's own, as `author`, and waits until it is on disk. `operations` makes
+    /// it from the rows as they are; none means that there is nothing to do. Must not be called from a
+    /// task of the runtime.
+    ///
+    /// # Errors
+    ///
+    /// When it fails; then nothing was changed.
+    pub fn edit(
+        self: &Arc<Self>,
+        author: Author<'_>,
+        operations: impl FnOnce(&Store) -> Vec<Json>,
+    ) -> Result<(), Error> {
+        let (sender, receiver) = channel();
+        {
+            let mut head = self.head();
+            let operations = operations(head.database.store());
+            let Some((changes, comment)) = self.execute(&mut head, &operations)? else {
+                return Ok(());
+            };
+            self.check_author(author, &changes).inspect_err(|_| head.database.undo(&changes))?;
+            let planned = self.planner.get().map(|p| p.plan(&head.database, &changes, author.name));
+            let consequence = planned.transpose().inspect_err(|_| head.database.undo(&changes))?;
+            let schema = head.database.schema().clone();
+            head.push(Entry::Commit(Commit {
+                consequence: consequence.flatten(),
+                changes,
+                schema,
+                comment,
+                durable: true,
+                answer: None,
+                done: Some(Box::new(move |outcome| drop(sender.send(outcome)))),
+            }));
+        }
+        self.flush_blocking();
+        outcome(&receiver)
+    }
+
+    /// Whether [`Hosted::edit`] would do what `operations` say, which is not done.
+    ///
+    /// # Errors
+    ///
+    /// Those of the edit.
+    pub fn try_edit(
+        &self,
+        author: Author<'_>,
+        operations: impl FnOnce(&Store) -> Vec<Json>,
+    ) -> Result<(), Error> {
+        let mut head = self.head();
+        let operations = operations(head.database.store());
+        let Some((changes, _)) = self.execute(&mut head, &operations)? else { return Ok(()) };
+        let allowed = self.check_author(author, &changes);
+        let planned = self.planner.get().map(|p| p.try_plan(&head.database, &changes));
+        head.database.undo(&changes);
+        allowed.and(planned.unwrap_or(Ok(())))
+    }
+
+    /// That whoever edits may change what was changed.
+    fn check_author(&self, author: Author<'_>, changes: &Changes) -> Result<(), Error> {
+        let Some(planner) = self.planner.get() else { return Ok(()) };
+        let (need, what) = planner.least_role(changes);
+        self.access.check_role(author.name, Some(author.role), need, || what)
+    }
+
+    fn execute(&self, head: &mut Head, operations: &[Json]) -> Result<Executed, Error> {
+        let context = Context {
+            elapsed_ms: 0,
+            owns_lock: &|_| false,
+            read_only: self.policy.read_only,
+            maintained: &self.maintained,
+        };
+        let done = match head.database.execute(operations, &context) {
+            Outcome::Done(done) => done,
+            Outcome::Waiting { .. } => {
+                return Err(Error::new("timed out", "the database changed meanwhile"));
+            }
+        };
+        let failed = done.results.into_iter().find_map(|result| match result {
+            OpResult::Error(error) => Some(error),
+            _ => None,
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(done.changes.map(|changes| (changes, done.comment))),
+        }
+    }
+
+    /// The content as it is written by now, to be read at leisure. Must not be called from a task of
+    /// the runtime.
+    ///
+    /// # Errors
+    ///
+    /// When what it would show could not be written.
+    pub fn written(self: &Arc<Self>) -> Result<Snapshot, Error> {
+        let (sender, receiver) = channel();
+        let rows = {
+            let mut head = self.head();
+            let rows = head.database.snapshot();
+            if !self.is_journaled || (head.queue.is_empty() && !head.committing) {
+                return Ok(rows);
+            }
+            let work = move |log: Result<&mut dyn paceline_journal::Log, &Error>| {
+                drop(sender.send(log.map(drop).map_err(Clone::clone)));
+            };
+            head.push(Entry::Step(Step { blocks: false, work: Box::new(work) }));
+            rows
+        };
+        self.flush_blocking();
+        outcome(&receiver).map(|()| rows)
+    }
+
+    /// A file that holds what is written by now, as bytes: a database that can be served, and opened
+    /// with `ovsdb-tool`. Must not be called from a task of the runtime.
+    ///
+    /// # Errors
+    ///
+    /// When what it would hold could not be written.
+    pub fn copy(self: &Arc<Self>) -> Result<Vec<u8>, Error> {
+        let rows = self.written()?;
+        Ok(compact::whole_file(&rows, &self.unjournaled, COPY_COMMENT))
+    }
+
+    /// Whether its content is kept in a file.
+    #[must_use]
+    pub fn is_journaled(&self) -> bool {
+        self.is_journaled
+    }
+
+    /// What is doubtful about the configuration in use.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.planner.get().map(super::Planner::warnings).unwrap_or_default()
+    }
+}
+
+/// How an entry of the queue ended.
+fn outcome(receiver: &Receiver<Result<(), Error>>) -> Result<(), Error> {
+    let lost = || Err(Error::new(tag::IO, "the transaction was not written"));
+    receiver.recv().unwrap_or_else(|_| lost())
+}
