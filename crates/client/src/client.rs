@@ -5,6 +5,7 @@ use crate::error::{Answer, Error};
 use crate::request::Method;
 use crate::seat::Seat;
 use crate::target::Target;
+use crate::wire::Message;
 use serde_json::Value;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,18 +121,28 @@ impl Client {
         patience: Patience,
     ) -> Result<Value, Error> {
         let body = body.map(Value::to_string).unwrap_or_default();
+        let (status, body) = self.send(&Message::new(method, path, body.as_bytes()), patience)?;
+        read_answer(status, &body)
+    }
+
+    /// Sends a message, on a kept connection if there is one: the status and the body of its answer.
+    pub(crate) fn send(
+        &self,
+        message: &Message<'_>,
+        patience: Patience,
+    ) -> Result<(u16, Vec<u8>), Error> {
         let deadline = self.deadline(patience);
         if let Some(mut kept) = self.take() {
-            match kept.exchange(method, path, body.as_bytes(), deadline) {
-                Ok(answer) => return self.settle_answer(kept, answer),
+            match kept.exchange(message, deadline) {
+                Ok(answer) => return Ok(self.settle_answer(kept, answer)),
                 // The daemon may have hung up on an idle connection just now.
-                Err(Lost::Io(error)) if method.can_repeat() && hung_up(&error) => {}
+                Err(Lost::Io(error)) if message.can_repeat() && hung_up(&error) => {}
                 Err(lost) => return Err(self.lost(lost)),
             }
         }
         let mut connection = self.open()?;
-        match connection.exchange(method, path, body.as_bytes(), deadline) {
-            Ok(answer) => self.settle_answer(connection, answer),
+        match connection.exchange(message, deadline) {
+            Ok(answer) => Ok(self.settle_answer(connection, answer)),
             Err(lost) => Err(self.lost(lost)),
         }
     }
@@ -140,11 +151,11 @@ impl Client {
         &self,
         connection: Connection,
         (status, body, keeps): (u16, Vec<u8>, bool),
-    ) -> Result<Value, Error> {
+    ) -> (u16, Vec<u8>) {
         if keeps {
             self.keep(connection);
         }
-        read_answer(status, &body)
+        (status, body)
     }
 
     /// A new connection, after waiting for the daemon if that was asked for.

@@ -3,9 +3,9 @@
 //! Promises that a call ends at its deadline and that an answer is bounded. After any error the
 //! connection is of no more use; [`Connection::is_fresh`] tells whether a kept one still is.
 
+use crate::ANSWER_BYTES_MAX;
 use crate::target::Target;
-use crate::wire::{self, Body, Head};
-use crate::{ANSWER_BYTES_MAX, Method};
+use crate::wire::{self, Body, Head, Message};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use std::io::{self, Read as _, Write as _};
@@ -80,12 +80,10 @@ impl Connection {
     /// Sends a request and waits for its answer; for ever if there is no deadline.
     pub fn exchange(
         &mut self,
-        method: Method,
-        path: &str,
-        body: &[u8],
+        message: &Message<'_>,
         deadline: Option<Instant>,
     ) -> Result<(u16, Vec<u8>, bool), Lost> {
-        self.send(method, path, body, deadline)?;
+        self.send(message, deadline)?;
         let mut head = self.head(deadline)?;
         let mut answer = Vec::new();
         while self.part(&mut head.body, &mut answer, deadline)? {
@@ -99,14 +97,8 @@ impl Connection {
     }
 
     /// Sends a request.
-    pub fn send(
-        &mut self,
-        method: Method,
-        path: &str,
-        body: &[u8],
-        deadline: Option<Instant>,
-    ) -> Result<(), Lost> {
-        let bytes = wire::request(method.word(), path, &self.host, self.token.as_deref(), body);
+    pub fn send(&mut self, message: &Message<'_>, deadline: Option<Instant>) -> Result<(), Lost> {
+        let bytes = message.bytes(&self.host, self.token.as_deref());
         let left = remaining(deadline)?;
         match &mut self.stream {
             Stream::Unix(stream) => {

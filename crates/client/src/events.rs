@@ -5,7 +5,7 @@ use crate::connection::{Connection, Lost};
 use crate::error::Error;
 use crate::request::Method;
 use crate::sse::Parser;
-use crate::wire::Body;
+use crate::wire::{Body, Message};
 use serde_json::Value;
 use std::io;
 use std::time::Duration;
@@ -38,7 +38,8 @@ impl Client {
         let deadline = self.deadline(Patience::After(Duration::ZERO));
         let mut connection = self.open()?;
         let lost = |lost| self.lost(lost);
-        connection.send(Method::Get, "/v1/events", b"", deadline).map_err(lost)?;
+        let message = Message::new(Method::Get, "/v1/events", b"");
+        connection.send(&message, deadline).map_err(lost)?;
         let mut head = connection.head(deadline).map_err(lost)?;
         if head.status != 200 {
             let mut body = Vec::new();

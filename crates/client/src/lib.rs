@@ -30,6 +30,7 @@ mod seat;
 mod session;
 mod sse;
 mod target;
+mod whole;
 mod wire;
 
 pub use client::{Client, Options, WhenAway};
@@ -42,6 +43,7 @@ pub use questions::{Explanation, Listed, Why};
 pub use request::{Claim, Method, PermitRequest, Unknown};
 pub use session::{Session, SessionOptions};
 pub use target::{Target, Token};
+pub use whole::CopyError;
 
 /// The longest answer that is read, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;

@@ -1,10 +1,11 @@
 //! The objects of the database: read, made, changed, deleted, told what to do.
 
-use crate::client::Client;
+use crate::client::{Client, Patience, read_answer};
 use crate::error::Error;
 use crate::request::Method;
-use crate::wire::segment;
+use crate::wire::{Message, segment};
 use serde_json::Value;
+use std::time::Duration;
 
 /// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,18 @@ impl Client {
     /// [`Error::Failed`] with the place of what cannot work.
     pub fn put(&self, kind: Kind, name: &str, members: &Value) -> Result<Value, Error> {
         self.call(Method::Put, &kind.path(name), Some(members))
+    }
+
+    /// Makes an object that is not there.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if it is there, also if somebody else made it just now; else as [`Self::put`].
+    pub fn create(&self, kind: Kind, name: &str, members: &Value) -> Result<Value, Error> {
+        let (path, body) = (kind.path(name), members.to_string());
+        let message = Message::new(Method::Put, &path, body.as_bytes());
+        let message = Message { only_creates: true, ..message };
+        let (status, body) = self.send(&message, Patience::After(Duration::ZERO))?;
+        read_answer(status, &body)
     }
 
     /// Changes the members given (null: back to the default), and gives the object as it is now.

@@ -30,11 +30,6 @@ impl Method {
             Self::Delete => "DELETE",
         }
     }
-
-    /// Whether a request that may have arrived can be sent again.
-    pub(crate) const fn can_repeat(self) -> bool {
-        matches!(self, Self::Get | Self::Put)
-    }
 }
 
 /// A request for a permit. Members that are not set are the daemon's to choose.

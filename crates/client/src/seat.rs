@@ -9,6 +9,7 @@ use crate::connection::{Connection, Lost};
 use crate::error::Error;
 use crate::request::Method;
 use crate::session::Opened;
+use crate::wire::Message;
 use serde_json::{Value, json};
 
 /// Seats that are kept while they hold nothing.
@@ -34,7 +35,8 @@ impl Seat {
     ) -> Result<Value, SeatError> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let deadline = client.deadline(patience);
-        let answer = self.connection.exchange(method, path, body.as_bytes(), deadline);
+        let message = Message::new(method, path, body.as_bytes());
+        let answer = self.connection.exchange(&message, deadline);
         let (status, body, keeps) = answer.map_err(SeatError::Lost)?;
         let answer = read_answer(status, &body).map_err(SeatError::Answered);
         if keeps { answer } else { answer.and_then(|_| Err(SeatError::Lost(closing()))) }
@@ -97,7 +99,8 @@ impl Client {
         let mut connection = self.open()?;
         let deadline = self.deadline(Patience::After(std::time::Duration::ZERO));
         let body = body.to_string();
-        let answer = connection.exchange(Method::Post, "/v1/sessions", body.as_bytes(), deadline);
+        let message = Message::new(Method::Post, "/v1/sessions", body.as_bytes());
+        let answer = connection.exchange(&message, deadline);
         let (status, body, keeps) = answer.map_err(|lost| self.lost(lost))?;
         let opened: Opened = Opened::read(read_answer(status, &body)?)?;
         if !keeps {

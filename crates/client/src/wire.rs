@@ -3,6 +3,7 @@
 //! Pure: no socket and no clock. Promises that nothing a server sends makes it panic or hold more
 //! than the named maxima; whatever is not well-formed is an error, never a guess.
 
+use crate::request::Method;
 use std::fmt;
 
 /// The longest head of an answer.
@@ -61,21 +62,52 @@ pub enum Chunk {
     Trailer(usize),
 }
 
-/// A request as bytes. Everything in it was checked or encoded before.
-pub fn request(method: &str, path: &str, host: &str, token: Option<&str>, body: &[u8]) -> Vec<u8> {
-    let mut bytes = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n").into_bytes();
-    if let Some(token) = token {
-        bytes.extend_from_slice(format!("Authorization: Bearer {token}\r\n").as_bytes());
+/// What is asked. Everything in it was checked or encoded before.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The method.
+    pub method: Method,
+    /// A whole path.
+    pub path: &'a str,
+    /// What the body is; empty if there is none.
+    pub media: &'static str,
+    /// Whether what is there must not be replaced.
+    pub only_creates: bool,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    /// A message whose body is JSON, or nothing.
+    pub fn new(method: Method, path: &'a str, body: &'a [u8]) -> Self {
+        let media = if body.is_empty() { "" } else { "application/json" };
+        Self { method, path, media, only_creates: false, body }
     }
-    if !body.is_empty() {
-        bytes.extend_from_slice(b"Content-Type: application/json\r\n");
+
+    /// Whether a message that may have arrived can be sent again.
+    pub const fn can_repeat(&self) -> bool {
+        matches!(self.method, Method::Get | Method::Put) && !self.only_creates
     }
-    if !body.is_empty() || method != "GET" {
-        bytes.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
+
+    /// The request as bytes.
+    pub fn bytes(&self, host: &str, token: Option<&str>) -> Vec<u8> {
+        let (method, path) = (self.method.word(), self.path);
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
+        if let Some(token) = token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        if self.only_creates {
+            head.push_str("If-None-Match: *\r\n");
+        }
+        if !self.media.is_empty() {
+            head.push_str(&format!("Content-Type: {}\r\n", self.media));
+        }
+        if !self.body.is_empty() || self.method != Method::Get {
+            head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
+        }
+        head.push_str("\r\n");
+        [head.as_bytes(), self.body].concat()
     }
-    bytes.extend_from_slice(b"\r\n");
-    bytes.extend_from_slice(body);
-    bytes
 }
 
 /// One part of a path, such as a name, with everything encoded that has a meaning there.

@@ -56,6 +56,12 @@ pub enum Command {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// Make the configuration of a running daemon what a file says
+    #[command(after_help = command::apply::HELP)]
+    Apply(command::apply::Apply),
+    /// Write the configuration of a running daemon as a file
+    #[command(after_help = command::export::HELP)]
+    Export(command::export::Export),
     /// Hold a permit while a command runs
     #[command(after_help = command::permit::HELP)]
     Permit(Box<command::permit::Permit>),
@@ -95,6 +101,12 @@ pub enum Command {
     /// Print what happens, as it happens
     #[command(after_help = command::events::HELP)]
     Events(command::events::Events),
+    /// Copy the daemon's database to a file while it serves
+    #[command(after_help = command::backup::HELP)]
+    Backup(command::backup::Backup),
+    /// Look for what is wrong, and say what to do about it
+    #[command(after_help = command::doctor::HELP)]
+    Doctor(command::doctor::Doctor),
     /// Work on database files: create, compact, show the log
     Ovsdb {
         #[command(subcommand)]
@@ -112,6 +124,10 @@ impl Command {
     /// Whether answers and errors are to be JSON.
     pub fn json(&self) -> bool {
         match self {
+            Self::Apply(apply) => apply.reach.json,
+            Self::Export(export) => export.reach.json,
+            Self::Backup(backup) => backup.reach.json,
+            Self::Doctor(doctor) => doctor.reach.json,
             Self::Permit(permit) => permit.reach.json,
             Self::Lock(lock) => lock.reach.json,
             Self::Why(why) => why.reach.json,

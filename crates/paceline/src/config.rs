@@ -40,17 +40,31 @@ pub fn apply(host: &Host, file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn read(file: &Path) -> Result<Document, String> {
+/// The text of a file, no longer than it may be; `-` is standard input.
+pub fn text_of(file: &Path) -> Result<String, String> {
     let name = file.display();
     let wrong = |error: std::io::Error| format!("{name}: {error}");
+    let opened: Box<dyn std::io::Read> = match file.as_os_str() == "-" {
+        true => Box::new(std::io::stdin().lock()),
+        false => Box::new(std::fs::File::open(file).map_err(wrong)?),
+    };
     // A device or a pipe tells no size beforehand, so no more than a file may have is read.
-    let opened = std::fs::File::open(file).map_err(wrong)?;
     let mut text = String::new();
     opened.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(wrong)?;
-    if text.len() > FILE_BYTES_MAX {
-        return Err(format!("{name}: it has more than {FILE_BYTES_MAX} bytes"));
+    match text.len() > FILE_BYTES_MAX {
+        true => Err(format!("{name}: it has more than {FILE_BYTES_MAX} bytes")),
+        false => Ok(text),
     }
-    paceline_config::parse(&text).map_err(|errors| lines(file, &errors))
+}
+
+/// What is doubtful about a text, as far as it is right.
+pub fn doubts(file: &Path, text: &str) -> Vec<String> {
+    let document = paceline_config::parse(text).ok();
+    document.and_then(|document| warnings_of(file, &document).ok()).unwrap_or_default()
+}
+
+fn read(file: &Path) -> Result<Document, String> {
+    paceline_config::parse(&text_of(file)?).map_err(|errors| lines(file, &errors))
 }
 
 fn warnings_of(file: &Path, document: &Document) -> Result<Vec<String>, String> {

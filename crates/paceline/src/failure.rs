@@ -42,6 +42,11 @@ impl Failure {
         self
     }
 
+    /// What went wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Tells it on standard error: in lines, or as one line of JSON.
     pub fn report(&self, as_json: bool) -> ExitCode {
         if as_json {

@@ -9,6 +9,7 @@ mod cli;
 mod command;
 mod config;
 mod failure;
+mod keep;
 mod moment;
 mod notify;
 mod screen;
@@ -38,6 +39,10 @@ fn run(command: cli::Command) -> Result<ExitCode, Failure> {
         Command::Serve(serve) => serve::run(*serve)?,
         Command::Check { files } => return Ok(checked(config::check(&files))),
         Command::Ovsdb { command } => tools::run(command)?,
+        Command::Apply(apply) => return command::apply::run(&apply),
+        Command::Export(export) => command::export::run(&export)?,
+        Command::Backup(backup) => command::backup::run(&backup)?,
+        Command::Doctor(doctor) => return command::doctor::run(&doctor),
         Command::Permit(permit) => return command::permit::run(&permit),
         Command::Lock(lock) => return command::lock::run(&lock),
         Command::Why(why) => command::why::run(&why)?,

@@ -35,7 +35,7 @@ fn coarse(millis: i64) -> String {
 }
 
 /// Milliseconds since 1970 of a text such as `2026-01-31T23:59:59.123456Z`.
-fn millis(text: &str) -> Option<i64> {
+pub fn millis(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z')?;
     let (date, time) = text.split_once('T')?;
     let (time, fraction) = time.split_once('.').unwrap_or((time, ""));

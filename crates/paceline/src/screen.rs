@@ -134,6 +134,33 @@ pub fn cut(text: &str, max: usize) -> String {
     out
 }
 
+/// Compares what is drawn on wide, normal and narrow screens, with and without colour, with a file of
+/// `testdata/screens`; `SCREEN_UPDATE=1` writes it.
+#[cfg(test)]
+pub fn check_screens(name: &str, draw: impl Fn(Screen) -> String) {
+    let mut actual = String::new();
+    for width_max in [200, 80, 40] {
+        for colours in [false, true] {
+            let drawn = draw(Screen { width: width_max, colours });
+            let note = if colours { ", colour" } else { "" };
+            actual.push_str(&format!("--- {width_max} columns{note}\n"));
+            actual.push_str(&drawn.replace('\x1b', "␛"));
+            if !colours {
+                assert!(!drawn.contains('\x1b'), "{drawn}");
+                let fits = |line: &str| width(line) <= width_max;
+                assert!(drawn.lines().all(fits), "{width_max} columns:\n{drawn}");
+            }
+        }
+    }
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/screens");
+    let path = directory.join(format!("{name}.txt"));
+    if std::env::var_os("SCREEN_UPDATE").is_some() {
+        std::fs::write(&path, &actual).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(expected == actual, "{}: now it is\n{actual}", path.display());
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Screen, clean, cut, width};

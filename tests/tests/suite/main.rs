@@ -12,3 +12,4 @@ mod network;
 mod restart;
 mod roles;
 mod scenarios;
+mod whole;

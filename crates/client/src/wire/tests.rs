@@ -1,6 +1,7 @@
 //! Answers as servers send them, well-formed and not, whole and byte by byte.
 
-use super::{Body, FIELDS_MAX, HEAD_BYTES_MAX, head, request, segment};
+use super::{Body, FIELDS_MAX, HEAD_BYTES_MAX, Message, head, segment};
+use crate::request::Method;
 
 /// Status, body and whether the connection is kept, of an answer that comes `step` bytes at a time.
 fn read(answer: &[u8], step: usize) -> Result<(u16, Vec<u8>, bool), &'static str> {
@@ -104,13 +105,13 @@ fn lines_around_chunks_have_a_maximum() {
 
 #[test]
 fn a_request_is_one_request() {
-    let bytes = request("PUT", "/v1/locks/a", "paceline", Some("t"), b"{}");
+    let bytes = Message::new(Method::Put, "/v1/locks/a", b"{}").bytes("paceline", Some("t"));
     assert_eq!(
         String::from_utf8(bytes).unwrap(),
         "PUT /v1/locks/a HTTP/1.1\r\nHost: paceline\r\nAuthorization: Bearer t\r\n\
          Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     );
-    let bytes = request("GET", "/healthz", "paceline", None, b"");
+    let bytes = Message::new(Method::Get, "/healthz", b"").bytes("paceline", None);
     assert_eq!(
         String::from_utf8(bytes).unwrap(),
         "GET /healthz HTTP/1.1\r\nHost: paceline\r\n\r\n"

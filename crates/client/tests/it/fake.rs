@@ -21,6 +21,7 @@ pub struct Asked {
     pub method: String,
     pub path: String,
     pub token: Option<String>,
+    pub only_creates: bool,
     pub body: Value,
 }
 
@@ -279,7 +280,7 @@ fn read_request(
     }
     let mut words = line.split_whitespace().map(str::to_owned);
     let (method, path) = (words.next().unwrap(), words.next().unwrap());
-    let (mut length, mut token) = (0, None);
+    let (mut length, mut token, mut only_creates) = (0, None, false);
     loop {
         let mut field = String::new();
         input.read_line(&mut field)?;
@@ -287,13 +288,19 @@ fn read_request(
         match name {
             "Content-Length" => length = value.parse().unwrap(),
             "Authorization" => token = value.strip_prefix("Bearer ").map(str::to_owned),
+            "If-None-Match" => only_creates = value == "*",
             _ => {}
         }
     }
     let mut body = vec![0; length];
     input.read_exact(&mut body)?;
-    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
-    Ok(Some(Asked { connection, method, path, token, body }))
+    // What is no JSON is a text.
+    let text = || Value::String(String::from_utf8(body.clone()).unwrap());
+    let body = match body.is_empty() {
+        true => Value::Null,
+        false => serde_json::from_slice(&body).unwrap_or_else(|_| text()),
+    };
+    Ok(Some(Asked { connection, method, path, token, only_creates, body }))
 }
 
 /// A folder that is removed with all it holds.

@@ -1,6 +1,6 @@
 //! `paceline lock`: owns a lock while a command runs.
 
-use super::run::{Held, run_held, said};
+use super::run::{Held, Renewing, run_held, said};
 use super::{Reach, duration};
 use crate::failure::{Failure, TEMPORARY};
 use clap::Args;
@@ -47,6 +47,7 @@ pub struct Lock {
 pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let asker = lock.reach.open()?;
     let session = asker.client.session(&SessionOptions { name: None, lease: None })?;
+    let renewing = Renewing::start(&asker.client, &session);
     let options = LockOptions { steal: lock.steal, wait: lock.wait.unwrap_or_default() };
     let owned = session.lock(&lock.name, &options).map_err(|error| match error {
         Error::Conflict(answer) => {
@@ -67,6 +68,7 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
         ],
     };
     let ended = run_held(&held, &lock.command);
+    drop(renewing);
     said("lock", owned.unlock().and_then(|()| session.end()));
     ended
 }

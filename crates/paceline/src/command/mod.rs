@@ -4,16 +4,21 @@
 //! and names the next thing to try.
 #![allow(rustdoc::broken_intra_doc_links, reason = "the comments here are help texts")]
 
+pub mod apply;
+pub mod backup;
 pub mod checkpoints;
 pub mod completions;
+pub mod doctor;
 pub mod events;
 pub mod explain;
+pub mod export;
 pub mod lock;
 pub mod locks;
 pub mod man;
 pub mod permit;
 pub mod pools;
 pub mod ps;
+mod reach;
 pub mod resources;
 pub mod rules;
 mod run;
@@ -21,42 +26,19 @@ pub mod token;
 pub mod tree;
 pub mod why;
 
+pub use reach::Reach;
+
 use crate::failure::Failure;
 use crate::screen::Screen;
-use clap::Args;
-use paceline_client::{Client, Target};
+use paceline_client::Client;
 use serde_json::Value;
 use std::io::Write as _;
-use std::path::PathBuf;
-
-/// Which daemon to ask, and how to answer.
-#[derive(Debug, Args)]
-pub struct Reach {
-    /// Directory of the daemon to ask
-    /// [default: /var/lib/paceline for root, else ~/.local/state/paceline]
-    #[arg(long, global = true, env = "PACELINE_DATA", hide_env_values = true, value_name = "DIR")]
-    pub data: Option<PathBuf>,
-
-    /// Print JSON, errors too
-    #[arg(long, global = true)]
-    pub json: bool,
-}
 
 /// A connection to the daemon, and where its answers go.
 pub struct Asker {
     pub client: Client,
     pub screen: Screen,
     json: bool,
-}
-
-impl Reach {
-    /// Connects to the daemon.
-    pub fn open(&self) -> Result<Asker, Failure> {
-        let data = self.data.clone().filter(|data| !data.as_os_str().is_empty());
-        let data = data.map_or_else(crate::serve::default_data, Ok)?;
-        let client = Client::connect(&Target::in_data_directory(&data))?;
-        Ok(Asker { client, screen: Screen::of_stdout(), json: self.json })
-    }
 }
 
 impl Asker {

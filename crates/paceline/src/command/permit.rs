@@ -1,6 +1,6 @@
 //! `paceline permit`: holds a permit while a command runs.
 
-use super::run::{Held, run_held, said};
+use super::run::{Held, Renewing, run_held, said};
 use super::{Reach, attribute, duration};
 use crate::failure::Failure;
 use clap::Args;
@@ -100,6 +100,7 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
         Some(outer) if !request.require_locks.is_empty() => asker.client.join_session(&outer),
         _ => asker.client.session(&SessionOptions { name: None, lease: None })?,
     };
+    let renewing = Renewing::start(&asker.client, &session);
     let granted = session.permit(&request)?;
     let grant = granted.grant().cloned();
     let grant = grant.ok_or_else(|| "the daemon gave no permit".to_owned())?;
@@ -116,6 +117,7 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
         ],
     };
     let ended = run_held(&held, &permit.command);
+    drop(renewing);
     said("permit", granted.settle().and_then(|()| session.end()));
     ended
 }

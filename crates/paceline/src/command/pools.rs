@@ -174,19 +174,17 @@ fn change(asker: &Asker, command: &PoolsCommand) -> Result<(), Failure> {
 }
 
 fn create(asker: &Asker, name: &str, members: &Members) -> Result<(), Failure> {
-    // Putting an object replaces the one that is there, which is not what was asked for.
-    match asker.client.object(Kind::Pools, name) {
-        Ok(_) => {
-            let hint = format!("change it with: paceline pools configure {name}");
-            return Err(Failure::new(FAILED, format!("there is a pool {name} already"), hint));
-        }
-        Err(Error::NotFound(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
     let mut members = members.object();
     members.insert("started".into(), false.into());
     members.insert("persistent".into(), false.into());
-    let answer = asker.client.put(Kind::Pools, name, &Value::Object(members))?;
+    let made = asker.client.create(Kind::Pools, name, &Value::Object(members));
+    let answer = made.map_err(|error| match error {
+        Error::Conflict(_) => {
+            let hint = format!("change it with: paceline pools configure {name}");
+            Failure::new(FAILED, format!("there is a pool {name} already"), hint)
+        }
+        error => error.into(),
+    })?;
     let next = format!("pool {name} is there, stopped; start it with: paceline pools start {name}");
     asker.show_done(&answer, &next)
 }

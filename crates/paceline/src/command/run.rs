@@ -3,18 +3,22 @@
 //! What is held hangs on a session that is bound to a connection. The command inherits that
 //! connection, so the session ends only when both it and we are gone: who kills us does not free what
 //! the command still uses. When the command ends, we end the session ourselves, so that a process it
-//! left behind keeps nothing.
+//! left behind keeps nothing. Over TCP the session has a lease, which we renew; there what is held is
+//! free one lease after we are killed.
 //!
 //! Signals: a terminal sends its own (Ctrl-C, Ctrl-\) to the command too, so we only wait for what
 //! it makes of them. Others, and all of them without a terminal, are passed on.
 
 use crate::failure::Failure;
-use paceline_client::{Error, Session};
+use paceline_client::{Client, Error, Session};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 
@@ -28,6 +32,42 @@ const BY_SIGNAL: i32 = 128;
 pub struct Held<'a> {
     pub session: &'a Session,
     pub environment: Vec<(&'static str, String)>,
+}
+
+/// How often a lease is renewed; the daemon's usual one is three times as long.
+const RENEW_EVERY: Duration = Duration::from_secs(10);
+
+/// Renews the lease of a session that no connection holds, as over TCP, from another thread, because
+/// ours waits for a permit, a lock or a command. It ends when this is dropped.
+pub struct Renewing(Option<(mpsc::Sender<()>, JoinHandle<()>)>);
+
+impl Renewing {
+    /// Begins to renew, if there is a lease.
+    pub fn start(client: &Client, session: &Session) -> Self {
+        if session.descriptor().is_some() || client.target().is_unix() {
+            return Self(None);
+        }
+        let (stop, stopped) = mpsc::channel();
+        let joined = client.join_session(session.id());
+        let renew = move || {
+            while stopped.recv_timeout(RENEW_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if let Err(error) = joined.renew() {
+                    eprintln!("paceline: the lease could not be renewed: {error}");
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("renew".into()).spawn(renew);
+        Self(thread.ok().map(|thread| (stop, thread)))
+    }
+}
+
+impl Drop for Renewing {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.0.take() {
+            drop(stop);
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Runs the command and gives its exit code.

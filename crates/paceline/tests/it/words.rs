@@ -224,11 +224,12 @@ fn changes_are_sent_as_the_contract_says() {
 
 #[test]
 fn a_pool_that_is_there_is_not_replaced() {
-    let fake = Fake::start(|_| Some(Reply::Json(200, json!({"name": "batch"}))));
+    let fake = Fake::start(|_| Some(error(409, "conflict", "a pool of this name exists already")));
     let (code, _, stderr) = ended(&mut paceline(fake.dir.path(), &["pools", "create", "batch"]));
     assert_eq!(code, Some(1));
     assert!(stderr.contains("paceline pools configure batch"), "{stderr}");
-    assert_eq!(fake.lines(), ["GET /v1/pools/batch"]);
+    assert_eq!(fake.lines(), ["PUT /v1/pools/batch"]);
+    assert!(fake.world().asked[0].only_creates);
 }
 
 #[test]

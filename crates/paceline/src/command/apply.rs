@@ -1,0 +1,127 @@
+//! `paceline apply`: makes the daemon's configuration what a file says.
+
+use super::{Reach, as_text, text};
+use crate::config;
+use crate::failure::Failure;
+use crate::screen::{Screen, Style, clean};
+use clap::Args;
+use paceline_client::{Answer, Error};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub const HELP: &str = "\
+It is one transaction: all of it, or nothing. What an earlier file made and this one no longer names is \
+deleted; what was made by hand stays, and belongs to the file once the file names it. Each change is a \
+line: + is new, ~ changes (with what), - goes. What is wrong is told as FILE:LINE:COLUMN: message.
+
+Example:
+  paceline apply paceline.toml --dry-run      what it would change
+  paceline apply paceline.toml
+  paceline export | paceline apply -          changes nothing";
+
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// The file, in TOML; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
+    let hint = "say the file to apply, or - for standard input";
+    let text = config::text_of(&apply.file).map_err(|error| Failure::from(error).or_hint(hint))?;
+    let asker = apply.reach.open()?;
+    for doubt in config::doubts(&apply.file, &text) {
+        eprintln!("{}", clean(&doubt));
+    }
+    match asker.client.apply(&text, apply.dry_run) {
+        Ok(changes) if changes.is_empty() && !apply.reach.json => eprintln!("nothing to change"),
+        Ok(changes) => asker.show(&json!(changes), |screen| draw(&changes, screen))?,
+        Err(error) => return wrong(apply, error),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is wrong with a file stands for itself, as editors and scripts read it.
+fn wrong(apply: &Apply, error: Error) -> Result<ExitCode, Failure> {
+    let errors = error.answer().and_then(places);
+    match errors {
+        Some(errors) if !apply.reach.json => {
+            eprint!("{}", lines(&apply.file, &errors));
+            Ok(ExitCode::FAILURE)
+        }
+        _ => Err(Failure::from(error)),
+    }
+}
+
+fn places(answer: &Answer) -> Option<Vec<Value>> {
+    answer.body.get("errors").and_then(Value::as_array).cloned()
+}
+
+fn lines(file: &Path, errors: &[Value]) -> String {
+    let file = if file.as_os_str() == "-" { "stdin".into() } else { file.to_string_lossy() };
+    let mut lines = String::new();
+    for error in errors {
+        let [line, column, message] = ["line", "column", "message"].map(|name| text(error, name));
+        lines.push_str(&clean(&format!("{file}:{line}:{column}: {message}")));
+        lines.push('\n');
+        if let Some(hint) = error.get("hint") {
+            lines.push_str(&format!("    {}\n", clean(&as_text(hint))));
+        }
+    }
+    lines
+}
+
+fn draw(changes: &[Value], screen: Screen) -> String {
+    changes.iter().map(|change| line(change, screen)).collect()
+}
+
+/// `~ checkpoint per-user  rate burst`
+fn line(change: &Value, screen: Screen) -> String {
+    let (sign, style) = match text(change, "op").as_str() {
+        "create" => ("+", Style::Good),
+        "delete" => ("-", Style::Bad),
+        _ => ("~", Style::Wait),
+    };
+    let kind = text(change, "kind").replace('-', " ");
+    let mut told = format!("{kind} {}", clean(&text(change, "name")));
+    let members = change.get("members").and_then(Value::as_array);
+    let members: Vec<String> = members.into_iter().flatten().map(as_text).collect();
+    if !members.is_empty() {
+        told.push_str(&format!("  {}", members.join(" ")));
+    }
+    let room = Screen { width: screen.width.saturating_sub(2), ..screen };
+    format!("{} {}", screen.paint(style, sign), room.wrap(&told, 6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{draw, lines};
+    use crate::screen::Screen;
+    use serde_json::json;
+    use std::path::Path;
+
+    #[test]
+    fn changes_are_lines() {
+        let changes = [
+            json!({"op": "create", "kind": "pool", "name": "batch"}),
+            json!({"op": "change", "kind": "checkpoint", "name": "per-user", "members": ["rate", "burst"]}),
+            json!({"op": "delete", "kind": "rule", "name": "10"}),
+        ];
+        let drawn = draw(&changes, Screen { width: 80, colours: false });
+        assert_eq!(drawn, "+ pool batch\n~ checkpoint per-user  rate burst\n- rule 10\n");
+    }
+
+    #[test]
+    fn mistakes_have_their_place() {
+        let errors = [json!({"line": 3, "column": 1, "message": "a\u{1b}b", "hint": "c"})];
+        assert_eq!(lines(Path::new("x.toml"), &errors), "x.toml:3:1: a\\u{1b}b\n    c\n");
+    }
+}

@@ -1,0 +1,94 @@
+//! `paceline backup`: copies of databases, made while the daemon serves.
+
+use super::export::cannot_write;
+use super::{Asker, Reach, as_text};
+use crate::failure::Failure;
+use crate::keep::keep;
+use clap::Args;
+use paceline_client::CopyError;
+use serde_json::{Value, json};
+use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+pub const HELP: &str = "\
+The daemon makes the copy from a snapshot, with everything it has answered as done, and goes on serving \
+meanwhile. The file is whole or not there, on disk when the command ends, and readable by you only. It is a \
+database that `paceline serve` and `ovsdb-tool` open: to bring it back, stop the daemon, put the file in the \
+place of paceline.db in its data directory, and start it.
+
+What is in it: pools, rules, checkpoints, resources, and what else the daemon keeps in its database; \
+no token that one could use. What is not: the file token, audit.log, permits and locks that are held. \
+With --all each served database is a file NAME.db in the directory FILE; whatever clients keep in them is \
+in the copies, also if it is secret.
+
+Example:
+  paceline backup paceline-monday.db
+  paceline backup --all backups/monday";
+
+#[derive(Debug, Args)]
+pub struct Backup {
+    /// The file to write; with --all the directory, made if it is missing
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Copy all served databases, not only the daemon's own
+    #[arg(long)]
+    all: bool,
+
+    /// Replace files that are there
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// The daemon's own database.
+const OWN: &str = "Paceline";
+
+pub fn run(backup: &Backup) -> Result<(), Failure> {
+    let asker = backup.reach.open()?;
+    let mut done: Vec<Value> = vec![];
+    for (database, file) in wanted(backup, &asker)? {
+        let bytes = copy(&asker, &database, &file, backup.force)?;
+        if !backup.reach.json {
+            eprintln!("database {database}: {bytes} bytes in {}", file.display());
+        }
+        done.push(json!({ "database": database, "file": file.to_string_lossy(), "bytes": bytes }));
+    }
+    if backup.reach.json {
+        asker.show(&Value::Array(done), |_| String::new())?;
+    }
+    Ok(())
+}
+
+/// Which databases go to which files.
+fn wanted(backup: &Backup, asker: &Asker) -> Result<Vec<(String, PathBuf)>, Failure> {
+    if !backup.all {
+        return Ok(vec![(OWN.to_owned(), backup.file.clone())]);
+    }
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&backup.file);
+    made.map_err(|error| cannot_write(&backup.file, &error))?;
+    let status = asker.client.status()?;
+    let names = status.get("databases").and_then(Value::as_array).cloned().unwrap_or_default();
+    let file = |name: String| {
+        // The names of databases are plain words; whatever else came would not be joined to a path.
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        is_plain.then(|| (name.clone(), backup.file.join(format!("{name}.db"))))
+    };
+    Ok(names.iter().map(as_text).filter_map(file).collect())
+}
+
+fn copy(asker: &Asker, database: &str, file: &Path, replaces: bool) -> Result<u64, Failure> {
+    let failed = |error: std::io::Error| cannot_write(file, &error);
+    keep(file, replaces, failed, |out| {
+        let mut out = BufWriter::new(out);
+        let bytes = asker.client.copy(database, &mut out).map_err(|error| match error {
+            CopyError::Asked(error) => Failure::from(error),
+            CopyError::Written(error) => failed(error),
+        })?;
+        out.flush().map_err(failed)?;
+        Ok(bytes)
+    })
+}

@@ -1,0 +1,61 @@
+//! `paceline export`: the daemon's configuration as a file.
+
+use super::{Reach, print};
+use crate::failure::{FAILED, Failure};
+use crate::keep::keep;
+use clap::Args;
+use serde_json::json;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+pub const HELP: &str = "\
+It has pools, rules (those of the running list), checkpoints and resources: no locks, permits, tokens or \
+figures, and so no secrets. Applied again it changes nothing.
+
+Example:
+  paceline export
+  paceline export paceline.toml --force
+  paceline export --data OTHER | paceline apply -      the same configuration elsewhere";
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Where to write it; - is standard output [default: -]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Replace FILE if it is there
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+pub fn run(export: &Export) -> Result<(), Failure> {
+    let asker = export.reach.open()?;
+    let text = asker.client.config()?;
+    match export.file.as_ref().filter(|file| file.as_os_str() != "-") {
+        None if export.reach.json => print(&format!("{:#}\n", json!({ "toml": text }))),
+        None => print(&text),
+        Some(file) => {
+            let failed = |error: std::io::Error| cannot_write(file, &error);
+            keep(file, export.force, failed, |out| out.write_all(text.as_bytes()).map_err(failed))?;
+            let answer = json!({ "file": file.to_string_lossy(), "bytes": text.len() });
+            asker.show_done(&answer, &format!("written to {}", file.display()))
+        }
+    }
+}
+
+/// A file that cannot be written, with what to try.
+pub fn cannot_write(file: &std::path::Path, error: &std::io::Error) -> Failure {
+    let name = file.display();
+    match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::new(FAILED, format!("{name} is there already"), "replace it with --force")
+        }
+        _ => {
+            let hint = "see that the directory is there and that you may write to it";
+            Failure::new(FAILED, format!("cannot write {name}: {error}"), hint)
+        }
+    }
+}
