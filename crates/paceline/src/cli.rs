@@ -46,6 +46,9 @@ impl Level {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show what it does: a daemon with made-up users, live, for a try
+    #[command(after_help = crate::demo::HELP)]
+    Demo(crate::demo::Demo),
     /// Run the daemon
     #[command(after_help = SERVE_HELP)]
     Serve(Box<Serve>),
@@ -141,7 +144,8 @@ impl Command {
             Self::Locks(locks) => locks.reach.json,
             Self::Token(token) => token.reach.json,
             Self::Events(events) => events.reach.json,
-            Self::Serve(_)
+            Self::Demo(_)
+            | Self::Serve(_)
             | Self::Check { .. }
             | Self::Ovsdb { .. }
             | Self::Completions(_)

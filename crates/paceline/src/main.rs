@@ -8,6 +8,7 @@
 mod cli;
 mod command;
 mod config;
+mod demo;
 mod failure;
 mod keep;
 mod moment;
@@ -25,7 +26,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = cli::Arguments::parse();
-    start_log(arguments.log);
+    // The demo draws on the terminal, and its daemon's log would only disturb that.
+    if !matches!(arguments.command, cli::Command::Demo(_)) {
+        start_log(arguments.log);
+    }
     let as_json = arguments.command.json();
     match run(arguments.command) {
         Ok(code) => code,
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
 fn run(command: cli::Command) -> Result<ExitCode, Failure> {
     use cli::Command;
     match command {
+        Command::Demo(demo) => demo::run(&demo)?,
         Command::Serve(serve) => serve::run(*serve)?,
         Command::Check { files } => return Ok(checked(config::check(&files))),
         Command::Ovsdb { command } => tools::run(command)?,

@@ -7,6 +7,7 @@ mod clients;
 mod config;
 mod crash;
 mod daemon;
+mod demo;
 mod files;
 mod network;
 mod restart;

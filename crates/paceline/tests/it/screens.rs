@@ -30,6 +30,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("events", &["events", "--count", "3"]),
     ("apply", &["apply", "../../examples/paceline.toml", "--dry-run"]),
     ("help", &["--help"]),
+    ("help_demo", &["demo", "--help"]),
     ("help_apply", &["apply", "--help"]),
     ("help_export", &["export", "--help"]),
     ("help_backup", &["backup", "--help"]),
