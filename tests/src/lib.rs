@@ -11,6 +11,7 @@
 pub mod api;
 pub mod client;
 pub mod daemon;
+pub mod guide;
 pub mod http;
 pub mod matching;
 pub mod runner;

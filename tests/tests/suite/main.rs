@@ -9,6 +9,7 @@ mod crash;
 mod daemon;
 mod demo;
 mod files;
+mod guide;
 mod network;
 mod restart;
 mod roles;

@@ -3,8 +3,9 @@
 //! Its doors are unix sockets in that directory, so nothing else on the machine is touched, and another
 //! terminal can ask it. Because it is no process of its own, none can be left behind.
 
-use paceline_host::{Host, Policy, RealDisk, own};
+use paceline_host::{Author, Host, Policy, RealDisk, own};
 use paceline_ovsdb::{DoorOptions, Remote};
+use paceline_types::Role;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,7 +87,8 @@ fn configure(host: &Host) -> Result<(), String> {
     let document = paceline_config::parse(CONFIG)
         .map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
     let own = host.database(own::DATABASE).ok_or("the daemon has no database of its own")?;
-    own.edit("demo", |store| document.apply(store).operations).map_err(|error| error.details)
+    let author = Author { name: "demo", role: Role::Admin };
+    own.edit(author, |store| document.apply(store).operations).map_err(|error| error.details)
 }
 
 async fn open(
@@ -95,11 +97,11 @@ async fn open(
 ) -> Result<(paceline_ovsdb::Door, paceline_api::Door), String> {
     let remote = Remote::Unix(data.join("ovsdb.sock"));
     let frame_bytes_max = paceline_types::limits::FRAME_BYTES_MAX;
-    let options = DoorOptions { frame_bytes_max, probe: None, tls: None };
+    let options = DoorOptions { frame_bytes_max, ..DoorOptions::default() };
+    let api = paceline_api::Options::in_directory(data, paceline_api::Address::None);
+    let api = paceline_api::Api::new(Arc::clone(host), api)?;
     let ovsdb = paceline_ovsdb::open(Arc::clone(host), &remote, &options).await?;
-    let options = paceline_api::Options::in_directory(data, paceline_api::Address::None);
-    let api = paceline_api::open(Arc::clone(host), &options).await?;
-    Ok((ovsdb, api))
+    Ok((ovsdb, api.open().await?))
 }
 
 #[cfg(test)]
