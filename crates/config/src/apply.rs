@@ -12,7 +12,7 @@ mod operation;
 pub use change::{Applied, Change, ChangeOp};
 
 use crate::document::{Document, Object, flag};
-use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE, SAVED_RULE};
+use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE, SAVED_RULE, USER};
 use paceline_rules::{parse_criteria, show_criteria};
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Column, ColumnId, TableSchema};
@@ -23,12 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The tables a file describes, each with the column that tells rows apart and the table whose objects
 /// its rows are.
-const TABLES: [(&str, &str, &str); 5] = [
+const TABLES: [(&str, &str, &str); 6] = [
     (POOL, "name", POOL),
     (RULE, "number", RULE),
     (SAVED_RULE, "number", RULE),
     (CHECKPOINT, "name", CHECKPOINT),
     (RESOURCE, "name", RESOURCE),
+    (USER, "name", USER),
 ];
 
 impl Document {

@@ -150,7 +150,7 @@ fn position(objects: &[Object], fault: &ModelError) -> Option<usize> {
 }
 
 /// The columns that say nothing but which object this is.
-const HARMLESS: [&str; 6] = ["name", "number", "at", "persistent", "applied", "state"];
+const HARMLESS: [&str; 7] = ["name", "number", "at", "persistent", "applied", "state", "role"];
 
 /// Leaves of an object only that it is there, so that others can go on naming it.
 fn make_harmless(object: &mut Object) {

@@ -1,7 +1,7 @@
 //! From the rows of a database to the file that says the same.
 //!
 //! Owns the order: pools by name with the default pool first, rules by number, checkpoints by where they
-//! stand and their number, resources by name; within an object that of the keys. Promises that the file
+//! stand and their number, resources and users by name; within an object that of the keys. Promises that the file
 //! reads back as the same rows. Only what is set is written, and only what a file can say: no figures,
 //! tokens or locks. Rules are those of the running list. A pool that drains is written as started, with
 //! a comment.

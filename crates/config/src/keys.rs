@@ -3,7 +3,7 @@
 //! One table per kind of object; reading, "did you mean", lists of what may stand somewhere, and the
 //! order in which an export writes all come from it.
 
-use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE};
+use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE, USER};
 use paceline_rules::STEP_MAX;
 
 /// A kind of object: a `[[word]]` of the file.
@@ -169,8 +169,18 @@ pub(crate) const RESOURCES: Kind = Kind {
     ],
 };
 
-/// All kinds, in the order of an export.
-pub(crate) const KINDS: [&Kind; 4] = [&POOLS, &RULES, &CHECKPOINTS, &RESOURCES];
+pub(crate) const USERS: Kind = Kind {
+    word: "user",
+    table: USER,
+    id: "name",
+    keys: &[
+        same("name", Holds::Name),
+        same("role", Holds::OneOf(&["viewer", "client", "operator", "admin"])),
+    ],
+};
+
+/// All kinds, in the order of an export. There are no tokens among them: they are secrets.
+pub(crate) const KINDS: [&Kind; 5] = [&POOLS, &RULES, &CHECKPOINTS, &RESOURCES, &USERS];
 
 /// The kind whose rows are in this table.
 pub(crate) fn kind_of(table: &str) -> Option<&'static Kind> {

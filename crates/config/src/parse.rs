@@ -10,7 +10,7 @@ use crate::place::Place;
 use crate::read::{Own, Owns, Reader, shown};
 use crate::similar::did_you_mean;
 use crate::{FILE_BYTES_MAX, OBJECTS_MAX, VALUES_MAX, matching, rule, syntax};
-use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE};
+use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE, USER};
 use paceline_tables::value::{Atom, Datum};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,10 +122,13 @@ impl File {
                 self.number_rule(reader, &mut object, table);
             }
             CHECKPOINT => checkpoint(reader, &mut object, &owns, table),
+            USER => require(reader, kind, table, "role", place),
             _ => self.parents(reader, &mut object, &owns),
         }
         if kind.table != RULE {
             require(reader, kind, table, kind.id, place);
+        }
+        if kind.keys.iter().any(|key| key.name == "persistent") {
             object.columns.entry("persistent").or_insert_with(|| flag(true));
         }
         self.identify(reader, kind, &mut object);

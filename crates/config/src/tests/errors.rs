@@ -377,3 +377,18 @@ fn a_check_changes_nothing_and_repeats() {
     assert_eq!(document.check(2), document.check(2));
     assert_eq!(document, before);
 }
+
+#[test]
+fn a_user_needs_a_name_and_one_of_the_roles() {
+    for (text, line) in [
+        ("[[user]]\nname = \"eva\"\n", "1:1: this [[user]] has no `role`"),
+        ("[[user]]\nrole = \"viewer\"\n", "1:1: this [[user]] has no `name`"),
+        ("[[user]]\nname = \"eva\"\nrole = \"root\"\n", "3:8: `role`: "),
+        ("[[user]]\nname = \"eva\"\nrole = \"viewer\"\npersistent = true\n", "4:1: "),
+        ("[[token]]\nname = \"ci\"\n", "1:"),
+    ] {
+        let errors = wrong(text);
+        assert!(errors.first().is_some_and(|error| error.starts_with(line)), "{text}{errors:?}");
+    }
+    assert_eq!(wrong("[[user]]\nname = \"eva\"\nrole = \"viewer\"\n"), [""; 0]);
+}

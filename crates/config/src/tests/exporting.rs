@@ -12,6 +12,30 @@ fn an_empty_database_is_a_comment() {
     );
 }
 
+/// Users are written, tokens never: neither their names nor their hashes.
+#[test]
+fn users_are_written_and_tokens_are_not() {
+    let mut database = database();
+    let hash = "c0ffee".repeat(11);
+    transact(
+        &mut database,
+        &format!(
+            r#"[{{"op": "insert", "table": "Token", "row": {{"name": "ci-token", "role": "admin",
+                "user": "build-user", "hash": "{}"}}}},
+                {{"op": "insert", "table": "User", "row": {{"name": "eva", "role": "client"}}}}]"#,
+            &hash[..64]
+        ),
+    );
+    let text = export(database.store());
+    assert!(text.ends_with("\n[[user]]\nname = \"eva\"\nrole = \"client\"\n"), "{text}");
+    for secret in ["c0ffee", "ci-token", "build-user", "oken"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    let mut again = super::database();
+    apply(&mut again, &read(&text));
+    assert_eq!(export(again.store()), text);
+}
+
 #[test]
 fn only_what_is_set_is_written_in_a_stable_order() {
     let mut database = database();

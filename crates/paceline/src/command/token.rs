@@ -119,7 +119,12 @@ fn make(asker: &Asker, new: &New) -> Result<(), Failure> {
 
 fn revoke(asker: &Asker, name: &str) -> Result<(), Failure> {
     asker.client.delete(Kind::Tokens, name)?;
-    asker.show_done(&Value::Null, &format!("token {name} revoked"))
+    let done = match name {
+        // The daemon always has a first token.
+        "admin" => "token admin replaced; the new one is in the file token".to_owned(),
+        name => format!("token {name} revoked"),
+    };
+    asker.show_done(&Value::Null, &done)
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {
