@@ -1,27 +1,73 @@
 //! Copies of databases, made from a snapshot while the daemon serves.
+//!
+//! A copy is in memory until it is sent, so there are few at a time.
 
 use crate::Shared;
 use crate::config::place;
 use crate::objects::own_problem;
 use crate::query;
 use crate::respond::{Answer, Problem, shown};
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::Uri;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse as _;
+use hyper::body::{Frame, SizeHint};
 use paceline_host::own;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Copies at a time, until they are sent.
+const COPIES_MAX: usize = 2;
+
+/// Bytes that are handed to the connection at a time.
+const PIECE_BYTES_MAX: usize = 64 << 10;
+
+static COPIES: Semaphore = Semaphore::const_new(COPIES_MAX);
 
 /// `GET /v1/backup`: a file of a database, which can be served and which `ovsdb-tool` opens.
 pub(crate) async fn backup(State(app): State<Shared>, uri: Uri) -> Answer {
     let name = query::value(&uri, "database").unwrap_or(own::DATABASE);
-    let _place = place().await?;
     let database = app.host.database(name).filter(|database| database.is_journaled());
     let database = database.ok_or_else(|| {
         Problem::not_found(format!("there is no database {:?} with a file", shown(name)))
             .hint("GET /v1/status lists those that there are")
     })?;
+    let held = COPIES.try_acquire().map_err(|_| Problem::exhausted("copies", COPIES_MAX))?;
+    let working = place().await?;
     let bytes = tokio::task::block_in_place(|| database.copy());
-    let bytes = bytes.map_err(|error| own_problem(&error))?;
+    drop(working);
+    let left = Bytes::from(bytes.map_err(|error| own_problem(&error))?);
     let headers = [(CONTENT_TYPE, "application/octet-stream"), (CACHE_CONTROL, "no-store")];
-    Ok((headers, bytes).into_response())
+    Ok((headers, Body::new(Copied { left, _held: held })).into_response())
+}
+
+/// A body that gives its place back when all of it is on its way, or nobody wants it any more.
+struct Copied {
+    left: Bytes,
+    _held: SemaphorePermit<'static>,
+}
+
+impl hyper::body::Body for Copied {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let length = self.left.len().min(PIECE_BYTES_MAX);
+        let piece = self.left.split_to(length);
+        Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.len() as u64)
+    }
 }

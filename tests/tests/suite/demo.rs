@@ -40,7 +40,7 @@ fn it_shows_who_is_admitted_who_waits_and_who_is_refused_and_why() {
         " waits for resource \"",
         " refused: checkpoint \"per-user\" (key \"crawler\"): ",
         " refused: rejected by rule 10",
-        " runs lock deploy, fencing number ",
+        " runs with lock deploy, fencing number ",
     ];
     let mut child = demo(&scratch, &["--for", "10m", "--seed", "7"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -1,12 +1,17 @@
 //! A TOML text through the API: applied, compared, exported; and copies of the database.
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, PATIENCE};
 use crate::world::World;
 use paceline_api::Limits;
 use paceline_host::{Mode, RealDisk, load_file};
 use serde_json::{Value, json};
 use std::io::Read as _;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Copies are bounded for the whole process, so tests that make some take turns.
+static COPYING: Mutex<()> = Mutex::new(());
 
 const TEXT: &str = r#"
 [[pool]]
@@ -170,28 +175,100 @@ fn whoever_only_creates_never_replaces() {
     assert_eq!(made.iter().filter(|status| **status == 409).count(), 7, "{made:?}");
 }
 
-#[test]
-fn a_copy_is_a_database_with_everything_that_was_answered() {
-    let world = World::new();
-    let mut client = world.unix();
-    apply(&mut client, "", TEXT).expect(200);
-    client.get("/v1/backup?database=None").expect_error(404, "not_found");
-    client.get("/v1/backup?database=_Server").expect_error(404, "not_found");
+/// The bytes of a copy.
+fn copy(client: &mut Client) -> Vec<u8> {
     client.send("GET", "/v1/backup", None);
     let (status, headers) = client.head();
     assert_eq!(status, 200);
     let length = headers.iter().find(|(name, _)| name == "content-length").unwrap();
     let mut bytes = vec![0; length.1.parse().unwrap()];
     client.stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+/// The configuration in a copy, which must be whole.
+fn exported(world: &World, bytes: &[u8]) -> String {
     let file = world.directory.join("copy.db");
     std::fs::write(&file, bytes).unwrap();
     let loaded = load_file(Arc::new(RealDisk), &file, Mode::ReadOnly).unwrap();
     assert!(loaded.recovery.torn.is_none());
-    let exported = client.get("/v1/config").text;
-    assert_eq!(paceline_config::export(&loaded.database.snapshot()), exported);
-    assert!(exported.contains("batch"));
+    paceline_config::export(&loaded.database.snapshot())
 }
 
+#[test]
+fn a_copy_is_a_database_with_everything_that_was_answered() {
+    let _alone = COPYING.lock().unwrap_or_else(PoisonError::into_inner);
+    let world = World::new();
+    let mut client = world.unix();
+    apply(&mut client, "", TEXT).expect(200);
+    client.get("/v1/backup?database=None").expect_error(404, "not_found");
+    client.get("/v1/backup?database=_Server").expect_error(404, "not_found");
+    let bytes = copy(&mut client);
+    let text = client.get("/v1/config").text;
+    assert_eq!(exported(&world, &bytes), text);
+    assert!(text.contains("batch"));
+}
+
+#[test]
+fn copies_under_load_have_all_that_was_answered_before() {
+    let _alone = COPYING.lock().unwrap_or_else(PoisonError::into_inner);
+    let world = World::new();
+    let answered = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = world.unix();
+            for number in 1..=200 {
+                client.put(&format!("/v1/resources/r{number:03}"), json!({})).expect(201);
+                answered.store(number, Ordering::SeqCst);
+            }
+        });
+        let mut client = world.unix();
+        while answered.load(Ordering::SeqCst) < 200 {
+            let before = answered.load(Ordering::SeqCst);
+            let bytes = copy(&mut client);
+            let text = exported(&world, &bytes);
+            let has = |number: u32| text.contains(&format!("\"r{number:03}\""));
+            assert!((1..=before).all(has), "{before}: {text}");
+            // What came after is a beginning of the rest, without holes.
+            let last = (1..=200).rev().find(|number| has(*number)).unwrap_or(0);
+            assert!((1..=last).all(has), "{last}: {text}");
+        }
+    });
+}
+
+#[test]
+fn few_copies_are_in_memory_at_a_time() {
+    let _alone = COPYING.lock().unwrap_or_else(PoisonError::into_inner);
+    let world = World::new();
+    // More than fits into what lies between two ends of a socket.
+    let text: String =
+        (0..20_000).map(|n| format!("[[resource]]\nname = \"a-rather-long-name-{n}\"\n")).collect();
+    apply(&mut world.unix(), "", &text).expect(200);
+    let mut held: Vec<Client> = (0..2).map(|_| world.unix()).collect();
+    for client in &mut held {
+        client.send("GET", "/v1/backup", None);
+        assert_eq!(client.head().0, 200);
+    }
+    let error = world.unix().get("/v1/backup").expect_error(503, "refused");
+    assert_eq!(error["reason"], "exhausted");
+    drop(held);
+    // They are given back when the daemon sees that nobody reads any more.
+    let started = Instant::now();
+    let mut client = world.unix();
+    loop {
+        client.send("GET", "/v1/backup", None);
+        let (status, headers) = client.head();
+        let length = headers.iter().find(|(name, _)| name == "content-length").unwrap();
+        let mut bytes = vec![0; length.1.parse().unwrap()];
+        client.stream.read_exact(&mut bytes).unwrap();
+        if status == 200 {
+            break;
+        }
+        assert!(started.elapsed() < PATIENCE);
+    }
+}
+
+/// J7: which transactions are on disk before they are answered.
 #[test]
 fn the_daemon_tells_how_it_writes_and_what_it_serves_j7() {
     let world = World::new();

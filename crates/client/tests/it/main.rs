@@ -5,3 +5,4 @@ mod away;
 mod calls;
 mod fake;
 mod guards;
+mod whole;

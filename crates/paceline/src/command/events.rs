@@ -1,6 +1,6 @@
 //! `paceline events`: what happens, as it happens.
 
-use super::{Asker, Reach, as_text, print};
+use super::{Asker, Reach, as_text, print, text};
 use crate::failure::Failure;
 use crate::moment;
 use crate::screen::{Screen, Style, clean, cut};
@@ -75,9 +75,16 @@ fn summary(data: &Value) -> String {
     if let Some(request) = members.get("request") {
         parts.push(format!("request {}", as_text(request)));
     }
-    match members.get("message").and_then(Value::as_str) {
-        Some(message) => parts.push(message.to_owned()),
-        None => {
+    let changes = members.get("changes").and_then(Value::as_array);
+    match (members.get("message").and_then(Value::as_str), changes) {
+        (Some(message), _) => parts.push(message.to_owned()),
+        (None, Some(changes)) => {
+            parts.push(format!("by {}:", text(data, "who")));
+            parts.extend(changes.iter().map(change));
+            let more = text(data, "more");
+            parts.extend((!more.is_empty()).then(|| format!("and {more} more")));
+        }
+        (None, None) => {
             let others = members.iter().filter(|(name, value)| {
                 !matches!(name.as_str(), "request" | "at" | "time") && !value.is_null()
             });
@@ -85,4 +92,14 @@ fn summary(data: &Value) -> String {
         }
     }
     clean(&parts.join("  "))
+}
+
+/// `+Pool batch`
+fn change(change: &Value) -> String {
+    let sign = match text(change, "op").as_str() {
+        "insert" => '+',
+        "delete" => '-',
+        _ => '~',
+    };
+    format!("{sign}{} {}", text(change, "table"), text(change, "row"))
 }

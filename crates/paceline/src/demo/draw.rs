@@ -7,6 +7,9 @@ use crate::table::{Cell, Column, Table};
 /// Columns of a bar.
 const BAR: u64 = 10;
 
+/// Columns of a screen that is not narrow.
+const WIDE: usize = 60;
+
 /// Rows that are kept for what is held.
 const HELD_ROWS_MIN: usize = 3;
 
@@ -68,7 +71,7 @@ fn head(view: &View, screen: Screen) -> Vec<String> {
     let end = ("q ends".to_owned(), Style::Faint);
     let ask = format!("ask it too: paceline ps --data {}", clean(&view.data));
     // On a narrow screen the figures stand below the title.
-    let is_narrow = screen.width < 60;
+    let is_narrow = screen.width < WIDE;
     let mut lines = match is_narrow {
         true => vec![row(&[title, end], screen), row(&figures, screen)],
         false => vec![row(&[&[title][..], &figures, &[end]].concat(), screen)],
@@ -171,7 +174,9 @@ fn held(view: &View, screen: Screen) -> Vec<String> {
     }
     let mut lines: Vec<String> = table.draw(screen).lines().map(str::to_owned).collect();
     // What is below should not jump whenever somebody takes or leaves something.
-    lines.resize(lines.len().max(HELD_ROWS_MIN + 1), String::new());
+    if screen.width >= WIDE {
+        lines.resize(lines.len().max(HELD_ROWS_MIN + 1), String::new());
+    }
     lines
 }
 
@@ -268,7 +273,12 @@ mod tests {
             "crawler-1",
             "at checkpoint \"per-user\" (key \"crawler\"), 1 ahead, 0.4 s",
         ));
-        view.note(decision(12_300, Verdict::Admitted, "deploy-1", "lock deploy, fencing number 4"));
+        view.note(decision(
+            12_300,
+            Verdict::Admitted,
+            "deploy-1",
+            "with lock deploy, fencing number 4",
+        ));
         view.note(decision(12_350, Verdict::Refused, "crawler-4", "rejected by rule 10"));
         view
     }

@@ -197,7 +197,7 @@ impl Worker {
         let options = SessionOptions { name: Some(self.name.clone()), lease: None };
         let session = self.client.session(&options)?;
         let lock = session.lock(name, &LockOptions { steal: false, wait: WAIT_MAX })?;
-        let text = format!("lock {name}, fencing number {}", lock.fencing());
+        let text = format!("with lock {name}, fencing number {}", lock.fencing());
         self.say(Verdict::Admitted, text);
         self.pause(self.user.work);
         lock.unlock()?;

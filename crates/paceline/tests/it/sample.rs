@@ -170,6 +170,13 @@ fn events() -> String {
             "message": "pool \"batch\": the queue is full, 10000 may wait"}),
         ),
         ("lock", json!({"lock": "deploy", "what": "stolen"})),
+        (
+            "config",
+            json!({"who": "api:alice@unix", "changes": [
+                {"op": "insert", "table": "Pool", "row": "batch"},
+                {"op": "update", "table": "Rule", "row": "10"},
+                {"op": "delete", "table": "Resource", "row": "zpool:tank"}], "more": 4}),
+        ),
     ];
     let text = |(kind, data): &(&str, Value)| format!("event: {kind}\ndata: {data}\n\n");
     let body: String = events.iter().map(text).collect();

@@ -27,7 +27,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("token_new", &["token", "new", "ci", "--role", "client"]),
     ("token_revoke_unknown", &["token", "revoke", "old"]),
     ("token_refused", &["token", "revoke", "report"]),
-    ("events", &["events", "--count", "3"]),
+    ("events", &["events", "--count", "4"]),
     ("apply", &["apply", "../../examples/paceline.toml", "--dry-run"]),
     ("help", &["--help"]),
     ("help_demo", &["demo", "--help"]),
