@@ -51,6 +51,7 @@ const USERS: &[User] = &[
         ..USER
     },
     User { name: "crawler", task: "fetch", count: 8, pause: (200, 900), work: (20, 60), ..USER },
+    User { name: "mallory", task: "probe", pause: (900, 2_500), ..USER },
     User {
         name: "backup",
         task: "nightly",
