@@ -40,17 +40,24 @@ pub fn apply(host: &Host, file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The text of a file, no longer than it may be; `-` is standard input.
+/// The text of a file, no longer than it may be.
 pub fn text_of(file: &Path) -> Result<String, String> {
-    let name = file.display();
-    let wrong = |error: std::io::Error| format!("{name}: {error}");
-    let opened: Box<dyn std::io::Read> = match file.as_os_str() == "-" {
-        true => Box::new(std::io::stdin().lock()),
-        false => Box::new(std::fs::File::open(file).map_err(wrong)?),
-    };
-    // A device or a pipe tells no size beforehand, so no more than a file may have is read.
+    let name = file.display().to_string();
+    let opened = std::fs::File::open(file).map_err(|error| format!("{name}: {error}"))?;
+    bounded(opened, &name)
+}
+
+/// The text on standard input. It can be read once, so this is not for what is read again on SIGHUP.
+pub fn text_of_stdin() -> Result<String, String> {
+    bounded(std::io::stdin().lock(), "standard input")
+}
+
+/// All that comes from there. A device or a pipe tells no size beforehand, so no more than a file may
+/// have is read.
+fn bounded(source: impl std::io::Read, name: &str) -> Result<String, String> {
     let mut text = String::new();
-    opened.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(wrong)?;
+    let read = source.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("{name}: {error}"))?;
     match text.len() > FILE_BYTES_MAX {
         true => Err(format!("{name}: it has more than {FILE_BYTES_MAX} bytes")),
         false => Ok(text),

@@ -36,7 +36,11 @@ pub struct Apply {
 
 pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
     let hint = "say the file to apply, or - for standard input";
-    let text = config::text_of(&apply.file).map_err(|error| Failure::from(error).or_hint(hint))?;
+    let text = match is_stdin(&apply.file) {
+        true => config::text_of_stdin(),
+        false => config::text_of(&apply.file),
+    };
+    let text = text.map_err(|error| Failure::from(error).or_hint(hint))?;
     let asker = apply.reach.open()?;
     for doubt in config::doubts(&apply.file, &text) {
         eprintln!("{}", clean(&doubt));
@@ -47,6 +51,10 @@ pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
         Err(error) => return wrong(apply, error),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file.as_os_str() == "-"
 }
 
 /// What is wrong with a file stands for itself, as editors and scripts read it.
@@ -66,7 +74,7 @@ fn places(answer: &Answer) -> Option<Vec<Value>> {
 }
 
 fn lines(file: &Path, errors: &[Value]) -> String {
-    let file = if file.as_os_str() == "-" { "stdin".into() } else { file.to_string_lossy() };
+    let file = if is_stdin(file) { "stdin".into() } else { file.to_string_lossy() };
     let mut lines = String::new();
     for error in errors {
         let [line, column, message] = ["line", "column", "message"].map(|name| text(error, name));
