@@ -119,8 +119,11 @@ struct Load {
 /// What one side's clients say, by the number of the client.
 struct Side {
     rival: Rival,
-    talk: Box<dyn Fn(&Running, usize) -> Outcome<Talk>>,
+    talk: Box<Talker>,
 }
+
+/// Makes what the client of this number says to a server.
+type Talker = dyn Fn(&Running, usize) -> Outcome<Talk>;
 
 fn side(rival: Rival, talk: impl Fn(&Running, usize) -> Outcome<Talk> + 'static) -> Side {
     Side { rival, talk: Box::new(talk) }

@@ -203,7 +203,7 @@ impl Events {
     ///
     /// # Panics
     /// If none comes in time.
-    pub fn next(&mut self) -> (String, Value) {
+    pub fn event(&mut self) -> (String, Value) {
         let mut name = String::new();
         loop {
             let line = self.0.line().unwrap();
@@ -218,7 +218,7 @@ impl Events {
     /// The data of the next event of this name; others are passed over.
     pub fn next_of(&mut self, name: &str) -> Value {
         loop {
-            let (found, data) = self.next();
+            let (found, data) = self.event();
             if found == name {
                 return data;
             }

@@ -92,8 +92,8 @@ fn killing_the_command_line_alone_frees_nothing_until_the_command_ends_p4() {
     kill_process(command, Signal::KILL).unwrap();
     let _ = next.answer().expect(201);
     // Between the two, nobody was let in: one was given back, then one was given.
-    assert_eq!(events.next().0, "settled");
-    assert_eq!(events.next().0, "started");
+    assert_eq!(events.event().0, "settled");
+    assert_eq!(events.event().0, "started");
 }
 
 /// Begins a bound session, asks for a permit in it, says so, and waits to be killed.
