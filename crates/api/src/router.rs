@@ -1,6 +1,6 @@
 //! Which path does what, and who may: one list, from which the router is made.
 
-use crate::connection::{Connection, Origin};
+use crate::connection::Connection;
 use crate::identity::{Identity, Role, whoami};
 use crate::respond::{Problem, no_such_method, no_such_path};
 use crate::{
@@ -9,9 +9,9 @@ use crate::{
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// A router in the making, with what it has so far.
@@ -93,44 +93,58 @@ impl Routes {
         handler: H,
     ) -> Self
     where
-        H: Handler<T, Shared>,
+        H: Handler<T, Shared, Future = Answering>,
         T: 'static,
     {
         self.listed.push((method, path, Some(role)));
-        let app = Arc::clone(&self.app);
-        let checked = from_fn_with_state((app, role, path), check);
-        self.router = self.router.route(path, on(filter(method), handler).route_layer(checked));
+        let checked = Checked { role, path, handler };
+        self.router = self.router.route(path, on(filter(method), checked));
         self
     }
 }
 
-/// Lets a request through if whoever sent it has the role, and notes who that is.
-async fn check(
-    axum::extract::State((app, role, path)): axum::extract::State<(Arc<App>, Role, &'static str)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let Some(connection) = request.extensions().get::<Arc<Connection>>() else {
-        return Problem::internal("a request without its connection").into_response();
-    };
-    match identify(&app, &connection.origin, &request, (role, path)) {
-        Ok(identity) => {
-            request.extensions_mut().insert(identity);
-            next.run(request).await
+/// What handlers that are async functions return.
+type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// A handler that is called only if whoever sent the request has the role. It stands in the handler's
+/// place and not in a layer around it, because every layer is copied and boxed for each request.
+#[derive(Clone)]
+struct Checked<H> {
+    role: Role,
+    path: &'static str,
+    handler: H,
+}
+
+impl<H, T> Handler<T, Shared> for Checked<H>
+where
+    H: Handler<T, Shared, Future = Answering>,
+    T: 'static,
+{
+    type Future = Answering;
+
+    fn call(self, mut request: Request, app: Shared) -> Answering {
+        match check(&app, self.role, &request, self.path) {
+            Ok(identity) => {
+                request.extensions_mut().insert(identity);
+                self.handler.call(request, app)
+            }
+            Err(problem) => Box::pin(std::future::ready(problem.into_response())),
         }
-        Err(problem) => problem.into_response(),
     }
 }
 
 /// Who sent a request, if they may do what needs the role.
-fn identify(
+fn check(
     app: &App,
-    origin: &Origin,
+    role: Role,
     request: &Request,
-    (role, path): (Role, &'static str),
+    path: &'static str,
 ) -> Result<Identity, Problem> {
+    let connection = request.extensions().get::<Arc<Connection>>();
+    let connection =
+        connection.ok_or_else(|| Problem::internal("a request without its connection"))?;
     let what = || what(request, path);
-    let identity = Identity::of(app, origin, request.headers(), &what)?;
+    let identity = Identity::of(app, &connection.origin, request.headers(), &what)?;
     identity.require(&app.host, role, what)?;
     Ok(identity)
 }
