@@ -1,10 +1,11 @@
 //! Bodies of requests: read within bounds of size and time, and understood as JSON or TOML.
 
-use crate::json;
 use crate::limits::Limits;
 use crate::members::Members;
 use crate::respond::{Problem, shown};
+use crate::{Shared, json};
 use axum::body::{Body, Bytes, HttpBody as _};
+use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use serde_json::Value;
@@ -17,6 +18,16 @@ const IGNORED_MAX: usize = 8;
 
 /// How long a pause ends the reading of a body that is too long.
 const IGNORED_PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Handlers take the members of the body as an argument.
+impl FromRequest<Shared> for Members {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Shared) -> Result<Self, Problem> {
+        let (head, body) = request.into_parts();
+        members(&head.headers, body, &app.limits).await
+    }
+}
 
 /// The members of a body that is a JSON object; none of them if there is no body.
 pub(crate) async fn members(
@@ -91,6 +102,10 @@ async fn read(mut body: Body, limits: &Limits, bytes_max: usize) -> Result<Vec<u
 /// The next piece of a body; none at its end.
 async fn next(body: &mut Body, pause_max: Duration) -> Result<Option<Bytes>, Problem> {
     loop {
+        // A small body comes with its head, and then there is nothing to wait for.
+        if body.is_end_stream() {
+            return Ok(None);
+        }
         let frame = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
         let Ok(frame) = timeout(pause_max, frame).await else {
             let pause = pause_max.as_secs_f64();

@@ -121,7 +121,7 @@ pub(crate) async fn unlock(
 
 /// `GET /v1/locks`
 pub(crate) async fn list(State(app): State<Shared>) -> Answer {
-    ok(&app.host.locking().all_shown().iter().map(describe).collect())
+    ok(&app.host.locking().all_shown().iter().map(describe).collect::<Value>())
 }
 
 /// `GET /v1/locks/{name}`

@@ -4,6 +4,7 @@
 //! its place in the queue.
 
 use crate::identity::Identity;
+use crate::members::Members;
 use crate::moment::rfc3339;
 use crate::registry::{Given, Granted, Join, PermitView, Stage};
 use crate::request::Asked;
@@ -14,7 +15,8 @@ use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
 use paceline_host::{Admission, Permit, RequestError};
 use paceline_types::{Refusal, RequestId};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 /// Longest id that a client may choose.
@@ -27,10 +29,8 @@ const LISTED_MAX: usize = 10_000;
 pub(crate) async fn ask(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
-    headers: HeaderMap,
-    body: Body,
+    members: Members,
 ) -> Answer {
-    let members = body::members(&headers, body, &app.limits).await?;
     let Asked { request, terms, once } = Asked::read(members, &identity, &app.registry)?;
     check_open(&app)?;
     let kept = (!once).then(|| request.clone());
@@ -162,7 +162,7 @@ pub(crate) async fn list(
     Extension(identity): Extension<Identity>,
 ) -> Answer {
     let permits = app.registry.permits(LISTED_MAX);
-    ok(&permits.iter().map(|view| describe(&app, &identity, view)).collect())
+    ok(&permits.iter().map(|view| describe(&app, &identity, view)).collect::<Vec<_>>())
 }
 
 /// `GET /v1/permits/{permit}`
@@ -243,23 +243,32 @@ fn check_id(id: &str) -> Result<(), Problem> {
     }
 }
 
+/// A permit as it is told.
+#[derive(Serialize)]
+struct Described<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permit: Option<&'a str>,
+    request: u64,
+    priority: i8,
+    pool: &'a str,
+    granted_at: String,
+    waited: String,
+    user: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+}
+
 /// What a client is told; the name of a permit only if they may use it.
-fn describe(app: &App, identity: &Identity, view: &PermitView) -> Value {
-    let now = app.wall.now();
-    let mut value = json!({
-        "request": view.request.0,
-        "priority": view.priority,
-        "pool": view.pool,
-        "granted_at": rfc3339(view.granted_us),
-        "waited": view.waited.to_string(),
-        "user": view.user,
-    });
-    if let Some(members) = value.as_object_mut() {
-        let ends = view.expires_at.map(|ends| ("expires_at".to_owned(), now.text(ends).into()));
-        members.extend(ends);
-        let is_told = !view.name.is_empty() && identity.sees(&view.user);
-        let name = is_told.then(|| view.name.clone().into());
-        members.extend(name.map(|name| ("permit".to_owned(), name)));
+fn describe<'a>(app: &App, identity: &Identity, view: &'a PermitView) -> Described<'a> {
+    let is_told = !view.name.is_empty() && identity.sees(&view.user);
+    Described {
+        permit: is_told.then_some(&view.name),
+        request: view.request.0,
+        priority: view.priority,
+        pool: &view.pool,
+        granted_at: rfc3339(view.granted_us),
+        waited: view.waited.to_string(),
+        user: &view.user,
+        expires_at: view.expires_at.map(|ends| app.wall.now().text(ends)),
     }
-    value
 }

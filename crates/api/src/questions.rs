@@ -31,7 +31,7 @@ pub(crate) async fn requests(
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let listed = app.host.control().list(RequestId(first), count);
     let now = app.wall.now();
-    ok(&listed.iter().map(|listed| describe(&app, &identity, listed, now)).collect())
+    ok(&listed.iter().map(|listed| describe(&app, &identity, listed, now)).collect::<Value>())
 }
 
 fn describe(app: &App, identity: &Identity, listed: &Listed, now: Now) -> Value {

@@ -10,7 +10,11 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use paceline_tables::{Error, tag};
 use paceline_types::{Place, Reason, Refusal, RequestId};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+/// Room for most answers: that of a permit has about 250 bytes.
+const ANSWER_BYTES: usize = 320;
 
 /// The media type of nearly everything.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -228,20 +232,23 @@ impl IntoResponse for Problem {
 }
 
 /// A JSON answer.
-pub(crate) fn json_response(status: StatusCode, value: &Value) -> Response {
-    let mut response = Response::new(Body::from(value.to_string()));
+pub(crate) fn json_response(status: StatusCode, value: &impl Serialize) -> Response {
+    // Writing fails only for maps whose keys are no texts, of which there are none here.
+    let mut text = Vec::with_capacity(ANSWER_BYTES);
+    let _ = serde_json::to_writer(&mut text, value);
+    let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }
 
 /// 200 with a value.
-pub(crate) fn ok(value: &Value) -> Answer {
+pub(crate) fn ok(value: &impl Serialize) -> Answer {
     Ok(json_response(StatusCode::OK, value))
 }
 
 /// 201 with a value.
-pub(crate) fn created(value: &Value) -> Answer {
+pub(crate) fn created(value: &impl Serialize) -> Answer {
     Ok(json_response(StatusCode::CREATED, value))
 }
 

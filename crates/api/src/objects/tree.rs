@@ -50,5 +50,5 @@ pub(super) async fn tree(
         let parents = if node.parents.is_null() { json!([]) } else { node.parents };
         json!({ "name": name, "parents": parents, "holders": node.holders, "waiters": node.waiters })
     };
-    ok(&nodes.into_iter().map(describe).collect())
+    ok(&nodes.into_iter().map(describe).collect::<Value>())
 }

@@ -26,14 +26,14 @@ fn users_are_written_and_tokens_are_not() {
             &hash[..64]
         ),
     );
-    let text = export(database.store());
+    let text = export(&database.snapshot());
     assert!(text.ends_with("\n[[user]]\nname = \"eva\"\nrole = \"client\"\n"), "{text}");
     for secret in ["c0ffee", "ci-token", "build-user", "oken"] {
         assert!(!text.contains(secret), "{text}");
     }
     let mut again = super::database();
     apply(&mut again, &read(&text));
-    assert_eq!(export(again.store()), text);
+    assert_eq!(export(&again.snapshot()), text);
 }
 
 #[test]
