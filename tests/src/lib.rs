@@ -9,10 +9,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod api;
+pub mod caller;
 pub mod client;
 pub mod daemon;
 pub mod guide;
-pub mod http;
 pub mod matching;
 pub mod runner;
 pub mod scratch;

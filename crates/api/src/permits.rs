@@ -6,7 +6,7 @@
 use crate::identity::Identity;
 use crate::members::Members;
 use crate::moment::rfc3339;
-use crate::registry::{Given, Granted, Join, PermitView, Stage};
+use crate::registry::{Given, Granted, Join, PermitView, Stage, is_own_name};
 use crate::request::Asked;
 use crate::respond::{Answer, Problem, created, done, ok};
 use crate::{App, Shared, body};
@@ -34,7 +34,9 @@ pub(crate) async fn ask(
     let Asked { request, terms, once } = Asked::read(members, &identity, &app.registry)?;
     check_open(&app)?;
     let kept = (!once).then(|| request.clone());
-    let permit = match app.host.control().admit(request).map_err(no_request)? {
+    let control = app.host.control();
+    let admission = if once { control.admit_once(request) } else { control.admit(request) };
+    let permit = match admission.map_err(no_request)? {
         Admission::Started(permit) => permit,
         Admission::Refused(id, refusal) => return Err(refused(&app, id, &refusal)),
         Admission::Waiting(waiting) => {
@@ -47,8 +49,8 @@ pub(crate) async fn ask(
             let granted = Granted { permit, request, terms, chosen: None };
             created(&describe(&app, &identity, &app.registry.hold(granted).await?))
         }
-        // Dropping the permit settles the request.
-        None => ok(&describe(&app, &identity, &app.registry.describe(&permit, &terms.user)?)),
+        // Its request is over, or is so when the permit is dropped.
+        None => ok(&describe(&app, &identity, &app.registry.describe(&permit, &terms.user))),
     }
 }
 
@@ -235,6 +237,10 @@ pub(crate) fn no_request(error: RequestError) -> Problem {
 
 fn check_id(id: &str) -> Result<(), Problem> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if is_own_name(id) {
+        let message = "p- and a number is the name of a permit for which no id was chosen";
+        return Err(Problem::bad_request(message).hint("choose another id"));
+    }
     match !id.is_empty() && id.len() <= ID_BYTES_MAX && id.bytes().all(fits) {
         true => Ok(()),
         false => Err(Problem::bad_request(format!(

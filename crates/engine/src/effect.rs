@@ -1,6 +1,6 @@
 //! What the engine tells the host: answers to the caller, and effects for everybody else.
 
-use paceline_types::{Refusal, RequestId};
+use paceline_types::{PoolId, Priority, Refusal, RequestId, Time};
 
 /// What became of a request that was just submitted. Whatever happens to it later is an [`Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,4 +53,17 @@ pub enum Effect {
         /// The rule's number.
         rule: u32,
     },
+}
+
+/// What a request that runs was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// What the rules gave it.
+    pub priority: Priority,
+    /// The pool it runs in.
+    pub pool: PoolId,
+    /// When it was submitted.
+    pub arrival: Time,
+    /// Since when it runs.
+    pub since: Time,
 }

@@ -8,7 +8,7 @@
 //! [`grant`](crate::grant) (claims and slots), [`why`](crate::why), [`explain`](crate::explain).
 
 use crate::config::{Config, Names, Plan};
-use crate::effect::{Effect, Ended, Outcome};
+use crate::effect::{Effect, Ended, Grant, Outcome};
 use crate::prepare::Prepared;
 use crate::snapshot::{Routes, Snapshot};
 use crate::work::{Stage, Work};
@@ -323,6 +323,15 @@ impl Engine {
     #[must_use]
     pub const fn claims(&self) -> &Claims {
         &self.claims
+    }
+
+    /// What a request that runs was given.
+    #[must_use]
+    pub fn grant(&self, id: RequestId) -> Option<Grant> {
+        let work = self.requests.get(&id)?;
+        let Stage::Running { since } = work.stage else { return None };
+        let (priority, pool, arrival) = (work.priority, work.pool, work.arrival);
+        Some(Grant { priority, pool, arrival, since })
     }
 
     /// What a request that waits or runs asked for.

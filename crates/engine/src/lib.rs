@@ -45,7 +45,7 @@ mod why;
 mod work;
 
 pub use config::{Config, Plan, PlanError};
-pub use effect::{Effect, Ended, Outcome};
+pub use effect::{Effect, Ended, Grant, Outcome};
 pub use engine::{Engine, Stats};
 pub use explain::{Explanation, Foreseen};
 pub use prepare::{Prepared, RequestError, prepare};

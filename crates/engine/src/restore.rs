@@ -4,6 +4,7 @@
 //! nothing makes it wait: it may take a counter, a pool or a resource past its limit, which then
 //! drains (P3).
 
+use crate::effect::Grant;
 use crate::engine::Engine;
 use crate::prepare::{Prepared, fill_keys};
 use paceline_types::{Priority, RequestId, Time};
@@ -17,7 +18,7 @@ impl Engine {
         id: RequestId,
         Prepared(mut work): Prepared,
         priority: Priority,
-    ) {
+    ) -> Grant {
         debug_assert!(id < self.next_number(), "a number of an earlier run");
         self.now = self.now.max(now);
         let snapshot = self.snapshot();
@@ -46,6 +47,8 @@ impl Engine {
         if let Some(wanted) = work.draft.wanted.take() {
             self.claims.take_at_once(id, work.rank, work.draft.request.session, wanted);
         }
+        let (pool, arrival) = (work.pool, work.arrival);
         self.start_at_once(work);
+        Grant { priority, pool, arrival, since: arrival }
     }
 }

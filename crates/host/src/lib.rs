@@ -28,7 +28,7 @@ pub use kept::{
 };
 pub use locking::{LockOperation, LockShown, Locking};
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
-pub use paceline_engine::{Explanation, Foreseen, RequestError, Snapshot, WaitsFor, Why};
+pub use paceline_engine::{Explanation, Foreseen, Grant, RequestError, Snapshot, WaitsFor, Why};
 use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};

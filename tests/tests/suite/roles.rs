@@ -9,7 +9,7 @@ mod cli;
 mod ovsdb;
 mod secrets;
 
-use paceline_tests::http::Caller;
+use paceline_tests::caller::Caller;
 use paceline_tests::{Daemon, Launch, Scratch};
 use rustix::process::geteuid;
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@
 use super::leases::{Leased, checked};
 use super::{Lease, Registry, State};
 use crate::respond::Problem;
-use crate::token::{hex, secret};
-use paceline_host::{Kept, KeptPermit, Permit, Waiting};
+use crate::token::hex;
+use paceline_host::{Grant, Kept, KeptPermit, Permit, Waiting};
 use paceline_types::{Request, RequestId, Span, Time};
 use std::sync::Arc;
 
@@ -147,34 +147,31 @@ impl Registry {
         Given { registry: Arc::clone(self), name: name.to_owned(), pending }
     }
 
-    /// What a client is told of a request that runs.
-    pub(crate) fn describe(&self, permit: &Permit, user: &str) -> Result<PermitView, Problem> {
-        let why = self.host.control().why(permit.id());
-        let why =
-            why.ok_or_else(|| Problem::expired("the session ended while the request waited"))?;
-        Ok(PermitView {
+    /// What a client is told of a request that runs, or did.
+    pub(crate) fn describe(&self, permit: &Permit, user: &str) -> PermitView {
+        let Grant { priority, pool, arrival, since } = *permit.grant();
+        let snapshot = self.host.control().snapshot();
+        let pool = snapshot.pools().by_id(pool).map(|pool| pool.name.clone());
+        PermitView {
             name: String::new(),
             request: permit.id(),
-            priority: why.priority.number(),
-            pool: why.pool,
-            granted_us: self.wall.now().us(why.since),
-            waited: why.since.since(why.arrival),
+            priority: priority.number(),
+            pool: pool.unwrap_or_default(),
+            granted_us: self.wall.now().us(since),
+            waited: since.since(arrival),
             expires_at: None,
             user: user.to_owned(),
-        })
+        }
     }
 
     /// Writes down a permit that was just given, on disk too. It is settled at once if its session is
     /// over, or whoever asked is gone before it is written.
     pub(crate) async fn hold(&self, granted: Granted) -> Result<PermitView, Problem> {
         let Granted { permit, request, terms, chosen } = granted;
-        let mut view = self.describe(&permit, &terms.user)?;
+        let mut view = self.describe(&permit, &terms.user);
         view.name = match &chosen {
             Some((name, _)) => name.clone(),
-            None => {
-                let random = secret::<16>();
-                format!("p-{}", random.map_err(|error| Problem::internal(&error.to_string()))?)
-            }
+            None => own_name(view.request),
         };
         let span = terms.session.is_none().then(|| checked(terms.lease)).transpose()?;
         let digest = chosen.map(|(_, digest)| digest);
@@ -345,6 +342,17 @@ impl Drop for Given {
         // The waiter in it leaves its queue, which must not happen under the lock.
         drop(last);
     }
+}
+
+/// The name of a permit for which the client chose none. Numbers of requests are not used again.
+fn own_name(request: RequestId) -> String {
+    format!("p-{}", request.0)
+}
+
+/// Whether a name is one that permits get by themselves.
+pub(crate) fn is_own_name(name: &str) -> bool {
+    let number = name.strip_prefix("p-").unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn no_such_permit() -> Problem {

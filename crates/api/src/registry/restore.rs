@@ -63,7 +63,7 @@ impl Registry {
                 return;
             }
         };
-        let Ok(mut view) = self.describe(&permit, &user) else { return };
+        let mut view = self.describe(&permit, &user);
         (view.granted_us, view.waited) = (kept.granted_us, kept.waited);
         view.name = name;
         let digest = digest(&kept.digest);

@@ -25,7 +25,8 @@ use crate::clock::Clock;
 use crate::locking::Locking;
 use numbers::Numbers;
 use paceline_engine::{
-    Effect, Engine, Explanation, Outcome, Plan, Prepared, RequestError, Snapshot, Why, prepare,
+    Effect, Engine, Explanation, Grant, Outcome, Plan, Prepared, RequestError, Snapshot, Why,
+    prepare,
 };
 use paceline_types::{Priority, Reason, Refusal, Request, RequestId, SessionId};
 use std::collections::BTreeMap;
@@ -68,7 +69,7 @@ struct State {
 }
 
 /// What became of a request that waited.
-type Decided = Result<(), Refusal>;
+type Decided = Result<Grant, Refusal>;
 
 /// What is to be told when the lock is free again; nothing to one whose session ended.
 type Told = Vec<(oneshot::Sender<Decided>, Option<Decided>)>;
@@ -104,19 +105,42 @@ impl Control {
     ///
     /// When it is no request: a number or a name is out of bounds.
     pub fn admit(self: &Arc<Self>, request: Request) -> Result<Admission, RequestError> {
+        self.admit_or_pass(request, false)
+    }
+
+    /// The same for a request that is over as soon as it may run: for whoever only wants to be let
+    /// through.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn admit_once(self: &Arc<Self>, request: Request) -> Result<Admission, RequestError> {
+        self.admit_or_pass(request, true)
+    }
+
+    fn admit_or_pass(
+        self: &Arc<Self>,
+        request: Request,
+        once: bool,
+    ) -> Result<Admission, RequestError> {
         let mut prepared = prepare(&self.snapshot(), request)?;
         for _ in 0..RENEWALS_MAX {
             let state = self.state();
             if state.engine.is_current(&prepared) {
-                return Ok(self.submit(state, prepared));
+                return Ok(self.submit(state, prepared, once));
             }
             drop(state);
             prepared.renew(&self.snapshot());
         }
-        Ok(self.submit(self.state(), prepared))
+        Ok(self.submit(self.state(), prepared, once))
     }
 
-    fn submit(self: &Arc<Self>, mut state: MutexGuard<'_, State>, prepared: Prepared) -> Admission {
+    fn submit(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        prepared: Prepared,
+        once: bool,
+    ) -> Admission {
         let now = self.clock.now();
         let (id, outcome) =
             state.engine.submit(now, prepared, &|session, lock| self.locking.owns(session, lock));
@@ -126,11 +150,24 @@ impl Control {
             state.waiters.insert(id, sender);
             receiver
         });
+        let grant = state.engine.grant(id);
+        if once && grant.is_some() {
+            let ended = state.engine.end(now, id);
+            if let Some(event) = Event::of_end(id, ended) {
+                self.tell(|| event);
+            }
+        }
         self.finish(state);
-        match (outcome, waiting) {
-            (Outcome::Refused(refusal), _) => Admission::Refused(id, refusal),
-            (_, Some(receiver)) => Admission::Waiting(Waiting::new(self, id, receiver)),
-            (_, None) => Admission::Started(Permit::new(self, id)),
+        match (outcome, waiting, grant) {
+            (Outcome::Refused(refusal), _, _) => Admission::Refused(id, refusal),
+            (_, Some(receiver), _) => Admission::Waiting(Waiting::new(self, id, receiver)),
+            (_, None, Some(grant)) if once => Admission::Started(Permit::over(id, grant)),
+            (_, None, Some(grant)) => Admission::Started(Permit::new(self, id, grant)),
+            (_, None, None) => {
+                debug_assert!(false, "what was started runs");
+                let pool = "default".into();
+                Admission::Refused(id, Refusal::lasting(Reason::Draining { pool }))
+            }
         }
     }
 
@@ -147,8 +184,8 @@ impl Control {
         priority: Priority,
     ) -> Result<Permit, RequestError> {
         let prepared = prepare(&self.snapshot(), request)?;
-        self.call(|engine, now| engine.restore(now, id, prepared, priority));
-        Ok(Permit::new(self, id))
+        let grant = self.call(|engine, now| engine.restore(now, id, prepared, priority));
+        Ok(Permit::new(self, id, grant))
     }
 
     /// Why a request waits, or since when it runs.
@@ -299,7 +336,7 @@ impl State {
                 tell(event);
             }
             let (id, decided) = match effect {
-                Effect::Start { id } => (id, Some(Ok(()))),
+                Effect::Start { id } => (id, self.engine.grant(id).map(Ok)),
                 Effect::Refuse { id, refusal } => (id, Some(Err(refusal))),
                 Effect::End { id, .. } => (id, None),
                 Effect::Log { id, rule } => {

@@ -3,6 +3,7 @@
 //! Both give back everything when they are dropped, so nothing is lost whichever way a caller ends.
 
 use super::{Control, Decided};
+use paceline_engine::Grant;
 use paceline_types::{Refusal, RequestId};
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +25,10 @@ pub enum Admission {
 /// That a request runs. Dropping it settles the request.
 #[derive(Debug)]
 pub struct Permit {
-    held: Held,
+    id: RequestId,
+    grant: Grant,
+    /// None if it was settled as soon as it could run.
+    _held: Option<Held>,
 }
 
 /// That a request waits: a future of its permit. Dropping it leaves the queue.
@@ -54,14 +58,26 @@ impl Drop for Held {
 }
 
 impl Permit {
-    pub(super) fn new(control: &Arc<Control>, id: RequestId) -> Self {
-        Self { held: Held { control: Arc::clone(control), id } }
+    pub(super) fn new(control: &Arc<Control>, id: RequestId, grant: Grant) -> Self {
+        let held = Held { control: Arc::clone(control), id };
+        Self { id, grant, _held: Some(held) }
+    }
+
+    /// One whose request is over already.
+    pub(super) const fn over(id: RequestId, grant: Grant) -> Self {
+        Self { id, grant, _held: None }
     }
 
     /// The request.
     #[must_use]
     pub const fn id(&self) -> RequestId {
-        self.held.id
+        self.id
+    }
+
+    /// What it was given.
+    #[must_use]
+    pub const fn grant(&self) -> &Grant {
+        &self.grant
     }
 }
 
@@ -90,7 +106,10 @@ impl Future for Waiting {
         let decided = std::task::ready!(Pin::new(&mut self.receiver).poll(cx));
         let held = self.held.take();
         Poll::Ready(match decided {
-            Ok(Ok(())) => held.map(|held| Ok(Permit { held })),
+            Ok(Ok(grant)) => {
+                let id = self.id;
+                Some(Ok(Permit { id, grant, _held: held }))
+            }
             Ok(Err(refusal)) => Some(Err(refusal)),
             Err(_) => None,
         })

@@ -5,4 +5,5 @@
 mod histories;
 mod limits;
 mod model;
+mod restart;
 mod scripts;

@@ -2,7 +2,7 @@
 
 use super::{Admin, Client, Need, Nothing, Operator, REFUSED, ROLES, Viewer, World};
 use super::{is_root, rank, uid};
-use paceline_tests::http::Caller;
+use paceline_tests::caller::Caller;
 use serde_json::Value;
 
 /// Method, path, body (`$S` is a session), least role, and the status of success.

@@ -1,7 +1,7 @@
 //! Nothing secret in logs, the audit log, the database, or the configuration that is shown (A1).
 
 use super::World;
-use paceline_tests::http::Caller;
+use paceline_tests::caller::Caller;
 use paceline_tests::{Client, Launch, Scratch};
 use serde_json::{Value, json};
 

@@ -1,16 +1,13 @@
 //! Plain requests to the API, one connection each: over TCP with a token, or over the unix socket, also
 //! as another user of this machine where the tests run as root.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::client::READ_TIMEOUT;
+use crate::Api;
 
 /// Where requests go, and who sends them.
 #[derive(Clone, Debug)]
@@ -39,42 +36,15 @@ impl Caller {
         if let Self::User(socket, uid) = self {
             return curl(socket, *uid, method, path, body);
         }
-        let mut head =
-            format!("{method} {path} HTTP/1.1\r\nhost: paceline\r\nconnection: close\r\n");
-        if let Self::Tcp { token: Some(token), .. } = self {
-            head += &format!("authorization: Bearer {token}\r\n");
-        }
-        if let Some(body) = body {
-            head +=
-                &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
-        }
-        let request = format!("{head}\r\n{}", body.unwrap_or_default());
-        match self {
-            Self::Tcp { address, .. } => {
-                let stream = TcpStream::connect(address).expect("the API listens");
-                stream.set_read_timeout(Some(READ_TIMEOUT)).expect("a socket has a timeout");
-                exchange(stream, &request)
+        let mut api = match self {
+            Self::Tcp { address, token } => {
+                Api::tcp(address.parse().expect("an address and a port"), token.as_deref())
             }
-            Self::Unix(socket) | Self::User(socket, _) => {
-                let stream = UnixStream::connect(socket).expect("the API listens");
-                stream.set_read_timeout(Some(READ_TIMEOUT)).expect("a socket has a timeout");
-                exchange(stream, &request)
-            }
-        }
-    }
-}
-
-fn exchange(mut stream: impl Read + Write, request: &str) -> (u16, Value) {
-    stream.write_all(request.as_bytes()).expect("a request can be sent");
-    let mut bytes = Vec::new();
-    let mut piece = [0; 16 << 10];
-    loop {
-        let count = stream.read(&mut piece).expect("an answer comes");
-        bytes.extend_from_slice(&piece[..count]);
-        let text = String::from_utf8_lossy(&bytes);
-        if count == 0 || text.contains("text/event-stream") && text.contains("\r\n\r\n") {
-            return parsed(&text);
-        }
+            Self::Unix(socket) | Self::User(socket, _) => Api::unix(socket),
+        };
+        api.send(method, path, body);
+        let answer = api.answer();
+        (answer.status, answer.body)
     }
 }
 
