@@ -51,7 +51,7 @@ pub(crate) trait Object: Send + Sync + 'static {
     fn show(_row: &Row, _object: &mut Map<String, Value>) {}
 
     /// The object of this name that is there without a row.
-    fn without_row(_key: &str) -> Option<Value> {
+    fn without_row(_app: &App, _key: &str) -> Option<Value> {
         None
     }
 
@@ -99,7 +99,7 @@ async fn list<O: Object>(
     let mut rows = select_all(&app, &identity, O::TABLE).await?;
     resource::name_parents::<O>(&app, &identity, &mut rows).await?;
     let mut objects: Vec<Value> = rows.iter().map(describe::<O>).collect();
-    if let Some(missing) = O::without_row(pool::DEFAULT)
+    if let Some(missing) = O::without_row(&app, pool::DEFAULT)
         && !objects.iter().any(|object| object[O::KEY] == missing[O::KEY])
     {
         objects.push(missing);
@@ -120,7 +120,7 @@ async fn one<O: Object>(
     let row = select_one::<O>(&app, &identity, &key).await?;
     let mut rows: Vec<Row> = row.into_iter().collect();
     resource::name_parents::<O>(&app, &identity, &mut rows).await?;
-    match rows.first().map(describe::<O>).or_else(|| O::without_row(&key)) {
+    match rows.first().map(describe::<O>).or_else(|| O::without_row(&app, &key)) {
         Some(object) => ok(&object),
         None => Err(no_such::<O>(&key)),
     }
@@ -136,7 +136,7 @@ async fn put<O: Object>(
 ) -> Answer {
     let members = body::members(&headers, body, &app.limits).await?;
     let is_there = select_one::<O>(&app, &identity, &key).await?.is_some();
-    if edit::only_creates(&headers)? && (is_there || O::without_row(&key).is_some()) {
+    if edit::only_creates(&headers)? && (is_there || O::without_row(&app, &key).is_some()) {
         return Err(database::exists::<O>());
     }
     let reading = if is_there { Reading::Replace } else { Reading::Create };
@@ -154,7 +154,7 @@ async fn patch<O: Object>(
 ) -> Answer {
     let members = body::members(&headers, body, &app.limits).await?;
     let is_there = select_one::<O>(&app, &identity, &key).await?.is_some();
-    if !is_there && O::without_row(&key).is_none() {
+    if !is_there && O::without_row(&app, &key).is_none() {
         return Err(no_such::<O>(&key));
     }
     let reading = Reading::Patch;

@@ -282,8 +282,9 @@ struct EndBound {
 impl Drop for EndBound {
     fn drop(&mut self) {
         let bound = self.connection.change_bound(std::mem::take);
-        for key in bound {
-            self.registry.end_session(&key);
+        // What the end of the daemon closes is still its clients' own in the next run.
+        if !self.registry.host.is_retired() {
+            bound.iter().for_each(|key| self.registry.end_session(key));
         }
     }
 }

@@ -63,7 +63,7 @@ impl Refusal {
     /// Whether a queue was full or the wait too long, so that the same work may pass later.
     #[must_use]
     pub fn is_queue(&self) -> bool {
-        matches!(self.reason.as_str(), "queue_full" | "too_long" | "expired")
+        matches!(self.reason.as_str(), "queue_full" | "too_long" | "expired" | "draining")
     }
 }
 

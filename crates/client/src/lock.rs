@@ -99,6 +99,18 @@ impl Lock {
         &self.name
     }
 
+    /// Whether this grant still holds: nobody stole the lock, not even for a while.
+    ///
+    /// # Errors
+    /// If the daemon does not say.
+    pub fn is_held(&self) -> Result<bool, Error> {
+        match self.client.call(Method::Get, &Self::path(&self.name), None) {
+            Ok(shown) => Ok(shown.get("fencing").and_then(Value::as_u64) == Some(self.fencing)),
+            Err(Error::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Starts the lease of its session anew. A lock on a unix socket needs none.
     ///
     /// # Errors

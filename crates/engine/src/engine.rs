@@ -152,6 +152,13 @@ impl Engine {
         self.next_id = self.next_id.max(first.0);
     }
 
+    /// No other request gets this number any more.
+    pub(crate) const fn number_behind(&mut self, id: RequestId) {
+        if self.next_id <= id.0 {
+            self.next_id = id.0 + 1;
+        }
+    }
+
     /// The number of the next request.
     #[must_use]
     pub const fn next_number(&self) -> RequestId {

@@ -369,7 +369,21 @@ impl Engine {
     fn expired(&self, work: &Work, waited: Span) -> Refusal {
         let place = Place::Pool(self.snapshot.pool_name(work.pool));
         let retry_at = self.pools.retry_at(work.pool, self.now);
-        Refusal { reason: Reason::Expired { place, waited }, retry_at, status: None }
+        let resource = self.missed_resource(work);
+        Refusal { reason: Reason::Expired { place, waited, resource }, retry_at, status: None }
+    }
+
+    /// The resource that somebody who may not wait any longer could not have.
+    fn missed_resource(&self, work: &Work) -> Option<Box<str>> {
+        let id = work.rank.id;
+        let blockers = match (&work.stage, &work.draft.wanted) {
+            _ if !work.claims() || !self.pools.is_open(work.pool) => return None,
+            (Stage::Aside { .. }, _) => return self.claims.missing(id).map(Into::into),
+            (Stage::Line { .. }, _) => self.claims.blockers(id, 1),
+            (_, Some(wanted)) => self.claims.blockers_of(wanted, work.rank, 1),
+            (_, None) => return None,
+        };
+        blockers.nearest.into_iter().next().map(|blocker| blocker.resource)
     }
 }
 

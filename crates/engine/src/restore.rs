@@ -19,7 +19,7 @@ impl Engine {
         Prepared(mut work): Prepared,
         priority: Priority,
     ) -> Grant {
-        debug_assert!(id < self.next_number(), "a number of an earlier run");
+        self.number_behind(id);
         self.now = self.now.max(now);
         let snapshot = self.snapshot();
         if work.draft.generation != snapshot.generation {

@@ -305,7 +305,7 @@ impl Engine {
         let reason = match turned.cause {
             Cause::Full { max } => Reason::QueueFull { place, max },
             Cause::TooLong { wait, max } => Reason::TooLong { place, wait, max },
-            Cause::Expired { waited } => Reason::Expired { place, waited },
+            Cause::Expired { waited } => Reason::Expired { place, waited, resource: None },
             Cause::CostTooHigh { burst } => {
                 let burst = u64::from(burst);
                 Reason::CostTooHigh { place, cost: work.draft.request.cost, burst }

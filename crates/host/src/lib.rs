@@ -233,9 +233,17 @@ impl Host {
 
     /// Service is about to end: what clients hold now stays theirs in the next run.
     pub fn retire(&self) {
-        if let Some(keeper) = self.keeper.get() {
-            keeper.close();
+        if let Some(keeper) = self.keeper.get().filter(|keeper| keeper.close()) {
+            self.control.number_no_more();
+            self.locking.grant_no_more();
+            keeper.unmark();
         }
+    }
+
+    /// Whether service is about to end.
+    #[must_use]
+    pub fn is_retired(&self) -> bool {
+        self.keeper.get().is_some_and(|keeper| keeper.is_closed())
     }
 
     /// Who may do what, and the check.

@@ -16,12 +16,14 @@ use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
 use paceline_types::limits::SESSION_BYTES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
-/// How many fencing numbers are reserved at a time.
-const RESERVE: u64 = 1 << 20;
+/// How many fencing numbers are reserved first, and at most at a time. Each reservation doubles the last
+/// one of a run, so that few grants skip few numbers at a restart.
+const RESERVE_MIN: u64 = 1 << 12;
+const RESERVE_MAX: u64 = 1 << 20;
 
 /// What a client asks of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub struct Locking {
     /// Whether someone watches the table of locks, so that changes must be shown at once.
     watched: AtomicBool,
     reserving: AtomicBool,
+    /// How many numbers were reserved last.
+    step: AtomicU64,
     /// Who must know when a session loses a lock.
     control: OnceLock<Weak<Control>>,
     /// Where steals are recorded.
@@ -85,6 +89,7 @@ impl Locking {
             own: OnceLock::new(),
             watched: AtomicBool::new(false),
             reserving: AtomicBool::new(false),
+            step: AtomicU64::new(RESERVE_MIN),
             control: OnceLock::new(),
             audit: OnceLock::new(),
         }
@@ -110,7 +115,7 @@ impl Locking {
         let used = own.own_integer(own::DAEMON_TABLE, "fencing_reserved")?.unwrap_or(0).max(1);
         self.state().locks = Locks::new(used, used, SESSION_BYTES_MAX);
         let _ = self.own.set(own.clone());
-        self.reserve(used + RESERVE);
+        self.reserve(used + RESERVE_MIN);
         own.flush_blocking();
         match self.state().locks.fencing_left() {
             0 => Err(Error::new(tag::IO, "cannot write the range of fencing numbers to disk")),
@@ -125,14 +130,6 @@ impl Locking {
             return;
         }
         let this = self.clone();
-        let values = vec![
-            ("name", Datum::One(Atom::string("paceline"))),
-            (
-                "fencing_reserved",
-                Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX))),
-            ),
-        ];
-        let row = OwnRow { key: "paceline".to_owned(), values: Some(values), only_if: OnlyIf::Any };
         let done = Box::new(move |outcome: Result<(), Error>| {
             this.reserving.store(false, Ordering::Release);
             match outcome {
@@ -146,7 +143,19 @@ impl Locking {
                 Err(error) => tracing::error!(%error, "cannot reserve fencing numbers"),
             }
         });
-        own.maintain(own::DAEMON_TABLE, "name", vec![row], true, Some(done));
+        own.maintain(own::DAEMON_TABLE, "name", vec![fencing_row(until)], true, Some(done));
+    }
+
+    /// Service ends: the next run goes on with the next number.
+    pub(crate) fn grant_no_more(&self) {
+        let next = {
+            let mut state = self.state();
+            state.locks.stop();
+            state.locks.next_fencing()
+        };
+        if let Some(own) = self.own.get() {
+            own.maintain(own::DAEMON_TABLE, "name", vec![fencing_row(next)], true, None);
+        }
     }
 
     pub(crate) fn add_session(&self, session: &Arc<Session>) {
@@ -203,8 +212,11 @@ impl Locking {
         if let Some(control) = self.control.get().and_then(Weak::upgrade) {
             lost.iter().for_each(|(loser, lock)| control.lock_lost(*loser, lock));
         }
-        if left < RESERVE / 2 {
-            self.reserve(next + RESERVE);
+        let step = self.step.load(Ordering::Relaxed);
+        if left < step / 2 {
+            let more = (2 * step).min(RESERVE_MAX);
+            self.step.store(more, Ordering::Relaxed);
+            self.reserve(next + more);
             if let Some(own) = self.own.get() {
                 own.flush();
             }
@@ -336,4 +348,11 @@ impl State {
             ("fencing", Datum::One(Atom::Integer(fencing))),
         ]
     }
+}
+
+/// The row that says which fencing numbers are reserved.
+fn fencing_row(until: u64) -> OwnRow {
+    let until = Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)));
+    let values = vec![("name", Datum::One(Atom::string("paceline"))), ("fencing_reserved", until)];
+    OwnRow { key: "paceline".to_owned(), values: Some(values), only_if: OnlyIf::Any }
 }

@@ -41,6 +41,7 @@ pub struct Locks {
     starved: BTreeSet<Arc<str>>,
     next_fencing: u64,
     reserved_until: u64,
+    is_stopped: bool,
     effects: VecDeque<Effect>,
     changes: Changes,
 }
@@ -62,6 +63,7 @@ impl Locks {
             starved: BTreeSet::new(),
             next_fencing,
             reserved_until,
+            is_stopped: false,
             effects: VecDeque::new(),
             changes: Changes::new(),
         }
@@ -126,12 +128,21 @@ impl Locks {
     /// Reserves the numbers below `reserved_until` and hands over what waited for them, in name
     /// order. A smaller value than before changes nothing.
     pub fn extend(&mut self, reserved_until: u64) {
+        if self.is_stopped {
+            return;
+        }
         self.reserved_until = self.reserved_until.max(reserved_until);
         while self.fencing_left() > 0
             && let Some(name) = self.starved.pop_first()
         {
             self.hand_over(name);
         }
+    }
+
+    /// Grants nothing more: no number is left, and no more are reserved.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+        self.reserved_until = self.next_fencing;
     }
 
     /// The oldest effect not yet taken.

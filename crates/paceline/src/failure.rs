@@ -63,7 +63,9 @@ impl Failure {
             eprintln!("{}", json!(told));
             return ExitCode::from(self.code);
         }
-        eprintln!("paceline: {}", crate::screen::clean(&self.message));
+        let lines: Vec<String> =
+            self.message.trim_end().lines().map(crate::screen::clean).collect();
+        eprintln!("paceline: {}", lines.join("\n  "));
         if let Some(hint) = &self.hint {
             eprintln!("  {}", crate::screen::clean(hint));
         }

@@ -42,7 +42,9 @@ impl Screen {
             let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
             Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
         });
-        let width = width.unwrap_or(WIDTH_DEFAULT).clamp(WIDTH_MIN, WIDTH_MAX);
+        // Whoever reads a file or a pipe wants whole words, however wide.
+        let unknown = if stdout.is_terminal() { WIDTH_DEFAULT } else { WIDTH_MAX };
+        let width = width.unwrap_or(unknown).clamp(WIDTH_MIN, WIDTH_MAX);
         Self { width, colours: has_colours(stdout.is_terminal()) }
     }
 

@@ -51,6 +51,8 @@ pub enum Reason {
         place: Place,
         /// How long it waited there.
         waited: Span,
+        /// The resource that it could not have, if it waited for one.
+        resource: Option<Box<str>>,
     },
     /// It costs more than the counter ever has at once.
     CostTooHigh {
@@ -140,9 +142,14 @@ impl fmt::Display for Reason {
                 write!(f, "{place}: the queue is full, {max} may wait")
             }
             Self::TooLong { place, wait, max } => {
-                write!(f, "{place}: the wait would be {wait}, longer than {max}")
+                write!(f, "{place}: the wait would be {}, longer than {max}", wait.rounded())
             }
-            Self::Expired { place, waited } => write!(f, "{place}: waited {waited}"),
+            Self::Expired { waited, resource: Some(resource), .. } => {
+                write!(f, "resource \"{resource}\": waited {}", waited.rounded())
+            }
+            Self::Expired { place, waited, .. } => {
+                write!(f, "{place}: waited {}", waited.rounded())
+            }
             Self::CostTooHigh { place, cost, burst } => {
                 write!(f, "{place}: a cost of {cost} is more than the burst of {burst}")
             }

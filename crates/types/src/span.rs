@@ -40,6 +40,16 @@ impl Span {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
+    /// The length as people want to read it: in whole milliseconds, where it has some.
+    #[must_use]
+    pub const fn rounded(self) -> Self {
+        const MS: u64 = 1_000_000;
+        match self.0 < MS {
+            true => self,
+            false => Self((self.0 / MS + (self.0 % MS >= MS / 2) as u64) * MS),
+        }
+    }
+
     /// The length in seconds, for people and rates.
     #[must_use]
     pub fn as_secs(self) -> f64 {

@@ -219,12 +219,16 @@ fn leased_locks_survive_the_daemon_l5() {
     let _ = lock(&mut api, "given_back", &leased).expect(200);
     let _ = api.delete(&format!("/v1/locks/given_back?session={leased}")).expect(204);
     let _ = lock(&mut api, "bound", &bound).expect(200);
+    let mut ovsdb = paceline_tests::Client::connect(&daemon.data().join("ovsdb.sock")).unwrap();
+    ovsdb.call("lock", &json!(["plain"])).unwrap();
     daemon.kill();
     let daemon = launch.start().unwrap();
     let mut api = daemon.api();
     let shown = api.get("/v1/locks").expect(200);
-    assert_eq!(shown.as_array().unwrap().len(), 1, "a connection's locks end with it: {shown}");
-    assert_eq!((&shown[0]["name"], &shown[0]["fencing"]), (&json!("leader"), &json!(leader)));
+    let names: Vec<&str> =
+        shown.as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["bound", "leader"], "a bound one as long as its process lives: {shown}");
+    assert_eq!(shown[1]["fencing"], json!(leader));
     let other = begin(&mut api, &json!({"name": "c"}));
     assert_eq!(lock(&mut api, "leader", &other).status, 409, "somebody has it");
     let _ = api.call("POST", &format!("/v1/sessions/{leased}/renew"), &json!({})).expect(200);
@@ -307,9 +311,44 @@ fn sigterm_lets_what_waits_go_on_and_takes_nothing_new() {
     let ended = daemon.wait();
     assert!(ended.status.success(), "{}", ended.log);
     let daemon = launch.start().unwrap();
-    let held = daemon.api().get("/v1/permits").expect(200);
+    let mut api = daemon.api();
+    let held = api.get("/v1/permits").expect(200);
     assert_eq!(held.as_array().unwrap().len(), 1);
     assert_eq!(held[0]["permit"], second["permit"], "what was given last is held");
+    let next = api.call("POST", "/v1/permits", &claim("disk:b")).expect(201);
+    let last = second["request"].as_u64().unwrap();
+    // One was refused in between.
+    assert!(next["request"].as_u64().unwrap() <= last + 2, "no numbers are skipped");
+}
+
+/// The command line waits in a session that is bound to a connection of its own.
+#[test]
+fn a_command_that_waits_is_run_when_the_daemon_drains() {
+    let scratch = Scratch::new();
+    let launch = launch(&scratch);
+    let daemon = launch.start().unwrap();
+    let mut api = daemon.api();
+    let first = api.call("POST", "/v1/permits", &claim("disk:a")).expect(201);
+    let waiter = Command::new(paceline_binary())
+        .args(["permit", "--data"])
+        .arg(daemon.data())
+        .args(["--claim", "disk:a", "--", "echo", "ran"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while api.get("/v1/requests").expect(200).as_array().unwrap().len() < 2 {
+        thread::yield_now();
+    }
+    daemon.signal(Signal::TERM);
+    while api.get("/healthz").status == 200 {
+        thread::yield_now();
+    }
+    let _ = api.delete(&path(&first)).expect(204);
+    let output = waiter.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "{output:?}");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(daemon.wait().status.success());
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use super::database::Row;
 use super::fields::{Field, Kind, Reading, nothing};
 use super::{Object, edit};
-use crate::Shared;
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::respond::{Answer, Problem, ok};
 use crate::router::Routes;
+use crate::{App, Shared};
 use axum::extract::{Extension, Path, State};
+use paceline_types::PoolId;
 use serde_json::{Map, Value, json};
 
 /// The pool that always exists.
@@ -78,9 +79,14 @@ impl Object for Pool {
         }
     }
 
-    fn without_row(key: &str) -> Option<Value> {
-        let default = json!({ "name": DEFAULT, "state": "started", "persistent": true });
-        (key == DEFAULT).then_some(default)
+    fn without_row(app: &App, key: &str) -> Option<Value> {
+        if key != DEFAULT {
+            return None;
+        }
+        let (running, waiting) = app.host.control().pool_figures(PoolId::DEFAULT);
+        let figures = json!({ "running": running, "waiting": waiting });
+        let state = "started";
+        Some(json!({ "name": key, "state": state, "persistent": true, "figures": figures }))
     }
 
     fn check_delete(key: &str) -> Result<(), Problem> {
@@ -110,7 +116,7 @@ async fn start(
 ) -> Answer {
     if name == DEFAULT {
         // It is always started, and starting a started pool succeeds.
-        return ok(&Pool::without_row(DEFAULT).unwrap_or_default());
+        return ok(&Pool::without_row(&app, DEFAULT).unwrap_or_default());
     }
     set_state(&app, &identity, &name, "started").await
 }

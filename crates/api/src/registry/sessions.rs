@@ -1,7 +1,7 @@
 //! Sessions: begun, renewed, ended.
 //!
-//! A session is kept as a row before it is told, and so are the locks of one with a lease; the daemon's
-//! own end leaves them for the next run.
+//! A session is kept as a row before it is told, and so are its locks; the daemon's own end leaves them
+//! for the next run.
 
 use super::leases::{Leased, checked};
 use super::permits::HeldPermit;
@@ -142,10 +142,10 @@ impl Registry {
     /// written as far as the disk lets it. False if there is none.
     pub(crate) async fn give_up_session(&self, key: &str) -> bool {
         let Some((entry, mut permits)) = self.take_session(key) else { return false };
-        let SessionEntry { shared, row, lease, .. } = entry;
+        let SessionEntry { shared, row, .. } = entry;
         let rows = permits.iter_mut().filter_map(|held| held.row.take()).chain(row);
         let deleted: Vec<_> = rows.map(Kept::forget).collect();
-        self.release(&shared, lease.is_some(), permits);
+        self.release(&shared, permits);
         for deleted in deleted {
             deleted.await;
         }
@@ -159,7 +159,7 @@ impl Registry {
             // The rows go first, so that whoever gets what is free now is written behind them.
             permits.iter_mut().for_each(|held| drop(held.row.take()));
             drop(entry.row);
-            self.release(&entry.shared, entry.lease.is_some(), permits);
+            self.release(&entry.shared, permits);
         }
     }
 
@@ -175,8 +175,8 @@ impl Registry {
         Some((entry, permits))
     }
 
-    fn release(&self, session: &ApiSession, leased: bool, permits: Vec<HeldPermit>) {
-        if let Some(keeper) = self.host.keeper().filter(|_| leased) {
+    fn release(&self, session: &ApiSession, permits: Vec<HeldPermit>) {
+        if let Some(keeper) = self.host.keeper() {
             session.forget_locks(&self.host, keeper);
         }
         // Each permit tells that it is settled; the host then gives back what else there is.
@@ -248,7 +248,7 @@ impl ApiSession {
         Ok(keeper.change_session(&kept))
     }
 
-    /// Keeps a lock it was just granted, if it has a lease (L5).
+    /// Keeps a lock it was just granted (L5).
     pub(crate) async fn keep_lock(
         &self,
         host: &Host,
@@ -256,19 +256,13 @@ impl ApiSession {
         fencing: u64,
     ) -> Result<(), Problem> {
         let Some(keeper) = host.keeper() else { return Ok(()) };
-        let written = {
-            let kept = self.kept();
-            kept.lease.is_some().then(|| keeper.keep_lock(&kept, lock, fencing))
-        };
-        match written {
-            Some(written) => written.await.map_err(|error| Problem::not_kept(&error)),
-            None => Ok(()),
-        }
+        let written = keeper.keep_lock(&self.kept(), lock, fencing);
+        written.await.map_err(|error| Problem::not_kept(&error))
     }
 
     /// A lock it gives back is kept no longer.
     pub(crate) async fn forget_lock(&self, host: &Host, lock: &str) {
-        if let Some(keeper) = host.keeper().filter(|_| self.is_leased()) {
+        if let Some(keeper) = host.keeper() {
             // One that cannot be deleted is held again after a restart, until the lease ends.
             let _ = keeper.forget_lock(&self.session.name, lock).await;
         }
@@ -276,10 +270,6 @@ impl ApiSession {
 
     fn kept(&self) -> MutexGuard<'_, KeptSession> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_leased(&self) -> bool {
-        self.kept().lease.is_some()
     }
 
     fn forget_locks(&self, host: &Host, keeper: &Arc<Keeper>) {

@@ -51,6 +51,8 @@ pub struct World {
     pub sessions: BTreeMap<String, Option<u64>>,
     pub permits: BTreeMap<String, String>,
     pub locks: BTreeMap<String, String>,
+    /// The number of the last grant of each lock.
+    pub fencings: std::collections::HashMap<String, u64>,
     pub capacity: usize,
     /// Connections that ended.
     pub ended: Vec<u64>,
@@ -162,6 +164,7 @@ impl Shared {
             ("PUT", "permits", id, "") => self.grant(asked, Some(id)),
             ("DELETE", "permits", id, "") => self.change(|w| w.permits.remove(id).is_some()),
             ("PUT", "locks", name, "") => self.lock(asked, name),
+            ("GET", "locks", name, "") if !name.is_empty() => self.shown(name),
             ("DELETE", "locks", name, "") => self.change(|w| w.locks.remove(name).is_some()),
             _ => error(404, "not_found", "no such path"),
         }
@@ -233,6 +236,17 @@ impl Shared {
         )
     }
 
+    fn shown(&self, name: &str) -> Reply {
+        let world = self.world.lock().unwrap();
+        match world.locks.get(name) {
+            Some(owner) => {
+                let fencing = world.fencings.get(name);
+                Reply::Json(200, json!({"name": name, "owner": owner, "fencing": fencing}))
+            }
+            None => error(404, "not_found", "nobody owns this lock or waits for it"),
+        }
+    }
+
     fn lock(&self, asked: &Asked, name: &str) -> Reply {
         let session = asked.body["session"].as_str().unwrap().to_owned();
         let mut world = self.world.lock().unwrap();
@@ -242,8 +256,10 @@ impl Shared {
         }
         world.locks.insert(name.to_owned(), session);
         world.next += 1;
+        let fencing = world.next;
+        world.fencings.insert(name.to_owned(), fencing);
         self.changed.notify_all();
-        Reply::Json(200, json!({"lock": name, "fencing": world.next}))
+        Reply::Json(200, json!({"lock": name, "fencing": fencing}))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Control;
 use paceline_claims::NodeKey;
 use paceline_model::Figures;
+use paceline_types::PoolId;
 
 /// Checkpoints or resources that one turn under the lock looks at.
 const TURN: usize = 256;
@@ -31,6 +32,13 @@ impl Control {
         }
         self.resource_figures(&mut figures);
         figures
+    }
+
+    /// How many run in a pool, and how many wait for it.
+    #[must_use]
+    pub fn pool_figures(&self, pool: PoolId) -> (u32, usize) {
+        let state = self.state();
+        (state.engine.pools().running(pool), state.engine.pools().waiting(pool))
     }
 
     fn resource_figures(&self, figures: &mut Figures) {

@@ -9,8 +9,10 @@ use paceline_types::RequestId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How many numbers are reserved at a time.
-const RESERVE: u64 = 1 << 24;
+/// How many numbers are reserved first, and at most at a time. Each reservation doubles the last one of a
+/// run, so that few requests skip few numbers at a restart.
+const RESERVE_MIN: u64 = 1 << 12;
+const RESERVE_MAX: u64 = 1 << 24;
 
 /// Which numbers are reserved, and where that is kept.
 #[derive(Default)]
@@ -18,6 +20,8 @@ pub(super) struct Numbers {
     own: OnceLock<Arc<Hosted>>,
     /// Numbers below this are reserved, or about to be.
     until: Arc<AtomicU64>,
+    /// How many the next reservation takes.
+    step: AtomicU64,
 }
 
 impl Control {
@@ -28,9 +32,19 @@ impl Control {
         self.state().engine.number_from(RequestId(used));
         self.numbers.until.store(used, Ordering::Relaxed);
         let _ = self.numbers.own.set(Arc::clone(own));
-        self.numbers.reserve(own, used, used + RESERVE);
+        self.numbers.step.store(RESERVE_MIN, Ordering::Relaxed);
+        self.numbers.reserve(own, used, used + RESERVE_MIN);
         own.flush_blocking();
         Ok(())
+    }
+
+    /// Service ends: the next run goes on with the next number.
+    pub(crate) fn number_no_more(&self) {
+        let next = self.state().engine.next_number();
+        if let Some(own) = self.numbers.own.get() {
+            self.numbers.until.store(u64::MAX, Ordering::Relaxed);
+            own.maintain(own::DAEMON_TABLE, "name", vec![row(next.0)], true, None);
+        }
     }
 }
 
@@ -40,8 +54,11 @@ impl Numbers {
     /// between.
     pub fn reserve_before(&self, next: RequestId) {
         let until = self.until.load(Ordering::Relaxed);
-        let Some(own) = self.own.get().filter(|_| next.0 + RESERVE / 2 >= until) else { return };
-        if self.reserve(own, until, next.0 + RESERVE) {
+        let step = self.step.load(Ordering::Relaxed);
+        let Some(own) = self.own.get().filter(|_| next.0 + step / 2 >= until) else { return };
+        let more = (2 * step).min(RESERVE_MAX);
+        if self.reserve(own, until, next.0 + more) {
+            self.step.store(more, Ordering::Relaxed);
             own.flush();
         }
     }
@@ -52,13 +69,6 @@ impl Numbers {
         if self.until.compare_exchange(until, more, order, order).is_err() {
             return false;
         }
-        let number =
-            |number: u64| Datum::One(Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX)));
-        let values = vec![
-            ("name", Datum::One(Atom::string("paceline"))),
-            ("requests_reserved", number(more)),
-        ];
-        let row = OwnRow { key: "paceline".to_owned(), values: Some(values), only_if: OnlyIf::Any };
         let reserved = Arc::clone(&self.until);
         let done = Box::new(move |outcome: Result<(), Error>| {
             if let Err(error) = outcome {
@@ -67,7 +77,14 @@ impl Numbers {
                 reserved.fetch_min(until, Ordering::Relaxed);
             }
         });
-        own.maintain(own::DAEMON_TABLE, "name", vec![row], true, Some(done));
+        own.maintain(own::DAEMON_TABLE, "name", vec![row(more)], true, Some(done));
         true
     }
+}
+
+/// The row that says which numbers are reserved.
+fn row(until: u64) -> OwnRow {
+    let until = Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)));
+    let values = vec![("name", Datum::One(Atom::string("paceline"))), ("requests_reserved", until)];
+    OwnRow { key: "paceline".to_owned(), values: Some(values), only_if: OnlyIf::Any }
 }

@@ -228,10 +228,18 @@ impl Keeper {
         Kept { keeper: Arc::clone(self), table, key: key.to_owned(), deletes: true }
     }
 
-    /// From now on what is dropped stays for the next run, which finds everything on disk.
-    pub(crate) fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
-        // All is synced before the daemon ends, so the next one need not wait for anything.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// From now on what is dropped stays for the next run, which finds everything on disk. False if it
+    /// was so already.
+    pub(crate) fn close(&self) -> bool {
+        !self.is_closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Says on disk that the next run need not wait for anything: all is synced before this run ends.
+    pub(crate) fn unmark(&self) {
         if self.is_marked.load(Ordering::Acquire) {
             self.own.maintain(own::DAEMON_TABLE, "name", vec![mark("")], true, None);
         }

@@ -69,6 +69,10 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     };
     let ended = run_held(&held, &lock.command);
     drop(renewing);
+    // The command may have worked beside whoever had the lock meanwhile, so that it must be told.
+    if let Ok(false) = owned.is_held() {
+        eprintln!("paceline: the command lost the lock while it ran, and worked without it");
+    }
     said("lock", owned.unlock().and_then(|()| session.end()));
     ended
 }

@@ -58,7 +58,7 @@ fn errors_have_their_exit_codes() {
     for (reason, status, expected) in [
         ("rejected", 409, 3),
         ("unknown_resource", 409, 3),
-        ("draining", 503, 3),
+        ("draining", 503, 75),
         ("queue_full", 503, 75),
         ("too_long", 429, 75),
         ("expired", 503, 75),
