@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Semaphore;
 
 /// Where a connection comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(crate) struct Connection {
     /// Sessions that end with the connection.
     bound: Mutex<Vec<String>>,
     bound_count: AtomicUsize,
+    /// Closed when the connection is over.
+    pub(crate) over: Semaphore,
 }
 
 impl Connection {
@@ -53,6 +56,7 @@ impl Connection {
             head_began: AtomicU64::new(0),
             bound: Mutex::default(),
             bound_count: AtomicUsize::new(0),
+            over: Semaphore::new(0),
         })
     }
 

@@ -43,6 +43,7 @@ pub(crate) async fn follow(
         tokio::select! {
             () = pump => {}
             () = revoked(identity.granted) => {}
+            () = app.closing() => {}
         }
         drop(place);
     });

@@ -70,6 +70,19 @@ impl Identity {
         format!("api:{}@{}", self.name, self.host)
     }
 
+    /// Does something that may take long, unless what they may do ends meanwhile.
+    pub(crate) async fn while_granted<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Problem> {
+        let Some(granted) = &self.granted else { return Ok(work.await) };
+        let over = || Problem::unauthenticated("the token or the role was taken away meanwhile");
+        tokio::select! {
+            done = work => if granted.is_over() { Err(over()) } else { Ok(done) },
+            () = granted.revoked() => Err(over()),
+        }
+    }
+
     /// That they may do `what`, which needs this role; a refusal is recorded.
     pub(crate) fn require(
         &self,

@@ -41,9 +41,10 @@ pub use serve::{Address, Api, Door, Options};
 use moment::Wall;
 use paceline_host::Host;
 use registry::Registry;
+use respond::Problem;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 /// What every handler works with.
 pub(crate) struct App {
@@ -55,6 +56,25 @@ pub(crate) struct App {
     pub(crate) followers: Arc<Semaphore>,
     /// The file with the first token.
     pub(crate) token_file: PathBuf,
+    /// True when connections are to be closed.
+    pub(crate) closing: watch::Sender<bool>,
+}
+
+impl App {
+    /// That the daemon does not end: else nothing new is taken.
+    pub(crate) fn check_open(&self) -> Result<(), Problem> {
+        match self.host.control().is_draining() {
+            true => Err(Problem::ending()),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits until connections are to be closed.
+    pub(crate) async fn closing(&self) {
+        let mut closing = self.closing.subscribe();
+        // It fails only if nobody can say so any more.
+        drop(closing.wait_for(|closing| *closing).await);
+    }
 }
 
 /// The form in which handlers share it.
@@ -78,6 +98,7 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
         limits,
         followers: Arc::new(Semaphore::new(1)),
         token_file: PathBuf::new(),
+        closing: watch::channel(false).0,
     };
     (runtime, Arc::new(app))
 }

@@ -30,6 +30,7 @@ pub(crate) async fn lock(
     let steal = members.flag("steal")?.unwrap_or(false);
     let wait = members.span("wait")?.unwrap_or(Span::ZERO);
     members.finish()?;
+    app.check_open()?;
     let session = app.registry.session(&key)?;
     if steal {
         identity.require(&app.host, Role::Operator, || format!("steal {name}"))?;
@@ -41,7 +42,11 @@ pub(crate) async fn lock(
         return granted(&app, &session, &name).await;
     }
     let in_line = InLine { session: &session, name: &name, leaves: true };
-    let came = tokio::time::timeout(Duration::from_nanos(wait.0), turn).await;
+    let came = tokio::time::timeout(Duration::from_nanos(wait.0), turn);
+    let came = tokio::select! {
+        came = identity.while_granted(came) => came?,
+        () = app.closing() => return Err(Problem::ending()),
+    };
     match came {
         Ok(Ok(())) => {
             in_line.stay();
@@ -75,16 +80,34 @@ impl Drop for InLine<'_> {
 }
 
 async fn granted(app: &App, session: &Arc<ApiSession>, name: &str) -> Answer {
-    match app.host.locking().shown(name).and_then(|lock| lock.owner) {
-        Some((owner, _, fencing)) if owner == session.session.id => {
-            // Whoever is gone before the lock is written does not know that it has it.
-            let untold = InLine { session, name, leaves: true };
-            session.keep_lock(&app.host, name, fencing).await?;
-            untold.stay();
-            ok(&json!({ "lock": name, "fencing": fencing }))
+    let Some(fencing) = app.host.locking().fencing(session.session.id, name) else {
+        // Somebody stole it in between. It was not told that it had it, so it does not stand in line
+        // for it either.
+        drop(InLine { session, name, leaves: true });
+        return Err(taken(app, name, Span::ZERO));
+    };
+    let mut untold = Untold { app, session, name, fencing, is_told: false };
+    session.keep_lock(&app.host, name, fencing).await?;
+    untold.is_told = true;
+    ok(&json!({ "lock": name, "fencing": fencing }))
+}
+
+/// A lock that its session does not know of. Dropping it gives it back.
+struct Untold<'a> {
+    app: &'a App,
+    session: &'a ApiSession,
+    name: &'a str,
+    fencing: u64,
+    is_told: bool,
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            // It fails only if the session is over, and then so is the lock.
+            let _ = self.session.mailbox.operate(LockOperation::Unlock, self.name);
+            drop(self.session.forget_lock(&self.app.host, self.name, self.fencing));
         }
-        // Somebody stole it in between, so it is not this session's.
-        _ => Err(taken(app, name, Span::ZERO)),
     }
 }
 
@@ -114,8 +137,11 @@ pub(crate) async fn unlock(
     };
     members.finish()?;
     let session = app.registry.session(&key)?;
+    let fencing = app.host.locking().fencing(session.session.id, &name);
     session.mailbox.operate(LockOperation::Unlock, &name).map_err(failed)?;
-    session.forget_lock(&app.host, &name).await;
+    if let Some(fencing) = fencing {
+        session.forget_lock(&app.host, &name, fencing).await;
+    }
     done()
 }
 

@@ -6,7 +6,7 @@
 use crate::identity::Identity;
 use crate::members::Members;
 use crate::moment::rfc3339;
-use crate::registry::{Given, Granted, Join, PermitView, Stage, is_own_name};
+use crate::registry::{Given, Join, PermitView, Stage, is_own_name};
 use crate::request::Asked;
 use crate::respond::{Answer, Problem, created, done, ok};
 use crate::{App, Shared, body};
@@ -32,7 +32,7 @@ pub(crate) async fn ask(
     members: Members,
 ) -> Answer {
     let Asked { request, terms, once } = Asked::read(members, &identity, &app.registry)?;
-    check_open(&app)?;
+    app.check_open()?;
     let kept = (!once).then(|| request.clone());
     let control = app.host.control();
     let admission = if once { control.admit_once(request) } else { control.admit(request) };
@@ -41,25 +41,15 @@ pub(crate) async fn ask(
         Admission::Refused(id, refusal) => return Err(refused(&app, id, &refusal)),
         Admission::Waiting(waiting) => {
             let id = waiting.id();
-            decided(&app, id, waiting.await)?
+            decided(&app, id, identity.while_granted(waiting).await?)?
         }
     };
-    match kept {
-        Some(request) => {
-            let granted = Granted { permit, request, terms, chosen: None };
-            created(&describe(&app, &identity, &app.registry.hold(granted).await?))
-        }
+    let Some(request) = kept else {
         // Its request is over, or is so when the permit is dropped.
-        None => ok(&describe(&app, &identity, &app.registry.describe(&permit, &terms.user))),
-    }
-}
-
-/// Nothing new is taken while the daemon ends.
-fn check_open(app: &App) -> Result<(), Problem> {
-    match app.host.control().is_draining() {
-        true => Err(Problem::ending()),
-        false => Ok(()),
-    }
+        return ok(&describe(&app, &identity, &app.registry.describe(&permit, &terms.user)));
+    };
+    let written = app.registry.write(&permit, request, &terms, None).await?;
+    created(&describe(&app, &identity, &app.registry.hold(permit, written, &terms)?))
 }
 
 /// `PUT /v1/permits/{permit}`
@@ -96,53 +86,45 @@ async fn wait_along(
     chosen: (String, [u8; 32]),
 ) -> Answer {
     let Asked { request, terms, .. } = asked;
-    let name = chosen.0.clone();
     let mut stage = given.pending.stage.lock().await;
-    if matches!(*stage, Stage::New) {
-        check_open(app)?;
-        match app.host.control().admit(request.clone()) {
-            Ok(Admission::Started(permit)) => {
-                let granted = Granted { permit, request, terms, chosen: Some(chosen) };
-                return hold(app, identity, &mut stage, granted).await;
-            }
-            Ok(Admission::Waiting(waiting)) => *stage = Stage::Waiting(waiting),
-            Ok(Admission::Refused(id, refusal)) => {
-                *stage = Stage::Refused(refused(app, id, &refusal));
-            }
-            Err(error) => *stage = Stage::Refused(no_request(error)),
-        }
-    }
-    match &mut *stage {
-        Stage::Waiting(waiting) => {
-            let id = waiting.id();
-            match decided(app, id, waiting.await) {
-                Ok(permit) => {
-                    // If it is not written, the next one who waits asks anew.
-                    *stage = Stage::New;
-                    let granted = Granted { permit, request, terms, chosen: Some(chosen) };
-                    hold(app, identity, &mut stage, granted).await
-                }
-                Err(problem) => {
-                    *stage = Stage::Refused(problem.clone());
-                    Err(problem)
+    loop {
+        *stage = match &mut *stage {
+            Stage::New => {
+                app.check_open()?;
+                match app.host.control().admit(request.clone()) {
+                    Ok(Admission::Started(permit)) => Stage::Granted(permit),
+                    Ok(Admission::Waiting(waiting)) => Stage::Waiting(waiting),
+                    Ok(Admission::Refused(id, refusal)) => {
+                        Stage::Refused(refused(app, id, &refusal))
+                    }
+                    Err(error) => Stage::Refused(no_request(error)),
                 }
             }
-        }
-        Stage::Refused(problem) => Err(problem.clone()),
-        Stage::Given | Stage::New => ok(&describe(app, identity, &app.registry.permit(&name)?)),
-    }
-}
-
-async fn hold(app: &App, identity: &Identity, stage: &mut Stage, granted: Granted) -> Answer {
-    match app.registry.hold(granted).await {
-        Ok(view) => {
-            *stage = Stage::Given;
-            created(&describe(app, identity, &view))
-        }
-        Err(problem) => {
-            *stage = Stage::Refused(problem.clone());
-            Err(problem)
-        }
+            Stage::Waiting(waiting) => {
+                let id = waiting.id();
+                match decided(app, id, identity.while_granted(waiting).await?) {
+                    Ok(permit) => Stage::Granted(permit),
+                    Err(problem) => Stage::Refused(problem),
+                }
+            }
+            Stage::Granted(permit) => {
+                // Whoever leaves now leaves the permit to the next one who waits.
+                let written = app.registry.write(permit, request.clone(), &terms, Some(&chosen));
+                let written = written.await;
+                let Stage::Granted(permit) = std::mem::replace(&mut *stage, Stage::Given) else {
+                    continue;
+                };
+                let held = written.and_then(|written| app.registry.hold(permit, written, &terms));
+                match held {
+                    Ok(view) => return created(&describe(app, identity, &view)),
+                    Err(problem) => Stage::Refused(problem),
+                }
+            }
+            Stage::Refused(problem) => return Err(problem.clone()),
+            Stage::Given => {
+                return ok(&describe(app, identity, &app.registry.permit(&chosen.0)?));
+            }
+        };
     }
 }
 

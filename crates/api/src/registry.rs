@@ -13,7 +13,7 @@ mod secret;
 mod sessions;
 
 pub(crate) use leases::sweep;
-pub(crate) use permits::{Given, Granted, Join, PermitView, Stage, Terms, is_own_name};
+pub(crate) use permits::{Given, Join, PermitView, Stage, Terms, is_own_name};
 pub(crate) use secret::Secret;
 pub(crate) use sessions::{ApiSession, Beginning, SessionView};
 

@@ -51,10 +51,10 @@ impl Asked {
         }
         let shared: Option<Arc<ApiSession>> =
             session.as_ref().map(|key| registry.session(key)).transpose()?;
-        let session_id = shared.map(|shared| shared.session.id);
+        let session_id = shared.as_ref().map(|shared| shared.session.id);
         let request =
             Request { attributes, cost, claims, unknown, locks, wait_max, session: session_id };
-        let terms = Terms { session, lease, user: identity.name.clone() };
+        let terms = Terms { session: shared, lease, user: identity.name.clone() };
         terms.check()?;
         Ok(Self { request, terms, once })
     }

@@ -178,7 +178,7 @@ impl Problem {
             | Reason::TooWide { resource, .. }
             | Reason::BlocksItself { resource, .. } => ("place", json!({ "resource": resource })),
             Reason::NotOwner { lock } => ("place", json!({ "lock": lock })),
-            Reason::Exhausted { .. } => return,
+            Reason::Exhausted { .. } | Reason::Ending => return,
         };
         self.members.insert(name.into(), value);
     }
@@ -203,7 +203,7 @@ pub(crate) fn reason(reason: &Reason) -> (&'static str, bool) {
         Reason::TooLong { .. } => ("too_long", false),
         Reason::Expired { .. } => ("expired", false),
         Reason::CostTooHigh { .. } => ("cost_too_high", true),
-        Reason::Draining { .. } => ("draining", false),
+        Reason::Draining { .. } | Reason::Ending => ("draining", false),
         Reason::UnknownResource { .. } => ("unknown_resource", true),
         Reason::TooWide { .. } => ("too_wide", true),
         Reason::BlocksItself { .. } => ("blocks_itself", true),

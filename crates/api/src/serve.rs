@@ -134,7 +134,9 @@ impl Api {
         registry.take_over()?;
         let followers = Arc::new(Semaphore::new(limits.followers_max));
         let token_file = options.token.clone();
-        let app = Arc::new(App { host, wall, registry, limits, followers, token_file });
+        let closing = watch::channel(false).0;
+        let app = App { host, wall, registry, limits, followers, token_file, closing };
+        let app = Arc::new(app);
         Ok(Self { app, options })
     }
 
@@ -154,8 +156,8 @@ impl Api {
         };
         let unix = bind_unix(&options.socket, options.socket_mode).map_err(failed)?;
         let inode = std::fs::symlink_metadata(&options.socket).map_err(failed)?.ino();
-        let (closing, closes) = watch::channel(false);
-        let accept = Accept::new(&app, closes);
+        let closing = app.closing.clone();
+        let accept = Accept::new(&app, closing.subscribe());
         let places = Arc::clone(&accept.places);
         let sweeping = tokio::spawn(sweep(Arc::clone(&app.registry)));
         let mut tasks = vec![sweeping, tokio::spawn(accept.clone().unix(unix))];
@@ -167,6 +169,7 @@ impl Api {
             }
             None => None,
         };
+        app.host.open_for_service();
         let connections_max = app.limits.connections_max;
         let socket = options.socket;
         Ok(Door { socket, tcp: bound, inode, tasks, closing, places, connections_max })
@@ -177,7 +180,7 @@ impl Door {
     /// Takes no more connections, and waits until the answers that are on their way are sent.
     pub async fn close(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        let _ = self.closing.send(true);
+        self.closing.send_replace(true);
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
         drop(self.places.acquire_many(all).await);
     }
@@ -282,6 +285,7 @@ struct EndBound {
 impl Drop for EndBound {
     fn drop(&mut self) {
         let bound = self.connection.change_bound(std::mem::take);
+        self.connection.over.close();
         // What the end of the daemon closes is still its clients' own in the next run.
         if !self.registry.host.is_retired() {
             bound.iter().for_each(|key| self.registry.end_session(key));

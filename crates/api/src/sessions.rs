@@ -28,8 +28,12 @@ pub(crate) async fn begin(
     let lease = members.span("lease")?;
     let bound = members.flag("bound")?.unwrap_or(false);
     members.finish()?;
+    app.check_open()?;
     let name = match name {
-        Some(name) => checked_name("name", name)?,
+        // Who it is stands behind what it calls itself, so that nobody is taken for another.
+        Some(name) => {
+            format!("{}:{}@{}", checked_name("name", name)?, identity.name, identity.host)
+        }
         None => identity.title(),
     };
     if bound {
@@ -47,7 +51,7 @@ pub(crate) async fn begin(
 
 async fn begin_bound(
     app: &App,
-    connection: &Connection,
+    connection: &Arc<Connection>,
     identity: Identity,
     name: String,
 ) -> Answer {
@@ -71,6 +75,17 @@ async fn begin_bound(
     let beginning = Beginning { name, user: identity.name, lease: None, process };
     let (session, view) = app.registry.begin_session(beginning).await?;
     connection.change_bound(|bound| bound.push(session.key.clone()));
+    if let Some(granted) = identity.granted {
+        let (registry, connection) = (Arc::clone(&app.registry), Arc::clone(connection));
+        let key = session.key.clone();
+        // A connection that is idle is not looked at otherwise, and could hold things for ever.
+        tokio::spawn(async move {
+            tokio::select! {
+                () = granted.revoked() => registry.end_session(&key),
+                _ = connection.over.acquire() => {}
+            }
+        });
+    }
     created(&describe(app, &session.key, view))
 }
 

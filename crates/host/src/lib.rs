@@ -156,7 +156,8 @@ impl Host {
         self.access.record_in(&audit);
         hosted.begin_control(&self.control, audit).map_err(wrong)?;
         self.control.number_on(&hosted).map_err(wrong)?;
-        let _ = self.keeper.set(Keeper::new(Arc::clone(&hosted)));
+        let keeper = self.keeper.get_or_init(|| Keeper::new(Arc::clone(&hosted)));
+        self.locking.keep_in(keeper);
         self.locking.begin(&hosted).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
     }
 
@@ -243,7 +244,15 @@ impl Host {
     /// Whether service is about to end.
     #[must_use]
     pub fn is_retired(&self) -> bool {
-        self.keeper.get().is_some_and(|keeper| keeper.is_closed())
+        self.keeper.get().is_some_and(|keeper| !keeper.is_open())
+    }
+
+    /// The doors are open: what clients give back, or lose, is given back from now on. Until then a start
+    /// that fails leaves everything as it was.
+    pub fn open_for_service(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.open();
+        }
     }
 
     /// Who may do what, and the check.

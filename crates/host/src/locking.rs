@@ -8,6 +8,7 @@
 use crate::audit::Audit;
 use crate::control::Control;
 use crate::database::{Hosted, OnlyIf, OwnRow};
+use crate::kept::Keeper;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::own;
 use crate::session::Session;
@@ -61,6 +62,8 @@ pub struct Locking {
     control: OnceLock<Weak<Control>>,
     /// Where steals are recorded.
     audit: OnceLock<Arc<Audit>>,
+    /// Where locks of sessions that outlive the daemon are kept.
+    keeper: OnceLock<Arc<Keeper>>,
 }
 
 struct State {
@@ -72,6 +75,18 @@ struct State {
     show_all: bool,
     /// Who lost which lock to a thief and was not told to the engine yet.
     lost: Vec<(SessionId, Arc<str>)>,
+    /// What happened to locks of sessions that are kept and is not in line to be written yet.
+    to_keep: Vec<KeptChange>,
+}
+
+/// A kept session was granted a lock, or lost it; with the number of the grant, or one that all grants up to
+/// the loss are below.
+struct KeptChange {
+    session: Arc<Session>,
+    is_long: bool,
+    lock: Arc<str>,
+    fencing: u64,
+    is_lost: bool,
 }
 
 impl Locking {
@@ -85,6 +100,7 @@ impl Locking {
                 shown: 0,
                 show_all: false,
                 lost: Vec::new(),
+                to_keep: Vec::new(),
             }),
             own: OnceLock::new(),
             watched: AtomicBool::new(false),
@@ -92,6 +108,7 @@ impl Locking {
             step: AtomicU64::new(RESERVE_MIN),
             control: OnceLock::new(),
             audit: OnceLock::new(),
+            keeper: OnceLock::new(),
         }
     }
 
@@ -107,6 +124,23 @@ impl Locking {
     /// From now on steals are recorded.
     pub(crate) fn record_in(&self, audit: &Arc<Audit>) {
         let _ = self.audit.set(Arc::clone(audit));
+    }
+
+    /// From now on locks of sessions that are kept are kept there.
+    pub(crate) fn keep_in(&self, keeper: &Arc<Keeper>) {
+        let _ = self.keeper.set(Arc::clone(keeper));
+    }
+
+    /// Gets in line to be written what happened to locks that are kept. Whoever was granted one and waits
+    /// for its answer waits for that; who regains one later is not asked.
+    fn keep(&self, changes: Vec<KeptChange>) {
+        let Some(keeper) = self.keeper.get() else { return };
+        for KeptChange { session, is_long, lock, fencing, is_lost } in changes {
+            match is_lost {
+                true => drop(keeper.forget_lock(&session.name, &lock, fencing)),
+                false => drop(keeper.keep_lock(&session.name, is_long, &lock, fencing)),
+            }
+        }
     }
 
     /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
@@ -137,8 +171,10 @@ impl Locking {
                     let mut state = this.state();
                     state.locks.extend(until);
                     let wakers = state.drain_effects();
+                    let to_keep = std::mem::take(&mut state.to_keep);
                     drop(state);
                     wakers.into_iter().for_each(Waker::wake);
+                    this.keep(to_keep);
                 }
                 Err(error) => tracing::error!(%error, "cannot reserve fencing numbers"),
             }
@@ -168,8 +204,10 @@ impl Locking {
         state.sessions.remove(&session);
         state.locks.release_all(session);
         let wakers = state.drain_effects();
+        let to_keep = std::mem::take(&mut state.to_keep);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+        self.keep(to_keep);
         self.show();
     }
 
@@ -198,6 +236,7 @@ impl Locking {
         tracing::debug!(client = %session.name, lock = name, answer = text, "{operation:?}");
         let mut wakers = state.drain_effects();
         let mut lost = std::mem::take(&mut state.lost);
+        let to_keep = std::mem::take(&mut state.to_keep);
         if operation == LockOperation::Unlock {
             lost.push((session.id, name.into()));
         }
@@ -206,6 +245,7 @@ impl Locking {
         let (left, next) = (state.locks.fencing_left(), state.locks.next_fencing());
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+        self.keep(to_keep);
         if let Some(audit) = self.audit.get().filter(|_| operation == LockOperation::Steal) {
             audit.record(&session.name, "steal", name);
         }
@@ -236,6 +276,13 @@ impl Locking {
     /// A session that owned a lock in an earlier run owns it again; false if somebody else does.
     pub fn restore(&self, session: SessionId, name: &str, fencing: u64) -> bool {
         self.state().locks.restore(session, name, fencing)
+    }
+
+    /// The fencing number by which a session owns a lock, if it does.
+    #[must_use]
+    pub fn fencing(&self, session: SessionId, name: &str) -> Option<u64> {
+        let owner = self.state().locks.owner(name);
+        owner.filter(|(owner, _)| *owner == session).map(|(_, fencing)| fencing)
     }
 
     /// Whether `session` owns the lock of this name.
@@ -307,8 +354,12 @@ impl State {
         let mut wakers = Vec::new();
         while let Some(effect) = self.locks.poll_effect() {
             let (session, item) = match effect {
-                Effect::Locked { session, name, .. } => (session, Outgoing::Locked(name)),
+                Effect::Locked { session, name, fencing } => {
+                    self.note_kept(session, &name, fencing, false);
+                    (session, Outgoing::Locked(name))
+                }
                 Effect::Stolen { session, name } => {
+                    self.note_kept(session, &name, self.locks.next_fencing(), true);
                     self.lost.push((session, Arc::clone(&name)));
                     (session, Outgoing::Stolen(name))
                 }
@@ -318,6 +369,16 @@ impl State {
             }
         }
         wakers
+    }
+
+    fn note_kept(&mut self, session: SessionId, lock: &Arc<str>, fencing: u64, is_lost: bool) {
+        let session = self.sessions.get(&session);
+        let Some((session, is_long)) = session.and_then(|s| Some((Arc::clone(s), s.kept()?)))
+        else {
+            return;
+        };
+        let lock = Arc::clone(lock);
+        self.to_keep.push(KeptChange { session, is_long, lock, fencing, is_lost });
     }
 
     fn show(&self, lock: &LockView<'_>) -> LockShown {

@@ -8,7 +8,7 @@ use paceline_types::Role;
 use paceline_types::limits::SESSION_BYTES_MAX;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A client connection.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct Session {
     /// Whether it may only read.
     pub read_only: bool,
     change_aware: AtomicBool,
+    /// Whether its locks are kept for the next run, and if so whether its lease is long.
+    kept: OnceLock<bool>,
     held_bytes: AtomicUsize,
     /// What its requests hold that wait to be written.
     queued_bytes: AtomicUsize,
@@ -57,6 +59,7 @@ impl Session {
             role,
             read_only,
             change_aware: AtomicBool::new(false),
+            kept: OnceLock::new(),
             held_bytes: AtomicUsize::new(0),
             queued_bytes: AtomicUsize::new(0),
             monitors: Mutex::default(),
@@ -68,6 +71,16 @@ impl Session {
     #[must_use]
     pub fn is_change_aware(&self) -> bool {
         self.change_aware.load(Ordering::Relaxed)
+    }
+
+    /// From now on its locks are kept for the next run. `is_long` says that its lease is too long to be
+    /// waited for after a crash of the machine.
+    pub fn keep_locks(&self, is_long: bool) {
+        let _ = self.kept.set(is_long);
+    }
+
+    pub(crate) fn kept(&self) -> Option<bool> {
+        self.kept.get().copied()
     }
 
     /// Takes note of what the client said about that.

@@ -86,5 +86,7 @@ fn start_log(level: cli::Level) {
         .with_ansi(colours)
         .with_target(false)
         .with_max_level(level.filter())
+        // A log that cannot be written is no reason to fail.
+        .log_internal_errors(false)
         .init();
 }

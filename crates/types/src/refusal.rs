@@ -68,6 +68,8 @@ pub enum Reason {
         /// The pool.
         pool: Box<str>,
     },
+    /// The daemon is about to end.
+    Ending,
     /// A claim names a resource that does not exist.
     UnknownResource {
         /// The name.
@@ -154,6 +156,7 @@ impl fmt::Display for Reason {
                 write!(f, "{place}: a cost of {cost} is more than the burst of {burst}")
             }
             Self::Draining { pool } => write!(f, "pool \"{pool}\" is draining"),
+            Self::Ending => f.write_str("the daemon is ending"),
             Self::UnknownResource { resource, near: Some(near) } => {
                 write!(f, "no resource \"{resource}\", did you mean \"{near}\"?")
             }

@@ -219,7 +219,8 @@ fn reason(reason: &Reason) -> model::Reason {
         Reason::TooWide { .. } => model::Reason::TooWide,
         Reason::BlocksItself { .. } => model::Reason::BlocksItself,
         Reason::NotOwner { lock } => model::Reason::NotOwner(known(lock)),
-        Reason::Exhausted { .. } => model::Reason::Exhausted,
+        // Only a host ends, never an engine by itself.
+        Reason::Exhausted { .. } | Reason::Ending => model::Reason::Exhausted,
     }
 }
 

@@ -241,6 +241,107 @@ fn leased_locks_survive_the_daemon_l5() {
     assert_eq!(shown["fencing"], json!(next), "the last grant counts");
 }
 
+/// Whoever owns a lock when the daemon is killed owns it after, however it came to it.
+#[test]
+fn a_lock_that_was_stolen_and_regained_is_kept_l5() {
+    let scratch = Scratch::new();
+    let launch = launch(&scratch);
+    let daemon = launch.start().unwrap();
+    let mut api = daemon.api();
+    let mut begin = |name: &str| -> String {
+        let session = api.call("POST", "/v1/sessions", &json!({"name": name})).expect(201);
+        session["session"].as_str().unwrap().to_owned()
+    };
+    let (ann, bob) = (begin("ann"), begin("bob"));
+    let path = "/v1/locks/leader";
+    let _ = api.call("PUT", path, &json!({"session": ann})).expect(200);
+    let stolen = api.call("PUT", path, &json!({"session": bob, "steal": true})).expect(200);
+    let _ = api.delete(&format!("{path}?session={bob}")).expect(204);
+    let regained = api.get(path).expect(200);
+    assert!(regained["owner"].as_str().unwrap().starts_with("ann"), "{regained}");
+    assert!(regained["fencing"].as_u64() > stolen["fencing"].as_u64());
+    // A client of another door robs it too, and is gone with the daemon.
+    let _ = api.call("PUT", "/v1/locks/other", &json!({"session": ann})).expect(200);
+    let mut ovsdb = paceline_tests::Client::connect(&daemon.data().join("ovsdb.sock")).unwrap();
+    ovsdb.call("steal", &json!(["other"])).unwrap();
+    daemon.kill();
+    let daemon = launch.start().unwrap();
+    let mut api = daemon.api();
+    let shown = api.get("/v1/locks").expect(200);
+    assert_eq!(shown.as_array().unwrap().len(), 1, "who was robbed is not the owner: {shown}");
+    for member in ["owner", "fencing"] {
+        assert_eq!(shown[0][member], regained[member], "{member}");
+    }
+}
+
+#[test]
+fn a_start_that_fails_loses_nothing_p3() {
+    let scratch = Scratch::new();
+    let launch = launch(&scratch);
+    let daemon = launch.start().unwrap();
+    let mut api = daemon.api();
+    let held = api.call("POST", "/v1/permits", &claim("disk:a")).expect(201);
+    let session = api.call("POST", "/v1/sessions", &json!({"name": "a"})).expect(201);
+    let session = json!({"session": session["session"]});
+    let _ = api.call("PUT", "/v1/locks/leader", &session).expect(200);
+    daemon.kill();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let failed = launch.clone().api(&address).start().unwrap_err();
+    assert!(failed.log.contains("the address is taken"), "{}", failed.log);
+    let daemon = launch.start().unwrap();
+    let mut api = daemon.api();
+    assert_eq!(api.get(&path(&held)).expect(200)["permit"], held["permit"]);
+    assert_eq!(api.get("/v1/locks").expect(200)[0]["name"], "leader");
+}
+
+/// A holder keeps what it holds, whatever becomes of the resources, before and after a restart.
+#[test]
+fn claims_follow_the_resources_c1_p3() {
+    let scratch = Scratch::new();
+    let launch = Launch::new(&scratch);
+    let daemon = launch.start().unwrap();
+    let mut api = daemon.api();
+    let mut ovsdb = paceline_tests::Client::connect(&daemon.data().join("ovsdb.sock")).unwrap();
+    let put = |api: &mut Api, name: &str, parents: &[&str], persistent: bool| {
+        let body = json!({"parents": parents, "persistent": persistent});
+        let put = api.call("PUT", &format!("/v1/resources/{name}"), &body);
+        assert!(put.status < 300, "{}", put.text);
+    };
+    for name in ["renamed", "whole", "other"] {
+        put(&mut api, name, &[], true);
+    }
+    put(&mut api, "part", &["whole"], true);
+    put(&mut api, "passing", &[], false);
+    put(&mut api, "lasting", &["passing"], true);
+    for name in ["renamed", "whole", "passing"] {
+        let _ = api.call("POST", "/v1/permits", &claim(name)).expect(201);
+    }
+    let rename = json!(["Paceline", {"op": "update", "table": "Resource",
+        "where": [["name", "==", "renamed"]], "row": {"name": "called-otherwise"}}]);
+    ovsdb.call("transact", &rename).unwrap();
+    put(&mut api, "part", &["other"], true);
+    let held = ["called-otherwise", "whole", "part", "lasting"];
+    for name in held {
+        let refused = api.call("POST", "/v1/permits", &claim(name));
+        assert_eq!(refused.status, 503, "before: {name}: {}", refused.text);
+    }
+    daemon.kill();
+    let daemon = launch.start().unwrap();
+    let mut api = daemon.api();
+    assert_eq!(api.get("/v1/resources/passing").status, 404, "transient ones are gone");
+    for name in held {
+        let refused = api.call("POST", "/v1/permits", &claim(name));
+        assert_eq!(refused.status, 503, "after: {name}: {}", refused.text);
+    }
+    for permit in api.get("/v1/permits").expect(200).as_array().unwrap() {
+        let _ = api.delete(&path(permit)).expect(204);
+    }
+    for name in held {
+        let _ = api.call("POST", "/v1/permits", &claim(name)).expect(201);
+    }
+}
+
 #[test]
 fn a_claim_is_held_until_its_processes_are_dead_c4() {
     let scratch = Scratch::new();
@@ -315,7 +416,7 @@ fn sigterm_lets_what_waits_go_on_and_takes_nothing_new() {
     let held = api.get("/v1/permits").expect(200);
     assert_eq!(held.as_array().unwrap().len(), 1);
     assert_eq!(held[0]["permit"], second["permit"], "what was given last is held");
-    let next = api.call("POST", "/v1/permits", &claim("disk:b")).expect(201);
+    let next = api.call("POST", "/v1/permits", &json!({})).expect(201);
     let last = second["request"].as_u64().unwrap();
     // One was refused in between.
     assert!(next["request"].as_u64().unwrap() <= last + 2, "no numbers are skipped");

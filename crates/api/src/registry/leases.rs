@@ -23,6 +23,15 @@ pub(super) struct Lease {
     number: u64,
 }
 
+/// Which lease, among all there were.
+pub(super) type LeaseKey = (Time, u64);
+
+impl Lease {
+    pub(super) const fn key(&self) -> LeaseKey {
+        (self.ends, self.number)
+    }
+}
+
 /// What a lease is of.
 #[derive(Clone, Debug)]
 pub(super) enum Leased {
@@ -33,7 +42,7 @@ pub(super) enum Leased {
 /// All leases.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    by_end: BTreeMap<(Time, u64), Leased>,
+    by_end: BTreeMap<LeaseKey, Leased>,
     next: u64,
 }
 
@@ -62,9 +71,9 @@ impl Leases {
     }
 
     /// Takes the next one that has run out.
-    fn pop_due(&mut self, now: Time) -> Option<Leased> {
+    fn pop_due(&mut self, now: Time) -> Option<(LeaseKey, Leased)> {
         let first = self.by_end.first_entry().filter(|first| first.key().0 <= now)?;
-        Some(first.remove())
+        Some(first.remove_entry())
     }
 }
 
@@ -86,13 +95,13 @@ impl Registry {
         loop {
             let mut state = self.state();
             let due = state.leases.pop_due(now);
-            if let Some(Leased::Session(name) | Leased::Permit(name)) = &due {
+            if let Some((_, Leased::Session(name) | Leased::Permit(name))) = &due {
                 state.expired.note(name.clone());
             }
             drop(state);
             match due {
-                Some(Leased::Session(name)) => self.end_session(&name),
-                Some(Leased::Permit(name)) => self.end_permit(&name),
+                Some((_, Leased::Session(name))) => self.end_session(&name),
+                Some((lease, Leased::Permit(name))) => self.end_permit(&name, lease),
                 None => return,
             }
         }

@@ -3,11 +3,11 @@
 //! A name that a client chose is first pending: whoever asks for it with the same body waits along,
 //! and when the last of them leaves, the request leaves its queue. Then it is held.
 
-use super::leases::{Leased, checked};
-use super::{Lease, Registry, State};
+use super::leases::{LeaseKey, Leased, checked};
+use super::{ApiSession, Lease, Registry, State};
 use crate::respond::Problem;
 use crate::token::hex;
-use paceline_host::{Grant, Kept, KeptPermit, Permit, Waiting};
+use paceline_host::{Grant, Kept, KeptPermit, Permit, UNSYNCED_LEASE_MAX, Waiting};
 use paceline_types::{Request, RequestId, Span, Time};
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub(crate) enum Stage {
     New,
     /// It waits.
     Waiting(Waiting),
+    /// It may run, and is not written down yet.
+    Granted(Permit),
     /// It was given.
     Given,
     /// It was turned away, for all who wait.
@@ -64,10 +66,10 @@ pub(crate) struct PermitView {
 }
 
 /// Under which terms a permit is held.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Terms {
     /// The session it belongs to.
-    pub(crate) session: Option<String>,
+    pub(crate) session: Option<Arc<ApiSession>>,
     /// Its own lease, if it belongs to none.
     pub(crate) lease: Option<Span>,
     /// Who asked.
@@ -81,14 +83,12 @@ impl Terms {
     }
 }
 
-/// A permit just given, by the name it has.
-pub(crate) struct Granted {
-    pub(crate) permit: Permit,
-    /// What was asked for.
-    pub(crate) request: Request,
-    pub(crate) terms: Terms,
-    /// The name that the client chose, and what its body was.
-    pub(crate) chosen: Option<(String, [u8; 32])>,
+/// A permit that is on disk and in no book yet.
+pub(crate) struct Written {
+    view: PermitView,
+    row: Option<Kept>,
+    digest: Option<[u8; 32]>,
+    span: Option<Span>,
 }
 
 /// How a permit is held.
@@ -164,37 +164,57 @@ impl Registry {
         }
     }
 
-    /// Writes down a permit that was just given, on disk too. It is settled at once if its session is
-    /// over, or whoever asked is gone before it is written.
-    pub(crate) async fn hold(&self, granted: Granted) -> Result<PermitView, Problem> {
-        let Granted { permit, request, terms, chosen } = granted;
-        let mut view = self.describe(&permit, &terms.user);
-        view.name = match &chosen {
+    /// Writes a permit that was just given to the disk. Whoever stops waiting for that leaves nothing
+    /// behind.
+    pub(crate) async fn write(
+        &self,
+        permit: &Permit,
+        request: Request,
+        terms: &Terms,
+        chosen: Option<&(String, [u8; 32])>,
+    ) -> Result<Written, Problem> {
+        let mut view = self.describe(permit, &terms.user);
+        view.name = match chosen {
             Some((name, _)) => name.clone(),
             None => own_name(view.request),
         };
         let span = terms.session.is_none().then(|| checked(terms.lease)).transpose()?;
-        let digest = chosen.map(|(_, digest)| digest);
-        let row = match self.host.keeper() {
-            Some(keeper) => {
-                let session = request.session.and_then(|id| self.session_name(id));
-                let kept = KeptPermit {
-                    name: view.name.clone(),
-                    number: view.request,
-                    request,
-                    priority: view.priority,
-                    user: view.user.clone(),
-                    session: session.unwrap_or_default(),
-                    lease: span,
-                    digest: digest.map(|digest| hex(&digest)).unwrap_or_default(),
-                    granted_us: view.granted_us,
-                    waited: view.waited,
-                };
-                Some(keeper.keep_permit(&kept).await.map_err(|error| Problem::not_kept(&error))?)
-            }
-            None => None,
+        let digest = chosen.map(|(_, digest)| *digest);
+        let Some(keeper) = self.host.keeper() else {
+            return Ok(Written { view, row: None, digest, span });
         };
-        self.add_permit(view, HeldTerms { permit, row, digest, span, session: terms.session })
+        let session = terms.session.as_ref();
+        let is_long = session.map_or_else(
+            || span.is_some_and(|span| span > UNSYNCED_LEASE_MAX),
+            |session| session.is_long(),
+        );
+        let kept = KeptPermit {
+            name: view.name.clone(),
+            number: view.request,
+            request,
+            priority: view.priority,
+            user: view.user.clone(),
+            session: session.map(|session| session.name().to_owned()).unwrap_or_default(),
+            lease: span,
+            is_long,
+            digest: digest.map(|digest| hex(&digest)).unwrap_or_default(),
+            granted_us: view.granted_us,
+            waited: view.waited,
+        };
+        let row = keeper.keep_permit(&kept).await.map_err(|error| Problem::not_kept(&error))?;
+        Ok(Written { view, row: Some(row), digest, span })
+    }
+
+    /// Writes down a permit that is on disk. It is settled at once if its session is over.
+    pub(crate) fn hold(
+        &self,
+        permit: Permit,
+        written: Written,
+        terms: &Terms,
+    ) -> Result<PermitView, Problem> {
+        let Written { view, row, digest, span } = written;
+        let session = terms.session.as_ref().map(|session| session.key.clone());
+        self.add_permit(view, HeldTerms { permit, row, digest, span, session })
     }
 
     /// Puts a permit into the books, its lease beginning now.
@@ -273,9 +293,16 @@ impl Registry {
         true
     }
 
-    /// Settles a permit whose lease ran out.
-    pub(super) fn end_permit(&self, name: &str) {
-        let held = self.state().take_permit(name);
+    /// Settles a permit whose lease ran out, unless another one has its name by now.
+    pub(super) fn end_permit(&self, name: &str, lease: LeaseKey) {
+        let mut state = self.state();
+        let is_it = match state.permits.get(name) {
+            Some(Slot::Held(held)) => held.lease.map(|own| own.key()) == Some(lease),
+            _ => false,
+        };
+        let held = if is_it { state.take_permit(name) } else { None };
+        drop(state);
+        // Dropping it tells the engine, which must not happen under the lock.
         drop(held);
     }
 

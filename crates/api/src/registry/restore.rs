@@ -1,6 +1,7 @@
 //! What an earlier run left: its sessions, locks and permits go on, each with its whole lease.
 
 use super::Registry;
+use super::leases::LEASE;
 use super::permits::{HeldTerms, PermitView};
 use paceline_host::{Keeper, Kept, KeptLock, KeptPermit, KeptSession, TakenOver};
 use paceline_types::{Priority, Role, SessionId};
@@ -19,7 +20,11 @@ impl Registry {
         let counts = (sessions.len(), locks.len(), permits.len());
         let mut known: BTreeMap<String, (SessionId, String)> = BTreeMap::new();
         let mut bound: Vec<KeptSession> = Vec::new();
-        for (kept, row) in sessions {
+        for (mut kept, row) in sessions {
+            if kept.lease.is_none() && kept.processes.is_empty() {
+                // Nobody can tell when it is over, but a lease can.
+                kept.lease = Some(LEASE);
+            }
             if kept.lease.is_none() {
                 bound.push(kept.clone());
             }
@@ -37,10 +42,15 @@ impl Registry {
         }
         let (sessions, locks, permits) = counts;
         tracing::info!(sessions, locks, permits, "what clients held in the last run is theirs");
+        self.watch(&bound)
+    }
+
+    /// Ends bound sessions when their processes are dead (C4).
+    pub(super) fn watch(self: &Arc<Self>, sessions: &[KeptSession]) -> Result<(), String> {
         let this = Arc::downgrade(self);
-        Keeper::watch(&bound, move |name| {
+        Keeper::watch(sessions, move |name| {
             if let Some(this) = this.upgrade() {
-                this.end_session_named(&name);
+                this.processes_ended(&name);
             }
         })
         .map_err(|error| format!("cannot watch the processes that hold something: {error}"))

@@ -98,6 +98,7 @@ impl Registry {
         row: Option<Kept>,
     ) -> (Arc<ApiSession>, SessionView) {
         session.set_change_aware(true);
+        session.keep_locks(kept.is_long());
         let mailbox = Mailbox::new(&self.host, &session, self.notices.clone());
         let (key, span) = (self.secret.key(&kept.salt), kept.lease);
         let kept = Mutex::new(kept);
@@ -184,14 +185,22 @@ impl Registry {
         self.host.end_session(&session.session);
     }
 
-    /// Ends the session of this name, if it is bound to a connection that an earlier run had.
-    pub(super) fn end_session_named(&self, name: &str) {
-        let state = self.state();
-        let mut named = state.sessions.iter().filter(|(_, e)| e.shared.session.name == name);
-        let key = named.next().map(|(key, _)| key.clone());
-        drop(state);
-        if let Some(key) = key {
-            self.end_session(&key);
+    /// The processes are dead that the session of this name had when the daemon began: it ends, unless
+    /// others were added since, which are then waited for.
+    pub(super) fn processes_ended(self: &Arc<Self>, name: &str) {
+        let found = {
+            let state = self.state();
+            let mut all = state.sessions.iter();
+            let found = all.find(|(_, entry)| entry.shared.session.name == name);
+            found.map(|(key, entry)| (key.clone(), entry.shared.kept().clone()))
+        };
+        let Some((key, mut kept)) = found else { return };
+        kept.processes.retain(|process| !process.is_dead());
+        if kept.processes.is_empty() {
+            return self.end_session(&key);
+        }
+        if let Err(error) = self.watch(&[kept]) {
+            tracing::error!(session = name, error, "what it holds stays held");
         }
     }
 
@@ -240,7 +249,7 @@ impl ApiSession {
             let message = "pid: a session with a lease does not depend on processes";
             return Err(Problem::bad_request(message));
         }
-        kept.processes.retain(Process::is_alive);
+        kept.processes.retain(|process| !process.is_dead());
         if kept.processes.len() >= PROCESSES_MAX {
             return Err(Problem::exhausted("processes of a session", PROCESSES_MAX));
         }
@@ -256,16 +265,37 @@ impl ApiSession {
         fencing: u64,
     ) -> Result<(), Problem> {
         let Some(keeper) = host.keeper() else { return Ok(()) };
-        let written = keeper.keep_lock(&self.kept(), lock, fencing);
+        let is_long = self.kept().is_long();
+        let written = keeper.keep_lock(&self.session.name, is_long, lock, fencing);
         written.await.map_err(|error| Problem::not_kept(&error))
     }
 
-    /// A lock it gives back is kept no longer.
-    pub(crate) async fn forget_lock(&self, host: &Host, lock: &str) {
-        if let Some(keeper) = host.keeper() {
-            // One that cannot be deleted is held again after a restart, until the lease ends.
-            let _ = keeper.forget_lock(&self.session.name, lock).await;
+    /// A lock that it gave back, granted by this number, is kept no longer. It is in line to be deleted
+    /// when this returns.
+    pub(crate) fn forget_lock(
+        &self,
+        host: &Host,
+        lock: &str,
+        fencing: u64,
+    ) -> impl Future<Output = ()> + use<> {
+        let keeper = host.keeper();
+        let deleted = keeper.map(|keeper| keeper.forget_lock(&self.session.name, lock, fencing));
+        async move {
+            if let Some(deleted) = deleted {
+                // One that cannot be deleted is held again after a restart, until the session ends.
+                let _ = deleted.await;
+            }
         }
+    }
+
+    /// The name under which it is shown, which is also that of its row.
+    pub(crate) fn name(&self) -> &str {
+        &self.session.name
+    }
+
+    /// Whether its lease is too long to be waited for after a crash of the machine.
+    pub(crate) fn is_long(&self) -> bool {
+        self.kept().is_long()
     }
 
     fn kept(&self) -> MutexGuard<'_, KeptSession> {
@@ -273,8 +303,8 @@ impl ApiSession {
     }
 
     fn forget_locks(&self, host: &Host, keeper: &Arc<Keeper>) {
-        for lock in host.locking().owned(self.session.id).into_keys() {
-            drop(keeper.forget_lock(&self.session.name, &lock));
+        for (lock, fencing) in host.locking().owned(self.session.id) {
+            drop(keeper.forget_lock(&self.session.name, &lock, fencing));
         }
     }
 }

@@ -13,7 +13,7 @@ fn a_lock_goes_to_one_at_a_time_with_a_growing_number_l1_l2() {
     client.put("/v1/locks/leader", json!({ "session": one })).expect_error(409, "conflict");
     let error =
         client.put("/v1/locks/leader", json!({ "session": two })).expect_error(409, "conflict");
-    assert!(error["owner"].as_str().unwrap().starts_with("one#"), "{error}");
+    assert!(error["owner"].as_str().unwrap().starts_with("one:"), "{error}");
     let shown = client.get("/v1/locks/leader").expect(200);
     assert_eq!((&shown["fencing"], &shown["waiters"]), (&first["fencing"], &json!([])));
     assert_eq!(client.get("/v1/locks").expect(200), json!([shown]));
@@ -81,7 +81,7 @@ fn a_stolen_lock_is_told_and_stops_requests_that_require_it() {
     assert_eq!(error["reason"], "not_owner");
     let event = events.next("lock");
     assert_eq!(event["what"], "stolen");
-    assert!(event["session"].as_str().unwrap().starts_with("victim#"), "{event}");
+    assert!(event["session"].as_str().unwrap().starts_with("victim:"), "{event}");
 }
 
 #[test]

@@ -103,6 +103,36 @@ fn a_revoked_token_ends_on_open_connections_and_its_events_end() {
 }
 
 #[test]
+fn a_revoked_token_gets_nothing_of_what_it_waits_for() {
+    let world = World::new();
+    let mut admin = world.unix();
+    world.checkpoint("one", json!({ "at": "frontend api", "concurrency": 1 }));
+    let held = admin.post("/v1/permits", json!({})).expect(201);
+    let owner = admin.session(json!({ "name": "owner" }));
+    admin.put("/v1/locks/leader", json!({ "session": owner })).expect(200);
+    let mut permit = world.with_token("ci", "client");
+    let session = permit.session(json!({ "lease": "1h" }));
+    let mut lock = world.tcp_with(Some(&world.new_token(json!({ "name": "l", "role": "client" }))));
+    let mut events = world.events();
+    permit.send("POST", "/v1/permits", Some(r#"{"lease": "1h"}"#));
+    events.next("waiting");
+    let body = json!({ "session": session, "wait": "50s" }).to_string();
+    lock.send("PUT", "/v1/locks/leader", Some(&body));
+    while admin.get("/v1/locks/leader").expect(200)["waiters"] == json!([]) {
+        std::thread::yield_now();
+    }
+    for name in ["ci", "l"] {
+        admin.delete(&format!("/v1/tokens/{name}")).expect(204);
+    }
+    permit.answer().expect_error(401, "unauthenticated");
+    lock.answer().expect_error(401, "unauthenticated");
+    assert_eq!(admin.get("/v1/requests").expect(200).as_array().unwrap().len(), 1);
+    assert_eq!(admin.get("/v1/locks/leader").expect(200)["waiters"], json!([]));
+    let name = held["permit"].as_str().unwrap();
+    admin.delete(&format!("/v1/permits/{name}")).expect(204);
+}
+
+#[test]
 fn a_token_whose_time_is_over_is_no_token() {
     let world = World::new();
     let mut client = world.with_token("ci", "client");

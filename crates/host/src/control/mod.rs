@@ -141,6 +141,10 @@ impl Control {
         prepared: Prepared,
         once: bool,
     ) -> Admission {
+        if self.is_draining() {
+            let id = state.engine.next_number();
+            return Admission::Refused(id, Refusal::lasting(Reason::Ending));
+        }
         let now = self.clock.now();
         let (id, outcome) =
             state.engine.submit(now, prepared, &|session, lock| self.locking.owns(session, lock));
@@ -165,8 +169,7 @@ impl Control {
             (_, None, Some(grant)) => Admission::Started(Permit::new(self, id, grant)),
             (_, None, None) => {
                 debug_assert!(false, "what was started runs");
-                let pool = "default".into();
-                Admission::Refused(id, Refusal::lasting(Reason::Draining { pool }))
+                Admission::Refused(id, Refusal::lasting(Reason::Ending))
             }
         }
     }
@@ -213,7 +216,10 @@ impl Control {
 
     /// The daemon ends: doors take nothing new. Returns when nobody waits any more.
     pub async fn drain(&self) {
+        // Under the lock, so that whoever was admitted before is seen to wait or to run.
+        let state = self.state();
         self.draining.store(true, Ordering::Relaxed);
+        drop(state);
         while !self.state().waiters.is_empty() {
             self.drained.notified().await;
         }
@@ -224,8 +230,7 @@ impl Control {
         let mut state = self.state();
         let now = self.clock.now();
         for (id, sender) in std::mem::take(&mut state.waiters) {
-            let pool = state.engine.why(id).map(|why| why.pool).unwrap_or_default();
-            let refusal = Refusal::lasting(Reason::Draining { pool });
+            let refusal = Refusal::lasting(Reason::Ending);
             state.engine.end(now, id);
             // One that is gone has told so itself.
             let _ = sender.send(Err(refusal));

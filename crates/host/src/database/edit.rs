@@ -53,13 +53,14 @@ impl Hosted {
             let schema = head.database.schema().clone();
             head.push(Entry::Commit(Commit {
                 consequence: consequence.flatten(),
-                changes,
+                changes: Arc::clone(&changes),
                 schema,
                 comment,
                 durable: true,
                 answer: None,
                 done: Some(Box::new(move |outcome| drop(sender.send(outcome)))),
             }));
+            self.follow_claims(&mut head, &changes);
         }
         self.flush_blocking();
         outcome(&receiver)

@@ -1,6 +1,6 @@
 //! Rows that the server itself maintains: the locks, the databases it serves, its own counters.
 
-use super::queue::{Commit, Done, Entry};
+use super::queue::{Commit, Done, Entry, Step};
 use super::{Head, Hosted};
 use crate::audit::Audit;
 use crate::clock::uuid_source;
@@ -24,10 +24,10 @@ pub(crate) struct OwnRow {
 pub(crate) enum OnlyIf {
     /// Any, or none.
     Any,
-    /// One that has this text in this column.
-    TextIs(&'static str, String),
     /// None, or one with a lower number in this column.
     Lower(&'static str, i64),
+    /// One with a number in the first column that is not higher, and this text in the second.
+    UpToOf(&'static str, i64, &'static str, String),
 }
 
 impl OnlyIf {
@@ -35,9 +35,12 @@ impl OnlyIf {
         let atom = |column: &str| old?[table.column_id(column)?.index()].single();
         match self {
             Self::Any => true,
-            Self::TextIs(column, text) => atom(column).and_then(Atom::as_str) == Some(text),
             Self::Lower(column, number) => {
                 atom(column).and_then(Atom::as_integer).is_none_or(|old| old < *number)
+            }
+            Self::UpToOf(column, number, text_column, text) => {
+                atom(text_column).and_then(Atom::as_str) == Some(text)
+                    && atom(column).and_then(Atom::as_integer).is_some_and(|old| old <= *number)
             }
         }
     }
@@ -105,7 +108,7 @@ impl Hosted {
     }
 
     /// Puts rows as the server itself, past the rules for clients.
-    fn put_rows(
+    pub(super) fn put_rows(
         self: &Arc<Self>,
         head: &mut Head,
         puts: Vec<Put>,
@@ -115,22 +118,29 @@ impl Hosted {
         let schema = head.database.schema().clone();
         match head.database.maintain(puts) {
             Ok(changes) if changes.is_empty() => {
-                if let Some(done) = done {
-                    done(Ok(()));
+                let Some(done) = done else { return };
+                if !self.is_journaled || (head.queue.is_empty() && !head.committing) {
+                    return done(Ok(()));
                 }
+                // What it says already may not be written yet, and may still fail.
+                let work = move |log: Result<&mut dyn paceline_journal::Log, &Error>| {
+                    done(log.map(drop).map_err(Clone::clone));
+                };
+                head.push(Entry::Step(Step { blocks: false, work: Box::new(work) }));
             }
             Ok(changes) => {
                 let changes = Arc::new(changes);
                 let again = head.waits.touched_by(&changes);
                 head.push(Entry::Commit(Commit {
                     consequence: None,
-                    changes,
+                    changes: Arc::clone(&changes),
                     schema,
                     comment: String::new(),
                     durable,
                     answer: None,
                     done,
                 }));
+                self.follow_claims(head, &changes);
                 for number in again {
                     if let Some(request) = head.waits.take(number) {
                         self.run(head, request, Some(number));

@@ -10,6 +10,7 @@ mod compact;
 mod convert;
 mod edit;
 mod figures;
+mod follow;
 mod load;
 mod maintain;
 mod open;
@@ -239,13 +240,14 @@ impl Hosted {
         let woken = head.waits.touched_by(&changes);
         head.push(Entry::Commit(Commit {
             consequence,
-            changes,
+            changes: Arc::clone(&changes),
             schema: head.database.schema().clone(),
             comment: done.comment,
             durable: done.durable || self.policy.durable,
             answer: Some(answer),
             done: None,
         }));
+        self.follow_claims(head, &changes);
         woken
     }
 

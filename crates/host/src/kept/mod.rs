@@ -35,10 +35,13 @@ pub struct Keeper {
     machine: Machine,
     /// Whether the database says on which machine things are kept that are not synced.
     is_marked: AtomicBool,
-    /// Whether the daemon ends: what is dropped now is kept for the next run.
-    is_closed: AtomicBool,
+    /// Whether the daemon serves. Before, because a start may fail, and after, what is dropped is kept
+    /// for the next run.
+    is_open: AtomicBool,
     /// Rows that could not be deleted.
     left: Mutex<Vec<(Table, String)>>,
+    /// Whether the last row could be written, so that others may be tried again.
+    is_writable: AtomicBool,
 }
 
 /// A row that is kept. Dropping it deletes the row, unless the daemon is about to end.
@@ -84,8 +87,9 @@ impl Keeper {
             own,
             machine: Machine::this(),
             is_marked: AtomicBool::new(false),
-            is_closed: AtomicBool::new(false),
+            is_open: AtomicBool::new(false),
             left: Mutex::default(),
+            is_writable: AtomicBool::new(true),
         })
     }
 
@@ -106,21 +110,25 @@ impl Keeper {
         let same_boot = self.own.own_text(own::DAEMON_TABLE, "machine");
         let same_boot = same_boot.is_none_or(|last| last.is_empty() || self.machine.is(&last));
         let rows = self.own.own_rows(own::SESSION_TABLE, KeptSession::read);
+        // Of one whose process could not be seen nobody knows that it is dead.
         let lives = |session: &KeptSession| {
-            session.lease.is_some()
-                || (same_boot && session.processes.iter().any(Process::is_alive))
+            let processes = &session.processes;
+            let may_live = processes.is_empty() || processes.iter().any(|p| !p.is_dead());
+            session.lease.is_some() || (same_boot && may_live)
         };
         let sessions = rows.into_iter().map(|session| {
             let row = self.kept(Table::Session, &session.name);
             (session, row)
         });
-        // Dropping one deletes its row.
-        let sessions: Vec<_> = sessions.filter(|(session, _)| lives(session)).collect();
+        let (sessions, dead): (Vec<_>, Vec<_>) = sessions.partition(|(session, _)| lives(session));
+        dead.into_iter().for_each(|(_, row)| drop(row.forget()));
         let is_taken = |name: &str| sessions.iter().any(|(session, _)| session.name == name);
         let locks = self.own.own_rows(own::LEASED_LOCK_TABLE, KeptLock::read);
         let (locks, orphans): (Vec<_>, Vec<_>) =
             locks.into_iter().partition(|lock| is_taken(&lock.session));
-        orphans.iter().for_each(|lock| drop(self.forget_lock(&lock.session, &lock.name)));
+        orphans
+            .iter()
+            .for_each(|lock| drop(self.forget_lock(&lock.session, &lock.name, lock.fencing)));
         let permits = self.own.own_rows(own::PERMIT_TABLE, KeptPermit::read).into_iter();
         let permits = permits.map(|permit| {
             let row = self.kept(Table::Permit, &permit.name);
@@ -128,7 +136,10 @@ impl Keeper {
         });
         let has_session =
             |permit: &KeptPermit| permit.session.is_empty() || is_taken(&permit.session);
-        let permits = permits.filter(|(permit, _)| has_session(permit)).collect();
+        let has_end = |permit: &KeptPermit| !permit.session.is_empty() || permit.lease.is_some();
+        let (permits, gone): (Vec<_>, Vec<_>) =
+            permits.partition(|(permit, _)| has_session(permit) && has_end(permit));
+        gone.into_iter().for_each(|(_, row)| drop(row.forget()));
         TakenOver { sessions, locks, permits }
     }
 
@@ -141,21 +152,26 @@ impl Keeper {
         sessions: &[KeptSession],
         ended: impl Fn(String) + Send + 'static,
     ) -> std::io::Result<()> {
-        let bound = sessions.iter().filter(|session| session.lease.is_none());
-        let processes: Vec<(Process, String)> = bound
-            .flat_map(|session| session.processes.iter().map(|p| (*p, session.name.clone())))
-            .collect();
+        // One descriptor for each process, however many sessions it has.
+        let mut of: BTreeMap<Process, Vec<String>> = BTreeMap::new();
         let mut left: BTreeMap<String, usize> = BTreeMap::new();
-        processes.iter().for_each(|(_, name)| *left.entry(name.clone()).or_default() += 1);
+        for session in sessions.iter().filter(|session| session.lease.is_none()) {
+            for process in &session.processes {
+                of.entry(*process).or_default().push(session.name.clone());
+                *left.entry(session.name.clone()).or_default() += 1;
+            }
+        }
         let left = Mutex::new(left);
-        process::watch(processes, move |name| {
-            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(count) = left.get_mut(&name) else { return };
-            *count -= 1;
-            if *count == 0 {
-                left.remove(&name);
-                drop(left);
-                ended(name);
+        process::watch(of.into_iter().collect(), move |names: Vec<String>| {
+            for name in names {
+                let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(count) = left.get_mut(&name) else { continue };
+                *count -= 1;
+                if *count == 0 {
+                    left.remove(&name);
+                    drop(left);
+                    ended(name);
+                }
             }
         })
     }
@@ -191,8 +207,7 @@ impl Keeper {
     /// As above.
     pub async fn keep_permit(self: &Arc<Self>, permit: &KeptPermit) -> Result<Kept, Error> {
         self.mark_once().await?;
-        let long = permit.lease.is_some_and(|lease| lease > UNSYNCED_LEASE_MAX);
-        let durable = long || !permit.request.claims.is_empty();
+        let durable = permit.is_long || !permit.request.claims.is_empty();
         let kept = self.kept(Table::Permit, &permit.name);
         let row =
             OwnRow { key: permit.name.clone(), values: Some(permit.row()), only_if: OnlyIf::Any };
@@ -203,24 +218,27 @@ impl Keeper {
     /// Keeps a lock that a session owns. One that was granted later stays in its place.
     pub fn keep_lock(
         self: &Arc<Self>,
-        session: &KeptSession,
+        session: &str,
+        is_long: bool,
         lock: &str,
         fencing: u64,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let fencing = i64::try_from(fencing).unwrap_or(i64::MAX);
-        let values = Some(KeptLock::row(lock, &session.name, fencing));
+        let values = Some(KeptLock::row(lock, session, fencing));
         let only_if = OnlyIf::Lower("fencing", fencing);
         let row = OwnRow { key: lock.to_owned(), values, only_if };
-        self.put(Table::Lock, row, session.is_long())
+        self.put(Table::Lock, row, is_long)
     }
 
-    /// A session owns a lock no longer; whoever owns it now is kept.
+    /// A session owns a lock no longer by grants up to this number; whoever owns it by a later one is kept.
     pub fn forget_lock(
         self: &Arc<Self>,
         session: &str,
         lock: &str,
+        fencing: u64,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
-        let only_if = OnlyIf::TextIs("session", session.to_owned());
+        let fencing = i64::try_from(fencing).unwrap_or(i64::MAX);
+        let only_if = OnlyIf::UpToOf("fencing", fencing, "session", session.to_owned());
         self.put(Table::Lock, OwnRow { key: lock.to_owned(), values: None, only_if }, false)
     }
 
@@ -228,14 +246,19 @@ impl Keeper {
         Kept { keeper: Arc::clone(self), table, key: key.to_owned(), deletes: true }
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire)
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// The doors are open: from now on what is dropped is given back.
+    pub(crate) fn open(&self) {
+        self.is_open.store(true, Ordering::Release);
     }
 
     /// From now on what is dropped stays for the next run, which finds everything on disk. False if it
     /// was so already.
     pub(crate) fn close(&self) -> bool {
-        !self.is_closed.swap(true, Ordering::AcqRel)
+        self.is_open.swap(false, Ordering::AcqRel)
     }
 
     /// Says on disk that the next run need not wait for anything: all is synced before this run ends.
@@ -269,6 +292,7 @@ impl Keeper {
         let (sender, receiver) = oneshot::channel();
         let (this, key, deletes) = (Arc::clone(self), row.key.clone(), row.values.is_none());
         let done = Box::new(move |outcome: Result<(), Error>| {
+            this.is_writable.store(outcome.is_ok(), Ordering::Relaxed);
             // A lock that could not be deleted is only held until its lease ends.
             if deletes && table != Table::Lock && outcome.is_err() {
                 this.left().push((table, key));
@@ -278,18 +302,34 @@ impl Keeper {
         });
         if !deletes {
             self.left().retain(|(other, key)| *other != table || *key != row.key);
-            self.delete_left();
         }
         self.own.maintain(table.name(), "name", vec![row], durable, Some(done));
+        if self.is_writable.load(Ordering::Relaxed) {
+            self.delete_left();
+        }
         self.own.flush();
         async move { receiver.await.unwrap_or_else(|_| Err(lost())) }
     }
 
-    /// Tries again to delete what could not be deleted.
+    /// Tries again to delete what could not be deleted, all of one table at once.
     fn delete_left(self: &Arc<Self>) {
         let left = std::mem::take(&mut *self.left());
-        for (table, key) in left {
-            drop(self.put(table, OwnRow { key, values: None, only_if: OnlyIf::Any }, false));
+        for table in [Table::Session, Table::Permit] {
+            let keys = left.iter().filter(|(other, _)| *other == table).map(|(_, key)| key);
+            let keys: Vec<String> = keys.cloned().collect();
+            if keys.is_empty() {
+                continue;
+            }
+            let row =
+                |key: &String| OwnRow { key: key.clone(), values: None, only_if: OnlyIf::Any };
+            let (rows, this) = (keys.iter().map(row).collect(), Arc::clone(self));
+            let done = Box::new(move |outcome: Result<(), Error>| {
+                if outcome.is_err() {
+                    this.is_writable.store(false, Ordering::Relaxed);
+                    this.left().extend(keys.into_iter().map(|key| (table, key)));
+                }
+            });
+            self.own.maintain(table.name(), "name", rows, false, Some(done));
         }
     }
 
@@ -326,7 +366,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if self.deletes && !self.keeper.is_closed.load(Ordering::Acquire) {
+        if self.deletes && self.keeper.is_open() {
             let row =
                 OwnRow { key: std::mem::take(&mut self.key), values: None, only_if: OnlyIf::Any };
             drop(self.keeper.put(self.table, row, false));

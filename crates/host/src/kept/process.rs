@@ -21,13 +21,7 @@ impl Process {
     /// The process that has this number now; none if there is none that could be seen.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name of the program is in brackets and may have anything in it.
-        let mut rest = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
-        let state = rest.next()?;
-        let start = rest.nth(18)?.parse().ok()?;
-        // One that nobody waited for is dead.
-        (!matches!(state, "Z" | "X")).then_some(Self { pid, start })
+        look(pid).ok().flatten()
     }
 
     /// The user it runs for.
@@ -36,10 +30,10 @@ impl Process {
         std::fs::metadata(format!("/proc/{}", self.pid)).ok().map(|folder| folder.uid())
     }
 
-    /// Whether it lives.
+    /// Whether it is known to be dead: what cannot be seen may live.
     #[must_use]
-    pub fn is_alive(&self) -> bool {
-        Self::of(self.pid) == Some(*self)
+    pub fn is_dead(&self) -> bool {
+        look(self.pid).is_ok_and(|now| now != Some(*self))
     }
 
     /// What [`fmt::Display`] wrote.
@@ -48,6 +42,43 @@ impl Process {
         let (pid, start) = text.split_once('@')?;
         Some(Self { pid: pid.parse().ok()?, start: start.parse().ok()? })
     }
+}
+
+/// The process of this number, if it lives.
+fn look(pid: u32) -> io::Result<Option<Process>> {
+    let stat = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat,
+        Err(error) if is_gone(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Some((state, start)) = parse_stat(&stat) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not what the kernel writes"));
+    };
+    let process = Process { pid, start };
+    // One that nobody waited for is dead, unless only its first thread has ended.
+    let lives = !matches!(state, "Z" | "X") || has_living_thread(pid);
+    Ok(lives.then_some(process))
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    code == Some(Errno::NOENT.raw_os_error()) || code == Some(Errno::SRCH.raw_os_error())
+}
+
+/// The state of a process, and when it was started.
+fn parse_stat(stat: &str) -> Option<(&str, u64)> {
+    // The name of the program is in brackets and may have anything in it.
+    let mut rest = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let state = rest.next()?;
+    Some((state, rest.nth(18)?.parse().ok()?))
+}
+
+fn has_living_thread(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.filter_map(Result::ok).any(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        parse_stat(&stat).is_some_and(|(state, _)| !matches!(state, "Z" | "X"))
+    })
 }
 
 /// Has `ended` called for each of some processes when it is dead, by a thread that lasts as long as one
@@ -62,10 +93,10 @@ pub(crate) fn watch<T: Send + 'static>(
         let number = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
         let file = number.map(|pid| pidfd_open(pid, PidfdFlags::empty()));
         // Opened before looking, so that it is of this process if that lives.
-        match (process.is_alive(), file) {
-            (false, _) => ended(of),
-            (true, Some(Ok(file))) => watched.push((file, of)),
-            (true, _) => tracing::warn!(pid = process.pid, "cannot watch a process"),
+        match (process.is_dead(), file) {
+            (true, _) => ended(of),
+            (false, Some(Ok(file))) => watched.push((file, of)),
+            (false, _) => tracing::warn!(pid = process.pid, "cannot watch a process"),
         }
     }
     if watched.is_empty() {
@@ -108,11 +139,11 @@ mod tests {
     fn a_process_is_known_dead_when_it_is_c4() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let process = Process::of(child.id()).unwrap();
-        assert!(process.is_alive());
+        assert!(!process.is_dead());
         assert_eq!(Process::parse(&process.to_string()), Some(process));
         assert_eq!(process.user(), Process::of(std::process::id()).unwrap().user());
         let other = Process { start: process.start + 1, ..process };
-        assert!(!other.is_alive(), "another one had this number");
+        assert!(other.is_dead(), "another one had this number");
         let (sender, receiver) = std::sync::mpsc::channel();
         let of = vec![(process, "child"), (other, "other")];
         watch(of, move |name| sender.send(name).unwrap()).unwrap();
@@ -120,7 +151,7 @@ mod tests {
         assert!(receiver.try_recv().is_err(), "the child lives");
         child.kill().unwrap();
         assert_eq!(receiver.recv().unwrap(), "child");
-        assert!(!process.is_alive(), "dead, though nobody has waited for it");
+        assert!(process.is_dead(), "though nobody has waited for it");
         child.wait().unwrap();
         assert_eq!(Process::of(process.pid).filter(|now| *now == process), None);
     }

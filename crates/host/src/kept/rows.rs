@@ -52,6 +52,8 @@ pub struct KeptPermit {
     pub session: String,
     /// Its own lease, if it has no session.
     pub lease: Option<Span>,
+    /// Whether its lease, or that of its session, is too long to be waited for after a crash of the machine.
+    pub is_long: bool,
     /// What the body was under a name that the client chose, in hexadecimal digits; or nothing.
     pub digest: String,
     /// When it was given: microseconds since 1970.
@@ -100,7 +102,8 @@ impl KeptSession {
     }
 
     /// Whether its lease is too long to be waited for after a crash of the machine.
-    pub(super) fn is_long(&self) -> bool {
+    #[must_use]
+    pub fn is_long(&self) -> bool {
         self.lease.is_some_and(|lease| lease > UNSYNCED_LEASE_MAX)
     }
 }
@@ -185,6 +188,7 @@ impl KeptPermit {
             user: columns.text("user")?,
             session: columns.text("session")?,
             lease: columns.number("lease").map(Span),
+            is_long: false,
             digest: columns.text("digest")?,
             granted_us: columns.integer("granted_at")?,
             waited: Span(columns.number("waited")?),

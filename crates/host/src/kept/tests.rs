@@ -17,6 +17,7 @@ fn open(directory: &Path) -> (tokio::runtime::Runtime, Arc<Host>) {
     let disk = Arc::new(RealDisk);
     let host = Host::new(runtime.handle().clone(), disk, Policy::default()).unwrap();
     host.open_own(&directory.join("paceline.db")).unwrap();
+    host.open_for_service();
     (runtime, host)
 }
 
@@ -66,6 +67,7 @@ fn permit(name: &str, session: &str) -> KeptPermit {
         user: "ann".into(),
         session: session.into(),
         lease: session.is_empty().then_some(Span::from_secs(5)),
+        is_long: false,
         digest: "00ff".into(),
         granted_us: 1_794_787_200_123_456,
         waited: Span(1_234),
@@ -103,10 +105,11 @@ fn what_is_kept_comes_back_as_it_was_p3() {
                 (&bound, "backup", 9),
                 (&orphan, "left", 10),
             ] {
-                keeper.keep_lock(session, lock, fencing).await.unwrap();
+                keeper.keep_lock(&session.name, false, lock, fencing).await.unwrap();
             }
-            keeper.forget_lock("etl#4", "leader").await.unwrap();
-            keeper.forget_lock("etl#3", "backup").await.unwrap();
+            keeper.forget_lock("etl#4", "leader", 9).await.unwrap();
+            keeper.forget_lock("etl#3", "backup", 9).await.unwrap();
+            keeper.forget_lock("etl#3", "leader", 6).await.unwrap();
             // As if the process had been killed.
             std::mem::forget(kept);
         });
