@@ -1,13 +1,73 @@
 //! The part of a target behind the question mark.
+//!
+//! Every route passes [`check`] before its handler is called, so a name that is misspelt, given twice
+//! or not known there is refused and never read as if it had not been given.
 
-use crate::respond::Problem;
+use crate::respond::{Problem, shown};
 use axum::http::Uri;
+use paceline_types::nearest;
 
-/// The value of `name`, if it is there. Values are taken as they stand: all that the API asks for are
-/// numbers and names without characters that must be escaped.
+/// The names that a route takes; routes that are not here take none.
+pub(crate) const TAKEN: &[(&str, &str, &[&str])] = &[
+    ("GET", "/v1/requests", &["first", "count"]),
+    ("DELETE", "/v1/locks/{lock}", &["session"]),
+    ("POST", "/v1/apply", &["dry_run"]),
+    ("GET", "/v1/backup", &["database"]),
+];
+
+/// Names that may stand without a value, which is true.
+const FLAGS: &[&str] = &["dry_run"];
+
+/// The names that a route takes.
+pub(crate) fn taken(method: &str, path: &str) -> &'static [&'static str] {
+    let route = TAKEN.iter().find(|(own, at, _)| (*own, *at) == (method, path));
+    route.map_or(&[], |(_, _, names)| *names)
+}
+
+/// That a query has names of `known` only, each once and with a value.
+pub(crate) fn check(uri: &Uri, known: &[&str]) -> Result<(), Problem> {
+    let mut seen: Vec<&str> = Vec::new();
+    for pair in pairs(uri) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if !known.contains(&name) {
+            return Err(unknown(name, known));
+        }
+        if seen.contains(&name) {
+            return Err(Problem::bad_request(format!("{name}: given twice in the query")));
+        }
+        if value.is_empty() && (pair != name || !FLAGS.contains(&name)) {
+            let message = format!("{name}: expected a value in the query, as in ?{name}=VALUE");
+            return Err(Problem::bad_request(message));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
+fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
+    // A question mark with nothing behind it is no query.
+    uri.query().filter(|query| !query.is_empty()).into_iter().flat_map(|query| query.split('&'))
+}
+
+fn unknown(name: &str, known: &[&str]) -> Problem {
+    let found = shown(name);
+    let problem = Problem::bad_request(match nearest(name, known.iter().copied()) {
+        Some(near) => {
+            format!("{found:?}: there is no such name in the query, did you mean {near}?")
+        }
+        None => format!("{found:?}: there is no such name in the query"),
+    });
+    match known {
+        [] => problem.hint("this path takes nothing behind a question mark"),
+        known => problem.hint(format!("known names: {}", known.join(", "))),
+    }
+}
+
+/// The value of `name`, if it is there; empty where the name stands alone. Values are taken as they
+/// stand: all that the API asks for are numbers and names without characters that must be escaped.
 pub(crate) fn value<'a>(uri: &'a Uri, name: &str) -> Option<&'a str> {
-    let pairs = uri.query().unwrap_or_default().split('&');
-    pairs.filter_map(|pair| pair.split_once('=')).find(|(own, _)| *own == name).map(|(_, v)| v)
+    let mut parted = pairs(uri).map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    parted.find(|(own, _)| *own == name).map(|(_, value)| value)
 }
 
 /// The number under `name`, or `default`; never more than `max`.
@@ -15,20 +75,71 @@ pub(crate) fn number(uri: &Uri, name: &str, default: u64, max: u64) -> Result<u6
     match value(uri, name) {
         None => Ok(default.min(max)),
         Some(text) => text.parse::<u64>().map(|number| number.min(max)).map_err(|_| {
-            let found = crate::respond::shown(text);
+            let found = shown(text);
             Problem::bad_request(format!("{name}: expected a whole number, found {found:?}"))
         }),
     }
 }
 
-/// Whether `name` is `true`; it may be missing.
+/// Whether `name` is `true` or stands alone; it may be missing.
 pub(crate) fn flag(uri: &Uri, name: &str) -> Result<bool, Problem> {
     match value(uri, name) {
         None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
+        Some("true" | "") => Ok(true),
         Some(text) => {
-            let found = crate::respond::shown(text);
+            let found = shown(text);
             Err(Problem::bad_request(format!("{name}: expected true or false, found {found:?}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TAKEN, check, flag};
+    use crate::app_for_tests;
+    use crate::router::Routes;
+
+    #[test]
+    fn every_route_that_takes_names_is_one() {
+        let (_runtime, app) = app_for_tests();
+        let routed = Routes::all(&app).listed;
+        for (method, path, _) in TAKEN {
+            assert!(routed.iter().any(|(m, p, _)| (m, p) == (method, path)), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn names_are_known_and_stand_once_with_a_value() {
+        let known = ["first", "count", "dry_run"];
+        for (query, is_one) in [
+            ("", true),
+            ("?", true),
+            ("?first=1&count=2", true),
+            ("?dry_run", true),
+            ("?dry_run=false", true),
+            ("?dry_run=", false),
+            ("?first", false),
+            ("?first=", false),
+            ("?first=1&first=1", false),
+            ("?dry_run&dry_run=false", false),
+            ("?first=1&", false),
+            ("?&first=1", false),
+            ("?=1", false),
+            ("?First=1", false),
+            ("?%66irst=1", false),
+        ] {
+            let uri = format!("/v1/requests{query}").parse().unwrap();
+            assert_eq!(check(&uri, &known).is_ok(), is_one, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_flag_that_stands_alone_is_true() {
+        for (query, expected) in
+            [("", Some(false)), ("?a", Some(true)), ("?a=true", Some(true)), ("?a=1", None)]
+        {
+            let uri = format!("/{query}").parse().unwrap();
+            assert_eq!(flag(&uri, "a").ok(), expected, "{query}");
         }
     }
 }

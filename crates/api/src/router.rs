@@ -4,7 +4,8 @@ use crate::connection::Connection;
 use crate::identity::{Identity, Role, whoami};
 use crate::respond::{Problem, no_such_method, no_such_path};
 use crate::{
-    App, Shared, events, health, locks, metrics, objects, openapi, permits, questions, sessions,
+    App, Shared, events, health, locks, metrics, objects, openapi, permits, query, questions,
+    sessions,
 };
 use axum::Router;
 use axum::extract::Request;
@@ -76,11 +77,12 @@ impl Routes {
     /// Adds what anybody may ask.
     fn open<H, T>(mut self, method: &'static str, path: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Shared>,
+        H: Handler<T, Shared, Future = Answering>,
         T: 'static,
     {
         self.listed.push((method, path, None));
-        self.router = self.router.route(path, on(filter(method), handler));
+        let checked = Checked { role: None, path, names: query::taken(method, path), handler };
+        self.router = self.router.route(path, on(filter(method), checked));
         self
     }
 
@@ -97,7 +99,8 @@ impl Routes {
         T: 'static,
     {
         self.listed.push((method, path, Some(role)));
-        let checked = Checked { role, path, handler };
+        let names = query::taken(method, path);
+        let checked = Checked { role: Some(role), path, names, handler };
         self.router = self.router.route(path, on(filter(method), checked));
         self
     }
@@ -106,12 +109,14 @@ impl Routes {
 /// What handlers that are async functions return.
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// A handler that is called only if whoever sent the request has the role. It stands in the handler's
+/// A handler that is called only if whoever sent the request has the role, if it needs one, and if the
+/// query has nothing but the names that it takes. It stands in the handler's
 /// place and not in a layer around it, because every layer is copied and boxed for each request.
 #[derive(Clone)]
 struct Checked<H> {
-    role: Role,
+    role: Option<Role>,
     path: &'static str,
+    names: &'static [&'static str],
     handler: H,
 }
 
@@ -123,9 +128,15 @@ where
     type Future = Answering;
 
     fn call(self, mut request: Request, app: Shared) -> Answering {
-        match check(&app, self.role, &request, self.path) {
+        let identity = self.role.map(|role| check(&app, role, &request, self.path)).transpose();
+        // Whoever may not ask is told that, and nothing about how to ask.
+        let checked = identity
+            .and_then(|identity| query::check(request.uri(), self.names).map(|()| identity));
+        match checked {
             Ok(identity) => {
-                request.extensions_mut().insert(identity);
+                if let Some(identity) = identity {
+                    request.extensions_mut().insert(identity);
+                }
                 self.handler.call(request, app)
             }
             Err(problem) => Box::pin(std::future::ready(problem.into_response())),

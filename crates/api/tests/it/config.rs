@@ -54,6 +54,10 @@ fn a_text_is_compared_then_applied_then_there_is_nothing_to_change() {
         { "op": "create", "kind": "rule", "name": "10" },
     ]);
     assert_eq!(apply(&mut client, "?dry_run=true", TEXT).expect(200), created);
+    assert_eq!(apply(&mut client, "?dry_run", TEXT).expect(200), created);
+    for query in ["?dryrun=true", "?dry_run=true&dry_run=false", "?dry_run=", "?dry_run=yes"] {
+        apply(&mut client, query, TEXT).expect_error(400, "bad_request");
+    }
     assert_eq!(names(&mut client), ["default"], "nothing was done");
     let mut events = world.events();
     assert_eq!(apply(&mut client, "", TEXT).expect(200), created);

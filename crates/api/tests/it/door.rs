@@ -47,6 +47,32 @@ fn unknown_paths_and_methods_say_so() {
 }
 
 #[test]
+fn a_query_that_is_misspelt_is_refused_on_every_path() {
+    let world = World::new();
+    let mut client = world.unix();
+    let description = client.get("/v1/openapi.json").expect(200);
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            let target = format!("{}?unknown=1", path.replace(['{', '}'], ""));
+            client.send(&method.to_uppercase(), &target, None);
+            let error = client.answer().expect_error(400, "bad_request");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains("\"unknown\": there is no such name"), "{target}: {message}");
+        }
+    }
+    for (query, part) in [
+        ("?conut=5", "did you mean count?"),
+        ("?count=5&count=5", "count: given twice"),
+        ("?count", "count: expected a value"),
+        ("?count=5&", "there is no such name"),
+    ] {
+        let error = client.get(&format!("/v1/requests{query}")).expect_error(400, "bad_request");
+        assert!(error["message"].as_str().unwrap().contains(part), "{query}: {error}");
+    }
+    client.get("/v1/requests?").expect(200);
+}
+
+#[test]
 fn wrong_bodies_say_what_is_wrong() {
     let world = World::new();
     let mut client = world.unix();
