@@ -47,10 +47,13 @@ impl Hosted {
             let Some((changes, comment)) = self.execute(&mut head, &operations)? else {
                 return Ok(());
             };
+            // Every refused change is a reason to try again to replace the broken file.
+            head.check_whole(&changes).inspect_err(|_| self.repair_later())?;
             self.check_author(author, &changes).inspect_err(|_| head.database.undo(&changes))?;
             let planned = self.planner.get().map(|p| p.plan(&head.database, &changes, author.name));
             let consequence = planned.transpose().inspect_err(|_| head.database.undo(&changes))?;
             let schema = head.database.schema().clone();
+            let woken = head.waits.touched_by(&changes);
             head.push(Entry::Commit(Commit {
                 consequence: consequence.flatten(),
                 changes: Arc::clone(&changes),
@@ -61,6 +64,7 @@ impl Hosted {
                 done: Some(Box::new(move |outcome| drop(sender.send(outcome)))),
             }));
             self.follow_claims(&mut head, &changes);
+            self.retry(&mut head, woken);
         }
         self.flush_blocking();
         outcome(&receiver)
@@ -79,6 +83,7 @@ impl Hosted {
         let mut head = self.head();
         let operations = operations(head.database.store());
         let Some((changes, _)) = self.execute(&mut head, &operations)? else { return Ok(()) };
+        head.check_whole(&changes)?;
         let allowed = self.check_author(author, &changes);
         let planned = self.planner.get().map(|p| p.try_plan(&head.database, &changes));
         head.database.undo(&changes);
@@ -163,8 +168,24 @@ impl Hosted {
     }
 }
 
+impl Head {
+    /// That the journal's file can be written; if not, the changes are undone.
+    fn check_whole(&mut self, changes: &Changes) -> Result<(), Error> {
+        match self.broken.clone() {
+            None => Ok(()),
+            Some(error) => {
+                self.database.undo(changes);
+                Err(error)
+            }
+        }
+    }
+}
+
 /// How an entry of the queue ended.
 fn outcome(receiver: &Receiver<Result<(), Error>>) -> Result<(), Error> {
     let lost = || Err(Error::new(tag::IO, "the transaction was not written"));
     receiver.recv().unwrap_or_else(|_| lost())
 }
+
+#[cfg(test)]
+mod tests;

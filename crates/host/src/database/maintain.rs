@@ -141,11 +141,7 @@ impl Hosted {
                     done,
                 }));
                 self.follow_claims(head, &changes);
-                for number in again {
-                    if let Some(request) = head.waits.take(number) {
-                        self.run(head, request, Some(number));
-                    }
-                }
+                self.retry(head, again);
             }
             Err(error) => {
                 tracing::error!(database = %self.name, %error, "cannot maintain the server's own rows");

@@ -346,9 +346,15 @@ impl Hosted {
     /// Tries every parked transaction again.
     fn retry_all(self: &Arc<Self>) {
         let mut head = self.head();
-        for number in head.waits.all() {
+        let all = head.waits.all();
+        self.retry(&mut head, all);
+    }
+
+    /// Tries these parked transactions again.
+    fn retry(self: &Arc<Self>, head: &mut Head, numbers: Vec<u64>) {
+        for number in numbers {
             if let Some(request) = head.waits.take(number) {
-                self.run(&mut head, request, Some(number));
+                self.run(head, request, Some(number));
             }
         }
     }
@@ -374,11 +380,8 @@ impl Hosted {
     fn expire(self: &Arc<Self>) {
         {
             let mut head = self.head();
-            for number in head.waits.due(self.clock.now()) {
-                if let Some(request) = head.waits.take(number) {
-                    self.run(&mut head, request, Some(number));
-                }
-            }
+            let due = head.waits.due(self.clock.now());
+            self.retry(&mut head, due);
         }
         self.flush();
     }
