@@ -72,7 +72,13 @@ impl Model {
         let comes_or_goes = old.is_none() || new.is_none();
         let makes_pool = change.table == tables.pool && comes_or_goes && !is_default;
         let kept = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("persistent"));
-        if makes_pool || kept(old) != kept(new) { Role::Admin } else { Role::Operator }
+        // What a text made goes when the next text does not name it. Whoever may not delete a row may not
+        // have it deleted so either, nor hide it from that.
+        let is_moved =
+            old.zip(new).is_some_and(|(old, new)| old.flag("applied") != new.flag("applied"));
+        let is_guarded = kept(old) || (change.table == tables.pool && !is_default);
+        let needs_admin = makes_pool || kept(old) != kept(new) || (is_moved && is_guarded);
+        if needs_admin { Role::Admin } else { Role::Operator }
     }
 
     /// A change in words: what, table and row.

@@ -123,6 +123,48 @@ fn a_change_needs_the_role_that_the_promises_name() {
     assert_eq!(world.model.least_role(&Changes::default()).0, Role::Viewer);
 }
 
+/// What a text made is deleted when the next text does not name it, so to say that a text made a row, or
+/// did not, needs the role that deleting it does.
+#[test]
+fn whose_text_made_a_row_is_said_by_those_who_may_delete_it() {
+    let update = |table: &str, applied: bool| {
+        format!(
+            r#"[{{"op": "update", "table": "{table}", "where": [], "row": {{"applied": {applied}}}}}]"#
+        )
+    };
+    let rows: &[(&str, &str, Role, Role)] = &[
+        ("Pool", r#"{"name": "p"}"#, Role::Admin, Role::Admin),
+        ("Resource", r#"{"name": "r", "persistent": true}"#, Role::Admin, Role::Admin),
+        (
+            "Checkpoint",
+            r#"{"name": "c", "at": "frontend api", "persistent": true}"#,
+            Role::Admin,
+            Role::Admin,
+        ),
+        // Transient ones an operator makes and deletes, with a text or without.
+        ("Resource", r#"{"name": "r", "applied": true}"#, Role::Operator, Role::Operator),
+        (
+            "Checkpoint",
+            r#"{"name": "c", "at": "frontend api", "applied": true}"#,
+            Role::Operator,
+            Role::Operator,
+        ),
+        ("Rule", r#"{"number": 7, "applied": true}"#, Role::Operator, Role::Operator),
+        ("Pool", r#"{"name": "default", "applied": true}"#, Role::Operator, Role::Operator),
+    ];
+    for (table, row, make, say) in rows {
+        let mut world = World::new();
+        let insert = format!(r#"[{{"op": "insert", "table": "{table}", "row": {row}}}]"#);
+        let changes = world.transact(&insert).unwrap();
+        assert_eq!(world.model.least_role(&changes).0, *make, "{row}");
+        let was_applied = row.contains("applied");
+        for applied in [!was_applied, was_applied] {
+            let changes = world.transact(&update(table, applied)).unwrap();
+            assert_eq!(world.model.least_role(&changes).0, *say, "{table} {row} {applied}");
+        }
+    }
+}
+
 #[test]
 fn rows_give_roles_and_what_cannot_be_read_is_named() {
     let mut world = World::new();
