@@ -167,6 +167,20 @@ fn the_first_token_is_replaced_and_never_comes_back() {
 }
 
 #[test]
+fn events_do_not_tell_the_names_of_tokens() {
+    let world = World::new();
+    let mut events = world.events();
+    drop(world.new_token(json!({ "name": "hush", "role": "viewer" })));
+    world.unix().delete("/v1/tokens/hush").expect(204);
+    world.unix().put("/v1/users/eva", json!({ "role": "viewer" })).expect(201);
+    // The next to be told is what came behind it.
+    let event = events.next("config");
+    assert_eq!(event["changes"], json!([{ "op": "insert", "table": "User", "row": "eva" }]));
+    let audit = format!("{:?}", world.audit_at_end());
+    assert!(audit.contains("hush"), "the audit log does tell them: {audit}");
+}
+
+#[test]
 fn users_get_roles_by_admins() {
     let world = World::new();
     let mut admin = world.unix();

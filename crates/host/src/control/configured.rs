@@ -1,8 +1,10 @@
-//! What a transaction changed in the configuration, for those who watch: which rows, never values.
+//! What a transaction changed in the configuration, for those who watch: which rows, never values, and
+//! nothing of tokens, whose names are for admins.
 
 use crate::audit::{op_of, row_title};
-use paceline_tables::Changes;
+use crate::own;
 use paceline_tables::schema::Schema;
+use paceline_tables::{Changes, RowChange};
 
 /// Rows of one transaction that an event names; of more it tells the number.
 const ROWS_MAX: usize = 100;
@@ -30,13 +32,24 @@ pub struct Edited {
 }
 
 impl Configured {
+    /// Whether there is anything to tell.
+    pub(super) fn is_told(schema: &Schema, changes: &Changes) -> bool {
+        told(schema, changes).next().is_some()
+    }
+
     pub(super) fn new(who: &str, schema: &Schema, changes: &Changes) -> Self {
-        let edited = changes.rows.iter().take(ROWS_MAX).map(|change| Edited {
+        let edited = told(schema, changes).take(ROWS_MAX).map(|change| Edited {
             op: op_of(change),
             table: schema.table(change.table).name.to_string(),
             row: row_title(schema, change),
         });
-        let more = changes.rows.len().saturating_sub(ROWS_MAX);
+        let more = told(schema, changes).count().saturating_sub(ROWS_MAX);
         Self { who: who.to_owned(), changes: edited.collect(), more }
     }
+}
+
+/// The changes that everybody who may look may hear of.
+fn told<'a>(schema: &'a Schema, changes: &'a Changes) -> impl Iterator<Item = &'a RowChange> {
+    let is_token = |change: &RowChange| &*schema.table(change.table).name == own::TOKEN_TABLE;
+    changes.rows.iter().filter(move |change| !is_token(change))
 }

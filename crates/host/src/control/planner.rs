@@ -103,7 +103,10 @@ impl Planner {
                 control.configure(&plan);
             }
             access.change(grants);
-            control.tell(|| Event::Configured(Arc::new(Configured::new(&who, &schema, &changes))));
+            if Configured::is_told(&schema, &changes) {
+                let told = || Arc::new(Configured::new(&who, &schema, &changes));
+                control.tell(|| Event::Configured(told()));
+            }
             audit.edit(&who, &schema, &changes);
         })))
     }
