@@ -42,7 +42,6 @@ use moment::Wall;
 use paceline_host::Host;
 use registry::Registry;
 use respond::Problem;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 
@@ -54,8 +53,8 @@ pub(crate) struct App {
     pub(crate) registry: Arc<Registry>,
     /// Places for those who follow the events.
     pub(crate) followers: Arc<Semaphore>,
-    /// The file with the first token.
-    pub(crate) token_file: PathBuf,
+    /// The first token.
+    pub(crate) first_token: token::First,
     /// True when connections are to be closed.
     pub(crate) closing: watch::Sender<bool>,
 }
@@ -97,7 +96,7 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
         host,
         limits,
         followers: Arc::new(Semaphore::new(1)),
-        token_file: PathBuf::new(),
+        first_token: token::First::new(std::path::PathBuf::new()),
         closing: watch::channel(false).0,
     };
     (runtime, Arc::new(app))

@@ -133,9 +133,9 @@ impl Api {
         let registry = Registry::new(Arc::clone(&host), Arc::clone(&wall), secret, limits);
         registry.take_over()?;
         let followers = Arc::new(Semaphore::new(limits.followers_max));
-        let token_file = options.token.clone();
+        let first_token = token::First::new(options.token.clone());
         let closing = watch::channel(false).0;
-        let app = App { host, wall, registry, limits, followers, token_file, closing };
+        let app = App { host, wall, registry, limits, followers, first_token, closing };
         let app = Arc::new(app);
         Ok(Self { app, options })
     }

@@ -3,10 +3,12 @@
 //! The first start writes 256 random bits to the file `token` of the data directory, for its owner
 //! only. Everywhere else there are only hashes.
 
+use paceline_host::Access;
 use sha2::{Digest as _, Sha256};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Random bytes in a token.
 pub(crate) const BYTES: usize = 32;
@@ -45,17 +47,54 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes a new token beside its place and moves it there, so that the file is whole or not there.
-pub(crate) fn make(path: &Path) -> io::Result<String> {
+/// Writes a new token to the file.
+fn make(path: &Path) -> io::Result<String> {
     let text = secret::<BYTES>()?;
+    write_private(path, &format!("{text}\n"))?;
+    sync_directory(path)?;
+    Ok(text)
+}
+
+/// The first token, which is replaced by one at a time, so that the file and the daemon agree.
+pub(crate) struct First {
+    path: PathBuf,
+    turn: Mutex<()>,
+}
+
+impl First {
+    /// The one in file `path`.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, turn: Mutex::new(()) }
+    }
+
+    /// Puts another one into the file and has the daemon ask for that from now on; it is on disk then.
+    pub(crate) fn replace(&self, access: &Access) -> Result<(), String> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaced = secret::<BYTES>().and_then(|text| {
+            write_private(&self.path, &format!("{text}\n"))?;
+            // The file has it, whatever becomes of the directory.
+            access.set_first_token(hash(&text));
+            sync_directory(&self.path)
+        });
+        replaced.map_err(|error| format!("cannot write the token {}: {error}", self.path.display()))
+    }
+}
+
+/// Writes a file for its owner only beside its place and moves it there, so that it is whole or not there.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let draft = path.with_extension("new");
     let _ = std::fs::remove_file(&draft);
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    file.write_all(format!("{text}\n").as_bytes())?;
+    file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    std::fs::rename(&draft, path)?;
-    Ok(text)
+    std::fs::rename(&draft, path)
+}
+
+/// Has the disk keep what was moved to `path`.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// So many random bytes, in hexadecimal digits.

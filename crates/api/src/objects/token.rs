@@ -12,7 +12,7 @@ use crate::moment::rfc3339_of_ms;
 use crate::respond::{Answer, Problem, created, done, ok, shown};
 use crate::router::Routes;
 use crate::sessions::checked_name;
-use crate::token::{BYTES, hash, hex, make, secret};
+use crate::token::{BYTES, hash, hex, secret};
 use crate::{Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
@@ -158,10 +158,8 @@ async fn revoke(
     if name != FIRST_TOKEN {
         return delete::<Token>(app, identity, Path(name)).await;
     }
-    let token = tokio::task::block_in_place(|| make(&app.token_file)).map_err(|error| {
-        Problem::resources(format!("cannot write the token {}: {error}", app.token_file.display()))
-    })?;
-    app.host.access().set_first_token(hash(&token));
+    tokio::task::block_in_place(|| app.first_token.replace(app.host.access()))
+        .map_err(Problem::resources)?;
     app.host.record(&identity.title(), "token replaced", FIRST_TOKEN);
     done()
 }

@@ -1,10 +1,9 @@
 //! What the secrets of sessions are made from, so that a session of an earlier run has the same one and
 //! the database holds none.
 
-use crate::token::{hex, secret};
+use crate::token::{hex, secret, sync_directory, write_private};
 use sha2::{Digest as _, Sha256};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 /// Hexadecimal digits in the file.
@@ -54,16 +53,11 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Writes a new one beside its place and moves it there, so that the file is whole or not there.
+/// Writes a new one to the file.
 fn make(path: &Path) -> io::Result<String> {
     let text = secret::<{ DIGITS / 2 }>()?;
-    let draft = path.with_extension("new");
-    let _ = std::fs::remove_file(&draft);
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&draft, path)?;
+    write_private(path, &text)?;
+    sync_directory(path)?;
     Ok(text)
 }
 

@@ -167,6 +167,20 @@ fn the_first_token_is_replaced_and_never_comes_back() {
 }
 
 #[test]
+fn however_many_replace_the_first_token_the_file_has_the_one_that_counts() {
+    let world = World::new();
+    for _ in 0..10 {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| world.unix().delete("/v1/tokens/admin").expect(204));
+            }
+        });
+        let token = std::fs::read_to_string(world.directory.join("token")).unwrap();
+        world.tcp_with(Some(token.trim())).get("/v1/tokens").expect(200);
+    }
+}
+
+#[test]
 fn events_do_not_tell_the_names_of_tokens() {
     let world = World::new();
     let mut events = world.events();
