@@ -2,7 +2,8 @@
 //!
 //! The HTTP library has one timer for the head of a request, which also runs while a kept-alive
 //! connection is idle. Here these are two: a head that has begun must arrive within its time, an idle
-//! connection is closed after a longer one, and a connection that has sessions bound to it is never
+//! connection is closed after a longer one (over TCP, where anybody may connect, only once it has sent a
+//! request), and a connection that has sessions bound to it is never
 //! closed for being idle, because its end is what ends them.
 
 use crate::limits::Limits;
@@ -10,7 +11,7 @@ use hyper::rt::{Sleep, Timer};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -40,6 +41,8 @@ pub(crate) struct Connection {
     began: Instant,
     /// Nanoseconds from `began` to the first byte of a request whose head is not complete; 0 if none.
     head_began: AtomicU64,
+    /// Whether the head of any request was complete.
+    has_asked: AtomicBool,
     /// Sessions that end with the connection.
     bound: Mutex<Vec<String>>,
     bound_count: AtomicUsize,
@@ -54,6 +57,7 @@ impl Connection {
             pid,
             began: Instant::now(),
             head_began: AtomicU64::new(0),
+            has_asked: AtomicBool::new(false),
             bound: Mutex::default(),
             bound_count: AtomicUsize::new(0),
             over: Semaphore::new(0),
@@ -75,6 +79,14 @@ impl Connection {
     /// The head of a request is complete, or its answer is ready: what comes next is another one.
     pub(crate) fn head_done(&self) {
         self.head_began.store(0, Ordering::Relaxed);
+        self.has_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Until when the first head must be complete; none if it was, or if there is no hurry.
+    fn first_due(&self, head_max: Duration) -> Option<Instant> {
+        let is_hurried = matches!(self.origin, Origin::Tcp(_));
+        let is_first = is_hurried && !self.has_asked.load(Ordering::Relaxed);
+        is_first.then(|| self.began + head_max)
     }
 
     fn bytes_came(&self) {
@@ -176,6 +188,9 @@ impl Sleep for HeadSleep {}
 impl HeadSleep {
     /// When to look again; none if the time is up.
     fn next(&self, now: Instant) -> Option<Instant> {
+        if let Some(due) = self.connection.first_due(self.limits.head_max) {
+            return (due > now).then_some(due);
+        }
         if let Some(began) = self.connection.head_began() {
             let due = began + self.limits.head_max;
             return (due > now).then_some(due);

@@ -5,9 +5,11 @@ use std::time::Duration;
 /// Bounds of the door. The defaults are the documented ones; tests reach them with smaller numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time on all listeners together; one more is answered 503 and closed.
+    /// Connections at a time, on the unix socket and again on TCP, so that those without a token cannot
+    /// shut out those whom the kernel knows; one more is answered 503 and closed.
     pub connections_max: usize,
-    /// How long a client may take to send the head of a request (promise D2).
+    /// How long a client may take to send the head of a request (promise D2); over TCP the first one must
+    /// be there so long after the connection was made.
     pub head_max: Duration,
     /// How long a client may pause in the middle of a body (promise D2).
     pub body_pause_max: Duration,

@@ -99,7 +99,8 @@ pub struct Door {
     inode: u64,
     tasks: Vec<JoinHandle<()>>,
     closing: watch::Sender<bool>,
-    places: Arc<Semaphore>,
+    /// Those of the unix socket and those of TCP.
+    places: [Arc<Semaphore>; 2],
     connections_max: usize,
 }
 
@@ -158,13 +159,14 @@ impl Api {
         let inode = std::fs::symlink_metadata(&options.socket).map_err(failed)?.ino();
         let closing = app.closing.clone();
         let accept = Accept::new(&app, closing.subscribe());
-        let places = Arc::clone(&accept.places);
+        let over_tcp = accept.with_places(app.limits.connections_max);
+        let places = [Arc::clone(&accept.places), Arc::clone(&over_tcp.places)];
         let sweeping = tokio::spawn(sweep(Arc::clone(&app.registry)));
-        let mut tasks = vec![sweeping, tokio::spawn(accept.clone().unix(unix))];
+        let mut tasks = vec![sweeping, tokio::spawn(accept.unix(unix))];
         let bound = match tcp {
             Some(listener) => {
                 let address = listener.local_addr().map_err(failed)?;
-                tasks.push(tokio::spawn(accept.tcp(listener)));
+                tasks.push(tokio::spawn(over_tcp.tcp(listener)));
                 Some(address)
             }
             None => None,
@@ -182,7 +184,9 @@ impl Door {
         self.tasks.iter().for_each(JoinHandle::abort);
         self.closing.send_replace(true);
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
-        drop(self.places.acquire_many(all).await);
+        for places in &self.places {
+            drop(places.acquire_many(all).await);
+        }
     }
 }
 
@@ -206,7 +210,7 @@ async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, String> {
     Ok(listener)
 }
 
-/// What the listeners share.
+/// What a listener works with: all but its places they share.
 #[derive(Clone)]
 struct Accept {
     router: Router,
@@ -223,6 +227,11 @@ impl Accept {
         let (router, registry) = (Routes::all(app).router(), Arc::clone(&app.registry));
         let access = Arc::clone(app.host.access());
         Self { router, registry, access, limits: app.limits, places, closing }
+    }
+
+    /// The same with as many places of its own.
+    fn with_places(&self, count: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(count)), ..self.clone() }
     }
 
     async fn unix(self, listener: UnixListener) {

@@ -192,8 +192,7 @@ fn a_connection_with_a_bound_session_may_be_idle() {
 #[test]
 fn one_connection_too_many_is_told_so_and_the_next_fits_again() {
     let world = World::with(Limits { connections_max: 2, ..Limits::default() });
-    let mut first = world.unix();
-    let mut second = world.tcp();
+    let (mut first, mut second) = (world.unix(), world.unix());
     first.get("/healthz").expect(200);
     second.get("/healthz").expect(200);
     let error = world.unix().answer().expect_error(503, "refused");
@@ -201,6 +200,31 @@ fn one_connection_too_many_is_told_so_and_the_next_fits_again() {
     drop(first);
     // The daemon hears of the end when it hears of it: ask until there is room.
     while world.unix().answer_or_send("/healthz") != 200 {}
+}
+
+#[test]
+fn strangers_on_tcp_do_not_shut_out_the_unix_socket() {
+    let world = World::with(Limits { connections_max: 2, ..Limits::default() });
+    let mut strangers = [world.tcp_with(None), world.tcp_with(None)];
+    for stranger in &mut strangers {
+        stranger.get("/healthz").expect(200);
+    }
+    world.tcp().answer().expect_error(503, "refused");
+    world.unix().get("/v1/tokens").expect(200);
+}
+
+#[test]
+fn a_stranger_who_says_nothing_is_closed_as_one_who_speaks_slowly_d2() {
+    let limits = Limits { head_max: Duration::from_millis(200), ..Limits::default() };
+    let world = World::with(limits);
+    let mut known = world.unix();
+    let (mut polite, mut silent, mut slow) = (world.tcp(), world.tcp(), world.tcp());
+    polite.get("/healthz").expect(200);
+    slow.raw(b"GET /healthz");
+    assert!(silent.is_closed() && slow.is_closed());
+    // Later requests may take as long as any, and the kernel says who is on the unix socket.
+    polite.get("/healthz").expect(200);
+    known.get("/healthz").expect(200);
 }
 
 #[test]
