@@ -124,7 +124,7 @@ pub(crate) async fn select_all(
     table: &str,
 ) -> Result<Vec<Row>, Problem> {
     let results = transact(app, identity, vec![select(table, json!([]))]).await;
-    results.map(|results| rows(&results)).map_err(|error| Problem::internal(&error.to_string()))
+    results.map(|results| rows(&results)).map_err(|error| own_problem(&error))
 }
 
 /// The row of this name or number.
@@ -135,9 +135,8 @@ pub(super) async fn select_one<O: Object>(
 ) -> Result<Option<Row>, Problem> {
     let found = json!([[O::KEY, "==", key_value::<O>(key)?]]);
     let results = transact(app, identity, vec![select(O::TABLE, found)]).await;
-    results
-        .map(|results| first_row(&results))
-        .map_err(|error| Problem::internal(&error.to_string()))
+    // A name that no row can have is an error of the database's, and the caller's.
+    results.map(|results| first_row(&results)).map_err(|error| problem::<O>(&error, key))
 }
 
 /// The answer to whoever makes what is there.

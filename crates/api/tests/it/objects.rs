@@ -253,6 +253,18 @@ fn what_cannot_work_says_where_and_changes_nothing() {
 }
 
 #[test]
+fn names_that_nothing_can_have_are_the_callers_error() {
+    let world = World::new();
+    let mut client = world.unix();
+    for path in ["users", "pools", "checkpoints", "resources", "rules", "saved-rules"] {
+        for name in ["x".repeat(200), "x".repeat(2_000), "%20".repeat(50), "9".repeat(50)] {
+            let answer = client.get(&format!("/v1/{path}/{name}"));
+            assert!([400, 404, 422].contains(&answer.status), "{path}: {}", answer.text);
+        }
+    }
+}
+
+#[test]
 fn of_many_who_add_rules_at_once_nobody_loses_one() {
     let world = World::new();
     std::thread::scope(|scope| {
