@@ -164,9 +164,17 @@ pub(crate) async fn settle(
     Extension(identity): Extension<Identity>,
     Path(name): Path<String>,
 ) -> Answer {
-    check_own(&app, &identity, &name, "give back")?;
+    let request = app.registry.permit(&name).map(|view| view.request.0).unwrap_or_default();
+    let owner = check_own(&app, &identity, &name, "give back")?;
     match app.registry.settle(&name).await {
-        true => done(),
+        true => {
+            // The permit's name is a secret of its user's.
+            if let Some(owner) = owner.filter(|owner| *owner != identity.name) {
+                let object = format!("the permit of request {request} of {owner}");
+                app.host.record(&identity.title(), "give back", &object);
+            }
+            done()
+        }
         false => Err(Problem::not_found("there is no such permit")
             .hint("it may be settled already, or its lease ran out")),
     }

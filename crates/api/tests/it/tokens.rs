@@ -270,7 +270,16 @@ fn a_permit_belongs_to_whoever_asked_for_it() {
     operator.post("/v1/permits/job/renew", json!({})).expect(200);
     operator.delete("/v1/permits/job").expect(204);
     max.delete("/v1/permits/job").expect_error(404, "not_found");
-    let text = format!("{:?}", world.audit_at_end());
+    let own = eva.put("/v1/permits/job", json!({})).expect(201);
+    eva.delete("/v1/permits/job").expect(204);
+    assert_ne!(own["request"], held["request"]);
+    let records = world.audit_at_end();
+    let given: Vec<_> = records.iter().filter(|record| record["what"] == "give back").collect();
+    assert_eq!(given.len(), 1, "what someone gives back of their own is not told: {given:?}");
+    assert!(given[0]["who"].as_str().unwrap().starts_with("api:o@127.0.0.1"), "{given:?}");
+    let object = format!("the permit of request {} of eva", held["request"]);
+    assert_eq!(given[0]["object"], object);
+    let text = format!("{records:?}");
     assert!(text.contains("give back the permit of request") && !text.contains("job"), "{text}");
 }
 
