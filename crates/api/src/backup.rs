@@ -41,16 +41,23 @@ pub(crate) async fn backup(State(app): State<Shared>, uri: Uri) -> Answer {
     drop(working);
     let left = Bytes::from(bytes.map_err(|error| own_problem(&error))?);
     let headers = [(CONTENT_TYPE, "application/octet-stream"), (CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::new(Copied { left, _held: held })).into_response())
+    Ok((headers, Body::new(Held::new(left, held))).into_response())
 }
 
 /// A body that gives its place back when all of it is on its way, or nobody wants it any more.
-struct Copied {
+pub(crate) struct Held {
     left: Bytes,
-    _held: SemaphorePermit<'static>,
+    _place: SemaphorePermit<'static>,
 }
 
-impl hyper::body::Body for Copied {
+impl Held {
+    /// A body that has this place.
+    pub(crate) fn new(left: Bytes, place: SemaphorePermit<'static>) -> Self {
+        Self { left, _place: place }
+    }
+}
+
+impl hyper::body::Body for Held {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -103,10 +103,36 @@ impl Connection {
     }
 }
 
-/// A stream that tells its connection when bytes come.
+/// A stream that tells its connection when bytes come, and fails if the other end takes none for long.
 pub(crate) struct Watched<S> {
-    pub(crate) stream: S,
-    pub(crate) connection: Arc<Connection>,
+    stream: S,
+    connection: Arc<Connection>,
+    write_pause_max: Duration,
+    /// Runs only while bytes wait that the other end does not take.
+    stalled: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl<S> Watched<S> {
+    pub(crate) fn new(stream: S, connection: &Arc<Connection>, write_pause_max: Duration) -> Self {
+        Self { stream, connection: Arc::clone(connection), write_pause_max, stalled: None }
+    }
+
+    /// What became of a write, or that nothing has for too long.
+    fn not_for_long(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let pause = self.write_pause_max;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
+        ready!(stalled.as_mut().poll(cx));
+        let message = "the client takes none of what it is sent";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -130,7 +156,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.not_for_long(written, cx)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -146,7 +173,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        self.not_for_long(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {

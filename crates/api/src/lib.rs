@@ -14,6 +14,7 @@ mod events;
 mod health;
 mod identity;
 mod json;
+mod large;
 mod limits;
 mod locks;
 mod mailbox;

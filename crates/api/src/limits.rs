@@ -13,6 +13,8 @@ pub struct Limits {
     pub head_max: Duration,
     /// How long a client may pause in the middle of a body (promise D2).
     pub body_pause_max: Duration,
+    /// How long a client may take none of the bytes that it has to be sent.
+    pub write_pause_max: Duration,
     /// How long a connection without a bound session may be idle.
     pub idle_max: Duration,
     /// Longest body of a request.
@@ -35,6 +37,7 @@ impl Default for Limits {
             connections_max: 10_000,
             head_max: Duration::from_secs(10),
             body_pause_max: Duration::from_secs(30),
+            write_pause_max: Duration::from_secs(30),
             idle_max: Duration::from_secs(75),
             body_bytes_max: 1 << 20,
             config_bytes_max: paceline_config::FILE_BYTES_MAX,

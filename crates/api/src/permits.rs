@@ -9,7 +9,7 @@ use crate::moment::rfc3339;
 use crate::registry::{Given, Join, PermitView, Stage, is_own_name};
 use crate::request::Asked;
 use crate::respond::{Answer, Problem, created, done, ok};
-use crate::{App, Shared, body};
+use crate::{App, Shared, body, large};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
@@ -145,8 +145,11 @@ pub(crate) async fn list(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
 ) -> Answer {
-    let permits = app.registry.permits(LISTED_MAX);
-    ok(&permits.iter().map(|view| describe(&app, &identity, view)).collect::<Vec<_>>())
+    large::list(|| {
+        let permits = app.registry.permits(LISTED_MAX);
+        large::text(&permits.iter().map(|view| describe(&app, &identity, view)).collect::<Vec<_>>())
+    })
+    .await
 }
 
 /// `GET /v1/permits/{permit}`

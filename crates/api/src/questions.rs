@@ -5,13 +5,13 @@ use crate::moment::Now;
 use crate::permits::no_request;
 use crate::request::Asked;
 use crate::respond::{Answer, Problem, ok, place, reason};
-use crate::{App, Shared, body, query};
+use crate::{App, Shared, body, large, query};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, Uri};
 use paceline_host::words::{Outcome, Outlook, Verdict};
 use paceline_host::{Explanation, Foreseen, Listed, WaitsFor, Why};
-use paceline_types::{Known, RequestId};
+use paceline_types::RequestId;
 use serde_json::{Map, Value, json};
 
 /// Most requests that a list shows.
@@ -29,18 +29,22 @@ pub(crate) async fn requests(
     let first = query::number(&uri, "first", 0, u64::MAX)?;
     let count = query::number(&uri, "count", LISTED_MAX, LISTED_MAX)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    let listed = app.host.control().list(RequestId(first), count);
-    let now = app.wall.now();
-    ok(&listed.iter().map(|listed| describe(&app, &identity, listed, now)).collect::<Value>())
+    large::list(|| {
+        let listed = app.host.control().list(RequestId(first), count);
+        let now = app.wall.now();
+        let describe = |listed| describe(&app, &identity, listed, now);
+        large::text(&listed.into_iter().map(describe).collect::<Value>())
+    })
+    .await
 }
 
-fn describe(app: &App, identity: &Identity, listed: &Listed, now: Now) -> Value {
-    let Listed { request, why } = listed;
+fn describe(app: &App, identity: &Identity, listed: Listed, now: Now) -> Value {
+    let Listed { user, text, session, why } = &listed;
     let mut value = json!({
         "request": why.id.0,
         "state": state(why),
-        "user": request.attributes.known(Known::User),
-        "text": request.attributes.known(Known::Text),
+        "user": user,
+        "text": text,
         "pool": why.pool,
         "priority": why.priority.number(),
         "since": now.text(why.since),
@@ -49,7 +53,7 @@ fn describe(app: &App, identity: &Identity, listed: &Listed, now: Now) -> Value 
         if why.waits_for != WaitsFor::Nothing {
             members.insert("waits_for".into(), waits_for(&why.waits_for));
         }
-        let session = request.session.and_then(|id| app.registry.session_name(id));
+        let session = session.and_then(|id| app.registry.session_name(id));
         members.extend(session.map(|name| ("session".to_owned(), name.into())));
         let permit = app.registry.permit_of(why.id).filter(|name| {
             // Who may not use it does not learn its name.

@@ -333,7 +333,7 @@ async fn serve<S>(
         }
     });
     let timer = HeadTimer { connection: Arc::clone(&connection), limits };
-    let stream = TokioIo::new(Watched { stream, connection: Arc::clone(&connection) });
+    let stream = TokioIo::new(Watched::new(stream, &connection, limits.write_pause_max));
     let served = http1::Builder::new()
         .timer(timer)
         .header_read_timeout(limits.head_max)

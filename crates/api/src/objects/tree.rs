@@ -5,22 +5,35 @@ use super::database::select_all;
 use super::resource::{Resource, name_parents};
 use crate::Shared;
 use crate::identity::Identity;
-use crate::respond::{Answer, ok};
+use crate::large;
+use crate::respond::Answer;
 use axum::extract::{Extension, State};
 use paceline_host::WaitsFor;
 use paceline_types::RequestId;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Most requests that are looked at for their claims.
 const REQUESTS_MAX: usize = 100_000;
 
+/// Most claims of them that are shown.
+const CLAIMS_MAX: usize = 1_000_000;
+
 /// What is known of one resource.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Node {
-    parents: Value,
+    parents: Vec<Value>,
     holders: Vec<u64>,
     waiters: Vec<u64>,
+}
+
+/// A resource as it is told.
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    node: &'a Node,
 }
 
 /// `GET /v1/tree`
@@ -33,22 +46,27 @@ pub(super) async fn tree(
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     for mut row in rows {
         let Some(Value::String(name)) = row.remove("name") else { continue };
-        nodes.entry(name).or_default().parents = row.remove("parents").unwrap_or_default();
-    }
-    for listed in app.host.control().list(RequestId(0), REQUESTS_MAX) {
-        for claim in &listed.request.claims {
-            // One that was made for a claim has no row and no parents.
-            let node = nodes.entry(claim.resource.to_string()).or_default();
-            let list = match listed.why.waits_for {
-                WaitsFor::Nothing => &mut node.holders,
-                _ => &mut node.waiters,
-            };
-            list.push(listed.why.id.0);
+        if let Some(Value::Array(parents)) = row.remove("parents") {
+            nodes.entry(name).or_default().parents = parents;
+        } else {
+            nodes.entry(name).or_default();
         }
     }
-    let describe = |(name, node): (String, Node)| {
-        let parents = if node.parents.is_null() { json!([]) } else { node.parents };
-        json!({ "name": name, "parents": parents, "holders": node.holders, "waiters": node.waiters })
-    };
-    ok(&nodes.into_iter().map(describe).collect::<Value>())
+    large::list(|| {
+        let mut left = CLAIMS_MAX;
+        app.host.control().look(RequestId(0), REQUESTS_MAX, |request, why| {
+            for claim in request.claims.iter().take(left) {
+                // One that was made for a claim has no row and no parents.
+                let node = nodes.entry(claim.resource.to_string()).or_default();
+                let list = match why.waits_for {
+                    WaitsFor::Nothing => &mut node.holders,
+                    _ => &mut node.waiters,
+                };
+                list.push(why.id.0);
+            }
+            left = left.saturating_sub(request.claims.len());
+        });
+        large::text(&nodes.iter().map(|(name, node)| Named { name, node }).collect::<Vec<_>>())
+    })
+    .await
 }

@@ -4,6 +4,7 @@
 mod client;
 mod config;
 mod door;
+mod large;
 mod objects;
 mod permits;
 mod questions;

@@ -1,0 +1,45 @@
+//! Answers that may be large: lists of what clients hold and wait for.
+//!
+//! Promises that whatever reads slowly, few such lists are in memory: they are made by a few at a time,
+//! away from the tasks of others, and one of more than a megabyte has one of a few places until it is sent.
+
+use crate::backup::Held;
+use crate::respond::{Answer, JSON, Problem};
+use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse as _;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+/// Lists that are made at a time; others wait for their turn.
+static MAKING: Semaphore = Semaphore::const_new(2);
+
+/// Large lists at a time, until they are sent.
+const LARGE_MAX: usize = 8;
+
+/// What is longer is large.
+const SMALL_BYTES_MAX: usize = 1 << 20;
+
+static SENDING: Semaphore = Semaphore::const_new(LARGE_MAX);
+
+/// 200 with the list that `make` makes, as [`text`] writes it.
+pub(crate) async fn list(make: impl FnOnce() -> Vec<u8>) -> Answer {
+    let turn = MAKING.acquire().await;
+    let turn = turn.map_err(|_| Problem::internal("no turns for lists"))?;
+    let left = Bytes::from(tokio::task::block_in_place(make));
+    let body = match left.len() <= SMALL_BYTES_MAX {
+        true => Body::from(left),
+        false => {
+            let full = |_| Problem::exhausted("large answers", LARGE_MAX);
+            Body::new(Held::new(left, SENDING.try_acquire().map_err(full)?))
+        }
+    };
+    drop(turn);
+    Ok(([(CONTENT_TYPE, JSON)], body).into_response())
+}
+
+/// A value as JSON.
+pub(crate) fn text(value: &impl Serialize) -> Vec<u8> {
+    // Writing fails only for maps whose keys are no texts, of which there are none here.
+    serde_json::to_vec(value).unwrap_or_default()
+}
