@@ -7,6 +7,12 @@ use paceline_types::{Known, Place, Request, RequestId, SessionId};
 /// Most bytes of a text that a list shows; of a longer one it shows so many and `…`.
 pub const LISTED_BYTES_MAX: usize = 4 << 10;
 
+/// Most bytes of a text that a list shows when those before it have taken all of the list's.
+const CROWDED_BYTES_MAX: usize = 64;
+
+/// Bytes of texts that a list shows before it is crowded: 2,000 of the longest.
+const LIST_BYTES_MAX: usize = 2_000 * LISTED_BYTES_MAX;
+
 /// A request that waits or runs.
 #[derive(Clone, Debug)]
 pub struct Listed {
@@ -24,24 +30,33 @@ pub struct Listed {
 const TURN: usize = 64;
 
 impl Listed {
-    fn new(request: &Request, mut why: Why) -> Self {
+    /// A request in a list that shows `bytes` of texts so far.
+    fn new(request: &Request, mut why: Why, bytes: &mut usize) -> Self {
+        let mut beginning = |text: &str| {
+            let is_crowded = *bytes >= LIST_BYTES_MAX;
+            let max = if is_crowded { CROWDED_BYTES_MAX } else { LISTED_BYTES_MAX };
+            let shown = beginning(text, max);
+            *bytes += shown.len();
+            shown
+        };
         why.ahead = Vec::new();
         if let WaitsFor::Checkpoint { place: Place::Checkpoint { key: Some(key), .. } } =
             &mut why.waits_for
         {
             *key = beginning(key);
         }
-        let known = |name| beginning(request.attributes.known(name));
-        Self { user: known(Known::User), text: known(Known::Text), session: request.session, why }
+        let mut known = |name| beginning(request.attributes.known(name));
+        let (user, text) = (known(Known::User), known(Known::Text));
+        Self { user, text, session: request.session, why }
     }
 }
 
-/// As much of a text as a list shows.
-fn beginning(text: &str) -> Box<str> {
-    match text.len() <= LISTED_BYTES_MAX {
+/// A text if it has no more than `max` bytes, or so much of it.
+fn beginning(text: &str, max: usize) -> Box<str> {
+    match text.len() <= max {
         true => text.into(),
         false => {
-            let end = text.floor_char_boundary(LISTED_BYTES_MAX);
+            let end = text.floor_char_boundary(max);
             format!("{}…", text.get(..end).unwrap_or_default()).into()
         }
     }
@@ -52,8 +67,8 @@ impl Control {
     /// comes or goes meanwhile may be missing.
     #[must_use]
     pub fn list(&self, first: RequestId, count: usize) -> Vec<Listed> {
-        let mut listed = Vec::new();
-        self.look(first, count, |request, why| listed.push(Listed::new(request, why)));
+        let (mut listed, mut bytes) = (Vec::new(), 0);
+        self.look(first, count, |request, why| listed.push(Listed::new(request, why, &mut bytes)));
         listed
     }
 
@@ -79,7 +94,28 @@ impl Control {
 
 #[cfg(test)]
 mod tests {
-    use super::{LISTED_BYTES_MAX, beginning};
+    use super::{CROWDED_BYTES_MAX, LIST_BYTES_MAX, LISTED_BYTES_MAX, beginning};
+    use crate::clock::Clock;
+    use crate::control::{Admission, Control};
+    use crate::locking::Locking;
+    use paceline_types::{Attributes, Request, RequestId};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_list_of_many_long_texts_is_bounded() {
+        let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+        let mut attributes = Attributes::new();
+        attributes.set("text", &"x".repeat(2 * LISTED_BYTES_MAX)).unwrap();
+        let count = 2 * LIST_BYTES_MAX / LISTED_BYTES_MAX;
+        let admit = |_| control.admit(Request::new(attributes.clone())).unwrap();
+        let held: Vec<Admission> = (0..count).map(admit).collect();
+        let listed = control.list(RequestId(0), usize::MAX);
+        assert_eq!(listed.len(), held.len(), "all are listed");
+        let shown = |at: usize| listed[at].text.len() - '…'.len_utf8();
+        assert_eq!((shown(0), shown(count - 1)), (LISTED_BYTES_MAX, CROWDED_BYTES_MAX));
+        let bytes: usize = listed.iter().map(|listed| listed.text.len()).sum();
+        assert!(bytes < LIST_BYTES_MAX + count * 2 * CROWDED_BYTES_MAX, "{bytes}");
+    }
 
     #[test]
     fn a_long_text_is_cut_between_characters() {
@@ -89,7 +125,7 @@ mod tests {
             ("x".to_owned() + &"ä".repeat(LISTED_BYTES_MAX), Some(LISTED_BYTES_MAX - 1)),
         ] {
             let expected = kept.map_or(text.clone(), |end| format!("{}…", &text[..end]));
-            assert_eq!(*beginning(&text), *expected);
+            assert_eq!(*beginning(&text, LISTED_BYTES_MAX), *expected);
         }
     }
 }
