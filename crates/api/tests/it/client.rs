@@ -16,7 +16,7 @@ impl<S: Read + Write + Send> Stream for S {}
 /// One connection.
 pub struct Client {
     pub stream: BufReader<Box<dyn Stream>>,
-    token: Option<String>,
+    pub token: Option<String>,
 }
 
 /// An answer.

@@ -246,6 +246,34 @@ fn an_edit_is_judged_by_what_it_changes() {
 }
 
 #[test]
+fn an_operators_text_makes_and_deletes_what_an_operator_may() {
+    let world = World::new();
+    let mut operator = world.with_token("o", "operator");
+    let token = operator.token.clone().unwrap();
+    let mut apply = |text: &str| {
+        let length = text.len();
+        let head = format!(
+            "POST /v1/apply HTTP/1.1\r\nhost: p\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/toml\r\ncontent-length: {length}\r\n\r\n{text}"
+        );
+        operator.raw(head.as_bytes());
+        operator.answer()
+    };
+    let passing = "[[resource]]\nname = \"r\"\npersistent = false\n";
+    let told = |op: &str| json!([{ "op": op, "kind": "resource", "name": "r" }]);
+    assert_eq!(apply(passing).expect(200), told("create"));
+    assert_eq!(apply("").expect(200), told("delete"));
+    // One made by hand becomes the text's, and goes with the next: that is an operator's right too.
+    world.unix().put("/v1/resources/r", json!({})).expect(201);
+    assert_eq!(apply(passing).expect(200), json!([]));
+    assert_eq!(apply("").expect(200), told("delete"));
+    // What is kept would be deleted by the next text of an admin.
+    world.unix().put("/v1/resources/r", json!({ "persistent": true })).expect(201);
+    apply("[[resource]]\nname = \"r\"\n").expect_error(403, "permission");
+    assert_eq!(world.unix().get("/v1/resources/r").expect(200)["persistent"], true);
+}
+
+#[test]
 fn a_permit_belongs_to_whoever_asked_for_it() {
     let world = World::new();
     let mut eva = world.with_token("eva", "client");
