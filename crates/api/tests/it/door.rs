@@ -1,10 +1,11 @@
 //! The door itself: who comes in, what every error looks like, and clients that behave badly.
 
+use crate::client::PATIENCE;
 use crate::world::World;
 use paceline_api::{Address, Limits, Options};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn health_needs_no_identity_on_either_socket() {
@@ -221,7 +222,9 @@ fn a_stranger_who_says_nothing_is_closed_as_one_who_speaks_slowly_d2() {
     let (mut polite, mut silent, mut slow) = (world.tcp(), world.tcp(), world.tcp());
     polite.get("/healthz").expect(200);
     slow.raw(b"GET /healthz");
+    let began = Instant::now();
     assert!(silent.is_closed() && slow.is_closed());
+    assert!(began.elapsed() < PATIENCE, "closed, not given up on");
     // Later requests may take as long as any, and the kernel says who is on the unix socket.
     polite.get("/healthz").expect(200);
     known.get("/healthz").expect(200);
