@@ -3,7 +3,9 @@
 use paceline_tests::Scratch;
 use paceline_tests::server::paceline_binary;
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -68,7 +70,7 @@ fn it_ends_by_itself_at_the_time_given() {
 
 #[test]
 fn signals_end_it_and_nothing_is_left_behind() {
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         let scratch = Scratch::new();
         let (mut child, mut stdout) = running(&scratch);
         kill_process(Pid::from_child(&child), signal).unwrap();
@@ -76,6 +78,32 @@ fn signals_end_it_and_nothing_is_left_behind() {
         stdout.read_to_string(&mut rest).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(0), "{signal:?}");
         assert!(rest.contains("Go on with:"), "{rest}");
+        assert_eq!(left_behind(&scratch), 0, "{signal:?}");
+    }
+}
+
+/// Something that takes no more bytes, and who could read them.
+fn full() -> (OwnedFd, UnixStream) {
+    let (mut full, reader) = UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    while full.write(&[b' '; 1 << 16]).is_ok() {}
+    while full.write(b" ").is_ok() {}
+    full.set_nonblocking(false).unwrap();
+    (full.into(), reader)
+}
+
+#[test]
+fn signals_end_it_also_when_its_output_is_stuck() {
+    for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
+        let scratch = Scratch::new();
+        let (full, _reader) = full();
+        let mut child = demo(&scratch, &["--for", "10m"]).stdout(full).spawn().unwrap();
+        // The listeners are there before the directory is.
+        while left_behind(&scratch) == 0 {
+            std::thread::yield_now();
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{signal:?}");
         assert_eq!(left_behind(&scratch), 0, "{signal:?}");
     }
 }

@@ -1,11 +1,13 @@
 //! `paceline demo`: a daemon with a sample of everything and made-up users, shown live.
 //!
 //! The daemon, its directory and the users end with this, however it ends: at the time given, on q,
-//! Ctrl-C or SIGTERM, or when nobody reads the output any more. The daemon is asked once a frame; what
-//! happens in between comes from its events and from the users themselves.
+//! Ctrl-C, Ctrl-\ or SIGTERM, or when nobody reads the output any more; `rescue` sees to it where the
+//! output is stuck. The daemon is asked once a frame; what happens in between comes from its events and
+//! from the users themselves.
 
 mod daemon;
 mod draw;
+mod rescue;
 mod terminal;
 mod traffic;
 mod view;
@@ -14,10 +16,12 @@ use crate::command::{duration, print};
 use crate::failure::Failure;
 use crate::screen::Screen;
 use clap::Args;
-use daemon::{Daemon, Directory};
+use daemon::Daemon;
 use paceline_client::{Client, Error, Kind, Method, Target};
+use rescue::Rescue;
 use serde_json::Value;
 use std::io::Write as _;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use terminal::Terminal;
@@ -66,15 +70,16 @@ pub fn run(demo: &Demo) -> Result<(), Failure> {
     let (inputs, input) = channel();
     let runtime = runtime()?;
     // Before there is anything that a signal could leave behind.
-    listen_for_signals(&runtime, &inputs)?;
-    let directory = Directory::new()?;
+    let rescue = Arc::new(Rescue::default());
+    listen_for_signals(&runtime, &inputs, &rescue)?;
+    let directory = rescue.directory()?;
     let mut daemon = Daemon::start(runtime, directory.path())?;
     let client = Client::connect(&Target::in_data_directory(directory.path()))?;
     follow(&client, inputs.clone())?;
     let (tell, told) = channel();
     let traffic = Traffic::start(&client, demo.seed, &tell)?;
     drop(tell);
-    let mut show = Show::new(demo, client, directory.path().display().to_string());
+    let mut show = Show::new(demo, client, directory.path().display().to_string(), &rescue);
     if show.terminal.is_some() {
         Terminal::listen(inputs, || Input::Stop);
     }
@@ -94,16 +99,24 @@ fn runtime() -> Result<Runtime, Failure> {
     built.map_err(|error| format!("cannot start: {error}").into())
 }
 
-fn listen_for_signals(runtime: &Runtime, inputs: &Sender<Input>) -> Result<(), Failure> {
+fn listen_for_signals(
+    runtime: &Runtime,
+    inputs: &Sender<Input>,
+    rescue: &Arc<Rescue>,
+) -> Result<(), Failure> {
     use tokio::signal::unix::{SignalKind, signal};
     let _inside = runtime.enter();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+    for kind in
+        [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()]
+    {
         let mut signal =
             signal(kind).map_err(|error| format!("cannot listen for signals: {error}"))?;
         let inputs = inputs.clone();
+        let rescue = Arc::clone(rescue);
         runtime.spawn(async move {
             while signal.recv().await.is_some() {
                 let _ = inputs.send(Input::Stop);
+                rescue.begin();
             }
         });
     }
@@ -138,8 +151,8 @@ struct Show {
 }
 
 impl Show {
-    fn new(demo: &Demo, client: Client, data: String) -> Self {
-        let terminal = Terminal::take();
+    fn new(demo: &Demo, client: Client, data: String, rescue: &Rescue) -> Self {
+        let terminal = Terminal::take(|keyboard| rescue.keep(keyboard));
         let end = demo.end.or(terminal.is_none().then_some(END_DEFAULT));
         Self {
             view: View { data, ..View::default() },

@@ -1,6 +1,8 @@
 //! The terminal that frames are drawn on: another page of it, put back as it was at the end.
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::sync::mpsc::Sender;
 
@@ -18,14 +20,15 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Takes the terminal, if standard output is one.
-    pub fn take() -> Option<Self> {
+    /// Takes the terminal, if standard output is one; how the keyboard was is told before it is changed.
+    pub fn take(was: impl FnOnce(Termios)) -> Option<Self> {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if !io::stdout().is_terminal() || is_dumb {
             return None;
         }
         let keyboard = tcgetattr(io::stdin()).ok();
         if let Some(mut modes) = keyboard.clone() {
+            was(modes.clone());
             // Keys come one by one and are not shown; Ctrl-C is still a signal.
             modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
@@ -64,6 +67,21 @@ impl Terminal {
         // Without it there is still Ctrl-C.
         let _ = std::thread::Builder::new().name("keys".into()).spawn(read);
     }
+}
+
+/// Lets output go on that was stopped by Ctrl-S: the system does so when that key loses its meaning.
+pub fn resume(keyboard: &Termios) {
+    let Ok(mut modes) = tcgetattr(io::stdin()) else { return };
+    modes.input_modes.remove(InputModes::IXON);
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
+    modes.input_modes = keyboard.input_modes;
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
+}
+
+/// Puts the terminal back while another thread may be stuck writing to it, and so has the lock.
+pub fn put_back(keyboard: &Termios) {
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, keyboard);
+    let _ = rustix::io::write(io::stdout(), LEAVE.as_bytes());
 }
 
 impl Drop for Terminal {
