@@ -118,6 +118,11 @@ impl From<Error> for Failure {
 }
 
 fn start_it(target: &str, source: &io::Error) -> String {
+    // The address of a daemon on TCP is no path.
+    if target.contains("://") || !target.contains('/') {
+        return "see that it runs there and listens on that address: paceline serve --api ADDR"
+            .into();
+    }
     let data = Path::new(target).parent().unwrap_or(Path::new(".")).display();
     match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -173,5 +178,11 @@ mod tests {
         let failure = Failure::from(Error::Unreachable { target: "/d/api.sock".into(), source });
         assert_eq!(failure.code, 69);
         assert_eq!(failure.hint.unwrap(), "start it with: paceline serve --data /d");
+        for target in ["http://127.0.0.1:1", "127.0.0.1:1"] {
+            let source = io::Error::from(io::ErrorKind::ConnectionRefused);
+            let failure = Failure::from(Error::Unreachable { target: target.into(), source });
+            let hint = failure.hint.unwrap();
+            assert!(hint.contains("serve --api") && !hint.contains("--data"), "{hint}");
+        }
     }
 }
