@@ -3,7 +3,7 @@
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -137,6 +137,54 @@ fn a_backup_of_a_serving_daemon_can_be_served() {
             Command::new(tool).args(["db-name"]).arg(scratch.join("all/Paceline.db")).output();
         assert_eq!(output.unwrap().stdout, b"Paceline\n");
     }
+}
+
+/// A lock and a permit that are held until standard input ends; the fencing number.
+fn hold(scratch: &Scratch) -> (std::process::Child, u64) {
+    let binary = paceline_binary();
+    let words = "echo $PACELINE_FENCING; exec cat";
+    let mut command = command(scratch, &["lock", "deploy", "--", binary.to_str().unwrap()]);
+    command.args(["permit", "--", "sh", "-c", words]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    (child, line.trim().parse().unwrap())
+}
+
+fn running(scratch: &Scratch) -> Vec<u64> {
+    let (code, stdout, stderr) = paceline(scratch, &["ps", "--json"]);
+    assert_eq!(code, 0, "{stderr}");
+    let list: Value = serde_json::from_str(&stdout).unwrap();
+    list.as_array().unwrap().iter().filter_map(|entry| entry["request"].as_u64()).collect()
+}
+
+#[test]
+fn in_a_backup_nothing_is_held_and_no_number_is_given_again_l2() {
+    let scratch = Scratch::new();
+    let daemon = start(&scratch);
+    let (mut holder, _) = hold(&scratch);
+    assert_eq!(running(&scratch).len(), 1);
+    assert_eq!(paceline(&scratch, &["backup", "copy.db"]).0, 0);
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    // What happens after the copy is not in it.
+    let (mut holder, fencing) = hold(&scratch);
+    let request = running(&scratch)[0];
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    daemon.terminate();
+
+    std::fs::rename(scratch.join("copy.db"), scratch.join("data/paceline.db")).unwrap();
+    let daemon = start(&scratch);
+    assert_eq!(running(&scratch), Vec::<u64>::new());
+    let (code, locks, _) = paceline(&scratch, &["locks", "--json"]);
+    assert_eq!((code, locks.trim()), (0, "[]"));
+    let (mut holder, later) = hold(&scratch);
+    assert!(later > fencing, "{later} after {fencing}");
+    assert!(running(&scratch)[0] > request, "after {request}");
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    daemon.terminate();
 }
 
 fn ovsdb_tool() -> Option<&'static Path> {

@@ -1,19 +1,16 @@
-//! Edits of the server's own, copies of what is written, and edits that are only tried.
+//! Edits of the server's own, what is written by now, and edits that are only tried.
 //!
 //! Promises that an edit is on disk when it is answered, that one that is tried leaves no trace, and
-//! that a copy has nothing in it that nobody has heard of yet: like every reader it waits in the queue
-//! behind what it has seen.
+//! that what is read has nothing in it that nobody has heard of yet: like every reader it waits in the
+//! queue behind what it has seen.
 
 use super::queue::{Commit, Entry, Step};
-use super::{Head, Hosted, compact};
+use super::{Head, Hosted};
 use paceline_tables::json::Json;
 use paceline_tables::{Changes, Context, Error, OpResult, Outcome, Snapshot, Store, tag};
 use paceline_types::Role;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-
-/// What is said in the record of a copy.
-const COPY_COMMENT: &str = "copy made by paceline";
 
 /// What an edit changed, with the comment for its record; none if it changed nothing.
 type Executed = Option<(Arc<Changes>, String)>;
@@ -142,17 +139,6 @@ impl Hosted {
         };
         self.flush_blocking();
         outcome(&receiver).map(|()| rows)
-    }
-
-    /// A file that holds what is written by now, as bytes: a database that can be served, and opened
-    /// with `ovsdb-tool`. Must not be called from a task of the runtime.
-    ///
-    /// # Errors
-    ///
-    /// When what it would hold could not be written.
-    pub fn copy(self: &Arc<Self>) -> Result<Vec<u8>, Error> {
-        let rows = self.written()?;
-        Ok(compact::whole_file(&rows, &self.unjournaled, COPY_COMMENT))
     }
 
     /// Whether its content is kept in a file.

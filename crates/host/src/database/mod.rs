@@ -8,6 +8,7 @@
 mod commit;
 mod compact;
 mod convert;
+mod copy;
 mod edit;
 mod figures;
 mod follow;
