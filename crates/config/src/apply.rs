@@ -13,6 +13,7 @@ pub use change::{Applied, Change, ChangeOp};
 
 use crate::document::{Document, Object, flag};
 use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE, SAVED_RULE, USER};
+use paceline_pools::DEFAULT_NAME;
 use paceline_rules::{parse_criteria, show_criteria};
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Column, ColumnId, TableSchema};
@@ -133,7 +134,7 @@ impl<'s> Table<'s> {
         for (id, column) in self.settable() {
             let Some(old) = row.get(id.index()) else { continue };
             let value = Wanted::new(object, column);
-            if value.is_in(old, column, resources) {
+            if value.is_in(old, column, resources) || self.is_meant(old, column, object) {
                 continue;
             }
             changed.push((&*column.name, value.json(resources)));
@@ -146,6 +147,21 @@ impl<'s> Table<'s> {
         plan.waits.push(operation::wait(self.name, row));
         let change = self.change(ChangeOp::Update, &object.key, columns);
         plan.updates.push((operation::update(self.name, row_uuid(row), changed), change));
+    }
+
+    /// Whether a column of a pool that nobody set means what the file says: without a state a pool is
+    /// stopped, but for the default pool, which is always started and always persistent.
+    fn is_meant(&self, old: &Datum, column: &Column, object: &Object) -> bool {
+        let is_default = object.key == DEFAULT_NAME;
+        let wanted = object.columns.get(&*column.name).and_then(Datum::single);
+        let meant = match &*column.name {
+            _ if self.name != POOL || *old != column.default => return false,
+            "state" if is_default => Atom::string("started"),
+            "state" => Atom::string("stopped"),
+            "persistent" if is_default => Atom::Boolean(true),
+            _ => return false,
+        };
+        wanted == Some(&meant)
     }
 
     fn delete(&self, key: &str, row: &Row, resources: &Resources<'_>, plan: &mut Plan) {

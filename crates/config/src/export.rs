@@ -81,9 +81,13 @@ impl<'s> Source<'s> {
     fn rank(&self, kind: &Kind) -> (bool, String, i64, String) {
         let name = self.text("name").unwrap_or_default().to_owned();
         let at = if kind.table == CHECKPOINTS.table { self.text("at") } else { None };
-        let is_later = kind.table != POOLS.table || name != DEFAULT_NAME;
+        let is_later = !self.is_default_pool(kind);
         let number = self.integer("number").unwrap_or(0);
         (is_later, at.unwrap_or_default().to_owned(), number, name)
+    }
+
+    fn is_default_pool(&self, kind: &Kind) -> bool {
+        kind.table == POOLS.table && self.text("name") == Some(DEFAULT_NAME)
     }
 
     fn write(&self, kind: &Kind, out: &mut String) {
@@ -96,6 +100,8 @@ impl<'s> Source<'s> {
                         let _ = writeln!(out, "{} = {{ {} }}", key.name, each.join(", "));
                     }
                 }
+                // It is, whatever its row says.
+                _ if key.name == "persistent" && self.is_default_pool(kind) => {}
                 _ => {
                     if let Some(line) = self.line(key) {
                         let _ = writeln!(out, "{line}");

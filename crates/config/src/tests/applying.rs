@@ -102,7 +102,7 @@ fn what_was_made_by_hand_stays_unless_the_file_names_it() {
     assert_eq!(
         told(&applied),
         [
-            "~ Pool both: applied \"false\" \"true\" persistent \"false\" \"true\" state \"\" \"stopped\"",
+            "~ Pool both: applied \"false\" \"true\" persistent \"false\" \"true\"",
             "~ Rule 10: applied \"false\" \"true\"",
             "+ Saved_Rule 10: applied \"\" \"true\" criteria \"\" \"user exact eva\" number \"\" \"10\"",
         ]

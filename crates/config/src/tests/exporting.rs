@@ -166,6 +166,28 @@ match = "header glob a* and user exact b"
     assert_eq!(read(&text).check(4), Ok(vec![]));
 }
 
+/// Rows that plain clients made, with nothing but what tells them apart.
+#[test]
+fn bare_rows_come_back_and_applying_changes_nothing() {
+    let mut database = database();
+    transact(
+        &mut database,
+        r#"[{"op": "insert", "table": "Pool", "row": {"name": "bare"}},
+            {"op": "insert", "table": "Pool", "row": {"name": "default"}},
+            {"op": "insert", "table": "Rule", "row": {"number": 10}},
+            {"op": "insert", "table": "Checkpoint", "row": {"name": "c", "at": "frontend api"}},
+            {"op": "insert", "table": "Resource", "row": {"name": "r"}}]"#,
+    );
+    let text = export(&database.snapshot());
+    assert!(text.contains("[[pool]]\nname = \"default\"\n\n[[pool]]"), "{text}");
+    let applied = read(&text).apply(database.store());
+    let told: Vec<_> = applied.told().filter(|change| change.table != "Saved_Rule").collect();
+    assert!(told.is_empty(), "{told:?}\n{text}");
+    apply(&mut database, &read(&text));
+    assert_eq!(export(&database.snapshot()), text);
+    assert_eq!(read(&text).apply(database.store()).operations, []);
+}
+
 #[test]
 fn long_lists_of_parents_are_broken() {
     let mut database = database();
