@@ -245,7 +245,8 @@ pub struct Serve {
     pub remote_role: Role,
 
     /// Who may connect to the unix sockets, as the mode of their files; what they may do then is
-    /// said by their role, and without one nothing
+    /// said by their role, and without one nothing. A data directory that is created lets them through:
+    /// it has mode 750 for 660 and 711 for 666, and the files in it stay 600
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = socket_mode)]
     pub socket_mode: u32,
 

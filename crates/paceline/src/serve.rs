@@ -7,7 +7,7 @@ use paceline_host::{Host, Policy};
 use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
 use paceline_ovsdb::{Door, DoorOptions, Remote, TlsFiles};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,7 @@ pub fn run(options: Serve) -> Result<(), String> {
     let data = options.data.clone().filter(|data| !data.as_os_str().is_empty());
     let data = data.map_or_else(default_data, Ok)?;
     let remotes = remotes(&options, &data)?;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(
-        |error| match data.exists() && !data.is_dir() {
-            true => format!("{} is not a directory; say another with --data DIR", data.display()),
-            false => format!("cannot create the directory {}: {error}", data.display()),
-        },
-    )?;
+    create(&data, options.socket_mode)?;
     warn_if_shared(&data);
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -48,6 +43,26 @@ pub fn run(options: Serve) -> Result<(), String> {
     host.shut_down();
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
+}
+
+/// Creates the data directory, if it is missing. Whoever may use the sockets in it may pass through it;
+/// its files stay closed by modes of their own.
+fn create(data: &Path, socket_mode: u32) -> Result<(), String> {
+    let is_new = !data.exists();
+    let failed = |error: std::io::Error| match data.exists() && !data.is_dir() {
+        true => format!("{} is not a directory; say another with --data DIR", data.display()),
+        false => format!("cannot create the directory {}: {error}", data.display()),
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(failed)?;
+    let mode = match socket_mode {
+        _ if socket_mode & 0o006 != 0 => 0o711,
+        _ if socket_mode & 0o060 != 0 => 0o750,
+        _ => return Ok(()),
+    };
+    if is_new {
+        std::fs::set_permissions(data, PermissionsExt::from_mode(mode)).map_err(failed)?;
+    }
+    Ok(())
 }
 
 fn open_databases(

@@ -228,6 +228,28 @@ fn doctor_tells_what_is_wrong_with_and_without_a_daemon() {
 }
 
 #[test]
+fn open_sockets_can_be_reached_and_files_stay_closed() {
+    let mode = |path: &Path| path.symlink_metadata().unwrap().permissions().mode() & 0o777;
+    for (socket, directory) in [("600", 0o700), ("660", 0o750), ("666", 0o711)] {
+        let scratch = Scratch::new();
+        let daemon = Launch::new(&scratch).option("--socket-mode", socket).start().unwrap();
+        let data = scratch.join("data");
+        assert_eq!(mode(&data), directory, "{socket}");
+        for entry in std::fs::read_dir(&data).unwrap() {
+            let path = entry.unwrap().path();
+            let expected = match path.extension().is_some_and(|end| end == "sock") {
+                true => u32::from_str_radix(socket, 8).unwrap(),
+                false => 0o600,
+            };
+            assert_eq!(mode(&path), expected, "{}", path.display());
+        }
+        let (code, told, _) = paceline(&scratch, &["doctor"]);
+        assert!(code == 0 && !told.contains("chmod"), "{told}");
+        daemon.terminate();
+    }
+}
+
+#[test]
 fn commands_reach_a_daemon_over_tcp_with_its_token() {
     let scratch = Scratch::new();
     let daemon =

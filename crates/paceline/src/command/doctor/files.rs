@@ -2,8 +2,9 @@
 
 use super::Finding;
 use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Less room than this on the disk is doubtful, and less than that too little.
 const SPACE_BYTES_LOW: u64 = 1 << 30;
@@ -15,16 +16,25 @@ const ENTRIES_MAX: usize = 10_000;
 /// Everything there is to find out about a data directory.
 pub(super) fn look(data: &Path) -> Vec<Finding> {
     let mut findings = vec![directory(data)];
-    if !data.is_dir() {
+    if !data.is_dir() || is_closed_to_us(data) {
         return findings;
     }
     findings.push(space(data));
     findings.push(torn(data));
     findings.extend(closed("database file", &data.join("paceline.db")));
     findings.extend(closed("token file", &data.join("token")));
+    findings.extend(closed("secret file", &data.join("secret")));
+    findings.extend(closed("audit log", &data.join("audit.log")));
     let sockets = ["api.sock", "ovsdb.sock"].map(|name| data.join(name));
     findings.extend(sockets.iter().filter_map(|socket| socket_of(socket.as_path())));
+    findings.extend(out_of_reach(data, &sockets));
     findings
+}
+
+/// Whether this user may not see what is in a directory.
+fn is_closed_to_us(data: &Path) -> bool {
+    let read = std::fs::read_dir(data);
+    read.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
 fn mode(metadata: &Metadata) -> u32 {
@@ -40,11 +50,15 @@ fn directory(data: &Path) -> Finding {
             let message = format!("{name} is no directory");
             return Finding::fail(what, message, "say another with --data DIR");
         }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return not_for_us(name),
         Err(error) => {
             let next = format!("make it by starting the daemon: paceline serve --data {name}");
             return Finding::fail(what, format!("{name}: {error}"), next);
         }
     };
+    if is_closed_to_us(data) {
+        return not_for_us(name);
+    }
     let owner = metadata.uid();
     let own = rustix::process::geteuid().as_raw();
     if owner != own && own != 0 {
@@ -57,12 +71,19 @@ fn directory(data: &Path) -> Finding {
             let message = format!("{name} (mode {mode:03o}): others can put their own files there");
             Finding::fail(what, message, format!("close it with: chmod go-w {name}"))
         }
-        _ if mode & 0o005 != 0 => {
+        _ if mode & 0o004 != 0 => {
             let message = format!("{name} (mode {mode:03o}): others can see what is in it");
-            Finding::warn(what, message, format!("close it with: chmod go-rwx {name}"))
+            Finding::warn(what, message, format!("close it with: chmod o-r {name}"))
         }
         _ => Finding::ok(what, format!("{name} (mode {mode:03o})")),
     }
+}
+
+fn not_for_us(name: std::path::Display<'_>) -> Finding {
+    let own = rustix::process::geteuid().as_raw();
+    let message = format!("{name}: user {own}, which you are, may not look into it");
+    let next = "look as the user who started the daemon, or as root: sudo paceline doctor";
+    Finding::fail("data directory", message, next)
 }
 
 fn space(data: &Path) -> Finding {
@@ -125,7 +146,7 @@ fn closed(what: &'static str, file: &Path) -> Option<Finding> {
     let mode = mode(&metadata);
     Some(match mode & 0o077 {
         0 => Finding::ok(what, format!("{name} (mode {mode:03o})")),
-        _ if what == "token file" => {
+        _ if matches!(what, "token file" | "secret file") => {
             let message = format!("{name} (mode {mode:03o}): others can read it and act as admin");
             Finding::fail(what, message, format!("close it with: chmod 600 {name}"))
         }
@@ -144,14 +165,30 @@ fn socket_of(socket: &Path) -> Option<Finding> {
         let next = format!("see what it is, and move it away: ls -l {name}");
         return Some(Finding::fail(what, format!("{name} is no socket"), next));
     }
+    // Only who may connect: whatever they ask is judged by their role.
     let mode = mode(&metadata);
-    Some(match mode & 0o077 {
-        0 => Finding::ok(what, format!("{name} (mode {mode:03o})")),
-        _ => {
-            let message = format!("{name} (mode {mode:03o}): other users can connect");
-            Finding::warn(what, message, format!("close it with: chmod 600 {name}"))
-        }
-    })
+    let who = match (mode & 0o060, mode & 0o006) {
+        (0, 0) => "",
+        (_, 0) => ": its group can connect, as --socket-mode says; roles say what they may do",
+        _ => ": everyone can connect, as --socket-mode says; roles say what they may do",
+    };
+    Some(Finding::ok(what, format!("{name} (mode {mode:03o}){who}")))
+}
+
+/// Sockets that others may use, in a directory that keeps them out.
+fn out_of_reach(data: &Path, sockets: &[PathBuf]) -> Option<Finding> {
+    let modes = sockets.iter().filter_map(|socket| Some(mode(&socket.symlink_metadata().ok()?)));
+    let open = modes.fold(0, |all, mode| all | mode);
+    let directory = mode(&data.metadata().ok()?);
+    let (name, what) = (data.display(), "socket");
+    let (who, add) = match open {
+        _ if open & 0o006 != 0 && directory & 0o001 == 0 => ("everyone", "go+x"),
+        _ if open & 0o060 != 0 && directory & 0o010 == 0 => ("their group", "g+x"),
+        _ => return None,
+    };
+    let message =
+        format!("the sockets are open to {who}, but {name} (mode {directory:03o}) keeps them out");
+    Some(Finding::warn(what, message, format!("let them in with: chmod {add} {name}")))
 }
 
 #[cfg(test)]
@@ -183,9 +220,43 @@ mod tests {
         let found = closed("token file", &token).unwrap();
         assert_eq!(found.state, State::Fail);
         assert!(!found.message.contains("secret"));
+        for (name, state) in [("secret", State::Fail), ("audit.log", State::Warn)] {
+            let file = data.join(name);
+            std::fs::write(&file, "x").unwrap();
+            for (mode, state) in [(0o640, state), (0o600, State::Ok)] {
+                std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+                let findings = look(&data);
+                let found = findings.iter().find(|f| f.message.contains(&format!("/{name} ")));
+                assert_eq!(found.unwrap().state, state, "{name} {mode:o}");
+            }
+        }
         std::fs::remove_dir_all(&data).unwrap();
         assert_eq!(look(&data).len(), 1);
         assert_eq!(look(&data)[0].state, State::Fail);
+    }
+
+    /// What `serve --socket-mode` did is no mistake, but a directory that undoes it is.
+    #[test]
+    fn open_sockets_are_fine_where_they_can_be_reached() {
+        let data = scratch("sockets");
+        let socket = data.join("api.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for (directory, mode, expected) in [
+            (0o700, 0o600, vec![State::Ok]),
+            (0o750, 0o660, vec![State::Ok]),
+            (0o711, 0o666, vec![State::Ok]),
+            (0o700, 0o660, vec![State::Ok, State::Warn]),
+            (0o750, 0o666, vec![State::Ok, State::Warn]),
+        ] {
+            std::fs::set_permissions(&data, PermissionsExt::from_mode(directory)).unwrap();
+            std::fs::set_permissions(&socket, PermissionsExt::from_mode(mode)).unwrap();
+            let findings = look(&data);
+            assert_eq!(findings[0].state, State::Ok, "{findings:?}");
+            let sockets = findings.iter().filter(|finding| finding.what == "socket");
+            let states: Vec<State> = sockets.map(|finding| finding.state).collect();
+            assert_eq!(states, expected, "{directory:o} {mode:o} {findings:?}");
+        }
+        std::fs::remove_dir_all(&data).unwrap();
     }
 
     #[test]
