@@ -1,7 +1,7 @@
 //! `paceline explain`: what would become of a request, and why.
 
 use super::permit::Asks;
-use super::{Reach, attribute};
+use super::{Reach, attribute, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
 use clap::Args;
@@ -39,7 +39,14 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
 fn draw(answer: &Value, screen: Screen) -> String {
     let message = answer.get("message").and_then(Value::as_str).unwrap_or_default();
     let mut out = String::new();
-    for line in message.lines() {
+    let (rules, rest): (Vec<&str>, Vec<&str>) =
+        message.lines().partition(|line| line.starts_with("rule "));
+    for (line, style) in looked_at(answer, &rules) {
+        let wrapped = screen.wrap(&line, 2);
+        out.push_str(&screen.paint(style, wrapped.trim_end_matches('\n')));
+        out.push('\n');
+    }
+    for line in rest {
         let style = match line {
             line if line.starts_with("would start") => Style::Good,
             line if line.starts_with("would wait") => Style::Wait,
@@ -51,4 +58,33 @@ fn draw(answer: &Value, screen: Screen) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Rules that did not match and are named; further ones are counted.
+const UNMATCHED_MAX: usize = 20;
+
+/// The rules that were looked at, in their order: what those did that matched, and why others did not.
+fn looked_at(answer: &Value, matched: &[&str]) -> Vec<(String, Style)> {
+    let steps = answer.get("rules").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let (mut lines, mut matched, mut unmatched) = (vec![], matched.iter(), 0);
+    for step in steps {
+        if text(step, "outcome") == "matched" {
+            lines.extend(matched.next().map(|line| ((*line).to_owned(), Style::Plain)));
+            continue;
+        }
+        unmatched += 1;
+        if unmatched <= UNMATCHED_MAX {
+            let line = format!("rule {}: {}", text(step, "number"), text(step, "message"));
+            lines.push((line, Style::Faint));
+        }
+    }
+    lines.extend(matched.map(|line| ((*line).to_owned(), Style::Plain)));
+    if unmatched > UNMATCHED_MAX {
+        let more = unmatched - UNMATCHED_MAX;
+        lines.push((format!("and {more} more rules that do not match"), Style::Faint));
+    }
+    if lines.is_empty() {
+        lines.push(("there are no rules".to_owned(), Style::Faint));
+    }
+    lines
 }

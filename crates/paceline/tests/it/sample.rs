@@ -47,6 +47,10 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
             priority -20, pool \"batch\"\n\
             checkpoint \"per-user\" (key \"etl-7\"): would wait, for 1.5s\n\
             would wait at checkpoint \"per-user\" (key \"etl-7\"), for 1.5s\n",
+            "rules": [
+                {"number": 5, "outcome": "criterion", "message": "criterion 1 does not match"},
+                {"number": 10, "outcome": "matched", "message": "matched, priority -20"},
+            ],
             "foreseen": {"kind": "wait"}}),
         "GET /v1/events" => return Some(Reply::Raw(events().into_bytes())),
         line if line.starts_with("GET /v1/why/") => {
