@@ -7,6 +7,7 @@
 use crate::ERRORS_MAX;
 use crate::apply::operations;
 use crate::document::{Document, Object, text};
+use crate::doubt::doubts;
 use crate::error::{ConfigError, Errors};
 use crate::keys::{kind_of, path_of};
 use crate::place::Place;
@@ -39,7 +40,10 @@ impl Document {
         let rounds = (PLANNED_MAX / objects.len().max(1)).clamp(1, ERRORS_MAX);
         for _ in 0..rounds {
             let fault = match plan(&objects, cpus) {
-                Ok(warnings) => return errors.or(warnings),
+                Ok(mut warnings) => {
+                    warnings.extend(doubts(&self.objects));
+                    return errors.or(warnings);
+                }
                 Err(fault) => fault,
             };
             let at = position(&objects, &fault);

@@ -11,6 +11,7 @@
 mod apply;
 mod check;
 mod document;
+mod doubt;
 mod error;
 mod export;
 mod keys;

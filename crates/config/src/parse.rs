@@ -249,8 +249,20 @@ fn pool(reader: &mut Reader<'_>, object: &mut Object, owns: &Owns<'_>) {
             let message = format!("the lowest, {low}, is above the highest, {high}");
             reader.wrong_value("priority", &message, item);
         }
-        _ => reader.wrong_type("priority", expected, item),
+        _ => match item.as_array().and_then(out_of_range) {
+            Some(number) => {
+                let message = format!("{number} is out of range, expected {expected}");
+                reader.wrong_value("priority", &message, item);
+            }
+            None => reader.wrong_type("priority", expected, item),
+        },
     }
+}
+
+/// The first number of a list that is no priority.
+fn out_of_range(list: &toml_edit::Array) -> Option<i64> {
+    let mut numbers = list.iter().filter_map(toml_edit::Value::as_integer);
+    numbers.find(|number| !(-127..=127).contains(number))
 }
 
 fn checkpoint(

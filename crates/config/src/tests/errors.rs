@@ -56,6 +56,10 @@ fn wrong_types_say_what_was_expected_and_found() {
         ("[[pool]]\nname = ''\n", "2:8: `name`: expected 1 to 1024 bytes, found 0"),
         (
             "[[pool]]\nname = 'a'\npriority = [-128, 1]\n",
+            "3:12: `priority`: -128 is out of range, expected [LOWEST, HIGHEST], each from -127 to 127",
+        ),
+        (
+            "[[pool]]\nname = 'a'\npriority = [1]\n",
             "3:12: `priority`: expected [LOWEST, HIGHEST], each from -127 to 127, found a list",
         ),
         (
@@ -391,4 +395,42 @@ fn a_user_needs_a_name_and_one_of_the_roles() {
         assert!(errors.first().is_some_and(|error| error.starts_with(line)), "{text}{errors:?}");
     }
     assert_eq!(wrong("[[user]]\nname = \"eva\"\nrole = \"viewer\"\n"), [""; 0]);
+}
+
+#[test]
+fn the_number_that_is_no_priority_is_named() {
+    for list in ["[-127, 300]", "[300, -127]"] {
+        let told = super::wrong(&format!("[[pool]]\nname = 'a'\npriority = {list}\n"));
+        assert!(told[0].contains("`priority`: 300 is out of range"), "{told:?}");
+    }
+}
+
+/// Attributes may have any name, so a name that is nearly a well-known one is a doubt, not an error.
+#[test]
+fn names_that_are_nearly_well_known_and_rules_that_do_nothing_are_doubtful() {
+    for (rule, expected) in [
+        (
+            "match = { usr = 'x' }\nreject = true",
+            "line 2: rule 10 matches `usr`, did you mean `user`?",
+        ),
+        (
+            "match = 'usr exact x'\nreject = true",
+            "line 2: rule 10 matches `usr`, did you mean `user`?",
+        ),
+        ("match = { user = 'x' }\nreject = true", ""),
+        ("match = { colour = 'x', 'tag.usr' = 'y' }\nset = 3", ""),
+        (
+            "match = { user = 'x' }",
+            "line 1: rule 10 does nothing when it matches; \
+            give it set, raise, lower or reject",
+        ),
+        ("match = { user = 'x' }\nlog = true", ""),
+        ("match = { user = 'x' }\nthen = 'stop'", ""),
+        ("disabled = true", ""),
+    ] {
+        let told = super::read(&format!("[[rule]]\n{rule}\n")).check(4).unwrap();
+        assert_eq!(told.join("\n"), expected, "{rule}");
+    }
+    let many = "[[rule]]\nmatch = { usr = 'x' }\nreject = true\n".repeat(101);
+    assert_eq!(super::read(&many).check(4).unwrap().len(), 100);
 }

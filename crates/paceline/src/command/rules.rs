@@ -105,6 +105,13 @@ struct Outcome {
 }
 
 impl New {
+    /// Whether a match changes nothing, neither here nor for later rules, and is not logged.
+    fn does_nothing(&self) -> bool {
+        let Outcome { set, raise, lower, reject } = &self.result;
+        let acts = set.is_some() || raise.is_some() || lower.is_some() || *reject;
+        !acts && !self.log_matches && self.then.as_deref() != Some("stop")
+    }
+
     /// The rule as the API writes it.
     fn object(&self) -> Value {
         let mut members = Map::new();
@@ -152,7 +159,12 @@ fn change(asker: &Asker, command: &RulesCommand) -> Result<(), Failure> {
         RulesCommand::New(new) => {
             let answer = client.add(Kind::Rules, &new.object())?;
             let number = text(&answer, "number");
-            let done = format!("rule {number} is added; keep it with: paceline rules save");
+            let mut done = format!("rule {number} is added; keep it with: paceline rules save");
+            if new.does_nothing() {
+                done.push_str(
+                    "\nit does nothing when it matches; say --set, --raise, --lower or --reject",
+                );
+            }
             asker.show_done(&answer, &done)
         }
         RulesCommand::Clear => {
