@@ -11,12 +11,24 @@ use std::path::{Path, PathBuf};
 pub fn check(files: &[PathBuf]) -> Result<(), String> {
     let mut wrong = String::new();
     for file in files {
-        match read(file).and_then(|document| warnings_of(file, &document)) {
+        match checked(file) {
             Ok(warnings) => warnings.iter().for_each(|warning| eprintln!("{warning}")),
             Err(errors) => wrong.push_str(&errors),
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.trim_end().to_owned()) }
+}
+
+/// What is doubtful about a file, or what is wrong with it.
+fn checked(file: &Path) -> Result<Vec<String>, String> {
+    let text = text_of(file).map_err(|error| format!("{error}\n"))?;
+    match paceline_config::parse(&text) {
+        Ok(document) => warnings_of(file, &document),
+        Err(errors) => {
+            let told = lines(file, &errors);
+            Err(format!("{told}{}: other parts are checked when these are right\n", file.display()))
+        }
+    }
 }
 
 /// Makes the daemon's database say what a file says. Must not be called from a task of the runtime.

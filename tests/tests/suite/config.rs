@@ -96,6 +96,14 @@ fn check_tells_every_place_and_the_exit_code_says_so() {
     let (code, told) = check(&written(&scratch, &format!("{GOOD}{overlap}")));
     assert_eq!(code, 1);
     assert!(told.contains("paceline.toml:14:1: `priority`: priorities -5 to 5"), "{told}");
+    // An expression is looked at only when the keys are right, and that is said.
+    let (code, told) = check(&written(&scratch, "[[rule]]\nwhen = '((('\nrejct = true\n"));
+    assert_eq!((code, told.lines().count()), (1, 3), "{told}");
+    assert!(told.trim_end().ends_with("other parts are checked when these are right"), "{told}");
+    let (code, told) = check(&written(&scratch, "[[rule]]\nwhen = '((('\nreject = true\n"));
+    assert!(code == 1 && !told.contains("other parts"), "{told}");
+    let (code, told) = check(&written(&scratch, "[[rule]]\nmatch.usr = 'x'\nreject = true\n"));
+    assert!(code == 0 && told.contains("warning: line 2: rule 10 matches `usr`"), "{told}");
     let (code, told) = check(&scratch.path().join("nowhere.toml"));
     assert_eq!(code, 1);
     assert!(told.contains("nowhere.toml: No such file"), "{told}");
