@@ -14,7 +14,7 @@ use std::time::Duration;
 #[command(version, max_term_width = 100, propagate_version = true)]
 pub struct Arguments {
     /// How much to log to stderr
-    #[arg(long, global = true, default_value = "info", env = "PACELINE_LOG", value_name = "LEVEL")]
+    #[arg(long, global = true, default_value = "info", env = "PACELINE_LOG", value_name = "LEVEL", help_heading = command::COMMON)]
     pub log: Level,
 
     #[command(subcommand)]

@@ -36,6 +36,12 @@ impl Failure {
         Self { code, message: message.into(), hint: Some(hint.into()), answer: None }
     }
 
+    /// The same, with something better to try.
+    pub fn hint(mut self, hint: String) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
     /// The same, with something to try if nobody said better.
     pub fn or_hint(mut self, hint: &str) -> Self {
         self.hint.get_or_insert_with(|| hint.to_owned());
@@ -160,7 +166,10 @@ fn place(answer: &Answer) -> String {
         place.get(name).map(|value| value.as_str().map_or(value.to_string(), str::to_owned))
     };
     let parts: Vec<String> = ["table", "row", "column"].into_iter().filter_map(part).collect();
-    if parts.is_empty() || answer.error == "refused" {
+    // A name that is wrong is in the message itself.
+    let is_named = part("column").as_deref() == Some("name")
+        && part("row").is_some_and(|row| answer.message.contains(&row));
+    if parts.is_empty() || is_named || answer.error == "refused" {
         return String::new();
     }
     format!(" (at {})", parts.join(" "))

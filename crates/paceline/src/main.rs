@@ -25,7 +25,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = cli::Arguments::parse();
+    let arguments = cli::Arguments::try_parse().unwrap_or_else(|error| with_tip(error).exit());
     // The demo draws on the terminal, and its daemon's log would only disturb that.
     if !matches!(arguments.command, cli::Command::Demo(_)) {
         start_log(arguments.log);
@@ -35,6 +35,20 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => failure.report(as_json),
     }
+}
+
+/// Says what the parser does not about a command to run that came without the dashes before it.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let runs_command =
+        error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("-- <CMD>"));
+    let is_word = matches!(error.get(ContextKind::InvalidArg),
+        Some(ContextValue::String(word)) if !word.starts_with('-'));
+    if error.kind() == ErrorKind::UnknownArgument && runs_command && is_word {
+        let tip = "put -- before the command that is to be run".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
 }
 
 fn run(command: cli::Command) -> Result<ExitCode, Failure> {

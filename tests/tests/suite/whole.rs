@@ -187,6 +187,35 @@ fn in_a_backup_nothing_is_held_and_no_number_is_given_again_l2() {
     daemon.terminate();
 }
 
+#[test]
+fn mistakes_are_told_with_what_to_try() {
+    let scratch = Scratch::new();
+    let daemon = start(&scratch);
+    let told = |arguments: &[&str]| {
+        let (code, stdout, stderr) = paceline(&scratch, arguments);
+        assert_eq!(stdout, "", "{arguments:?}");
+        (code, stderr)
+    };
+    let (code, claim) = told(&["permit", "--claim", "zpool:tank:shred", "--", "true"]);
+    assert!(code == 3 && claim.contains("did you mean --claim zpool:tank:shared?"), "{claim}");
+    let (_, claim) = told(&["permit", "--claim", "zpool:tank", "--", "true"]);
+    assert!(!claim.contains("did you mean"), "{claim}");
+    let (code, name) = told(&["lock", "my-app", "--", "true"]);
+    assert!(code == 1 && name.contains("letters, digits and underscores"), "{name}");
+    assert!(name.contains("my_app"), "{name}");
+    let (code, pool) = told(&["pools", "create", "bad name"]);
+    assert!(code == 1 && pool.contains("\"bad name\" is no pool name"), "{pool}");
+    assert!(!pool.contains("(at "), "it only repeats: {pool}");
+    let (code, rule) = told(&["rules", "new", "--match", "user=eva"]);
+    assert!(code == 0 && rule.contains("does nothing"), "{rule}");
+    let (code, rule) = told(&["rules", "new", "--match", "user=etl", "--lower", "3"]);
+    assert!(code == 0 && !rule.contains("does nothing"), "{rule}");
+    let (code, explained, _) = paceline(&scratch, &["explain", "user=etl"]);
+    assert!(code == 0 && explained.starts_with("rule 10: "), "{explained}");
+    assert!(explained.contains("\nrule 20 matched: lower 3"), "{explained}");
+    daemon.terminate();
+}
+
 fn ovsdb_tool() -> Option<&'static Path> {
     Some(Path::new("/usr/bin/ovsdb-tool")).filter(|tool| tool.exists())
 }

@@ -24,8 +24,9 @@ Example:
 
 #[derive(Debug, Args)]
 pub struct Lock {
-    /// Name of the lock
-    #[arg(value_name = "NAME")]
+    /// Name of the lock: letters, digits and underscores, not beginning with a digit; DATABASE:NAME for one
+    /// of OVSDB clients
+    #[arg(value_name = "NAME", value_parser = name)]
     name: String,
 
     /// Take it from whoever has it
@@ -44,6 +45,23 @@ pub struct Lock {
     command: Vec<std::ffi::OsString>,
 }
 
+/// The name of a lock as it is given on the command line. The daemon knows which are right; none cannot
+/// even be asked for.
+fn name(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("it is empty, expected the name of a lock such as deploy".into()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+/// A name of a lock that is near to a wrong one.
+fn as_word(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let word: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let begins_with_digit = word.starts_with(|c: char| c.is_ascii_digit());
+    if begins_with_digit { format!("_{word}") } else { word }
+}
+
 pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let asker = lock.reach.open()?;
     let session = asker.client.session(&SessionOptions { name: None, lease: None })?;
@@ -54,7 +72,14 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
             let hint = "stand in line with --wait TIME; see who has it with: paceline locks";
             Failure::new(TEMPORARY, answer.message, hint)
         }
-        error => error.into(),
+        error => {
+            let failure = Failure::from(error);
+            let word = as_word(&lock.name);
+            match word == lock.name {
+                true => failure,
+                false => failure.or_hint(&format!("call it {word}, for example")),
+            }
+        }
     })?;
     if lock.reach.json {
         eprintln!("{}", json!({"lock": owned.name(), "fencing": owned.fencing()}));

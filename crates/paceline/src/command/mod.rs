@@ -26,7 +26,7 @@ pub mod token;
 pub mod tree;
 pub mod why;
 
-pub use reach::Reach;
+pub use reach::{COMMON, Reach};
 
 use crate::failure::Failure;
 use crate::screen::Screen;

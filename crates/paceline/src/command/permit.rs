@@ -4,7 +4,8 @@ use super::run::{Held, Renewing, run_held, said};
 use super::{Reach, attribute, duration};
 use crate::failure::Failure;
 use clap::Args;
-use paceline_client::{PermitRequest, SessionOptions, Unknown};
+use paceline_client::{Error, PermitRequest, SessionOptions, Unknown};
+use paceline_types::nearest;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -47,6 +48,22 @@ pub struct Asks {
 }
 
 impl Asks {
+    /// A failure, with a hint if a claim only looks like one of a mode.
+    fn failed(&self, error: Error) -> Failure {
+        let is_unknown =
+            matches!(&error, Error::Refused(refusal) if refusal.reason == "unknown_resource");
+        let failure = Failure::from(error);
+        let near = self.claim.iter().find_map(|claim| {
+            let (resource, mode) = claim.rsplit_once(':')?;
+            let near = nearest(mode, ["shared", "exclusive"]).filter(|near| *near != mode)?;
+            Some(format!("did you mean --claim {resource}:{near}?"))
+        });
+        match near.filter(|_| is_unknown) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+
     /// The request, without attributes.
     pub fn request(&self) -> PermitRequest {
         let mut request = PermitRequest::new();
@@ -101,7 +118,7 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
         _ => asker.client.session(&SessionOptions { name: None, lease: None })?,
     };
     let renewing = Renewing::start(&asker.client, &session);
-    let granted = session.permit(&request)?;
+    let granted = session.permit(&request).map_err(|error| permit.asks.failed(error))?;
     let grant = granted.grant().cloned();
     let grant = grant.ok_or_else(|| "the daemon gave no permit".to_owned())?;
     if permit.reach.json {

@@ -11,24 +11,28 @@ use std::path::{Path, PathBuf};
 /// The longest file that is read for a token.
 const TOKEN_BYTES_MAX: u64 = 4 << 10;
 
-/// Which daemon to ask, and how to answer.
+/// The heading of what all commands have, so that what is a command's own comes first.
+pub const COMMON: &str = "Common options";
+
+/// Which daemon to ask, and how to answer. The variables are read here and not by the parser, whose
+/// usage line would take whatever they set for something that must be there.
 #[derive(Debug, Args)]
 pub struct Reach {
     /// Directory of the daemon to ask
-    /// [default: /var/lib/paceline for root, else ~/.local/state/paceline]
-    #[arg(long, global = true, env = "PACELINE_DATA", hide_env_values = true, value_name = "DIR")]
+    /// [default: /var/lib/paceline for root, else ~/.local/state/paceline] [env: PACELINE_DATA]
+    #[arg(long, global = true, value_name = "DIR", help_heading = COMMON)]
     pub data: Option<PathBuf>,
 
-    /// Ask over TCP instead, such as http://127.0.0.1:7070
-    #[arg(long, global = true, env = "PACELINE_API", hide_env_values = true, value_name = "URL")]
+    /// Ask over TCP instead, such as http://127.0.0.1:7070 [env: PACELINE_API]
+    #[arg(long, global = true, value_name = "URL", help_heading = COMMON)]
     pub api: Option<String>,
 
     /// File with the token to show there [default: PACELINE_TOKEN, else DIR/token]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = COMMON)]
     pub token_file: Option<PathBuf>,
 
     /// Print JSON, errors too
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = COMMON)]
     pub json: bool,
 }
 
@@ -41,20 +45,27 @@ impl Reach {
 
     /// The directory of the daemon.
     pub fn directory(&self) -> Result<PathBuf, Failure> {
-        let data = self.data.clone().filter(|data| !data.as_os_str().is_empty());
+        let said = || std::env::var_os("PACELINE_DATA").map(PathBuf::from);
+        let data = self.data.clone().or_else(said).filter(|data| !data.as_os_str().is_empty());
         Ok(data.map_or_else(crate::serve::default_data, Ok)?)
     }
 
     /// Whether the daemon is asked over TCP.
     pub fn is_tcp(&self) -> bool {
-        self.api.as_ref().is_some_and(|api| !api.is_empty())
+        self.url().is_some()
+    }
+
+    /// The URL of a daemon on TCP.
+    fn url(&self) -> Option<String> {
+        let said = || std::env::var("PACELINE_API").ok();
+        self.api.clone().or_else(said).filter(|api| !api.is_empty())
     }
 
     /// Where the daemon is.
     pub fn target(&self) -> Result<Target, Failure> {
-        match self.api.as_deref().filter(|api| !api.is_empty()) {
+        match self.url() {
             None => Ok(Target::in_data_directory(&self.directory()?)),
-            Some(api) => Ok(Target::Tcp { address: address(api)?, token: self.token()? }),
+            Some(api) => Ok(Target::Tcp { address: address(&api)?, token: self.token()? }),
         }
     }
 

@@ -16,11 +16,17 @@ Example:
 #[derive(Debug, Args)]
 pub struct Why {
     /// Number of the request, as in `paceline ps`
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = request)]
     id: u64,
 
     #[command(flatten)]
     pub reach: Reach,
+}
+
+/// The number of a request as it is given on the command line.
+fn request(text: &str) -> Result<u64, String> {
+    let expected = "expected the number of a request, see them with `paceline ps`";
+    text.parse().map_err(|_| expected.to_owned())
 }
 
 pub fn run(why: &Why) -> Result<(), Failure> {

@@ -81,7 +81,11 @@ fn usage_is_2_and_names_the_mistake() {
         (&["permit"], "CMD"),
         (&["pools", "create", "a", "--threads", "8..0"], "lower"),
         (&["rules", "new", "--set", "1", "--reject"], "cannot be used with"),
-        (&["why", "x"], "ID"),
+        (&["why", "x"], "expected the number of a request, see them with `paceline ps`"),
+        (&["why"], "Usage: paceline why <ID>"),
+        (&["lock", "", "--", "true"], "empty"),
+        (&["lock", "deploy", "echo", "hi"], "put -- before the command"),
+        (&["permit", "echo", "hi"], "put -- before the command"),
         (&["pool"], "pools"),
     ] {
         let (code, _, stderr) = ended(&mut paceline(data.path(), arguments));
