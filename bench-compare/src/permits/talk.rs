@@ -6,8 +6,11 @@ use super::grpc::{self, Streams};
 use super::rivals::Running;
 use crate::failure::{Failure, Outcome};
 
-/// The length of a permit's name and of a session's.
-const NAME_LEN: usize = 34;
+/// The length of a session's text.
+const SESSION_LEN: usize = 34;
+
+/// What stands for the name of a permit in a request.
+const NAME: &[u8] = b"{permit}";
 
 /// A token bucket as it is usually written for Redis: exact, on the server's clock, and gone by itself
 /// once it is full again.
@@ -63,17 +66,17 @@ pub struct Talk {
     wire: Wire,
     steps: Vec<Step>,
     at: usize,
-    name: [u8; NAME_LEN],
+    name: Vec<u8>,
 }
 
 impl Talk {
     fn new(wire: Wire, steps: Vec<(Vec<u8>, &'static str)>) -> Self {
         let step = |(text, expects): (Vec<u8>, &'static str)| {
-            let name_at = find(&text, &[b'?'; NAME_LEN]);
+            let name_at = find(&text, NAME);
             Step { text, name_at, expects }
         };
         let steps = steps.into_iter().map(step).collect();
-        Self { wire, steps, at: 0, name: [b'?'; NAME_LEN] }
+        Self { wire, steps, at: 0, name: Vec::new() }
     }
 
     /// Writes the next request.
@@ -82,10 +85,10 @@ impl Talk {
         if let Wire::Grpc(streams) = &mut self.wire {
             return streams.write(&step.text, out);
         }
-        out.extend_from_slice(&step.text);
-        if let Some(at) = step.name_at {
-            out[at..at + NAME_LEN].copy_from_slice(&self.name);
-        }
+        let Some(at) = step.name_at else { return out.extend_from_slice(&step.text) };
+        out.extend_from_slice(&step.text[..at]);
+        out.extend_from_slice(&self.name);
+        out.extend_from_slice(&step.text[at + NAME.len()..]);
     }
 
     /// Reads the answer if it is there; how many bytes it has.
@@ -103,8 +106,9 @@ impl Talk {
         }
         const PERMIT: &[u8] = b"\"permit\":\"";
         if let Some(at) = find(answer, PERMIT) {
-            let name = answer.get(at + PERMIT.len()..at + PERMIT.len() + NAME_LEN);
-            self.name.copy_from_slice(name.unwrap_or(&[b'?'; NAME_LEN]));
+            let name = answer[at + PERMIT.len()..].split(|byte| *byte == b'"').next();
+            self.name.clear();
+            self.name.extend_from_slice(name.unwrap_or_default());
         }
         self.at = (self.at + 1) % self.steps.len();
         Ok(Some(answer.len()))
@@ -173,9 +177,9 @@ fn resp(words: &[&str]) -> Vec<u8> {
 
 /// Paceline: a permit, given back.
 pub fn permit(_: &Running) -> Outcome<Talk> {
-    let path = format!("/v1/permits/{}", "?".repeat(NAME_LEN));
+    let path = "/v1/permits/{permit}";
     let ask = http("POST", "/v1/permits", "{}");
-    Ok(Talk::new(Wire::Http, vec![(ask, " 201 "), (http("DELETE", &path, ""), " 204 ")]))
+    Ok(Talk::new(Wire::Http, vec![(ask, " 201 "), (http("DELETE", path, ""), " 204 ")]))
 }
 
 /// Paceline: a permit that is settled as it is given.
@@ -186,7 +190,7 @@ pub fn permit_once(_: &Running) -> Outcome<Talk> {
 /// Paceline: a lock of a session with a lease, each client its own.
 pub fn lock(server: &Running, number: usize) -> Outcome<Talk> {
     let answer = server.call(&http("POST", "/v1/sessions", "{\"lease\":\"1h\"}"))?;
-    let session = answer.split("\"session\":\"").nth(1).and_then(|rest| rest.get(..NAME_LEN));
+    let session = answer.split("\"session\":\"").nth(1).and_then(|rest| rest.get(..SESSION_LEN));
     let session = session.ok_or_else(|| Failure::new(format!("no session in {answer}")))?;
     let path = format!("/v1/locks/lock_{number}");
     let lock = http("PUT", &path, &format!("{{\"session\":\"{session}\"}}"));
@@ -262,17 +266,17 @@ mod tests {
 
     #[test]
     fn a_name_goes_from_an_answer_into_the_next_request() {
-        let path = format!("/v1/permits/{}", "?".repeat(NAME_LEN));
-        let steps = vec![(b"ask".to_vec(), "201"), (http("DELETE", &path, ""), "204")];
+        let path = "/v1/permits/{permit}";
+        let steps = vec![(b"ask".to_vec(), "201"), (http("DELETE", path, ""), "204")];
         let mut talk = Talk::new(Wire::Http, steps);
-        let name = "p-0123456789abcdef0123456789abcdef";
+        let name = "p-17";
         let body = format!("{{\"permit\":\"{name}\"}}");
         let answer = format!("HTTP/1.1 201 C\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         assert_eq!(talk.take(answer.as_bytes()).unwrap(), Some(answer.len()));
         assert!(!talk.is_whole());
         let mut out = Vec::new();
         talk.ask(&mut out);
-        assert!(String::from_utf8(out).unwrap().contains(name));
+        assert!(out.starts_with(b"DELETE /v1/permits/p-17 HTTP/1.1\r\n"));
         assert!(talk.take(b"HTTP/1.1 404 N\r\ncontent-length: 0\r\n\r\n").is_err());
     }
 }
