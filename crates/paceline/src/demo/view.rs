@@ -164,7 +164,7 @@ impl View {
 /// Who owns a lock: the name of the session, without where it came from.
 fn owner(name: &str) -> String {
     let name = name.rsplit_once('#').map_or(name, |(name, _)| name);
-    name.rsplit(['/', ':', ' ']).next().unwrap_or(name).to_owned()
+    name.rsplit_once(':').map_or(name, |(name, _)| name).to_owned()
 }
 
 /// `6/s, burst 3, by user`
