@@ -54,6 +54,12 @@ pub(crate) async fn apply(
 }
 
 fn read(text: &str) -> Result<Document, Problem> {
+    if text.trim().is_empty() {
+        // It is what a program that failed writes, and would delete everything.
+        let hint = "if it shall delete what an earlier text made, put a comment in it";
+        let (message, hint) = ("there is nothing in the text".into(), Some(hint.into()));
+        return Err(wrong(&[ConfigError { line: 1, column: 1, message, hint }]));
+    }
     let document = paceline_config::parse(text).map_err(|errors| wrong(&errors))?;
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     document.check(cpus).map_err(|errors| wrong(&errors))?;

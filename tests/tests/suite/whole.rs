@@ -74,7 +74,7 @@ fn apply_tells_what_it_changes_and_an_export_brings_it_back() {
         exported.replace("rate = \"500/s\"", "rate = \"400/s\"").replace("burst = 50", "burst = 9");
     let told = fed(&scratch, &["apply", "-"], &changed);
     assert_eq!(told, (0, "~ checkpoint per-user  rate burst\n".into(), String::new()));
-    let (_, told, _) = fed(&scratch, &["apply", "-", "--json"], "");
+    let (_, told, _) = fed(&scratch, &["apply", "-", "--json"], "# nothing");
     let told: Value = serde_json::from_str(&told).unwrap();
     let pool = json!({"op": "delete", "kind": "pool", "name": "batch"});
     assert!(told.as_array().unwrap().contains(&pool), "{told}");

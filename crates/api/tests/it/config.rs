@@ -80,7 +80,12 @@ fn a_text_is_compared_then_applied_then_there_is_nothing_to_change() {
             { "op": "change", "kind": "pool", "name": "batch", "members": ["threads"] },
         ])
     );
-    apply(&mut client, "", "").expect(200);
+    // What a program that failed writes deletes nothing.
+    for blank in ["", " \n\n"] {
+        apply(&mut client, "", blank).expect_error(422, "constraint");
+    }
+    assert!(names(&mut client).len() > 2);
+    apply(&mut client, "", "# nothing").expect(200);
     assert_eq!(names(&mut client), ["default", "hand"]);
 }
 
@@ -129,7 +134,7 @@ fn texts_that_are_none_are_refused() {
     let world = World::with(Limits { config_bytes_max: 1_000, ..Limits::default() });
     let mut client = world.unix();
     send(&mut client, "", "application/json", b"{}").expect_error(415, "media_type");
-    send(&mut client, "", "text/plain; charset=utf-8", b"").expect(200);
+    send(&mut client, "", "text/plain; charset=utf-8", b"#").expect(200);
     send(&mut client, "", "application/toml", b"\xff").expect_error(400, "bad_request");
     send(&mut client, "?dry_run=maybe", "text/plain", b"").expect_error(400, "bad_request");
     send(&mut client, "", "text/plain", &[b'#'; 1_000]).expect(200);

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub const HELP: &str = "\
-The lock is owned until CMD ends, also if this command is killed. CMD finds PACELINE_LOCK and \
+The lock is owned until CMD ends, also if this command is killed (over TCP: until its lease \
+of 30 s is over). CMD finds PACELINE_LOCK and \
 PACELINE_FENCING in its environment: the number of this grant, higher than that of all before. Hand it \
 to what the lock guards, so that a CMD that was robbed of the lock can be told from its new owner. \
 PACELINE_SESSION lets a `paceline permit --require-lock` inside find the lock; it is a secret.

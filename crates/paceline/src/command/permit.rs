@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub const HELP: &str = "\
-The permit is held until CMD ends, also if this command is killed. CMD finds PACELINE_PERMIT and \
+The permit is held until CMD ends, also if this command is killed (over TCP: until its lease \
+of 30 s is over). CMD finds PACELINE_PERMIT and \
 PACELINE_REQUEST in its environment. Attributes text and task are the command line and its program \
 unless given. Inside `paceline lock NAME --`, --require-lock NAME finds the lock.
 

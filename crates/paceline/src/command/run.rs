@@ -88,9 +88,15 @@ pub fn said(what: &str, given_back: Result<(), Error>) {
     match given_back {
         Ok(()) => {}
         Err(error) if error.is_unreachable() => {
-            eprintln!("paceline: the daemon went away while the command held the {what}: {error}");
+            eprintln!(
+                "paceline: the daemon is away, and gives the {what} back when it is there: {error}"
+            );
         }
-        Err(error) => eprintln!("paceline: the {what} was over before the command ended: {error}"),
+        Err(error) => {
+            eprintln!(
+                "paceline: the {what} was not given back by the command, or was over: {error}"
+            );
+        }
     }
 }
 
