@@ -154,8 +154,17 @@ fn loads(once: bool) -> Vec<Load> {
             unit: "pairs/s",
             aim: "10 (etcd)",
             sides: vec![
-                side(Rival::Paceline, talk::lock),
+                side(Rival::Paceline, |running, number| talk::lock(running, number, "60s")),
                 side(Rival::Redis, talk::redis_lock),
+                side(Rival::Etcd, talk::etcd_lock),
+            ],
+        },
+        Load {
+            name: "lock + unlock, synced",
+            unit: "pairs/s",
+            aim: "-",
+            sides: vec![
+                side(Rival::Paceline, |running, number| talk::lock(running, number, "1h")),
                 side(Rival::Etcd, talk::etcd_lock),
             ],
         },

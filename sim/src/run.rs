@@ -43,17 +43,7 @@ impl std::error::Error for Failure {}
 ///
 /// When it differs from the model or breaks an invariant.
 pub fn run(seed: u64, subject: &mut dyn Subject) -> Result<Vec<String>, Failure> {
-    let mut race = Race {
-        subject,
-        naive: Naive::new(),
-        invariants: invariants::all(),
-        trace: vec![],
-        last: None,
-    };
-    match race.run(seed) {
-        Ok(()) => Ok(race.trace),
-        Err(text) => Err(Failure { seed, text, trace: race.trace }),
-    }
+    Race::new(subject).of(seed, Race::run)
 }
 
 /// The same with a restart half way, when everybody who waits has left.
@@ -62,17 +52,7 @@ pub fn run(seed: u64, subject: &mut dyn Subject) -> Result<Vec<String>, Failure>
 ///
 /// As above.
 pub fn run_with_restart(seed: u64, subject: &mut dyn Subject) -> Result<Vec<String>, Failure> {
-    let mut race = Race {
-        subject,
-        naive: Naive::new(),
-        invariants: invariants::all(),
-        trace: vec![],
-        last: None,
-    };
-    match race.run_with_restart(seed) {
-        Ok(()) => Ok(race.trace),
-        Err(text) => Err(Failure { seed, text, trace: race.trace }),
-    }
+    Race::new(subject).of(seed, Race::run_with_restart)
 }
 
 struct Race<'a> {
@@ -83,7 +63,24 @@ struct Race<'a> {
     last: Option<Seen>,
 }
 
-impl Race<'_> {
+impl<'a> Race<'a> {
+    fn new(subject: &'a mut dyn Subject) -> Self {
+        let (naive, invariants) = (Naive::new(), invariants::all());
+        Self { subject, naive, invariants, trace: vec![], last: None }
+    }
+
+    /// What becomes of a seed, run in one way or another.
+    fn of(
+        mut self,
+        seed: u64,
+        run: fn(&mut Self, u64) -> Result<(), String>,
+    ) -> Result<Vec<String>, Failure> {
+        match run(&mut self, seed) {
+            Ok(()) => Ok(self.trace),
+            Err(text) => Err(Failure { seed, text, trace: self.trace }),
+        }
+    }
+
     fn run(&mut self, seed: u64) -> Result<(), String> {
         let mut history = History::new(seed);
         let (now, config) = history.start();

@@ -187,9 +187,11 @@ pub fn permit_once(_: &Running) -> Outcome<Talk> {
     Ok(Talk::new(Wire::Http, vec![(http("POST", "/v1/permits", "{\"once\":true}"), "HTTP/1.1 20")]))
 }
 
-/// Paceline: a lock of a session with a lease that is written and not synced, each client its own.
-pub fn lock(server: &Running, number: usize) -> Outcome<Talk> {
-    let answer = server.call(&http("POST", "/v1/sessions", "{\"lease\":\"60s\"}"))?;
+/// Paceline: a lock of a session with a lease, each client its own. Up to 60 s it is written, longer ones are
+/// synced.
+pub fn lock(server: &Running, number: usize, lease: &str) -> Outcome<Talk> {
+    let body = format!("{{\"lease\":\"{lease}\"}}");
+    let answer = server.call(&http("POST", "/v1/sessions", &body))?;
     let session = answer.split("\"session\":\"").nth(1).and_then(|rest| rest.get(..SESSION_LEN));
     let session = session.ok_or_else(|| Failure::new(format!("no session in {answer}")))?;
     let path = format!("/v1/locks/lock_{number}");

@@ -18,13 +18,12 @@ const FILE_BYTES_MAX: u64 = 4_096;
 
 /// The token in file `path`, made if there is none.
 pub(crate) fn load(path: &Path) -> Result<String, String> {
-    let text = match read(path) {
+    let text = match read_private(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path)
             .map_err(|error| format!("cannot write the token {}: {error}", path.display()))?,
         Err(error) => return Err(format!("cannot read the token {}: {error}", path.display())),
     };
-    let text = text.trim();
     if text.len() < 2 * BYTES {
         return Err(format!(
             "{}: a token has at least {} characters, this has {}; delete the file to get a new one",
@@ -33,7 +32,7 @@ pub(crate) fn load(path: &Path) -> Result<String, String> {
             text.len()
         ));
     }
-    Ok(text.to_owned())
+    Ok(text)
 }
 
 /// What is kept of a token.
@@ -41,10 +40,11 @@ pub(crate) fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-fn read(path: &Path) -> io::Result<String> {
+/// What a file with a secret says.
+pub(crate) fn read_private(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
+    Ok(text.trim().to_owned())
 }
 
 /// Writes a new token to the file.

@@ -1,6 +1,6 @@
 //! What clients hold when the daemon ends is theirs in the next run (P3, L5, C4), and SIGTERM drains.
 
-use paceline_tests::api::Answer;
+use paceline_tests::api::{ANSWER_TIMEOUT, Answer};
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Api, Daemon, Launch, Scratch};
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
+use std::time::Instant;
 
 const CONFIG: &str = r#"
 [[checkpoint]]
@@ -157,9 +158,7 @@ fn under_load_and_kill_9_nothing_is_granted_twice_p3() {
         }
         for round in 0..ROUNDS {
             let enough = (round + 1) * 200;
-            while grants.load(Ordering::SeqCst) < enough {
-                thread::yield_now();
-            }
+            until("grants", || grants.load(Ordering::SeqCst) >= enough);
             daemon.lock().unwrap().take().unwrap().kill();
             *daemon.lock().unwrap() = Some(launch.start().unwrap());
             if round + 1 == ROUNDS {
@@ -377,13 +376,18 @@ fn wait_for_processes(daemon: &Daemon, count: usize) {
     let mut client = paceline_tests::Client::connect(&daemon.data().join("ovsdb.sock")).unwrap();
     let select = json!(["Paceline", {"op": "select", "table": "Session", "where": [],
         "columns": ["processes"]}]);
-    loop {
+    until("processes", || {
         let rows = client.call("transact", &select).unwrap();
         let processes = &rows[0]["rows"][0]["processes"];
-        let found = processes[1].as_array().map_or(1, Vec::len);
-        if !processes.is_null() && found >= count {
-            return;
-        }
+        !processes.is_null() && processes[1].as_array().map_or(1, Vec::len) >= count
+    });
+}
+
+/// Waits until something is so, which must not take longer than an answer may.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + ANSWER_TIMEOUT;
+    while !is_so() {
+        assert!(Instant::now() < end, "no {what} in time");
         thread::yield_now();
     }
 }
@@ -398,13 +402,11 @@ fn sigterm_lets_what_waits_go_on_and_takes_nothing_new() {
     let mut waiter = daemon.api();
     let patient = json!({"claims": [{"resource": "disk:a"}], "max_wait": "50s", "lease": "20s"});
     waiter.send("POST", "/v1/permits", Some(&patient.to_string()));
-    while api.get("/v1/requests").expect(200).as_array().unwrap().len() < 2 {
-        thread::yield_now();
-    }
+    until("a second request", || {
+        api.get("/v1/requests").expect(200).as_array().unwrap().len() >= 2
+    });
     daemon.signal(Signal::TERM);
-    while api.get("/healthz").status == 200 {
-        thread::yield_now();
-    }
+    until("draining", || api.get("/healthz").status != 200);
     let refused = api.call("POST", "/v1/permits", &claim("disk:b"));
     assert_eq!((refused.status, refused.body["reason"].as_str()), (503, Some("draining")));
     let _ = api.delete(&path(&first)).expect(204);
@@ -438,13 +440,11 @@ fn a_command_that_waits_is_run_when_the_daemon_drains() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while api.get("/v1/requests").expect(200).as_array().unwrap().len() < 2 {
-        thread::yield_now();
-    }
+    until("a second request", || {
+        api.get("/v1/requests").expect(200).as_array().unwrap().len() >= 2
+    });
     daemon.signal(Signal::TERM);
-    while api.get("/healthz").status == 200 {
-        thread::yield_now();
-    }
+    until("draining", || api.get("/healthz").status != 200);
     let _ = api.delete(&path(&first)).expect(204);
     let output = waiter.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "{output:?}");
@@ -462,9 +462,9 @@ fn what_still_waits_when_the_time_is_up_is_turned_away() {
     let mut waiter = daemon.api();
     let patient = json!({"claims": [{"resource": "disk:a"}], "max_wait": "50s"});
     waiter.send("POST", "/v1/permits", Some(&patient.to_string()));
-    while api.get("/v1/requests").expect(200).as_array().unwrap().len() < 2 {
-        thread::yield_now();
-    }
+    until("a second request", || {
+        api.get("/v1/requests").expect(200).as_array().unwrap().len() >= 2
+    });
     daemon.signal(Signal::TERM);
     let answer = waiter.answer();
     assert_eq!((answer.status, answer.body["reason"].as_str()), (503, Some("draining")));

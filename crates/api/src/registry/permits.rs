@@ -85,19 +85,11 @@ impl Terms {
 
 /// A permit that is on disk and in no book yet.
 pub(crate) struct Written {
-    view: PermitView,
-    row: Option<Kept>,
-    digest: Option<[u8; 32]>,
-    span: Option<Span>,
-}
-
-/// How a permit is held.
-pub(super) struct HeldTerms {
-    pub(super) permit: Permit,
+    pub(super) view: PermitView,
     pub(super) row: Option<Kept>,
     pub(super) digest: Option<[u8; 32]>,
+    /// Its own lease, if it belongs to no session.
     pub(super) span: Option<Span>,
-    pub(super) session: Option<String>,
 }
 
 /// What asking for a chosen name leads to.
@@ -212,18 +204,18 @@ impl Registry {
         written: Written,
         terms: &Terms,
     ) -> Result<PermitView, Problem> {
-        let Written { view, row, digest, span } = written;
         let session = terms.session.as_ref().map(|session| session.key.clone());
-        self.add_permit(view, HeldTerms { permit, row, digest, span, session })
+        self.add_permit(permit, written, session)
     }
 
     /// Puts a permit into the books, its lease beginning now.
     pub(super) fn add_permit(
         &self,
-        mut view: PermitView,
-        terms: HeldTerms,
+        permit: Permit,
+        written: Written,
+        session: Option<String>,
     ) -> Result<PermitView, Problem> {
-        let HeldTerms { permit, row, digest, span, session } = terms;
+        let Written { mut view, row, digest, span } = written;
         let name = view.name.clone();
         let mut state = self.state();
         let now = self.clock.now();

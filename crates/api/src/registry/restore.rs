@@ -2,7 +2,7 @@
 
 use super::Registry;
 use super::leases::LEASE;
-use super::permits::{HeldTerms, PermitView};
+use super::permits::{PermitView, Written};
 use paceline_host::{Keeper, Kept, KeptLock, KeptPermit, KeptSession, TakenOver};
 use paceline_types::{Priority, Role, SessionId};
 use std::collections::BTreeMap;
@@ -78,9 +78,9 @@ impl Registry {
         view.name = name;
         let digest = digest(&kept.digest);
         let session = session.map(|(_, key)| key.clone());
-        let terms = HeldTerms { permit, row: Some(row), digest, span: lease, session };
+        let written = Written { view, row: Some(row), digest, span: lease };
         // It fails only if its session is over, and then so is the permit.
-        let _: Result<PermitView, _> = self.add_permit(view, terms);
+        let _: Result<PermitView, _> = self.add_permit(permit, written, session);
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the secrets of sessions are made from, so that a session of an earlier run has the same one and
 //! the database holds none.
 
-use crate::token::{hex, secret, sync_directory, write_private};
+use crate::token::{hex, read_private, secret, sync_directory, write_private};
 use sha2::{Digest as _, Sha256};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 /// Hexadecimal digits in the file.
@@ -19,7 +19,7 @@ impl Secret {
     /// The secret in file `path`, made if there is none.
     pub(crate) fn load(path: &Path) -> Result<Self, String> {
         let failed = |error: io::Error| format!("cannot use {}: {error}", path.display());
-        let text = match read(path) {
+        let text = match read_private(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
             found => found,
         };
@@ -45,12 +45,6 @@ impl Secret {
         let hash = Sha256::new().chain_update(&self.0).chain_update(salt).finalize();
         format!("s-{}", hex(hash.get(..KEY_BYTES).unwrap_or_default()))
     }
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(4_096).read_to_string(&mut text)?;
-    Ok(text.trim().to_owned())
 }
 
 /// Writes a new one to the file.

@@ -20,7 +20,7 @@ use machine::Machine;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
 use paceline_types::Span;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -122,7 +122,8 @@ impl Keeper {
         });
         let (sessions, dead): (Vec<_>, Vec<_>) = sessions.partition(|(session, _)| lives(session));
         dead.into_iter().for_each(|(_, row)| drop(row.forget()));
-        let is_taken = |name: &str| sessions.iter().any(|(session, _)| session.name == name);
+        let taken: BTreeSet<&str> = sessions.iter().map(|(session, _)| &*session.name).collect();
+        let is_taken = |name: &str| taken.contains(name);
         let locks = self.own.own_rows(own::LEASED_LOCK_TABLE, KeptLock::read);
         let (locks, orphans): (Vec<_>, Vec<_>) =
             locks.into_iter().partition(|lock| is_taken(&lock.session));
@@ -263,9 +264,7 @@ impl Keeper {
 
     /// Says on disk that the next run need not wait for anything: all is synced before this run ends.
     pub(crate) fn unmark(&self) {
-        if self.is_marked.load(Ordering::Acquire) {
-            self.own.maintain(own::DAEMON_TABLE, "name", vec![mark("")], true, None);
-        }
+        self.own.maintain(own::DAEMON_TABLE, "name", vec![mark("")], true, None);
     }
 
     /// Says on disk that from now on things are kept that are not synced, and where.
