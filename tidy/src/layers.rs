@@ -5,7 +5,7 @@ use crate::manifest::{Kind, dependencies};
 use crate::{Offence, repo, report};
 
 /// Rooms decide one thing each and do not know each other.
-const ROOMS: &[&str] = &["rules", "checkpoints", "claims", "locks", "pools", "tasks"];
+const ROOMS: &[&str] = &["rules", "checkpoints", "claims", "locks", "pools", "routing", "tasks"];
 const ENGINE: &[&str] = &["types", "expr"];
 const MODEL: &[&str] = &["types", "expr", "tables", "engine"];
 const CONFIG: &[&str] = &["types", "tables", "engine", "model"];
@@ -22,7 +22,7 @@ fn allowed(name: &str) -> Option<(&'static [&'static str], bool)> {
         "config" => (CONFIG, true),
         "host" => (HOST, true),
         "etcd" => (&["types", "journal"], false),
-        "http" => (&["types", "host"], false),
+        "http" => (&["types", "host", "routing"], false),
         "sql" | "ovsdb" => (&["types", "host", "tables"], false),
         "api" => (&["types", "host", "tables", "tasks", "config"], false),
         "client" => (&["types", "groups"], false),
@@ -39,6 +39,7 @@ pub const PURE: &[&str] = &[
     "claims",
     "locks",
     "pools",
+    "routing",
     "tasks",
     "tables",
     "engine",

@@ -5,7 +5,7 @@ use crate::members::Members;
 use crate::registry::{ApiSession, Registry, Terms};
 use crate::respond::Problem;
 use paceline_host::Host;
-use paceline_types::{Attributes, Claim, Mode, Request, Unknown};
+use paceline_types::{Attributes, Claim, Mode, On, Request, Unknown};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -52,8 +52,16 @@ impl Asked {
         let shared: Option<Arc<ApiSession>> =
             session.as_ref().map(|key| registry.session(key)).transpose()?;
         let session_id = shared.as_ref().map(|shared| shared.session.id);
-        let request =
-            Request { attributes, cost, claims, unknown, locks, wait_max, session: session_id };
+        let request = Request {
+            on: On::Request,
+            attributes,
+            cost,
+            claims,
+            unknown,
+            locks,
+            wait_max,
+            session: session_id,
+        };
         let terms = Terms { session: shared, lease, user: identity.name.clone() };
         terms.check()?;
         Ok(Self { request, terms, once })

@@ -6,7 +6,7 @@
 use crate::at::At;
 use crate::limit::Limit;
 use paceline_expr::CompileError;
-use paceline_types::{CheckpointId, Span, limits};
+use paceline_types::{CheckpointId, On, Span, limits};
 use std::fmt;
 
 /// Checkpoints in one configuration.
@@ -31,6 +31,8 @@ pub struct Spec {
     pub name: Box<str>,
     /// The list it stands in.
     pub at: At,
+    /// What passes it.
+    pub on: On,
     /// Its place in that list.
     pub number: u32,
     /// The condition under which a request stops here; without one, all do.
@@ -90,6 +92,7 @@ impl Spec {
             id,
             name: name.into(),
             at,
+            on: On::Request,
             number: 0,
             when: None,
             key: None,

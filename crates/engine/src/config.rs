@@ -9,6 +9,7 @@ use paceline_checkpoints::{At, CheckpointSet, Spec, SpecError};
 use paceline_claims::{Graph, GraphError, Resource};
 use paceline_expr::Scope;
 use paceline_pools::PoolSet;
+use paceline_routing::{Backend, Frontend};
 use paceline_rules::{CompileRuleError, Rule, Ruleset};
 use paceline_types::{CheckpointId, PoolId, Span, limits};
 use std::collections::BTreeMap;
@@ -37,6 +38,10 @@ pub struct Config {
     pub pools: PoolSet,
     /// All resources.
     pub resources: Vec<Resource>,
+    /// All frontends of the HTTP door.
+    pub frontends: Vec<Frontend>,
+    /// All backends, in the order of their numbers.
+    pub backends: Vec<Backend>,
 }
 
 impl Default for Config {
@@ -51,6 +56,8 @@ impl Default for Config {
             checkpoints: vec![],
             pools: PoolSet::new(1),
             resources: vec![],
+            frontends: vec![],
+            backends: vec![],
         }
     }
 }

@@ -18,6 +18,14 @@ pub struct CheckpointId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId(pub u32);
 
+/// One backend, for as long as it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BackendId(pub u32);
+
+/// One server of a backend, for as long as it exists. No two backends have one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u32);
+
 impl PoolId {
     /// The default pool, which always exists.
     pub const DEFAULT: Self = Self(0);

@@ -21,12 +21,12 @@ mod uuid;
 
 pub use attributes::{AttributeError, Attributes, KNOWN, Known, MAPS, Name, NameError};
 pub use date::civil;
-pub use ids::{CheckpointId, PoolId, RequestId, SessionId};
+pub use ids::{BackendId, CheckpointId, PoolId, RequestId, ServerId, SessionId};
 pub use line::{Line, Toll};
 pub use near::nearest;
 pub use priority::{Priority, Rank};
 pub use refusal::{Place, Reason, Refusal};
-pub use request::{Claim, Mode, Request, Unknown};
+pub use request::{Claim, Mode, On, Request, Unknown};
 pub use role::{ParseRoleError, Role};
 pub use span::{ParseSpanError, Span};
 pub use time::Time;

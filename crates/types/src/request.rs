@@ -33,9 +33,21 @@ pub enum Unknown {
     Create,
 }
 
+/// What passes a checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum On {
+    /// Requests.
+    #[default]
+    Request,
+    /// A client's connection, from its beginning to its end.
+    Connection,
+}
+
 /// One piece of work.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// What it is: a connection passes only checkpoints for connections, of its frontend.
+    pub on: On,
     /// What rules match and expressions read.
     pub attributes: Attributes,
     /// What it spends at rate checkpoints and in fair shares; 1 unless said.
@@ -57,6 +69,7 @@ impl Request {
     #[must_use]
     pub fn new(attributes: Attributes) -> Self {
         Self {
+            on: On::Request,
             attributes,
             cost: 1,
             claims: vec![],

@@ -33,6 +33,7 @@ pub fn request(arrival: &Arrival) -> Request {
     }
     let claim = |(name, mode): &(&'static str, _)| Claim { resource: (*name).into(), mode: *mode };
     Request {
+        on: paceline_types::On::Request,
         attributes,
         cost: arrival.cost as u32,
         claims: arrival.claims.iter().map(claim).collect(),
