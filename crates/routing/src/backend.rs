@@ -158,6 +158,12 @@ impl Backend {
             timeouts: BackendTimeouts::default(),
         }
     }
+
+    /// Whether one of its servers has a maximum, so that requests may have to wait for one.
+    #[must_use]
+    pub fn is_gated(&self) -> bool {
+        self.servers.iter().any(|server| server.connections_max.is_some())
+    }
 }
 
 impl Server {

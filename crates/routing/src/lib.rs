@@ -1,17 +1,33 @@
 //! Routing: which backend a request goes to, and which of its servers.
 //!
-//! This room owns the settings of frontends, backends and servers with their text forms and checks
-//! ([`Frontend`], [`Backend`], [`Server`], [`Balance`], [`Address`]), and the choices made from them.
-//! Promises that every wrong setting is one error that says where. Pure: it opens no socket, reads no
-//! clock, and draws no random number that it was not given the seed of.
+//! This room owns the settings of frontends, backends and servers with their text forms
+//! ([`Frontend`], [`Backend`], [`Server`], [`Balance`], [`Address`]), their checks
+//! ([`Routing::check`], [`Switch::compile`]), the choice of a backend ([`Switch`]), and who holds what
+//! at which server ([`Fleet`]). Promises that every wrong setting is one error that says where, and
+//! that no server is given more than its maximum. Pure: it opens no socket, reads no clock, and draws
+//! no random number that it was not given the seed of.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod address;
 mod backend;
+mod check;
+mod error;
+mod fleet;
 mod frontend;
+mod lot;
+mod pick;
+mod routing;
+mod switch;
 
 pub use address::{Address, Network, ParseAddressError};
 pub use backend::{Backend, BackendTimeouts, Balance, Health, Server};
+pub use error::{Of, Problem, RoutingError};
+pub use fleet::{Choice, Fleet, Seat, ServerFigures};
 pub use frontend::{
     Certificate, ErrorBody, Frontend, FrontendTimeouts, LogFormat, UseBackend, UserFrom,
 };
+pub use routing::{
+    BACKENDS_MAX, FRONTENDS_MAX, LINES_MAX, LISTEN_MAX, RESERVED, Routing, SERVERS_MAX, VALUES_MAX,
+    WEIGHT_MAX,
+};
+pub use switch::{Chosen, Switch};

@@ -1,0 +1,202 @@
+//! What frontends, backends and servers must be like, but for their expressions.
+
+use crate::address::Address;
+use crate::backend::{Backend, Health, Server};
+use crate::error::{Of, Problem, RoutingError};
+use crate::frontend::Frontend;
+use crate::routing::{
+    BACKENDS_MAX, FRONTENDS_MAX, LINES_MAX, LISTEN_MAX, RESERVED, SERVERS_MAX, VALUES_MAX,
+    WEIGHT_MAX,
+};
+use paceline_types::{BackendId, ServerId, Span, limits, nearest};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most that may wait for the servers of a backend: whoever waits takes memory.
+const WAITERS_MAX: u64 = 10_000_000;
+
+type Checked = Result<(), RoutingError>;
+
+/// Everything but expressions.
+pub(crate) fn check(frontends: &[Frontend], backends: &[Backend]) -> Checked {
+    let mut ids = Ids::default();
+    let mut names = BTreeSet::new();
+    for (index, backend) in backends.iter().enumerate() {
+        let wrong = |problem| wrong(of_backend(backend), "name", problem);
+        if index >= BACKENDS_MAX {
+            return wrong(Problem::TooMany { max: BACKENDS_MAX });
+        }
+        if !names.insert(&*backend.name) || !ids.backends.insert(backend.id) {
+            return wrong(Problem::Duplicate);
+        }
+        check_backend(backend, &mut ids)?;
+    }
+    let mut taken = (BTreeSet::new(), BTreeMap::new());
+    for (index, frontend) in frontends.iter().enumerate() {
+        let wrong = |problem| wrong(of_frontend(frontend), "name", problem);
+        if index >= FRONTENDS_MAX {
+            return wrong(Problem::TooMany { max: FRONTENDS_MAX });
+        }
+        if !taken.0.insert(&*frontend.name) {
+            return wrong(Problem::Duplicate);
+        }
+        check_frontend(frontend, &names)?;
+        check_listen(frontend, &mut taken.1)?;
+    }
+    Ok(())
+}
+
+/// Numbers that were seen.
+#[derive(Default)]
+struct Ids {
+    backends: BTreeSet<BackendId>,
+    servers: BTreeSet<ServerId>,
+}
+
+fn wrong(of: Of, field: &'static str, problem: Problem) -> Checked {
+    Err(RoutingError::new(of, field, problem))
+}
+
+fn of_frontend(frontend: &Frontend) -> Of {
+    Of::Frontend(frontend.name.clone())
+}
+
+fn of_backend(backend: &Backend) -> Of {
+    Of::Backend(backend.name.clone())
+}
+
+/// Whether a name is one word.
+fn is_word(name: &str) -> bool {
+    (1..=limits::NAME_BYTES_MAX).contains(&name.len())
+        && !name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '/')
+}
+
+fn check_backend(backend: &Backend, ids: &mut Ids) -> Checked {
+    let of = || of_backend(backend);
+    if !is_word(&backend.name) {
+        return wrong(of(), "name", Problem::Name);
+    }
+    if backend.servers.len() > SERVERS_MAX {
+        return wrong(of(), "servers", Problem::TooMany { max: SERVERS_MAX });
+    }
+    if backend.queue_len_max.is_some_and(|max| max > WAITERS_MAX) {
+        return wrong(of(), "queue_max_len", Problem::MoreThan { max: WAITERS_MAX });
+    }
+    let timeouts = &backend.timeouts;
+    check_spans(
+        of,
+        &[
+            ("timeout_connect", timeouts.connect),
+            ("timeout_response", timeouts.response),
+            ("timeout_idle", timeouts.idle),
+        ],
+    )?;
+    if let Some(health) = &backend.health {
+        check_health(of, health)?;
+    }
+    let mut names = BTreeSet::new();
+    for server in &backend.servers {
+        let is_new = names.insert(&*server.name);
+        check_server(backend, server, is_new && ids.servers.insert(server.id))?;
+    }
+    Ok(())
+}
+
+fn check_health(of: impl Fn() -> Of, health: &Health) -> Checked {
+    check_spans(&of, &[("health_interval", health.interval), ("health_timeout", health.timeout)])?;
+    for (field, count) in [("health_rise", health.rise), ("health_fall", health.fall)] {
+        if count == 0 {
+            return wrong(of(), field, Problem::Zero);
+        }
+    }
+    Ok(())
+}
+
+fn check_server(backend: &Backend, server: &Server, is_new: bool) -> Checked {
+    let of = Of::Server { backend: backend.name.clone(), name: server.name.clone() };
+    if !is_word(&server.name) {
+        wrong(of, "name", Problem::Name)
+    } else if !is_new {
+        wrong(of, "name", Problem::Duplicate)
+    } else if server.weight > WEIGHT_MAX {
+        wrong(of, "weight", Problem::Weight(server.weight))
+    } else if server.connections_max == Some(0) {
+        wrong(of, "max_connections", Problem::Zero)
+    } else {
+        Ok(())
+    }
+}
+
+fn check_frontend(frontend: &Frontend, backends: &BTreeSet<&str>) -> Checked {
+    let of = || of_frontend(frontend);
+    if !is_word(&frontend.name) {
+        return wrong(of(), "name", Problem::Name);
+    }
+    if RESERVED.contains(&&*frontend.name) {
+        return wrong(of(), "name", Problem::Reserved);
+    }
+    if frontend.connections_max == 0 {
+        return wrong(of(), "max_connections", Problem::Zero);
+    }
+    for (field, len, max) in [
+        ("use_backend", frontend.use_backend.len(), LINES_MAX),
+        ("log_values", frontend.log_values.len(), VALUES_MAX),
+        ("listen", frontend.listen.len(), LISTEN_MAX),
+    ] {
+        if len > max {
+            return wrong(of(), field, Problem::TooMany { max });
+        }
+    }
+    let timeouts = &frontend.timeouts;
+    check_spans(
+        of,
+        &[
+            ("timeout_header", timeouts.header),
+            ("timeout_body", timeouts.body),
+            ("timeout_idle", timeouts.idle),
+            ("timeout_queue", timeouts.queue.unwrap_or(Span(1))),
+            ("timeout_tunnel", timeouts.tunnel),
+        ],
+    )?;
+    if let Some(name) = frontend.backend.as_deref().filter(|name| !backends.contains(name)) {
+        return wrong(of(), "backend", no_backend(name, backends));
+    }
+    for (line, to) in frontend.use_backend.iter().enumerate() {
+        if !backends.contains(&*to.backend) {
+            let problem = no_backend(&to.backend, backends);
+            let error = RoutingError::new(of(), "use_backend", problem);
+            return Err(RoutingError { line: Some(line), ..error });
+        }
+    }
+    Ok(())
+}
+
+fn no_backend(backend: &str, backends: &BTreeSet<&str>) -> Problem {
+    let near = nearest(backend, backends.iter().copied()).map(Into::into);
+    Problem::NoBackend { backend: backend.into(), near }
+}
+
+fn check_listen<'a>(frontend: &'a Frontend, taken: &mut BTreeMap<&'a Address, &'a str>) -> Checked {
+    if frontend.listen.is_empty() {
+        return wrong(of_frontend(frontend), "listen", Problem::NoAddress);
+    }
+    for (line, address) in frontend.listen.iter().enumerate() {
+        // Port 0 is whatever the system gives, so it is never the same.
+        if matches!(address, Address::Socket(socket) if socket.port() == 0) {
+            continue;
+        }
+        if let Some(other) = taken.insert(address, &frontend.name) {
+            let problem =
+                Problem::Listens { address: address.to_string().into(), other: other.into() };
+            let error = RoutingError::new(of_frontend(frontend), "listen", problem);
+            return Err(RoutingError { line: Some(line), ..error });
+        }
+    }
+    Ok(())
+}
+
+fn check_spans(of: impl Fn() -> Of, spans: &[(&'static str, Span)]) -> Checked {
+    match spans.iter().find(|(_, span)| *span == Span::ZERO) {
+        Some((field, _)) => wrong(of(), field, Problem::Zero),
+        None => Ok(()),
+    }
+}

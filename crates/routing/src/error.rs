@@ -1,0 +1,142 @@
+//! Why frontends and backends cannot work: which, which setting, and what is wrong with it.
+
+use crate::routing::WEIGHT_MAX;
+use paceline_expr::CompileError;
+use paceline_types::limits;
+use std::fmt;
+
+/// What a wrong setting belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// A frontend.
+    Frontend(Box<str>),
+    /// A backend.
+    Backend(Box<str>),
+    /// A server.
+    Server {
+        /// Its backend.
+        backend: Box<str>,
+        /// Its name there.
+        name: Box<str>,
+    },
+}
+
+/// Why a configuration of frontends and backends is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutingError {
+    /// The frontend, backend or server.
+    pub of: Of,
+    /// The setting, as people write it.
+    pub field: &'static str,
+    /// Which line of it, from 0, where it has several.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// There are more than there may be.
+    TooMany {
+        /// How many there may be.
+        max: usize,
+    },
+    /// The name is empty or too long, or has blanks, control characters or a slash in it.
+    Name,
+    /// Another one has the same.
+    Duplicate,
+    /// The name belongs to a door.
+    Reserved,
+    /// Another frontend listens there.
+    Listens {
+        /// The address.
+        address: Box<str>,
+        /// The other frontend.
+        other: Box<str>,
+    },
+    /// It listens nowhere.
+    NoAddress,
+    /// There is no such backend.
+    NoBackend {
+        /// The name.
+        backend: Box<str>,
+        /// The nearest name there is.
+        near: Option<Box<str>>,
+    },
+    /// The expression does not compile.
+    Expression(CompileError),
+    /// It must be at least 1, or longer than no time.
+    Zero,
+    /// It is more than [`WEIGHT_MAX`].
+    Weight(u32),
+    /// It is more than may be.
+    MoreThan {
+        /// The most.
+        max: u64,
+    },
+}
+
+impl RoutingError {
+    pub(crate) const fn new(of: Of, field: &'static str, problem: Problem) -> Self {
+        Self { of, field, line: None, problem }
+    }
+}
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frontend(name) => write!(f, "frontend \"{name}\""),
+            Self::Backend(name) => write!(f, "backend \"{name}\""),
+            Self::Server { backend, name } => write!(f, "server \"{backend}/{name}\""),
+        }
+    }
+}
+
+impl fmt::Display for RoutingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.of, self.field)?;
+        if let Some(line) = self.line {
+            write!(f, "[{line}]")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany { max } => write!(f, "there may be at most {max}"),
+            Self::Name => write!(
+                f,
+                "expected one word of 1 to {} bytes, without blanks and slashes",
+                limits::NAME_BYTES_MAX
+            ),
+            Self::Duplicate => f.write_str("another one has the same"),
+            Self::Reserved => {
+                f.write_str("\"api\", \"sql\" and \"ovsdb\" are doors of their own, choose another")
+            }
+            Self::Listens { address, other } => {
+                write!(f, "frontend \"{other}\" listens at {address} already")
+            }
+            Self::NoAddress => f.write_str("expected at least one address"),
+            Self::NoBackend { backend, near: Some(near) } => {
+                write!(f, "no backend \"{backend}\", did you mean \"{near}\"?")
+            }
+            Self::NoBackend { backend, near: None } => write!(f, "no backend \"{backend}\""),
+            Self::Expression(error) => error.fmt(f),
+            Self::Zero => f.write_str("expected more than zero"),
+            Self::Weight(found) => write!(f, "expected 0 to {WEIGHT_MAX}, found {found}"),
+            Self::MoreThan { max } => write!(f, "expected at most {max}"),
+        }
+    }
+}
+
+impl std::error::Error for RoutingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.problem {
+            Problem::Expression(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! All servers at work: which are up, who holds a place at which, and which is next.
+//!
+//! Promises that no server is given more than its maximum, not by one, and that what was given is
+//! counted until it is given back, whatever edits happen in between. A backend where a server has a
+//! maximum is *gated*: whoever comes passes a counter before it gets a server, and [`Fleet::poll_limit`]
+//! says what the limit of that counter is, so that passing it means that there is room.
+
+use crate::backend::{Backend, Balance};
+use crate::lot::Lot;
+use crate::pick::{Slot, Turn, pick};
+use paceline_types::{BackendId, ServerId};
+use std::collections::BTreeMap;
+
+/// All servers at work.
+#[derive(Debug)]
+pub struct Fleet {
+    /// By number.
+    groups: Vec<Group>,
+    /// The group of each server, and its place there.
+    places: BTreeMap<ServerId, (usize, usize)>,
+    /// Servers that were deleted while requests had them.
+    gone: BTreeMap<ServerId, Gone>,
+    /// The last number of a gate.
+    gates: u32,
+    /// Gated backends whose limit may have changed.
+    stale: Vec<BackendId>,
+    lot: Lot,
+}
+
+/// The servers of one backend.
+#[derive(Clone, Debug)]
+struct Group {
+    id: BackendId,
+    balance: Balance,
+    slots: Vec<Slot>,
+    turn: Turn,
+    /// The number of its gate; a backend that lost its gate and gets one again has a new one.
+    gate: Option<u32>,
+    /// How many that passed this gate have a server.
+    counted: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    held: u32,
+    up: bool,
+}
+
+/// That a request has a server; to be given back once.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a place at a server that is not given back is held for ever"]
+pub struct Seat {
+    server: ServerId,
+    backend: BackendId,
+    /// The gate that it passed.
+    gate: Option<u32>,
+}
+
+impl Seat {
+    /// The server.
+    #[must_use]
+    pub const fn server(&self) -> ServerId {
+        self.server
+    }
+
+    /// The backend that it was given for.
+    #[must_use]
+    pub const fn backend(&self) -> BackendId {
+        self.backend
+    }
+}
+
+/// What a backend has for one more request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// This server.
+    Server(ServerId),
+    /// Servers, but no room at any.
+    Full,
+    /// No server that is up and has a weight.
+    None,
+}
+
+/// What a server has and is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerFigures {
+    /// Whether it is up.
+    pub up: bool,
+    /// How many requests have it.
+    pub held: u32,
+}
+
+impl Fleet {
+    /// No servers yet. `seed` is for lots.
+    #[must_use]
+    pub fn new(seed: u128) -> Self {
+        Self {
+            groups: vec![],
+            places: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            gates: 0,
+            stale: vec![],
+            lot: Lot::new(seed),
+        }
+    }
+
+    /// Takes on new settings. Servers keep what they have and are, by number; new ones are up.
+    pub fn configure(&mut self, backends: &[Backend]) {
+        let old = std::mem::take(&mut self.groups);
+        let mut slots = BTreeMap::new();
+        let mut turns = BTreeMap::new();
+        for group in old {
+            turns.insert(group.id, (group.turn, group.gate, group.counted));
+            slots.extend(group.slots.into_iter().map(|slot| (slot.id, slot)));
+        }
+        for backend in backends {
+            let (turn, gate, counted) = turns.remove(&backend.id).unwrap_or_default();
+            let (gate, counted) = match gate {
+                _ if !backend.is_gated() => (None, 0),
+                Some(gate) => (Some(gate), counted),
+                None => {
+                    self.gates += 1;
+                    (Some(self.gates), 0)
+                }
+            };
+            let slots = backend.servers.iter().map(|server| {
+                let slot = slots.remove(&server.id);
+                let gone = self.gone.remove(&server.id).unwrap_or(Gone { held: 0, up: true });
+                Slot {
+                    id: server.id,
+                    weight: server.weight,
+                    max: server.connections_max,
+                    up: slot.as_ref().map_or(gone.up, |slot| slot.up),
+                    held: slot.as_ref().map_or(gone.held, |slot| slot.held),
+                    credit: slot.map_or(0, |slot| slot.credit),
+                }
+            });
+            let (id, balance, slots) = (backend.id, backend.balance, slots.collect());
+            self.groups.push(Group { id, balance, slots, turn, gate, counted });
+        }
+        let left = slots.into_values().filter(|slot| slot.held > 0);
+        self.gone.extend(left.map(|slot| (slot.id, Gone { held: slot.held, up: slot.up })));
+        self.index();
+    }
+
+    fn index(&mut self) {
+        self.groups.sort_by_key(|group| group.id);
+        self.places.clear();
+        for (index, group) in self.groups.iter().enumerate() {
+            let slots = group.slots.iter().enumerate();
+            self.places.extend(slots.map(|(place, slot)| (slot.id, (index, place))));
+        }
+        self.stale = self.groups.iter().filter(|g| g.gate.is_some()).map(|g| g.id).collect();
+    }
+
+    /// A server came up or went down. Whether that is news.
+    pub fn set_up(&mut self, id: ServerId, up: bool) -> bool {
+        let Some((group, place)) = self.places.get(&id).copied() else { return false };
+        let Some(group) = self.groups.get_mut(group) else { return false };
+        let Some(slot) = group.slots.get_mut(place) else { return false };
+        if std::mem::replace(&mut slot.up, up) == up {
+            return false;
+        }
+        self.stale.extend(group.gate.map(|_| group.id));
+        true
+    }
+
+    /// Whether a server of this backend is up and has a weight.
+    #[must_use]
+    pub fn is_usable(&self, backend: BackendId) -> bool {
+        self.group(backend).is_some_and(|group| group.slots.iter().any(Slot::is_usable))
+    }
+
+    /// Whether there is still such a server.
+    #[must_use]
+    pub fn has(&self, server: ServerId) -> bool {
+        self.places.contains_key(&server)
+    }
+
+    /// Whether a server is up; one that does not exist is not.
+    #[must_use]
+    pub fn is_up(&self, server: ServerId) -> bool {
+        self.slot(server).is_some_and(|slot| slot.up)
+    }
+
+    /// The server that is next, but for these.
+    pub fn choose(&mut self, backend: BackendId, except: &[ServerId]) -> Choice {
+        let Ok(index) = self.groups.binary_search_by_key(&backend, |group| group.id) else {
+            return Choice::None;
+        };
+        match self.groups.get_mut(index) {
+            Some(group) => group.choose(except, &mut self.lot),
+            None => Choice::None,
+        }
+    }
+
+    /// The server that would be next.
+    #[must_use]
+    pub fn preview(&self, backend: BackendId) -> Choice {
+        let group = self.group(backend).cloned();
+        group.map_or(Choice::None, |mut group| group.choose(&[], &mut self.lot.clone()))
+    }
+
+    /// A request gets a server. `counted` tells whether it passed the gate and is counted there.
+    pub fn take(&mut self, backend: BackendId, server: ServerId, counted: bool) -> Seat {
+        let mut seat = Seat { server, backend, gate: None };
+        if let Some((group, place)) = self.places.get(&server).copied()
+            && let Some(group) = self.groups.get_mut(group)
+            && let Some(slot) = group.slots.get_mut(place)
+        {
+            debug_assert!(slot.has_room(), "a server is chosen for its room");
+            slot.held += 1;
+            if counted && group.id == backend {
+                seat.gate = group.gate;
+                group.counted += u32::from(group.gate.is_some());
+            } else {
+                self.stale.extend(group.gate.map(|_| group.id));
+            }
+        }
+        seat
+    }
+
+    /// A request gives its server back.
+    pub fn give_back(&mut self, seat: Seat) {
+        let Seat { server, backend, gate } = seat;
+        let mut is_plain = false;
+        if let Some((group, place)) = self.places.get(&server).copied()
+            && let Some(group) = self.groups.get_mut(group)
+            && let Some(slot) = group.slots.get_mut(place)
+        {
+            debug_assert!(slot.held > 0, "a place at a server is given back once");
+            let makes_room = slot.is_usable() && slot.max.is_none_or(|max| slot.held <= max);
+            slot.held = slot.held.saturating_sub(1);
+            if group.id == backend && group.gate == gate && (makes_room || gate.is_none()) {
+                group.counted -= u32::from(gate.is_some());
+                is_plain = true;
+            } else {
+                self.stale.extend(group.gate.map(|_| group.id));
+            }
+        } else {
+            self.leave_gone(server);
+        }
+        if !is_plain && gate.is_some() {
+            self.uncount(backend, gate);
+        }
+    }
+
+    fn leave_gone(&mut self, server: ServerId) {
+        if let Some(gone) = self.gone.get_mut(&server) {
+            gone.held = gone.held.saturating_sub(1);
+            if gone.held == 0 {
+                self.gone.remove(&server);
+            }
+        }
+    }
+
+    /// One less that passed this gate has a server.
+    fn uncount(&mut self, backend: BackendId, gate: Option<u32>) {
+        let Ok(index) = self.groups.binary_search_by_key(&backend, |group| group.id) else {
+            return;
+        };
+        let group = self.groups.get_mut(index).filter(|group| group.gate == gate);
+        if let Some(group) = group {
+            group.counted = group.counted.saturating_sub(1);
+            self.stale.push(backend);
+        }
+    }
+
+    /// A gated backend whose limit may have changed, and what it is now: so many may have passed its
+    /// gate. With no server that is up it is the most there is, so that nobody waits for nothing.
+    pub fn poll_limit(&mut self) -> Option<(BackendId, u32)> {
+        let backend = self.stale.pop()?;
+        let limit = self.group(backend).map_or(u32::MAX, Group::limit);
+        Some((backend, limit))
+    }
+
+    /// What the server with this number has and is.
+    #[must_use]
+    pub fn server(&self, id: ServerId) -> Option<ServerFigures> {
+        self.slot(id).map(|slot| ServerFigures { up: slot.up, held: slot.held })
+    }
+
+    /// All servers.
+    pub fn servers(&self) -> impl Iterator<Item = (ServerId, ServerFigures)> {
+        let slots = self.groups.iter().flat_map(|group| &group.slots);
+        slots.map(|slot| (slot.id, ServerFigures { up: slot.up, held: slot.held }))
+    }
+
+    fn slot(&self, server: ServerId) -> Option<&Slot> {
+        let (group, place) = self.places.get(&server)?;
+        self.groups.get(*group)?.slots.get(*place)
+    }
+
+    fn group(&self, backend: BackendId) -> Option<&Group> {
+        let index = self.groups.binary_search_by_key(&backend, |group| group.id).ok()?;
+        self.groups.get(index)
+    }
+}
+
+impl Group {
+    fn choose(&mut self, except: &[ServerId], lot: &mut Lot) -> Choice {
+        let picked = pick(self.balance, &mut self.slots, except, &mut self.turn, lot);
+        match picked.and_then(|place| self.slots.get(place)) {
+            Some(slot) => Choice::Server(slot.id),
+            None if self.slots.iter().any(Slot::is_usable) => Choice::Full,
+            None => Choice::None,
+        }
+    }
+
+    /// How many may have passed the gate: those who have a server, and one for each place that is free.
+    fn limit(&self) -> u32 {
+        let mut usable = self.slots.iter().filter(|slot| slot.is_usable()).peekable();
+        if usable.peek().is_none() {
+            return u32::MAX;
+        }
+        usable.fold(self.counted, |sum, slot| sum.saturating_add(slot.room()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

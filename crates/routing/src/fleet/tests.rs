@@ -1,0 +1,158 @@
+//! Shares, maxima and gates, with servers that come and go.
+
+use super::{Choice, Fleet, Seat};
+use crate::{Address, Backend, Balance, Server};
+use paceline_types::{BackendId, ServerId};
+use std::collections::BTreeMap;
+
+const APP: BackendId = BackendId(7);
+
+fn backend(balance: Balance, servers: &[(u32, Option<u32>)]) -> Backend {
+    let address: Address = "127.0.0.1:80".parse().unwrap();
+    let server = |(index, (weight, max)): (usize, &(u32, Option<u32>))| Server {
+        weight: *weight,
+        connections_max: *max,
+        ..Server::new(ServerId(index as u32 + 1), &format!("s{index}"), address.clone())
+    };
+    let servers = servers.iter().enumerate().map(server).collect();
+    Backend { balance, servers, ..Backend::new(APP, "app") }
+}
+
+fn fleet(balance: Balance, servers: &[(u32, Option<u32>)]) -> Fleet {
+    let mut fleet = Fleet::new(1);
+    fleet.configure(&[backend(balance, servers)]);
+    fleet
+}
+
+fn next(fleet: &mut Fleet) -> Option<Seat> {
+    match fleet.choose(APP, &[]) {
+        Choice::Server(server) => Some(fleet.take(APP, server, true)),
+        Choice::Full | Choice::None => None,
+    }
+}
+
+fn limit(fleet: &mut Fleet) -> Option<u32> {
+    let mut last = None;
+    while let Some((_, limit)) = fleet.poll_limit() {
+        last = Some(limit);
+    }
+    last
+}
+
+fn order(fleet: &mut Fleet, count: usize) -> Vec<u32> {
+    (0..count)
+        .map(|_| {
+            let seat = next(fleet).unwrap();
+            let id = seat.server().0;
+            fleet.give_back(seat);
+            id
+        })
+        .collect()
+}
+
+#[test]
+fn in_turn_shares_are_exact_and_evenly_spread() {
+    let mut fleet = fleet(Balance::RoundRobin, &[(5, None), (1, None), (1, None)]);
+    assert_eq!(order(&mut fleet, 7), [1, 1, 2, 1, 3, 1, 1], "as even as can be");
+    let mut shares = BTreeMap::new();
+    for server in order(&mut fleet, 700) {
+        *shares.entry(server).or_insert(0) += 1;
+    }
+    assert_eq!(shares, BTreeMap::from([(1, 500), (2, 100), (3, 100)]));
+}
+
+#[test]
+fn least_connections_fills_by_weight_and_takes_equals_in_turn() {
+    let mut fleet = fleet(Balance::LeastConnections, &[(2, None), (1, None), (1, None)]);
+    let held: Vec<Seat> = (0..400).map(|_| next(&mut fleet).unwrap()).collect();
+    let figures: Vec<u32> = fleet.servers().map(|(_, figures)| figures.held).collect();
+    assert_eq!(figures, [200, 100, 100]);
+    held.into_iter().for_each(|seat| fleet.give_back(seat));
+    let mut equals = self::fleet(Balance::LeastConnections, &[(1, None), (1, None), (1, None)]);
+    assert_eq!(order(&mut equals, 6), [1, 2, 3, 1, 2, 3], "ties do not all go to the first");
+}
+
+#[test]
+fn the_better_of_two_is_taken_and_lots_repeat() {
+    let servers = [(1, None); 10];
+    let run = || {
+        let mut fleet = fleet(Balance::PowerOfTwo, &servers);
+        let seats: Vec<Seat> = (0..10_000).map(|_| next(&mut fleet).unwrap()).collect();
+        let most = fleet.servers().map(|(_, figures)| figures.held).max().unwrap();
+        (seats.iter().map(|seat| seat.server().0).collect::<Vec<_>>(), most)
+    };
+    let (one, most) = run();
+    assert!(most <= 1_005, "two choices keep servers near to even, found {most}");
+    assert_eq!(one, run().0, "the same seed, the same lots");
+}
+
+#[test]
+fn nobody_gets_more_than_its_maximum_in_any_balance() {
+    for balance in [Balance::RoundRobin, Balance::LeastConnections, Balance::PowerOfTwo] {
+        let mut fleet = fleet(balance, &[(1, Some(3)), (100, Some(2)), (0, None)]);
+        assert_eq!(limit(&mut fleet), Some(5), "a server without a weight does not count");
+        let seats: Vec<Seat> = std::iter::from_fn(|| next(&mut fleet)).collect();
+        assert_eq!(seats.len(), 5, "{balance}");
+        assert_eq!(fleet.choose(APP, &[]), Choice::Full);
+        let held: Vec<u32> = fleet.servers().map(|(_, figures)| figures.held).collect();
+        assert_eq!(held, [3, 2, 0]);
+    }
+}
+
+#[test]
+fn a_server_that_is_down_gets_nothing_and_its_places_do_not_count() {
+    let mut fleet = fleet(Balance::RoundRobin, &[(1, Some(2)), (1, Some(2))]);
+    limit(&mut fleet);
+    let seats: Vec<Seat> = (0..4).map(|_| next(&mut fleet).unwrap()).collect();
+    assert!(fleet.set_up(ServerId(1), false));
+    assert!(!fleet.set_up(ServerId(1), false), "no news");
+    assert_eq!(limit(&mut fleet), Some(4), "those who have a server keep it");
+    let (down, up): (Vec<_>, Vec<_>) = seats.into_iter().partition(|s| s.server().0 == 1);
+    down.into_iter().for_each(|seat| fleet.give_back(seat));
+    assert_eq!(limit(&mut fleet), Some(2), "nobody takes a place at a server that is down");
+    assert_eq!(fleet.choose(APP, &[]), Choice::Full);
+    fleet.set_up(ServerId(2), false);
+    assert_eq!(limit(&mut fleet), Some(u32::MAX), "nobody waits for nothing");
+    assert_eq!(fleet.choose(APP, &[]), Choice::None);
+    fleet.set_up(ServerId(1), true);
+    assert_eq!(limit(&mut fleet), Some(4), "two hold, two places are free");
+    up.into_iter().for_each(|seat| fleet.give_back(seat));
+    assert_eq!(limit(&mut fleet), Some(2));
+}
+
+#[test]
+fn edits_keep_what_is_held_and_who_is_down() {
+    let mut fleet = fleet(Balance::RoundRobin, &[(1, None), (1, None)]);
+    let seats: Vec<Seat> = (0..4).map(|_| next(&mut fleet).unwrap()).collect();
+    fleet.set_up(ServerId(2), false);
+    fleet.configure(&[backend(Balance::RoundRobin, &[(1, Some(3)), (1, Some(3))])]);
+    assert_eq!(limit(&mut fleet), Some(1), "one place is free; nobody passed the new gate");
+    let counted = next(&mut fleet).unwrap();
+    assert_eq!(fleet.choose(APP, &[]), Choice::Full);
+    fleet.configure(&[backend(Balance::RoundRobin, &[(1, Some(2))])]);
+    assert_eq!(limit(&mut fleet), Some(1), "above the new maximum: who has a server keeps it");
+    for seat in seats {
+        fleet.give_back(seat);
+    }
+    assert_eq!(limit(&mut fleet), Some(2), "what was held at the deleted server counts no more");
+    fleet.give_back(counted);
+    assert_eq!(limit(&mut fleet), None);
+    fleet.configure(&[backend(Balance::RoundRobin, &[(1, Some(2)), (1, Some(2))])]);
+    assert_eq!(limit(&mut fleet), Some(4), "a server that was forgotten is new, and up");
+}
+
+#[test]
+fn a_server_that_moves_to_another_backend_takes_its_load_along() {
+    let mut fleet = fleet(Balance::RoundRobin, &[(1, Some(2)), (1, Some(2))]);
+    let seats: Vec<Seat> = (0..2).map(|_| next(&mut fleet).unwrap()).collect();
+    let mut from = backend(Balance::RoundRobin, &[(1, Some(2)), (1, Some(2))]);
+    let moved = from.servers.pop().unwrap();
+    let other = BackendId(3);
+    let to = Backend { servers: vec![moved], ..Backend::new(other, "other") };
+    fleet.configure(&[from, to]);
+    let limits: BTreeMap<_, _> = std::iter::from_fn(|| fleet.poll_limit()).collect();
+    assert_eq!(limits, BTreeMap::from([(other, 1), (APP, 3)]));
+    seats.into_iter().for_each(|seat| fleet.give_back(seat));
+    let limits: BTreeMap<_, _> = std::iter::from_fn(|| fleet.poll_limit()).collect();
+    assert_eq!(limits, BTreeMap::from([(other, 2), (APP, 2)]));
+}

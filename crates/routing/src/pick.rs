@@ -1,0 +1,114 @@
+//! One server of several: in turn, by load, or by lot.
+//!
+//! Only servers that are up, have a weight and have room are looked at; one walk over all of a
+//! backend's servers finds one.
+
+use crate::backend::Balance;
+use crate::lot::Lot;
+use paceline_types::ServerId;
+
+/// A server as the choice sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub id: ServerId,
+    pub weight: u32,
+    pub max: Option<u32>,
+    pub up: bool,
+    /// Requests that have it.
+    pub held: u32,
+    /// How far it is ahead of its share, in turn.
+    pub credit: i64,
+}
+
+impl Slot {
+    /// Whether it gets new requests at all.
+    pub const fn is_usable(&self) -> bool {
+        self.up && self.weight > 0
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.max.is_none_or(|max| self.held < max)
+    }
+
+    /// How many more it may have.
+    pub fn room(&self) -> u32 {
+        self.max.map_or(u32::MAX, |max| max.saturating_sub(self.held))
+    }
+
+    /// Whether it would have less to do for its weight than the other, each with one more.
+    fn is_freer_than(&self, other: &Self) -> bool {
+        let load = |held: u32, weight: u32| (u64::from(held) + 1) * u64::from(weight);
+        load(self.held, other.weight) < load(other.held, self.weight)
+    }
+}
+
+/// What the choices of one backend remember.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turn {
+    /// Where the next search among equals begins.
+    first: usize,
+}
+
+/// The place of the server that is next, if one can be.
+pub(crate) fn pick(
+    balance: Balance,
+    slots: &mut [Slot],
+    except: &[ServerId],
+    turn: &mut Turn,
+    lot: &mut Lot,
+) -> Option<usize> {
+    let can = |slot: &Slot| slot.is_usable() && slot.has_room() && !except.contains(&slot.id);
+    match balance {
+        Balance::RoundRobin => in_turn(slots, can),
+        Balance::LeastConnections => least(slots, turn, can),
+        Balance::PowerOfTwo => by_lot(slots, lot, can),
+    }
+}
+
+/// Each gets its weight added to its credit; the highest is taken and pays all of it back.
+fn in_turn(slots: &mut [Slot], can: impl Fn(&Slot) -> bool) -> Option<usize> {
+    let (mut best, mut total) = (None::<(i64, usize)>, 0);
+    for (place, slot) in slots.iter_mut().enumerate() {
+        if !can(slot) {
+            continue;
+        }
+        slot.credit += i64::from(slot.weight);
+        total += i64::from(slot.weight);
+        if best.is_none_or(|(credit, _)| slot.credit > credit) {
+            best = Some((slot.credit, place));
+        }
+    }
+    let (_, place) = best?;
+    slots.get_mut(place)?.credit -= total;
+    Some(place)
+}
+
+/// The one with the least to do; of equals the first behind the last one taken.
+fn least(slots: &[Slot], turn: &mut Turn, can: impl Fn(&Slot) -> bool) -> Option<usize> {
+    let first = if turn.first < slots.len() { turn.first } else { 0 };
+    let (before, behind) = slots.split_at(first);
+    let mut best = None::<(&Slot, usize)>;
+    let from_first = behind.iter().zip(first..).chain(before.iter().zip(0..));
+    for (slot, place) in from_first.filter(|(slot, _)| can(slot)) {
+        if best.is_none_or(|(best, _)| slot.is_freer_than(best)) {
+            best = Some((slot, place));
+        }
+    }
+    let (_, place) = best?;
+    turn.first = place + 1;
+    Some(place)
+}
+
+/// Two are drawn; the one with less to do is taken, the first of equals. Of one, nothing is drawn.
+fn by_lot(slots: &[Slot], lot: &mut Lot, can: impl Fn(&Slot) -> bool) -> Option<usize> {
+    let count = slots.iter().filter(|slot| can(slot)).count();
+    let nth = |nth: usize| slots.iter().enumerate().filter(|(_, slot)| can(slot)).nth(nth);
+    if count < 2 {
+        return nth(0).map(|(place, _)| place);
+    }
+    let first = lot.below(count);
+    let second = lot.below(count - 1);
+    let second = if second < first { second } else { second + 1 };
+    let ((first, one), (second, other)) = (nth(first)?, nth(second)?);
+    Some(if other.is_freer_than(one) { second } else { first })
+}
