@@ -224,7 +224,9 @@ pub(crate) fn no_request(error: RequestError) -> Problem {
             Problem::bad_request(format!("require_locks: {error}"))
         }
         RequestError::Claims { .. } => Problem::bad_request(format!("claims: {error}")),
-        RequestError::Resource { .. } => Problem::bad_request(error.to_string()),
+        RequestError::Resource { .. } | RequestError::Connection => {
+            Problem::bad_request(error.to_string())
+        }
     }
 }
 

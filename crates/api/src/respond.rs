@@ -178,6 +178,8 @@ impl Problem {
             | Reason::TooWide { resource, .. }
             | Reason::BlocksItself { resource, .. } => ("place", json!({ "resource": resource })),
             Reason::NotOwner { lock } => ("place", json!({ "lock": lock })),
+            Reason::NoBackend { frontend } => ("place", json!({ "frontend": frontend })),
+            Reason::NoServer { backend } => ("place", json!({ "backend": backend })),
             Reason::Exhausted { .. } | Reason::Ending => return,
         };
         self.members.insert(name.into(), value);
@@ -204,6 +206,8 @@ pub(crate) fn reason(reason: &Reason) -> (&'static str, bool) {
         Reason::Expired { .. } => ("expired", false),
         Reason::CostTooHigh { .. } => ("cost_too_high", true),
         Reason::Draining { .. } | Reason::Ending => ("draining", false),
+        Reason::NoBackend { .. } => ("no_backend", true),
+        Reason::NoServer { .. } => ("no_server", false),
         Reason::UnknownResource { .. } => ("unknown_resource", true),
         Reason::TooWide { .. } => ("too_wide", true),
         Reason::BlocksItself { .. } => ("blocks_itself", true),

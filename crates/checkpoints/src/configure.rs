@@ -1,6 +1,6 @@
 //! Edits: a new configuration takes the place of the old one, while requests wait and run.
 //!
-//! A checkpoint keeps its counters as long as its id, kind and key stay. Promises that an
+//! A checkpoint keeps its counters as long as its id, its kind, its key and what passes it stay. Promises that an
 //! edit lasts no longer than a bounded step however many keys and queues there are: counters are
 //! brought up to date when they are next touched, queues a few hundred per call, and what is dropped
 //! is given back bit by bit.
@@ -66,6 +66,22 @@ impl Checkpoints {
         self.catch_up();
     }
 
+    /// Sets how many may be held at a concurrency checkpoint without keys, whatever its settings say:
+    /// for the gates of backends. Lowering drains; raising lets waiters go.
+    pub fn set_limit(&mut self, now: Time, id: CheckpointId, limit: u32) {
+        self.turn(now);
+        let Some(index) = self.open(id) else { return };
+        let checkpoint = &mut self.list[index];
+        debug_assert!(matches!(checkpoint.terms, Terms::Concurrency(_)), "a gate is a concurrency");
+        if matches!(checkpoint.terms, Terms::Concurrency(old) if old == limit) {
+            return;
+        }
+        checkpoint.terms = Terms::Concurrency(limit);
+        if let Some(queue) = checkpoint.only.queue() {
+            checkpoint.rearm(queue, &mut self.waiting);
+        }
+    }
+
     /// Looks at some of the queues that edits concern; removes deleted checkpoints that nobody
     /// waits at any more.
     pub(crate) fn catch_up(&mut self) {
@@ -124,13 +140,17 @@ impl Checkpoint {
             return Edit { dropped: None, queues: false };
         }
         let (old, new) = (&self.checked.spec, &checked.spec);
-        let anew = self.closing || !old.limit.is_same_kind(&new.limit) || old.key != new.key;
+        let counts_other = old.key != new.key || old.on != new.on;
+        let anew = self.closing || !old.limit.is_same_kind(&new.limit) || counts_other;
         let reordered = old.fair != new.fair;
         let before = self.terms;
         let limited = old.limit != new.limit || old.mode != new.mode;
         let metered = old.meter_period() != new.meter_period();
+        // The limit of a gate is what it was set to last.
+        if anew || old.limit != new.limit {
+            self.terms = Terms::new(new.limit);
+        }
         self.checked = Arc::clone(checked);
-        self.terms = Terms::new(new.limit);
         self.period = new.meter_period();
         self.bounds = new.queue;
         self.watch = new.mode == Mode::Watch;

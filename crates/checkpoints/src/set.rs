@@ -8,7 +8,7 @@ use crate::at::At;
 use crate::limit::Limit;
 use crate::spec::{CHECKPOINTS_MAX, Field, Problem, Spec, SpecError};
 use paceline_expr::{Expr, Kind, Scope, compile};
-use paceline_types::CheckpointId;
+use paceline_types::{CheckpointId, Known, Name, On};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -70,11 +70,32 @@ impl CheckpointSet {
     /// The first thing that is wrong: a setting out of range, a name or number that occurs twice, an
     /// expression that does not compile or reads what it may not.
     pub fn compile(specs: Vec<Spec>, scope: &dyn Scope) -> Result<Self, SpecError> {
+        Self::compile_with(specs, vec![], scope)
+    }
+
+    /// The same with some that nobody wrote: `gates` keep their number of places by
+    /// [`Checkpoints::set_limit`](crate::Checkpoints::set_limit), and are not among those that there
+    /// may be so many of.
+    ///
+    /// # Errors
+    ///
+    /// As above, and when somebody gave one the name of a gate.
+    pub fn compile_with(
+        specs: Vec<Spec>,
+        gates: Vec<Spec>,
+        scope: &dyn Scope,
+    ) -> Result<Self, SpecError> {
         let mut set = Self::default();
         let mut names: BTreeSet<Box<str>> = BTreeSet::new();
+        for gate in gates {
+            names.insert(gate.name.clone());
+            let [when, key, fair, weight] = [const { None }; 4];
+            set.insert(Checked { spec: gate, when, key, fair, weight });
+        }
+        let most = CHECKPOINTS_MAX + set.by_id.len();
         for spec in specs {
             let wrong = |field, problem| SpecError { name: spec.name.clone(), field, problem };
-            if set.by_id.len() >= CHECKPOINTS_MAX {
+            if set.by_id.len() >= most {
                 return Err(wrong(Field::Name, Problem::TooMany));
             }
             if set.by_id.contains_key(&spec.id) {
@@ -83,15 +104,19 @@ impl CheckpointSet {
             if !names.insert(spec.name.clone()) {
                 return Err(wrong(Field::Name, Problem::Duplicate));
             }
-            let checked = Arc::new(Checked::compile(spec, scope)?);
-            set.by_id.insert(checked.spec.id, Arc::clone(&checked));
-            set.lists.entry(checked.spec.at.clone()).or_default().push(checked);
+            set.insert(Checked::compile(spec, scope)?);
         }
         for list in set.lists.values_mut() {
             list.sort_by_key(|checked| (checked.spec.number, checked.spec.id));
             set.warnings.extend(warning(list));
         }
         Ok(set)
+    }
+
+    fn insert(&mut self, checked: Checked) {
+        let checked = Arc::new(checked);
+        self.by_id.insert(checked.spec.id, Arc::clone(&checked));
+        self.lists.entry(checked.spec.at.clone()).or_default().push(checked);
     }
 
     /// The checkpoints of a place, in the order in which a request walks them.
@@ -130,13 +155,43 @@ impl Checked {
             }
             Ok(Some(expr))
         };
-        Ok(Self {
+        let checked = Self {
             when: expression(&spec.when, Field::When, Kind::Condition)?,
             key: expression(&spec.key, Field::Key, Kind::Key)?,
             fair: expression(&spec.fair, Field::Fair, Kind::Key)?,
             weight: expression(&spec.weight, Field::Weight, Kind::Weight)?,
             spec,
-        })
+        };
+        match checked.reads_beyond() {
+            Some(field) => {
+                let (name, problem) = (checked.spec.name, Problem::NotOfConnection);
+                Err(SpecError { name, field, problem })
+            }
+            None => Ok(checked),
+        }
+    }
+
+    /// The expression that reads of a connection what no connection has.
+    fn reads_beyond(&self) -> Option<Field> {
+        if self.spec.on == On::Request {
+            return None;
+        }
+        let is_beyond = |name: &Name| matches!(name, Name::Known(Known::Backend | Known::Server));
+        let reads = |expr: &&(Field, Option<&Expr>)| {
+            expr.1.is_some_and(|expr| expr.attributes().any(is_beyond))
+        };
+        let all = [
+            (Field::When, self.when.as_ref()),
+            (Field::Key, self.key.as_ref()),
+            (Field::Fair, self.fair.as_ref()),
+            (Field::Weight, self.weight.as_ref()),
+        ];
+        all.iter().find(reads).map(|(field, _)| *field)
+    }
+
+    /// Every expression.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        [&self.when, &self.key, &self.fair, &self.weight].into_iter().flatten()
     }
 }
 

@@ -125,6 +125,9 @@ impl Spec {
         if !(400..=599).contains(&self.status) {
             return wrong(Field::Status, Problem::Status(self.status));
         }
+        if self.on == On::Connection && !matches!(self.at, At::Frontend(_)) {
+            return wrong(Field::On, Problem::NotAtFrontend);
+        }
         if self.period == Span::ZERO {
             return wrong(Field::Period, Problem::Zero);
         }
@@ -169,6 +172,8 @@ pub enum Field {
     Id,
     /// `name`
     Name,
+    /// `on`
+    On,
     /// `when`
     When,
     /// `key`
@@ -202,6 +207,7 @@ impl Field {
         match self {
             Self::Id => "id",
             Self::Name => "name",
+            Self::On => "on",
             Self::When => "when",
             Self::Key => "key",
             Self::Fair => "fair",
@@ -252,6 +258,10 @@ pub enum Problem {
     WithoutFair,
     /// It means something only where requests wait: at a rate or a concurrency.
     WithoutQueue,
+    /// Connections pass checkpoints of frontends alone.
+    NotAtFrontend,
+    /// A connection has no backend and no server.
+    NotOfConnection,
     /// Keys, flows and weights are computed before any counter is looked at.
     ReadsCounters,
     /// The expression does not compile.
@@ -281,6 +291,10 @@ impl fmt::Display for Problem {
             Self::Waiters(found) => write!(f, "expected at most {WAITERS_MAX}, found {found}"),
             Self::WithoutQueue => f.write_str("nobody waits at a checkpoint that only counts"),
             Self::WithoutFair => f.write_str("there is no fair that it could weigh"),
+            Self::NotAtFrontend => f.write_str("connections pass only checkpoints at a frontend"),
+            Self::NotOfConnection => {
+                f.write_str("a connection has no backend and no server that could be read")
+            }
             Self::ReadsCounters => f.write_str("only when may read counters"),
             Self::Expression(error) => error.fmt(f),
         }

@@ -63,6 +63,16 @@ impl Checkpoints {
         })
     }
 
+    /// Everybody who waits at one of these checkpoints, the lowest rank first. Looks at all waiters.
+    #[must_use]
+    pub fn waiters_at(&self, ids: &[CheckpointId]) -> Vec<RequestId> {
+        let waiters = self.waiting.waiters.values();
+        let waiters = waiters.filter(|waiter| ids.contains(&waiter.checkpoint));
+        let mut ranks: Vec<_> = waiters.map(|waiter| waiter.rank).collect();
+        ranks.sort_unstable();
+        ranks.into_iter().map(|rank| rank.id).collect()
+    }
+
     /// Where a waiter stands; `None` if it does not wait here.
     ///
     /// In a fair queue this looks at all who are served before it.

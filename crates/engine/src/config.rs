@@ -4,14 +4,16 @@
 //! wrong (patterns, expressions, ranges, cycles, duplicates) goes wrong while it is made, outside the
 //! engine's lock, with one error that says where. Using a plan cannot fail.
 
+use crate::gate;
+use crate::reads::Reads;
 use crate::snapshot::{Routes, Snapshot};
 use paceline_checkpoints::{At, CheckpointSet, Spec, SpecError};
 use paceline_claims::{Graph, GraphError, Resource};
 use paceline_expr::Scope;
 use paceline_pools::PoolSet;
-use paceline_routing::{Backend, Frontend};
+use paceline_routing::{Backend, Frontend, Routing, RoutingError, Switch};
 use paceline_rules::{CompileRuleError, Rule, Ruleset};
-use paceline_types::{CheckpointId, PoolId, Span, limits};
+use paceline_types::{CheckpointId, PoolId, Span, limits, nearest};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -76,12 +78,21 @@ impl Plan {
     ///
     /// When a part of it cannot work; the error says which and where.
     pub fn new(current: &Snapshot, config: Config) -> Result<Self, PlanError> {
-        let names = Names::of(&config)?;
+        let routing = plan_routing(current, config.frontends, config.backends)?;
+        let gates: Vec<Spec> = routing.backends().iter().filter_map(gate::spec).collect();
+        let names = Names::of(&config.pools, &config.checkpoints, &gates)?;
         let same_names = names == *current.names;
-        let checkpoints = if same_names && *config.checkpoints == *current.specs {
+        let same_specs = *config.checkpoints == *current.specs && *gates == *current.gates;
+        let checkpoints = if same_names && same_specs {
             Arc::clone(&current.checkpoints)
         } else {
-            Arc::new(CheckpointSet::compile(config.checkpoints.clone(), &names)?)
+            let specs = config.checkpoints.clone();
+            Arc::new(CheckpointSet::compile_with(specs, gates.clone(), &names)?)
+        };
+        let switch = if same_names && Arc::ptr_eq(&routing, &current.routing) {
+            Arc::clone(&current.switch)
+        } else {
+            Arc::new(Switch::compile(&routing, &names)?)
         };
         let rules = if same_names && config.rules == current.rules.rules() {
             Arc::clone(&current.rules)
@@ -93,7 +104,16 @@ impl Plan {
         } else {
             Arc::new(Graph::build(Some(&current.graph), config.resources.clone())?)
         };
-        let warnings = checkpoints.warnings().iter().map(ToString::to_string).collect();
+        let warnings = checkpoints.warnings().iter().map(ToString::to_string);
+        let warnings = warnings.chain(astray(&config.checkpoints, &routing)).collect();
+        let reads = if Arc::ptr_eq(&rules, &current.rules)
+            && Arc::ptr_eq(&checkpoints, &current.checkpoints)
+            && Arc::ptr_eq(&switch, &current.switch)
+        {
+            Arc::clone(&current.reads)
+        } else {
+            Arc::new(Reads::of(&rules, &checkpoints, &switch))
+        };
         let routes = Arc::new(Routes::new(&checkpoints));
         let snapshot = Snapshot {
             generation: current.generation,
@@ -106,7 +126,11 @@ impl Plan {
             rules,
             checkpoints,
             specs: config.checkpoints.into(),
+            gates: gates.into(),
             routes,
+            routing,
+            switch,
+            reads,
             pools: config.pools,
             resources: config.resources.into(),
             graph,
@@ -129,6 +153,44 @@ impl Plan {
     }
 }
 
+/// The frontends and backends, taken over if they did not change.
+fn plan_routing(
+    current: &Snapshot,
+    frontends: Vec<Frontend>,
+    backends: Vec<Backend>,
+) -> Result<Arc<Routing>, RoutingError> {
+    let routing = &current.routing;
+    if *frontends == *routing.frontends() && *backends == *routing.backends() {
+        return Ok(Arc::clone(routing));
+    }
+    Ok(Arc::new(Routing::check(frontends, backends)?))
+}
+
+/// Checkpoints at backends and servers that are not there, if any are. Callers of the API may send
+/// such names, so they are no error.
+fn astray<'a>(specs: &'a [Spec], routing: &'a Routing) -> impl Iterator<Item = String> + 'a {
+    let specs = specs.iter().filter(|_| !routing.backends().is_empty());
+    specs.filter_map(|spec| {
+        let missed = match &spec.at {
+            At::Backend(name) if routing.backend(name).is_none() => {
+                let names = routing.backends().iter().map(|backend| &*backend.name);
+                (format!("backend \"{name}\""), nearest(name, names))
+            }
+            At::Server { backend, name } => {
+                let servers = &routing.backend(backend).map_or(&[][..], |backend| &backend.servers);
+                if servers.iter().any(|server| server.name == *name) {
+                    return None;
+                }
+                let near = nearest(name, servers.iter().map(|server| &*server.name));
+                (format!("server \"{backend}/{name}\""), near)
+            }
+            _ => return None,
+        };
+        let near = missed.1.map(|near| format!(", did you mean \"{near}\"?")).unwrap_or_default();
+        Some(format!("checkpoint \"{}\": at: there is no {}{near}", spec.name, missed.0))
+    })
+}
+
 /// Why a configuration cannot work.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanError {
@@ -138,6 +200,8 @@ pub enum PlanError {
     Checkpoint(SpecError),
     /// A resource.
     Resource(GraphError),
+    /// A frontend, a backend or a server.
+    Routing(RoutingError),
     /// A checkpoint stands at a pool that does not exist.
     NoSuchPool {
         /// The checkpoint.
@@ -153,6 +217,7 @@ impl fmt::Display for PlanError {
             Self::Rule(error) => error.fmt(f),
             Self::Checkpoint(error) => error.fmt(f),
             Self::Resource(error) => error.fmt(f),
+            Self::Routing(error) => error.fmt(f),
             Self::NoSuchPool { checkpoint, pool } => {
                 write!(f, "checkpoint \"{checkpoint}\": at: no pool \"{pool}\"")
             }
@@ -166,6 +231,7 @@ impl std::error::Error for PlanError {
             Self::Rule(error) => Some(error),
             Self::Checkpoint(error) => Some(error),
             Self::Resource(error) => Some(error),
+            Self::Routing(error) => Some(error),
             Self::NoSuchPool { .. } => None,
         }
     }
@@ -189,6 +255,12 @@ impl From<GraphError> for PlanError {
     }
 }
 
+impl From<RoutingError> for PlanError {
+    fn from(error: RoutingError) -> Self {
+        Self::Routing(error)
+    }
+}
+
 /// The names that expressions may use, with what they mean.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
@@ -197,11 +269,12 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    fn of(config: &Config) -> Result<Self, PlanError> {
+    fn of(pools: &PoolSet, specs: &[Spec], gates: &[Spec]) -> Result<Self, PlanError> {
         let pools: BTreeMap<_, _> =
-            config.pools.list().iter().map(|pool| (pool.name.clone(), pool.id)).collect();
-        let mut checkpoints = BTreeMap::new();
-        for spec in &config.checkpoints {
+            pools.list().iter().map(|pool| (pool.name.clone(), pool.id)).collect();
+        let gates = gates.iter().map(|gate| (gate.name.clone(), gate.id));
+        let mut checkpoints: BTreeMap<_, _> = gates.collect();
+        for spec in specs {
             if let At::Pool(pool) = &spec.at
                 && !pools.contains_key(pool)
             {

@@ -1,6 +1,6 @@
 //! What the engine tells the host: answers to the caller, and effects for everybody else.
 
-use paceline_types::{PoolId, Priority, Refusal, RequestId, Time};
+use paceline_types::{PoolId, Priority, Refusal, RequestId, ServerId, Time};
 
 /// What became of a request that was just submitted. Whatever happens to it later is an [`Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +60,10 @@ pub enum Effect {
 pub struct Grant {
     /// What the rules gave it.
     pub priority: Priority,
-    /// The pool it runs in.
+    /// The pool it runs in; a connection runs in none, and has the default pool here.
     pub pool: PoolId,
+    /// The server it goes to, if its frontend is configured.
+    pub server: Option<ServerId>,
     /// When it was submitted.
     pub arrival: Time,
     /// Since when it runs.

@@ -5,7 +5,8 @@
 //! `now`. `docs/internals/engine.md` is the meaning of all of it.
 //!
 //! The stages are in files of their own: [`walk`](crate::walk) (classify and shape),
-//! [`grant`](crate::grant) (claims and slots), [`why`](crate::why), [`explain`](crate::explain).
+//! [`route`](crate::route) (backends and servers), [`grant`](crate::grant) (claims and slots),
+//! [`why`](crate::why), [`explain`](crate::explain).
 
 use crate::config::{Config, Names, Plan};
 use crate::effect::{Effect, Ended, Grant, Outcome};
@@ -16,9 +17,10 @@ use paceline_checkpoints::{Checkpoints, Held, KeyHash, KeyHasher};
 use paceline_claims::Claims;
 use paceline_expr::Counter;
 use paceline_pools::Pools;
+use paceline_routing::{Fleet, Seat};
 use paceline_rules::Counts;
 use paceline_types::{
-    CheckpointId, PoolId, Rank, Reason, Refusal, Request, RequestId, SessionId, Time,
+    CheckpointId, PoolId, Rank, Reason, Refusal, Request, RequestId, SessionId, Span, Time,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,6 +34,7 @@ pub struct Engine {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) claims: Claims,
     pub(crate) pools: Pools,
+    pub(crate) fleet: Fleet,
     pub(crate) rule_counts: Counts,
     /// Every request that waits or runs.
     pub(crate) requests: BTreeMap<RequestId, Box<Work>>,
@@ -45,7 +48,7 @@ pub struct Engine {
     pub(crate) lost: BTreeSet<Rank>,
     /// Requests that a lost lock or an ended session concerns. They come before all else, so that
     /// none of them gets what another one gives back.
-    chores: VecDeque<Chore>,
+    pub(crate) chores: VecDeque<Chore>,
     /// Who came while grants were still being made: in line, though it may turn out that there it may
     /// not stay.
     pub(crate) undecided: VecDeque<RequestId>,
@@ -54,7 +57,7 @@ pub struct Engine {
     /// Who holds a count that others may wait for, for `why`.
     pub(crate) count_users: BTreeSet<(CheckpointId, KeyHash, RequestId)>,
     /// The attributes of all requests together.
-    bytes: usize,
+    pub(crate) bytes: usize,
     /// How many more requests this call may move.
     pub(crate) budget: usize,
     pub(crate) stats: Stats,
@@ -73,7 +76,7 @@ pub struct Stats {
     pub cancelled: u64,
     /// Requests that ran and are done.
     pub settled: u64,
-    /// Expressions of checkpoints that failed.
+    /// Expressions of checkpoints and frontends that failed.
     pub expression_errors: u64,
 }
 
@@ -84,15 +87,19 @@ pub(crate) struct Return {
     pub held: Held,
     /// Whether the request ran; one that did not gets back what it spent.
     pub ran: bool,
+    /// The server that goes with the count of a gate.
+    pub seat: Option<Seat>,
 }
 
 /// What is to be done with a request.
 #[derive(Debug)]
-enum Chore {
+pub(crate) enum Chore {
     /// The session is over.
     End(RequestId),
     /// The lock is lost.
     Lost(RequestId, Box<str>),
+    /// Its server is down or gone.
+    Astray(RequestId),
 }
 
 impl Engine {
@@ -114,7 +121,11 @@ impl Engine {
             rules: Arc::default(),
             checkpoints: Arc::default(),
             specs: [].into(),
-            routes: Arc::new(Routes::default()),
+            gates: [].into(),
+            routes: Arc::new(Routes { is_empty: true, ..Routes::default() }),
+            routing: Arc::default(),
+            switch: Arc::default(),
+            reads: Arc::default(),
             pools: config.pools,
             resources: [].into(),
             graph: Arc::clone(claims.graph()),
@@ -127,6 +138,7 @@ impl Engine {
             checkpoints: Checkpoints::new(seed, snapshot.slip),
             claims,
             pools: Pools::new(&snapshot.pools),
+            fleet: Fleet::new(seed),
             rule_counts: Counts::new(&[]),
             requests: BTreeMap::new(),
             sessions: BTreeSet::new(),
@@ -273,9 +285,14 @@ impl Engine {
             self.rule_counts = self.rule_counts.carry_over(&old.rules, &snapshot.rules);
         }
         self.checkpoints.set_slip(snapshot.slip);
+        if !Arc::ptr_eq(&old.routing, &snapshot.routing) {
+            self.fleet.configure(snapshot.routing.backends());
+        }
         if !Arc::ptr_eq(&old.checkpoints, &snapshot.checkpoints) {
             self.checkpoints.configure(self.now, Arc::clone(&snapshot.checkpoints));
         }
+        self.set_limits();
+        self.leave_lost_servers(&old);
         self.pools.configure(&snapshot.pools);
         self.claims.configure(Arc::clone(&snapshot.graph));
         self.run();
@@ -338,7 +355,26 @@ impl Engine {
         let work = self.requests.get(&id)?;
         let Stage::Running { since } = work.stage else { return None };
         let (priority, pool, arrival) = (work.priority, work.pool, work.arrival);
-        Some(Grant { priority, pool, arrival, since })
+        let server = work.seat.as_ref().map(Seat::server);
+        Some(Grant { priority, pool, server, arrival, since })
+    }
+
+    /// The checkpoints where a request slept, and how long.
+    #[must_use]
+    pub fn slept(&self, id: RequestId) -> &[(CheckpointId, Span)] {
+        self.requests.get(&id).map_or(&[], |work| &work.slept)
+    }
+
+    /// How long a request that runs stood in its pool's line, for its claims and a slot.
+    #[must_use]
+    pub fn lined(&self, id: RequestId) -> Span {
+        self.requests.get(&id).map_or(Span::ZERO, |work| work.lined)
+    }
+
+    /// The servers, for their figures.
+    #[must_use]
+    pub const fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
     /// What a request that waits or runs asked for.
@@ -371,7 +407,7 @@ impl Engine {
     }
 
     /// Raises the clock, gives the call its budget, and handles what is due.
-    fn begin(&mut self, now: Time) {
+    pub(crate) fn begin(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.budget = self.snapshot.step_max;
         self.run();
@@ -397,7 +433,11 @@ impl Engine {
     }
 
     fn return_next(&mut self) -> bool {
-        let Some(Return { id, held, ran }) = self.returns.pop_front() else { return false };
+        let Some(Return { id, held, ran, seat }) = self.returns.pop_front() else { return false };
+        // First the place at the server, so that whoever gets the count finds it.
+        if let Some(seat) = seat {
+            self.leave_seat(seat);
+        }
         if let Some(counter) = held.counter() {
             self.count_users.remove(&(held.checkpoint(), counter, id));
         }
@@ -428,6 +468,7 @@ impl Engine {
                     self.refuse_waiter(id, Refusal::lasting(Reason::NotOwner { lock }));
                 }
             }
+            Chore::Astray(id) => self.move_on(id),
         }
         true
     }
@@ -449,12 +490,14 @@ impl Engine {
         let Some(mut work) = self.requests.remove(&id) else { return false };
         self.stats.settled += 1;
         self.forget(&work);
-        self.slot_users.remove(&(work.pool, id));
-        self.pools.release(work.pool, self.now.since(since));
+        if !work.draft.is_connection() {
+            self.slot_users.remove(&(work.pool, id));
+            self.pools.release(work.pool, self.now.since(since));
+        }
         if work.claims() {
             self.remove_claims(id);
         }
-        self.returns.extend(work.held.drain(..).map(|held| Return { id, held, ran: true }));
+        self.return_all(&mut work, true);
         true
     }
 

@@ -4,14 +4,17 @@
 //! the request would wait, the rest is told as if it came there at once.
 
 use crate::engine::Engine;
+use crate::gate::is_gate;
 use crate::input::Live;
-use crate::prepare::{Filled, Prepared, fill};
+use crate::prepare::{Filled, List, Prepared, Step, fill};
 use crate::why::WaitsFor;
 use crate::work::Work;
 use paceline_checkpoints::{KeyHash, Mode, Outlook};
-use paceline_rules::{Outcome as RuleOutcome, Rule, Then, Trace, Verdict};
+use paceline_routing::Choice;
+use paceline_rules::{Outcome as RuleOutcome, Rule, Ruleset, Then, Trace, Verdict};
 use paceline_types::{
-    CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, Span, Time, Unknown,
+    CheckpointId, Known, Place, Priority, Reason, Refusal, RequestId, SessionId, Span, Time,
+    Unknown,
 };
 use std::fmt;
 
@@ -20,6 +23,10 @@ use std::fmt;
 pub struct Explanation {
     /// When it was asked.
     pub now: Time,
+    /// The backend it would go to, if its frontend is configured.
+    pub backend: Option<Box<str>>,
+    /// The server that it would have, if that is known.
+    pub server: Option<Box<str>>,
     /// Every rule that would be reached, and what it says.
     pub trace: Trace,
     /// The rules that match, in order.
@@ -75,18 +82,12 @@ impl Engine {
             work.draft.refresh(&self.snapshot, None);
         }
         let counted = self.would_count(&work);
-        let attributes = &work.draft.request.attributes;
-        let live = Live { attributes, priority: Priority::START, engine: self, counted: &counted };
-        let trace = self.snapshot.rules.trace(attributes, &live);
-        let matched = self.matched(&trace);
-        let mut explanation = Explanation {
-            now: self.now,
-            matched,
-            admitted: None,
-            checkpoints: vec![],
-            foreseen: Foreseen::Start,
-            trace,
-        };
+        let routed = self.would_choose_backend(&mut work.draft, &counted);
+        let mut explanation = self.ask_rules(&work, &counted, routed.is_ok());
+        if let Err(refusal) = routed {
+            explanation.foreseen = Foreseen::Refuse(refusal);
+            return explanation;
+        }
         let priority = match explanation.trace.decision.verdict {
             Verdict::Priority(priority) => priority,
             Verdict::Rejected { rule } => {
@@ -95,14 +96,55 @@ impl Engine {
                 return explanation;
             }
         };
+        work.begin(explanation.now, RequestId(u64::MAX), priority, &self.snapshot);
+        if work.draft.is_connection() {
+            explanation.foreseen = self.foresee(&work, &counted, &mut explanation);
+            return explanation;
+        }
         let pool = self.snapshot.pools.pool_for(priority);
         explanation.admitted = Some((priority, pool.name.clone()));
-        work.begin(explanation.now, RequestId(u64::MAX), priority, &self.snapshot);
+        self.would_sit(&mut work, &mut explanation);
         explanation.foreseen = match self.check_admission(&work.draft, priority, owns) {
             Err(refusal) => Foreseen::Refuse(refusal),
             Ok(()) => self.foresee(&work, &counted, &mut explanation),
         };
         explanation
+    }
+
+    /// What the rules say, if they are asked.
+    fn ask_rules(
+        &self,
+        work: &Work,
+        counted: &[(CheckpointId, KeyHash)],
+        are_asked: bool,
+    ) -> Explanation {
+        let attributes = &work.draft.request.attributes;
+        let live = Live { attributes, priority: Priority::START, engine: self, counted };
+        let trace = match are_asked && !work.draft.is_connection() {
+            true => self.snapshot.rules.trace(attributes, &live),
+            false => Ruleset::default().trace(attributes, &live),
+        };
+        let backend = work.draft.route.map(|_| attributes.known(Known::Backend));
+        Explanation {
+            now: self.now,
+            backend: backend.filter(|name| !name.is_empty()).map(Into::into),
+            server: None,
+            matched: self.matched(&trace),
+            admitted: None,
+            checkpoints: vec![],
+            foreseen: Foreseen::Start,
+            trace,
+        }
+    }
+
+    /// The server that it would have if it came to it now.
+    fn would_sit(&self, work: &mut Work, explanation: &mut Explanation) {
+        let backend = work.draft.route.and_then(|route| route.chosen.backend);
+        let Some(Choice::Server(server)) = backend.map(|id| self.fleet.preview(id)) else { return };
+        let name = self.snapshot.routing.server_name(server).unwrap_or_default();
+        work.draft.request.attributes.put(Known::Server, name);
+        work.draft.plan_server(&self.snapshot, work.priority);
+        explanation.server = Some(name.into());
     }
 
     /// The counters of the frontend's `count` checkpoints that would count the request before the
@@ -131,7 +173,12 @@ impl Engine {
         explanation: &mut Explanation,
     ) -> Foreseen {
         let mut foreseen = None;
+        let lost = self.no_server(work).map(Foreseen::Refuse);
+        let is_behind = |step: &Step| step.position.0 > List::Backend || is_gate(step.position.2);
         for step in &work.draft.steps {
+            if lost.is_some() && is_behind(step) {
+                break;
+            }
             let (_, _, id) = step.position;
             let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else { continue };
             let attributes = &work.draft.request.attributes;
@@ -158,7 +205,11 @@ impl Engine {
             }
             explanation.checkpoints.push(CheckpointOutlook { place, outlook, enforces });
         }
-        foreseen.unwrap_or_else(|| self.foresee_slot(work, explanation.now))
+        match foreseen.or(lost) {
+            Some(foreseen) => foreseen,
+            None if work.draft.is_connection() => Foreseen::Start,
+            None => self.foresee_slot(work, explanation.now),
+        }
     }
 
     /// Looks at claims and slots.
@@ -208,6 +259,13 @@ impl Engine {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(backend) = &self.backend {
+            write!(f, "backend \"{backend}\"")?;
+            match &self.server {
+                Some(server) => writeln!(f, ", server \"{server}\"")?,
+                None => writeln!(f)?,
+            }
+        }
         for rule in &self.matched {
             let then = if rule.then == Then::Stop { "stop" } else { "continue" };
             writeln!(f, "rule {} matched: {}, {then}", rule.number, rule.action)?;

@@ -13,6 +13,12 @@ use paceline_types::{Place, PoolId, Reason, Refusal, Request, RequestId, Span, T
 impl Engine {
     /// A request that passed all its checkpoints runs, waits, or is refused.
     pub(crate) fn enter(&mut self, mut work: Box<Work>) -> Outcome {
+        if work.draft.is_connection() {
+            work.start(self.now);
+            self.stats.started += 1;
+            self.keep(work);
+            return Outcome::Started;
+        }
         if !work.claims() {
             // Where there is a slot for everybody, nobody is passed.
             let passes_nobody =
@@ -186,7 +192,7 @@ impl Engine {
                 self.claims.set_eligible(id, false);
                 self.pools.join(work.pool, work.rank, deadline);
             }
-            Stage::Moving | Stage::Checkpoint(_) | Stage::Running { .. } => {}
+            Stage::Moving | Stage::Checkpoint { .. } | Stage::Running { .. } => {}
         }
     }
 
@@ -234,7 +240,8 @@ impl Engine {
     fn start_waiter(&mut self, id: RequestId) {
         let now = self.now;
         let Some(work) = self.requests.get_mut(&id) else { return };
-        let Stage::Line { deadline, .. } = work.stage else { return };
+        let Stage::Line { since, deadline } = work.stage else { return };
+        work.lined = now.since(since);
         work.start(now);
         let pool = work.pool;
         self.pools.start(pool, work.rank, deadline);

@@ -4,14 +4,16 @@
 //! immutable snapshot. What reads a counter is left for [`Engine::submit`](crate::Engine::submit),
 //! which also prepares again if the configuration changed in between.
 
+use crate::gate::is_gate;
 use crate::input::Still;
 use crate::snapshot::Snapshot;
 use crate::work::Work;
 use paceline_checkpoints::{At, Checked, KeyHash, Limit};
 use paceline_claims::{Claims, Resting, Wanted};
 use paceline_expr::{Expr, Input};
+use paceline_routing::Chosen;
 use paceline_rules::{Candidates, Decision, Verdict};
-use paceline_types::{CheckpointId, Known, PoolId, Priority, Request, limits};
+use paceline_types::{BackendId, CheckpointId, Known, On, PoolId, Priority, Request, limits};
 use std::fmt;
 
 /// Why a request is none: nothing is decided about it.
@@ -44,6 +46,8 @@ pub enum RequestError {
     },
     /// It requires a lock, but belongs to no session that could own one.
     NoSession,
+    /// It is a connection, and claims something or requires a lock.
+    Connection,
 }
 
 impl fmt::Display for RequestError {
@@ -67,6 +71,9 @@ impl fmt::Display for RequestError {
                 write!(f, "locks[{index}]: a lock's name has 1 to {} bytes", limits::NAME_BYTES_MAX)
             }
             Self::NoSession => f.write_str("a request without a session cannot require locks"),
+            Self::Connection => {
+                f.write_str("a connection can neither claim resources nor require locks")
+            }
         }
     }
 }
@@ -95,6 +102,8 @@ impl Prepared {
 pub(crate) struct Draft {
     pub(crate) request: Request,
     pub(crate) generation: u64,
+    /// Where it goes, if its frontend is configured.
+    pub(crate) route: Option<Route>,
     pub(crate) candidates: Candidates,
     /// What the rules say, unless one of them reads a counter.
     pub(crate) decision: Option<Decision>,
@@ -108,6 +117,15 @@ pub(crate) struct Draft {
     pub(crate) wanted: Option<Wanted>,
     /// The same while it sleeps at a checkpoint: nothing that is large, and no old graph.
     resting: Option<Resting>,
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    /// The backend, as far as that is known without counters.
+    pub chosen: Chosen,
+    /// Whether it has a server, so that the checkpoints of that are on its way.
+    pub seated: bool,
 }
 
 /// Where a checkpoint stands on the way: its list, its number, itself.
@@ -161,12 +179,12 @@ pub(crate) struct Filled {
 /// When it is no request: a number or a name is out of bounds.
 pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, RequestError> {
     check(&request)?;
-    let candidates = snapshot.rules.candidates(&request.attributes);
     let wanted = resolve(snapshot, &request);
     let mut draft = Draft {
         request,
         generation: snapshot.generation,
-        candidates,
+        route: None,
+        candidates: Candidates::default(),
         decision: None,
         counts: vec![],
         steps: vec![],
@@ -174,11 +192,13 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
         wanted,
         resting: None,
     };
-    if !snapshot.rules.reads_counters() {
-        let still = Still { attributes: &draft.request.attributes, priority: Priority::START };
-        draft.decision = Some(snapshot.rules.decide(&draft.candidates, &still));
-    }
     draft.plan_counts(snapshot);
+    if draft.is_connection() {
+        draft.plan_steps(snapshot, Priority::START, PoolId::DEFAULT);
+        return Ok(Prepared(Box::new(Work::new(draft))));
+    }
+    draft.find_route(snapshot);
+    draft.ask_rules(snapshot);
     if let Some(Verdict::Priority(priority)) = draft.decision.as_ref().map(|d| d.verdict) {
         let pool = snapshot.pools.pool_for(priority).id;
         draft.plan_steps(snapshot, priority, pool);
@@ -187,16 +207,74 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
 }
 
 impl Draft {
+    /// Whether it is a connection, which passes checkpoints of its frontend and nothing else.
+    pub(crate) fn is_connection(&self) -> bool {
+        self.request.on == On::Connection
+    }
+
+    /// Asks the lines of its frontend that read no counter for its backend. Whether that is another
+    /// one than before.
+    fn find_route(&mut self, snapshot: &Snapshot) -> bool {
+        let attributes = &self.request.attributes;
+        let still = Still { attributes, priority: Priority::START };
+        let chosen = snapshot.switch.begin(attributes.known(Known::Frontend), &still);
+        let had = self.route.take();
+        self.route = chosen.map(|chosen| Route { chosen, seated: false });
+        match chosen {
+            Some(chosen) => self.name_backend(snapshot, chosen.backend),
+            // Its frontend was configured, and is no more.
+            None if had.is_some() => self.name_backend(snapshot, None),
+            None => false,
+        }
+    }
+
+    /// Sets its attribute `backend`. Whether that is news.
+    pub(crate) fn name_backend(&mut self, snapshot: &Snapshot, id: Option<BackendId>) -> bool {
+        let backend = id.and_then(|id| snapshot.routing.backend_by_id(id));
+        let name = backend.map_or("", |backend| &*backend.name);
+        if self.request.attributes.known(Known::Backend) == name {
+            return false;
+        }
+        self.request.attributes.put(Known::Backend, name);
+        true
+    }
+
+    /// A line that reads a counter sends it elsewhere: what was found out before is void.
+    pub(crate) fn turn_to(&mut self, snapshot: &Snapshot, chosen: Chosen) {
+        let is_other = self.name_backend(snapshot, chosen.backend);
+        self.route = Some(Route { chosen, seated: false });
+        if is_other {
+            self.candidates = snapshot.rules.candidates(&self.request.attributes);
+            self.decision = None;
+            self.steps.clear();
+            self.steps_pool = None;
+        }
+    }
+
+    fn ask_rules(&mut self, snapshot: &Snapshot) {
+        self.candidates = snapshot.rules.candidates(&self.request.attributes);
+        if !snapshot.rules.reads_counters() {
+            let still = Still { attributes: &self.request.attributes, priority: Priority::START };
+            self.decision = Some(snapshot.rules.decide(&self.candidates, &still));
+        }
+    }
+
     /// Prepares again for another configuration; the decision stands if there was one.
     pub(crate) fn refresh(&mut self, snapshot: &Snapshot, decided: Option<(Priority, PoolId)>) {
         let same_rules = self.generation >= snapshot.rules_since;
         self.generation = snapshot.generation;
         if let Some((priority, pool)) = decided {
+            let backend = self.route.and_then(|route| route.chosen.backend);
+            // A backend that is gone keeps its name until somebody comes to its servers.
+            if backend.is_some_and(|id| snapshot.routing.backend_by_id(id).is_some()) {
+                self.name_backend(snapshot, backend);
+            }
             self.plan_steps(snapshot, priority, pool);
             return;
         }
         self.wanted = resolve(snapshot, &self.request);
-        if !same_rules {
+        let is_elsewhere = !self.is_connection() && self.find_route(snapshot);
+        if !same_rules || is_elsewhere {
             self.candidates = snapshot.rules.candidates(&self.request.attributes);
             self.decision = None;
         }
@@ -232,7 +310,7 @@ impl Draft {
         let attributes = &self.request.attributes;
         let still = Still { attributes, priority: Priority::START };
         for checkpoint in snapshot.routes.frontends.list(attributes.known(Known::Frontend)) {
-            if is_early_count(checkpoint) {
+            if is_early_count(checkpoint) && checkpoint.spec.on == self.request.on {
                 push(&mut self.counts, checkpoint, snapshot, &still);
             }
         }
@@ -242,7 +320,7 @@ impl Draft {
     pub(crate) fn plan_steps(&mut self, snapshot: &Snapshot, priority: Priority, pool: PoolId) {
         self.steps.clear();
         self.steps_pool = Some(pool);
-        if snapshot.specs.is_empty() {
+        if snapshot.routes.is_empty {
             return;
         }
         let routes = &snapshot.routes;
@@ -250,20 +328,60 @@ impl Draft {
         let still = Still { attributes, priority };
         let pool = snapshot.pools.by_id(pool);
         let pool_list = pool.map_or(&[][..], |pool| routes.pools.list(&pool.name));
-        let lists = [
-            (List::Frontend, routes.frontends.list(attributes.known(Known::Frontend))),
-            (List::Backend, routes.backends.list(attributes.known(Known::Backend))),
-            (List::Server, routes.servers.list(attributes.known(Known::Server))),
-            (List::Pool, pool_list),
-        ];
-        for (list, checkpoints) in lists {
-            for checkpoint in checkpoints {
-                if list == List::Frontend && is_early_count(checkpoint) {
-                    continue;
-                }
+        for checkpoint in routes.frontends.list(attributes.known(Known::Frontend)) {
+            if !is_early_count(checkpoint) && checkpoint.spec.on == self.request.on {
                 push(&mut self.steps, checkpoint, snapshot, &still);
             }
         }
+        if self.request.on == On::Connection {
+            return;
+        }
+        for checkpoint in routes.backends.list(attributes.known(Known::Backend)) {
+            // Who only says the name of a backend takes no server of it.
+            if self.route.is_some() || !is_gate(checkpoint.spec.id) {
+                push(&mut self.steps, checkpoint, snapshot, &still);
+            }
+        }
+        if self.route.is_none_or(|route| route.seated) {
+            for checkpoint in routes.servers.list(attributes.known(Known::Server)) {
+                push(&mut self.steps, checkpoint, snapshot, &still);
+            }
+        }
+        for checkpoint in pool_list {
+            push(&mut self.steps, checkpoint, snapshot, &still);
+        }
+    }
+
+    /// Puts the checkpoints of its server on its way.
+    pub(crate) fn plan_server(&mut self, snapshot: &Snapshot, priority: Priority) {
+        if let Some(route) = &mut self.route {
+            route.seated = true;
+        }
+        let steps = self.server_steps(snapshot, priority);
+        if !steps.is_empty() {
+            let at = self.steps.partition_point(|step| step.position.0 <= List::Backend);
+            self.steps.splice(at..at, steps);
+        }
+    }
+
+    /// Takes the checkpoints of its server off its way.
+    pub(crate) fn leave_server(&mut self) {
+        if let Some(route) = &mut self.route {
+            route.seated = false;
+        }
+        self.steps.retain(|step| step.position.0 != List::Server);
+        self.request.attributes.put(Known::Server, "");
+    }
+
+    /// The checkpoints of its server.
+    pub(crate) fn server_steps(&self, snapshot: &Snapshot, priority: Priority) -> Vec<Step> {
+        let attributes = &self.request.attributes;
+        let still = Still { attributes, priority };
+        let mut steps = vec![];
+        for checkpoint in snapshot.routes.servers.list(attributes.known(Known::Server)) {
+            push(&mut steps, checkpoint, snapshot, &still);
+        }
+        steps
     }
 }
 
@@ -345,6 +463,9 @@ fn check(request: &Request) -> Result<(), RequestError> {
     }
     if request.locks.len() > limits::REQUIRED_LOCKS_MAX {
         return Err(RequestError::Locks { count: request.locks.len() });
+    }
+    if request.on == On::Connection && !(request.claims.is_empty() && request.locks.is_empty()) {
+        return Err(RequestError::Connection);
     }
     let wrong = |name: &str| name.is_empty() || name.len() > limits::NAME_BYTES_MAX;
     if let Some(index) = request.claims.iter().position(|claim| wrong(&claim.resource)) {

@@ -6,6 +6,7 @@
 
 use crate::effect::Grant;
 use crate::engine::Engine;
+use crate::gate::is_gate;
 use crate::prepare::{Prepared, fill_keys};
 use paceline_types::{Priority, RequestId, Time};
 
@@ -25,10 +26,15 @@ impl Engine {
         if work.draft.generation != snapshot.generation {
             work.draft.refresh(&snapshot, None);
         }
+        // What goes to a server is over with its connection, so it is not restored there.
+        work.draft.route = None;
         work.begin(self.now, id, priority, &snapshot);
         self.remember(&work);
         for step in work.draft.counts.iter().chain(&work.draft.steps) {
             let (_, _, checkpoint) = step.position;
+            if is_gate(checkpoint) {
+                continue;
+            }
             // A condition that reads counters may have held when it passed, so it is taken to hold.
             let key = match (step.filled, snapshot.checkpoints.checkpoint(checkpoint)) {
                 (Some(filled), _) if !filled.applies => continue,
@@ -49,6 +55,6 @@ impl Engine {
         }
         let (pool, arrival) = (work.pool, work.arrival);
         self.start_at_once(work);
-        Grant { priority, pool, arrival, since: arrival }
+        Grant { priority, pool, server: None, arrival, since: arrival }
     }
 }

@@ -2,9 +2,11 @@
 //! without the engine's lock.
 
 use crate::config::Names;
+use crate::reads::Reads;
 use paceline_checkpoints::{At, Checked, CheckpointSet, KeyHasher, Spec};
 use paceline_claims::{Graph, Resource};
 use paceline_pools::{PoolSet, PoolSpec};
+use paceline_routing::{Routing, Switch};
 use paceline_rules::Ruleset;
 use paceline_types::{PoolId, Span};
 use std::collections::BTreeMap;
@@ -26,7 +28,12 @@ pub struct Snapshot {
     pub(crate) rules: Arc<Ruleset>,
     pub(crate) checkpoints: Arc<CheckpointSet>,
     pub(crate) specs: Arc<[Spec]>,
+    /// The checkpoints that nobody wrote, of backends with a maximum.
+    pub(crate) gates: Arc<[Spec]>,
     pub(crate) routes: Arc<Routes>,
+    pub(crate) routing: Arc<Routing>,
+    pub(crate) switch: Arc<Switch>,
+    pub(crate) reads: Arc<Reads>,
     pub(crate) pools: PoolSet,
     pub(crate) resources: Arc<[Resource]>,
     pub(crate) graph: Arc<Graph>,
@@ -59,6 +66,18 @@ impl Snapshot {
         &self.pools
     }
 
+    /// The frontends and backends in use; the same as before if an edit did not change them.
+    #[must_use]
+    pub const fn routing(&self) -> &Arc<Routing> {
+        &self.routing
+    }
+
+    /// Which attributes are read.
+    #[must_use]
+    pub fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
     /// The resources in use.
     #[must_use]
     pub fn graph(&self) -> &Graph {
@@ -84,6 +103,8 @@ pub(crate) struct Routes {
     /// By `BACKEND/NAME`.
     pub servers: Route,
     pub pools: Route,
+    /// Whether there is no checkpoint at all.
+    pub is_empty: bool,
 }
 
 /// The checkpoints of the places of one kind.
@@ -102,7 +123,7 @@ impl Route {
 
 impl Routes {
     pub fn new(set: &CheckpointSet) -> Self {
-        let mut routes = Self::default();
+        let mut routes = Self { is_empty: set.iter().next().is_none(), ..Self::default() };
         for checked in set.iter() {
             let (route, name) = match &checked.spec.at {
                 At::Frontend(name) => (&mut routes.frontends, name.clone()),

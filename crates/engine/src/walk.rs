@@ -5,6 +5,7 @@
 
 use crate::effect::{Effect, Outcome};
 use crate::engine::{Engine, Return};
+use crate::gate::is_gate;
 use crate::input::Live;
 use crate::prepare::{Draft, Filled, List, Prepared, Step, fill, position};
 use crate::work::{Stage, Work};
@@ -12,7 +13,7 @@ use paceline_checkpoints::{Arrival, Cause, Due, DueKind, Held, How, Kept, Moved,
 use paceline_pools::State;
 use paceline_rules::Verdict;
 use paceline_types::{
-    CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, limits,
+    BackendId, CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, limits,
 };
 use std::sync::Arc;
 
@@ -30,7 +31,11 @@ impl Engine {
             work.draft.refresh(&snapshot, None);
         }
         self.count_arrival(&mut work);
-        match self.verdict(id, &mut work.draft, owns) {
+        let verdict = match work.draft.is_connection() {
+            true => Ok(Priority::START),
+            false => self.verdict(id, &mut work.draft, owns),
+        };
+        match verdict {
             Ok(priority) => {
                 work.begin(self.now, id, priority, &self.snapshot);
                 Ok(work)
@@ -50,14 +55,27 @@ impl Engine {
         again: Option<(CheckpointId, Kept)>,
     ) -> Outcome {
         self.refresh(&mut work);
-        let first = first_step(&work, again);
-        for index in first..work.draft.steps.len() {
-            let step = work.draft.steps[index];
+        self.leave_lost_server(&mut work);
+        let mut next = first_step(&work, again);
+        loop {
+            if let Some(backend) = wants_server(&work, next) {
+                match self.find_server(work, backend) {
+                    Ok(seated) => work = seated,
+                    Err(outcome) => return outcome,
+                }
+            }
+            let Some(step) = work.draft.steps.get(next).copied() else { break };
+            next += 1;
             // An edit may have put a checkpoint it passed behind the one where it waited.
             let is_passed =
                 |held: &Held| held.checkpoint() == step.position.2 && self.checkpoints.counts(held);
             if work.held.iter().any(is_passed) {
                 continue;
+            }
+            if is_gate(step.position.2)
+                && let Some(refusal) = self.no_server(&work)
+            {
+                return self.refuse(work, refusal);
             }
             let Some(filled) = self.filled(&work, step) else { continue };
             work.position = Some(step.position);
@@ -67,7 +85,7 @@ impl Engine {
             match self.checkpoints.arrive(self.now, checkpoint, &ticket) {
                 Arrival::Passed(held) => self.hold(&mut work, held),
                 Arrival::Queued { .. } => {
-                    work.stage = Stage::Checkpoint(checkpoint);
+                    work.stage = Stage::Checkpoint { id: checkpoint, since: self.now };
                     work.draft.rest();
                     self.keep(work);
                     return Outcome::Waiting;
@@ -114,7 +132,7 @@ impl Engine {
             debug_assert!(false, "a checkpoint moved a request that does not wait");
             return;
         };
-        work.stage = Stage::Moving;
+        work.wake(self.now);
         // An edit may have put the checkpoint elsewhere while it waited there.
         if let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(moved.checkpoint) {
             work.position = Some(position(checkpoint));
@@ -161,15 +179,16 @@ impl Engine {
     /// Gives back what a request that did not run spent and held.
     pub(crate) fn give_back(&mut self, mut work: Box<Work>) {
         self.forget(&work);
-        self.refund(work.rank.id, std::mem::take(&mut work.held));
+        self.return_all(&mut work, false);
     }
 
-    fn refund(&mut self, id: RequestId, held: Vec<Held>) {
-        self.returns.extend(held.into_iter().map(|held| Return { id, held, ran: false }));
+    pub(crate) fn refund(&mut self, id: RequestId, held: Vec<Held>) {
+        let returns = held.into_iter().map(|held| Return { id, held, ran: false, seat: None });
+        self.returns.extend(returns);
     }
 
     /// Keeps what a checkpoint must get back, and who holds it where others may wait for it.
-    fn hold(&mut self, work: &mut Work, held: Held) {
+    pub(crate) fn hold(&mut self, work: &mut Work, held: Held) {
         if let Some(counter) = held.counter() {
             self.count_users.insert((held.checkpoint(), counter, work.rank.id));
         }
@@ -179,7 +198,7 @@ impl Engine {
     /// Takes a waiter out of the queue it sleeps in.
     pub(crate) fn leave_queue(&mut self, work: &Work) {
         match work.stage {
-            Stage::Checkpoint(_) => {
+            Stage::Checkpoint { .. } => {
                 self.checkpoints.leave(self.now, work.rank.id);
             }
             Stage::Line { deadline, .. } | Stage::Aside { deadline, .. } => {
@@ -216,6 +235,7 @@ impl Engine {
         draft: &mut Draft,
         owns: &dyn Fn(SessionId, &str) -> bool,
     ) -> Result<Priority, Refusal> {
+        self.choose_backend(draft)?;
         let decision = match draft.decision.take() {
             Some(decision) => decision,
             None => {
@@ -275,11 +295,13 @@ impl Engine {
         if snapshot.pools.by_id(work.pool).is_none() {
             work.pool = snapshot.pools.pool_for(work.priority).id;
         }
+        let before = work.draft.request.attributes.bytes();
         work.draft.refresh(&snapshot, Some((work.priority, work.pool)));
+        self.bytes = self.bytes + work.draft.request.attributes.bytes() - before;
     }
 
     /// What a checkpoint's expressions say of a request that reaches it, if it applies.
-    fn filled(&mut self, work: &Work, step: Step) -> Option<Filled> {
+    pub(crate) fn filled(&mut self, work: &Work, step: Step) -> Option<Filled> {
         let filled = step.filled.unwrap_or_else(|| self.evaluate(&work.draft, step, work.priority));
         self.stats.expression_errors += u64::from(filled.errors);
         filled.applies.then_some(filled)
@@ -325,6 +347,16 @@ impl Engine {
         let key = checkpoint.key.as_ref().map(|key| key.key(&live).unwrap_or_default().into());
         Place::Checkpoint { name: checkpoint.spec.name.clone(), key }
     }
+}
+
+/// The backend whose server a request needs before this step, because it passed its backend's list.
+fn wants_server(work: &Work, next: usize) -> Option<BackendId> {
+    let route = work.draft.route.filter(|route| !route.seated)?;
+    let step = work.draft.steps.get(next);
+    if step.is_some_and(|step| step.position.0 <= List::Backend) {
+        return None;
+    }
+    route.chosen.backend
 }
 
 /// Where the walk goes on: after the checkpoint it reached last, wherever that stands now; at the

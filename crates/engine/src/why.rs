@@ -60,7 +60,7 @@ pub struct Why {
     pub since: Time,
     /// Its priority.
     pub priority: Priority,
-    /// Its pool.
+    /// Its pool; a connection has none.
     pub pool: Box<str>,
     /// Who is ahead of it or holds what it waits for, nearest first.
     pub ahead: Vec<RequestId>,
@@ -83,7 +83,10 @@ impl Engine {
             arrival: work.arrival,
             since: work.arrival,
             priority: work.priority,
-            pool: self.snapshot.pool_name(work.pool),
+            pool: match work.draft.is_connection() {
+                true => Box::default(),
+                false => self.snapshot.pool_name(work.pool),
+            },
             ahead: vec![],
             ahead_total: 0,
             until: None,
@@ -95,7 +98,7 @@ impl Engine {
                 (why.since, why.deadline) = (since, None);
             }
             Stage::Moving => {}
-            Stage::Checkpoint(checkpoint) => self.why_checkpoint(&mut why, work, checkpoint),
+            Stage::Checkpoint { id, .. } => self.why_checkpoint(&mut why, work, id),
             Stage::Aside { since, deadline } => {
                 (why.since, why.deadline) = (since, deadline);
                 let resource = self.claims.missing(id).unwrap_or_default().into();

@@ -3,7 +3,8 @@
 use crate::prepare::{Draft, Position};
 use crate::snapshot::Snapshot;
 use paceline_checkpoints::Held;
-use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, Span, Time};
+use paceline_routing::Seat;
+use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, ServerId, Span, Time};
 
 /// How far a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,10 @@ pub(crate) enum Stage {
     /// On its way from one queue to the next, within one call.
     Moving,
     /// Asleep in a checkpoint's queue.
-    Checkpoint(CheckpointId),
+    Checkpoint {
+        id: CheckpointId,
+        since: Time,
+    },
     /// In line for claims and a slot, until the deadline.
     Line {
         since: Time,
@@ -43,12 +47,21 @@ pub(crate) struct Work {
     pub stage: Stage,
     /// What each checkpoint on its way must get back, in the order of the walk.
     pub held: Vec<Held>,
+    /// The server it has.
+    pub seat: Option<Seat>,
+    /// Servers that could not be reached.
+    pub tried: Vec<ServerId>,
+    /// Checkpoints where it slept, and how long.
+    pub slept: Vec<(CheckpointId, Span)>,
+    /// How long it stood in its pool's line.
+    pub lined: Span,
 }
 
 impl Clone for Work {
     /// A copy to imagine things with: it holds nothing.
     fn clone(&self) -> Self {
-        Self { held: vec![], draft: self.draft.clone(), ..*self }
+        let draft = self.draft.clone();
+        Self { held: vec![], seat: None, tried: vec![], slept: vec![], draft, ..*self }
     }
 }
 
@@ -65,6 +78,10 @@ impl Work {
             position: None,
             stage: Stage::Moving,
             held: vec![],
+            seat: None,
+            tried: vec![],
+            slept: vec![],
+            lined: Span::ZERO,
         }
     }
 
@@ -88,6 +105,18 @@ impl Work {
 
     pub fn runs(&self) -> bool {
         matches!(self.stage, Stage::Running { .. })
+    }
+
+    /// It slept at a checkpoint until now.
+    pub fn wake(&mut self, now: Time) {
+        let Stage::Checkpoint { id, since } = self.stage else { return };
+        self.stage = Stage::Moving;
+        let slept = now.since(since);
+        match self.slept.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, before)) => *before = Span(before.0.saturating_add(slept.0)),
+            None if slept > Span::ZERO => self.slept.push((id, slept)),
+            None => {}
+        }
     }
 
     pub fn claims(&self) -> bool {

@@ -5,10 +5,15 @@
 use crate::schema::{CHECKPOINT, POOL, RESOURCE, RULE};
 use paceline_checkpoints::{Field, SpecError};
 use paceline_claims::GraphError;
-use paceline_engine::PlanError;
+use paceline_engine::{PlanError, RoutingError, RoutingOf as Of};
 use paceline_pools::PoolError;
 use paceline_rules::{CompileRuleError, Part};
 use std::fmt;
+
+/// The tables of frontends, backends and servers.
+const FRONTEND: &str = "Frontend";
+const BACKEND: &str = "Backend";
+const SERVER: &str = "Server";
 
 /// How much of a long name an error shows.
 const SHOWN_CHARS_MAX: usize = 64;
@@ -55,6 +60,7 @@ impl From<PlanError> for ModelError {
             PlanError::Rule(error) => of_rule(&error),
             PlanError::Checkpoint(error) => of_checkpoint(&error),
             PlanError::Resource(error) => of_resource(&error),
+            PlanError::Routing(error) => of_routing(&error),
             PlanError::NoSuchPool { checkpoint, pool } => {
                 let message = format!("there is no pool \"{pool}\"");
                 Self::at(CHECKPOINT, Some(&checkpoint), Some("at"), message)
@@ -93,6 +99,19 @@ fn of_resource(error: &GraphError) -> ModelError {
     };
     let column = row.and(Some(column));
     ModelError::at(RESOURCE, row.map(AsRef::as_ref), column, error.to_string())
+}
+
+fn of_routing(error: &RoutingError) -> ModelError {
+    let (table, row) = match &error.of {
+        Of::Frontend(name) => (FRONTEND, name.to_string()),
+        Of::Backend(name) => (BACKEND, name.to_string()),
+        Of::Server { backend, name } => (SERVER, format!("{backend}/{name}")),
+    };
+    let message = match error.line {
+        Some(line) => format!("[{line}]: {}", error.problem),
+        None => error.problem.to_string(),
+    };
+    ModelError::at(table, Some(&row), Some(error.field), message)
 }
 
 impl From<PoolError> for ModelError {

@@ -248,6 +248,19 @@ impl Attributes {
         Ok(())
     }
 
+    /// Puts a name that the engine gives in place of an earlier one: past the bounds, which are for
+    /// what others send, and without keeping a value that was put last.
+    pub fn put(&mut self, name: Known, value: &str) {
+        let old = self.known[name as usize];
+        if self.text(old) == value {
+            return;
+        }
+        if (old.start + old.len) as usize == self.buffer.len() {
+            self.buffer.truncate(old.start as usize);
+        }
+        self.known[name as usize] = self.push(value);
+    }
+
     /// The value of a well-known attribute, `""` if it was not set.
     #[must_use]
     pub fn known(&self, name: Known) -> &str {
@@ -302,6 +315,10 @@ impl Attributes {
     }
 
     fn push(&mut self, text: &str) -> Piece {
+        // Nothing is nowhere, so that it stays within the buffer when that gets shorter.
+        if text.is_empty() {
+            return Piece::default();
+        }
         let start = self.buffer.len() as u32;
         self.buffer.push_str(text);
         Piece { start, len: text.len() as u32 }
@@ -364,6 +381,21 @@ mod tests {
         assert_eq!(attributes.other("one-more"), "");
         attributes.set("a0", "again").unwrap();
         assert_eq!(attributes.other("a0"), "again");
+    }
+
+    #[test]
+    fn what_is_put_takes_the_place_of_what_was_put_last() {
+        let mut attributes = Attributes::new();
+        attributes.set("text", &"x".repeat(limits::ATTRIBUTES_BYTES_MAX)).unwrap();
+        for (backend, server) in [("app", "app/one"), ("app", "app/two"), ("", "")] {
+            attributes.put(Known::Backend, backend);
+            attributes.put(Known::Server, server);
+            let found = (attributes.known(Known::Backend), attributes.known(Known::Server));
+            assert_eq!(found, (backend, server), "past the bounds");
+        }
+        let bytes = attributes.bytes() - limits::ATTRIBUTES_BYTES_MAX;
+        assert!(bytes <= "app".len(), "earlier names of servers are not kept, found {bytes}");
+        assert_eq!(attributes.known(Known::Text).len(), limits::ATTRIBUTES_BYTES_MAX);
     }
 
     #[test]

@@ -70,6 +70,16 @@ pub enum Reason {
     },
     /// The daemon is about to end.
     Ending,
+    /// No line of its frontend takes it, and the frontend has no backend for all others.
+    NoBackend {
+        /// The frontend.
+        frontend: Box<str>,
+    },
+    /// No server of its backend is up.
+    NoServer {
+        /// The backend.
+        backend: Box<str>,
+    },
     /// A claim names a resource that does not exist.
     UnknownResource {
         /// The name.
@@ -157,6 +167,10 @@ impl fmt::Display for Reason {
             }
             Self::Draining { pool } => write!(f, "pool \"{pool}\" is draining"),
             Self::Ending => f.write_str("the daemon is ending"),
+            Self::NoBackend { frontend } => {
+                write!(f, "no backend of frontend \"{frontend}\" takes it")
+            }
+            Self::NoServer { backend } => write!(f, "no server of backend \"{backend}\" is up"),
             Self::UnknownResource { resource, near: Some(near) } => {
                 write!(f, "no resource \"{resource}\", did you mean \"{near}\"?")
             }

@@ -55,6 +55,10 @@ pub enum Reason {
     BlocksItself,
     /// Its session does not own this lock.
     NotOwner(&'static str),
+    /// No line of this frontend takes it.
+    NoBackend(&'static str),
+    /// No server of this backend is up.
+    NoServer(&'static str),
     /// As many are alive as may be.
     Exhausted,
 }

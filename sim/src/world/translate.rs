@@ -220,6 +220,8 @@ fn reason(reason: &Reason) -> model::Reason {
         Reason::TooWide { .. } => model::Reason::TooWide,
         Reason::BlocksItself { .. } => model::Reason::BlocksItself,
         Reason::NotOwner { lock } => model::Reason::NotOwner(known(lock)),
+        Reason::NoBackend { frontend } => model::Reason::NoBackend(known(frontend)),
+        Reason::NoServer { backend } => model::Reason::NoServer(known(backend)),
         // Only a host ends, never an engine by itself.
         Reason::Exhausted { .. } | Reason::Ending => model::Reason::Exhausted,
     }

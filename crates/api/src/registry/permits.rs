@@ -141,7 +141,7 @@ impl Registry {
 
     /// What a client is told of a request that runs, or did.
     pub(crate) fn describe(&self, permit: &Permit, user: &str) -> PermitView {
-        let Grant { priority, pool, arrival, since } = *permit.grant();
+        let Grant { priority, pool, arrival, since, .. } = *permit.grant();
         let snapshot = self.host.control().snapshot();
         let pool = snapshot.pools().by_id(pool).map(|pool| pool.name.clone());
         PermitView {

@@ -8,10 +8,10 @@ use paceline_expr::Counter;
 use paceline_pools::{Change, PoolSet, QueueBounds, Range};
 use paceline_rules::{Rule, RuleCounts};
 use paceline_types::{
-    Attributes, CheckpointId, Claim, Mode, Priority, Request, SessionId, Span, Unknown,
+    Attributes, CheckpointId, Claim, Mode, On, Priority, Request, SessionId, Span, Unknown,
 };
 
-type Answer = Result<Vec<String>, String>;
+pub type Answer = Result<Vec<String>, String>;
 
 impl World {
     pub fn dispatch(&mut self, line: &str, words: &[&str]) -> Answer {
@@ -51,6 +51,10 @@ impl World {
             "step-max" => {
                 self.step_max = Some(first.parse().map_err(|_| "a number")?);
                 self.configure()
+            }
+            "frontend" | "backend" | "delete-frontend" | "delete-backend" | "up" | "down"
+            | "reroute" | "slept" | "servers" => {
+                self.route(command, first, rest.get(1..).unwrap_or_default())
             }
             "submit" => self.submit(first, rest.get(1..).unwrap_or_default()),
             "explain" => self.explain(rest),
@@ -325,6 +329,7 @@ fn spec(id: CheckpointId, name: &str, rest: &[&str]) -> Result<Spec, String> {
         kinds += u32::from(matches!(key, "rate" | "concurrency"));
         match key {
             "at" => spec.at = value.parse().map_err(|error| format!("at: {error}"))?,
+            "on" => spec.on = on(value)?,
             "number" => spec.number = number(value)?,
             "when" => spec.when = Some(value.into()),
             "key" => spec.key = Some(value.into()),
@@ -364,6 +369,7 @@ fn request(rest: &[&str]) -> Result<Request, String> {
     request.attributes.set("frontend", "api").unwrap();
     for (key, value) in pairs(rest)? {
         match key {
+            "on" => request.on = on(value)?,
             "cost" => request.cost = number(value)?,
             "claim" => {
                 let (resource, mode) = match value.strip_suffix(":shared") {
@@ -393,8 +399,16 @@ fn request(rest: &[&str]) -> Result<Request, String> {
     Ok(request)
 }
 
+fn on(text: &str) -> Result<On, String> {
+    match text {
+        "request" => Ok(On::Request),
+        "connection" => Ok(On::Connection),
+        _ => Err(format!("on: expected request or connection, found {text}")),
+    }
+}
+
 /// `key=value` words; only these few have no value.
-fn pairs<'a>(words: &[&'a str]) -> Result<Vec<(&'a str, &'a str)>, String> {
+pub fn pairs<'a>(words: &[&'a str]) -> Result<Vec<(&'a str, &'a str)>, String> {
     let valued = words.iter().copied().filter(|word| !matches!(*word, "stopped" | "started"));
     let pair = |word: &'a str| match word.split_once('=') {
         None if word == "count" => Ok((word, "")),
@@ -404,11 +418,11 @@ fn pairs<'a>(words: &[&'a str]) -> Result<Vec<(&'a str, &'a str)>, String> {
     valued.map(pair).collect()
 }
 
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("no number: {text}"))
 }
 
-fn span(text: &str) -> Result<Span, String> {
+pub fn span(text: &str) -> Result<Span, String> {
     text.parse().map_err(|error| format!("{text}: {error}"))
 }
 

@@ -8,5 +8,6 @@
 mod claims;
 mod commands;
 mod plans;
+mod routing;
 mod script;
 mod world;

@@ -4,8 +4,9 @@
 use paceline_checkpoints::Spec;
 use paceline_claims::Resource;
 use paceline_engine::{Config, Effect, Ended, Engine, Outcome, Plan, Why};
+use paceline_routing::{Backend, Frontend};
 use paceline_rules::Lists;
-use paceline_types::{CheckpointId, Refusal, RequestId, SessionId, Span, Time};
+use paceline_types::{CheckpointId, Known, Refusal, RequestId, SessionId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -16,9 +17,13 @@ pub struct World {
     pub rules: Lists,
     pub checkpoints: Vec<Spec>,
     pub resources: Vec<Resource>,
+    pub frontends: Vec<Frontend>,
+    pub backends: Vec<Backend>,
     pub step_max: Option<usize>,
     pub next_checkpoint: u32,
     pub next_resource: u64,
+    pub next_backend: u32,
+    pub next_server: u32,
     pub names: BTreeMap<RequestId, String>,
     pub owned: BTreeSet<(SessionId, String)>,
 }
@@ -32,9 +37,13 @@ impl World {
             rules: Lists::default(),
             checkpoints: vec![],
             resources: vec![],
+            frontends: vec![],
+            backends: vec![],
             step_max: None,
             next_checkpoint: 1,
             next_resource: 1,
+            next_backend: 0,
+            next_server: 0,
             names: BTreeMap::new(),
             owned: BTreeSet::new(),
         }
@@ -49,10 +58,12 @@ impl World {
             self.checkpoints.clone(),
             self.resources.clone(),
         );
+        let routing = (self.frontends.clone(), self.backends.clone());
         let mut answers = match self.dispatch(line, &words) {
             Ok(answers) => answers,
             Err(error) => {
                 (self.pools, self.rules, self.checkpoints, self.resources) = before;
+                (self.frontends, self.backends) = routing;
                 vec![format!("error: {error}")]
             }
         };
@@ -66,6 +77,8 @@ impl World {
             checkpoints: self.checkpoints.clone(),
             pools: self.pools.clone(),
             resources: self.resources.clone(),
+            frontends: self.frontends.clone(),
+            backends: self.backends.clone(),
             ..Config::default()
         };
         if let Some(step_max) = self.step_max {
@@ -104,7 +117,7 @@ impl World {
         while let Some(effect) = self.engine.poll_effect() {
             let at = Span(self.now.0);
             answers.push(match effect {
-                Effect::Start { id } => format!("{at} {} started", self.name(id)),
+                Effect::Start { id } => format!("{at} {}", self.started(id)),
                 Effect::Refuse { id, refusal } => {
                     format!("{at} {} {}", self.name(id), self.refusal(&refusal))
                 }
@@ -118,11 +131,20 @@ impl World {
 
     pub fn outcome(&self, id: RequestId, outcome: &Outcome) -> String {
         match outcome {
-            Outcome::Started => format!("{} started", self.name(id)),
+            Outcome::Started => self.started(id),
             Outcome::Waiting => {
                 self.engine.why(id).map_or_else(|| "lost".into(), |why| self.why(&why))
             }
             Outcome::Refused(refusal) => format!("{} {}", self.name(id), self.refusal(refusal)),
+        }
+    }
+
+    /// That a request started, and at which server.
+    fn started(&self, id: RequestId) -> String {
+        let server = self.engine.request(id).map_or("", |one| one.attributes.known(Known::Server));
+        match self.engine.grant(id).and_then(|grant| grant.server) {
+            Some(_) => format!("{} started at {server}", self.name(id)),
+            None => format!("{} started", self.name(id)),
         }
     }
 
@@ -172,8 +194,9 @@ impl World {
     }
 
     pub fn checkpoint_id(&self, name: &str) -> Result<CheckpointId, String> {
-        let found = self.checkpoints.iter().find(|spec| *spec.name == *name);
-        found.map(|spec| spec.id).ok_or_else(|| format!("the script has no checkpoint {name}"))
+        let snapshot = self.engine.snapshot();
+        let found = snapshot.checkpoints().iter().find(|one| *one.spec.name == *name);
+        found.map(|one| one.spec.id).ok_or_else(|| format!("the script has no checkpoint {name}"))
     }
 }
 

@@ -13,6 +13,7 @@ mod listed;
 mod numbers;
 mod permit;
 mod planner;
+mod servers;
 mod timer;
 
 pub use configured::{Configured, Edited};
@@ -33,7 +34,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use timer::Timer;
-use tokio::sync::{Notify, broadcast, oneshot};
+use tokio::sync::{Notify, broadcast, oneshot, watch};
 
 /// How often a request is prepared again because the configuration changed in between, before that
 /// is done under the engine's lock.
@@ -50,6 +51,8 @@ pub struct Control {
     state: Mutex<State>,
     /// The configuration in use.
     snapshot: RwLock<Arc<Snapshot>>,
+    /// The same, for those who follow it.
+    followed: watch::Sender<Arc<Snapshot>>,
     clock: Clock,
     locking: Arc<Locking>,
     timer: Arc<Timer>,
@@ -80,6 +83,7 @@ impl Control {
         let engine = Engine::new(seed);
         let control = Arc::new(Self {
             snapshot: RwLock::new(engine.snapshot()),
+            followed: watch::channel(engine.snapshot()).0,
             state: Mutex::new(State { engine, waiters: BTreeMap::new() }),
             clock,
             locking,
@@ -255,6 +259,8 @@ impl Control {
             *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = engine.snapshot();
             old
         });
+        // Two edits may come here in either order; what is in use is read anew, under the channel's lock.
+        self.followed.send_modify(|followed| *followed = self.snapshot());
         // It may be large, and is dropped only when the lock is free.
         drop(old);
     }

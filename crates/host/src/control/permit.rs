@@ -4,7 +4,7 @@
 
 use super::{Control, Decided};
 use paceline_engine::Grant;
-use paceline_types::{Refusal, RequestId};
+use paceline_types::{Refusal, RequestId, ServerId, Span};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Permit {
     id: RequestId,
     grant: Grant,
     /// None if it was settled as soon as it could run.
-    _held: Option<Held>,
+    held: Option<Held>,
 }
 
 /// That a request waits: a future of its permit. Dropping it leaves the queue.
@@ -60,12 +60,12 @@ impl Drop for Held {
 impl Permit {
     pub(super) fn new(control: &Arc<Control>, id: RequestId, grant: Grant) -> Self {
         let held = Held { control: Arc::clone(control), id };
-        Self { id, grant, _held: Some(held) }
+        Self { id, grant, held: Some(held) }
     }
 
     /// One whose request is over already.
     pub(super) const fn over(id: RequestId, grant: Grant) -> Self {
-        Self { id, grant, _held: None }
+        Self { id, grant, held: None }
     }
 
     /// The request.
@@ -78,6 +78,31 @@ impl Permit {
     #[must_use]
     pub const fn grant(&self) -> &Grant {
         &self.grant
+    }
+
+    /// The server it goes to, if its frontend is configured.
+    #[must_use]
+    pub const fn server(&self) -> Option<ServerId> {
+        self.grant.server
+    }
+
+    /// Its server could not be reached: another one that was not tried before, has room, and lets it
+    /// pass at once. None if there is none; then it keeps the one it has.
+    pub fn reroute(&mut self) -> Option<ServerId> {
+        let server = self.held.as_ref()?.control.reroute(self.id)?;
+        self.grant.server = Some(server);
+        Some(server)
+    }
+
+    /// The names of the checkpoints where it slept, and of its pool (as `pool NAME`) if it stood in
+    /// line there, each with the time.
+    #[must_use]
+    pub fn slept(&self) -> Vec<(Box<str>, Span)> {
+        match &self.held {
+            // Whoever began at once slept nowhere, and the engine need not be asked.
+            Some(held) if self.grant.since > self.grant.arrival => held.control.slept(self.id),
+            _ => vec![],
+        }
     }
 }
 
@@ -108,7 +133,7 @@ impl Future for Waiting {
         Poll::Ready(match decided {
             Ok(Ok(grant)) => {
                 let id = self.id;
-                Some(Ok(Permit { id, grant, _held: held }))
+                Some(Ok(Permit { id, grant, held }))
             }
             Ok(Err(refusal)) => Some(Err(refusal)),
             Err(_) => None,

@@ -5,7 +5,10 @@ use crate::clock::Clock;
 use crate::locking::Locking;
 use paceline_checkpoints::{At, Limit, Spec};
 use paceline_engine::{Config, Plan};
-use paceline_types::{Attributes, CheckpointId, Reason, Request, Span};
+use paceline_routing::{Backend, Frontend, Server};
+use paceline_types::{
+    Attributes, BackendId, CheckpointId, Priority, Reason, Request, ServerId, Span,
+};
 use std::sync::Arc;
 
 fn control(limit: Limit) -> Arc<Control> {
@@ -133,4 +136,72 @@ fn the_waiter_of_a_session_that_ends_is_told_so() {
     use super::Event;
     let first = permit.id();
     assert_eq!(seen, [Event::Started { id: first }, Event::Waiting { id }, Event::Left { id }]);
+}
+
+/// A frontend `web` that sends everything to the backend `app` with these servers, as (number, maximum).
+fn web(servers: &[(u32, Option<u32>)]) -> Config {
+    let server = |(id, max): &(u32, Option<u32>)| Server {
+        connections_max: *max,
+        ..Server::new(ServerId(*id), &format!("s{id}"), "127.0.0.1:80".parse().unwrap())
+    };
+    let servers = servers.iter().map(server).collect();
+    let app = Backend { servers, ..Backend::new(BackendId(1), "app") };
+    let listen = vec!["127.0.0.1:8080".parse().unwrap()];
+    let log_values = vec![("waiting".into(), "queued(\"servers of app\")".into())];
+    let web = Frontend { backend: Some("app".into()), log_values, ..Frontend::new("web", listen) };
+    Config { frontends: vec![web], backends: vec![app], ..Config::default() }
+}
+
+fn web_request() -> Request {
+    let mut attributes = Attributes::new();
+    attributes.set("frontend", "web").unwrap();
+    Request::new(attributes)
+}
+
+#[test]
+fn the_door_hears_of_configurations_and_finds_its_settings_unchanged() {
+    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+    let mut followed = control.follow();
+    assert!(followed.borrow_and_update().routing().frontends().is_empty());
+    let config = web(&[(1, Some(1))]);
+    control.configure(&Plan::new(&control.snapshot(), config.clone()).unwrap());
+    assert!(followed.has_changed().unwrap());
+    let first = Arc::clone(&followed.borrow_and_update());
+    assert_eq!(first.routing().frontend("web").unwrap().backend.as_deref(), Some("app"));
+    assert_eq!(first.routing().server_name(ServerId(1)), Some("app/s1"));
+    let slip = Span::from_ms(1);
+    control.configure(&Plan::new(&first, Config { slip, ..config }).unwrap());
+    let second = Arc::clone(&followed.borrow_and_update());
+    assert!(Arc::ptr_eq(first.routing(), second.routing()), "an edit of something else");
+}
+
+#[test]
+fn a_permit_has_a_server_and_can_change_it() {
+    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+    let config = web(&[(1, Some(1)), (2, Some(1))]);
+    control.configure(&Plan::new(&control.snapshot(), config).unwrap());
+    let Admission::Started(mut permit) = control.admit(web_request()).unwrap() else { panic!() };
+    assert_eq!(permit.server(), Some(ServerId(1)));
+    assert!(permit.slept().is_empty());
+    assert_eq!(permit.reroute(), Some(ServerId(2)));
+    assert_eq!(permit.grant().server, Some(ServerId(2)));
+    assert_eq!(permit.reroute(), None, "both were tried");
+    control.set_up(ServerId(1), false);
+    let Admission::Waiting(waiting) = control.admit(web_request()).unwrap() else { panic!() };
+    let attributes = web_request().attributes;
+    let values = control.values("web", &attributes, Priority::START);
+    assert_eq!(values, [("waiting".into(), Some("1".to_owned()))]);
+    assert_eq!(control.values("other", &attributes, Priority::START), []);
+    let held = |control: &Control| -> Vec<_> {
+        control.servers().iter().map(|(_, figures)| (figures.up, figures.held)).collect()
+    };
+    assert_eq!(held(&control), [(false, 0), (true, 1)]);
+    drop(permit);
+    let permit = runtime().block_on(waiting).unwrap().unwrap();
+    assert_eq!(permit.server(), Some(ServerId(2)));
+    let slept = permit.slept();
+    assert_eq!(slept.len(), 1);
+    assert!(&*slept[0].0 == "servers of app" && slept[0].1 > Span::ZERO, "{slept:?}");
+    drop(permit);
+    assert_eq!(held(&control), [(false, 0), (true, 0)]);
 }

@@ -1,0 +1,86 @@
+//! Another server for a request that could not reach its own.
+
+use crate::engine::Engine;
+use crate::prepare::{Filled, Step};
+use crate::walk::ticket;
+use crate::work::Work;
+use paceline_checkpoints::{Arrival, Mode, Outlook};
+use paceline_routing::{Choice, Seat};
+use paceline_types::{BackendId, Known, RequestId, ServerId, Time};
+
+impl Engine {
+    /// A request that runs could not reach its server: it gets another one that is up, has room, lets
+    /// it pass all its checkpoints at once, and was not tried before. None if there is none; then it
+    /// keeps what it has.
+    pub fn reroute(&mut self, now: Time, id: RequestId) -> Option<ServerId> {
+        self.begin(now);
+        let mut work = self.requests.remove(&id)?;
+        let server = if work.runs() { self.find_other(&mut work) } else { None };
+        self.keep(work);
+        self.run();
+        server
+    }
+
+    fn find_other(&mut self, work: &mut Work) -> Option<ServerId> {
+        let backend = work.draft.route?.chosen.backend?;
+        let from = work.seat.as_ref()?.server();
+        if !work.tried.contains(&from) {
+            work.tried.push(from);
+        }
+        let mut except = work.tried.clone();
+        let old_name: Box<str> = work.draft.request.attributes.known(Known::Server).into();
+        while let Choice::Server(server) = self.fleet.choose(backend, &except) {
+            let snapshot = self.snapshot();
+            self.name_server(work, snapshot.routing.server_name(server).unwrap_or_default());
+            if let Some(steps) = self.would_pass(work) {
+                self.change_seat(work, backend, server, &steps);
+                return Some(server);
+            }
+            except.push(server);
+        }
+        self.name_server(work, &old_name);
+        None
+    }
+
+    /// The checkpoints of the server it names, if each of them would let it pass at once.
+    fn would_pass(&mut self, work: &Work) -> Option<Vec<(Step, Filled)>> {
+        let snapshot = self.snapshot();
+        let mut passed = vec![];
+        for step in work.draft.server_steps(&snapshot, work.priority) {
+            let (_, _, id) = step.position;
+            let Some(filled) = self.filled(work, step) else { continue };
+            let enforces = snapshot.checkpoints.checkpoint(id)?.spec.mode == Mode::Enforce;
+            let outlook = self.checkpoints.preview(self.now, id, &ticket(work, filled, None));
+            if enforces && outlook != Outlook::Pass {
+                return None;
+            }
+            passed.push((step, filled));
+        }
+        Some(passed)
+    }
+
+    fn change_seat(
+        &mut self,
+        work: &mut Work,
+        backend: BackendId,
+        server: ServerId,
+        steps: &[(Step, Filled)],
+    ) {
+        self.give_back_server_list(work);
+        let old: Option<Seat> = work.seat.take();
+        if let Some(seat) = old {
+            self.fleet.give_back(seat);
+        }
+        self.sit(work, backend, server);
+        for (step, filled) in steps {
+            let (_, _, id) = step.position;
+            match self.checkpoints.arrive(self.now, id, &ticket(work, *filled, None)) {
+                Arrival::Passed(held) => self.hold(work, held),
+                Arrival::Queued { .. } | Arrival::Refused(_) => {
+                    debug_assert!(false, "who would pass at once passes");
+                    self.checkpoints.leave(self.now, work.rank.id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Backends and servers: where a request goes whose frontend is configured.
+//!
+//! The backend is chosen when the request comes, the server when it has passed the backend's list.
+//! Promises that no server has more requests than its maximum, that a place at a server is given back
+//! exactly once, and that nobody waits for servers that are all down.
+
+use crate::effect::Outcome;
+use crate::engine::{Chore, Engine, Return};
+use crate::gate;
+use crate::input::Live;
+use crate::prepare::{Draft, Filled, List, Route, position};
+use crate::snapshot::Snapshot;
+use crate::walk::ticket;
+use crate::work::{Stage, Work};
+use paceline_checkpoints::{Arrival, Held, Kept, KeyHash};
+use paceline_routing::{Choice, Seat};
+use paceline_types::{
+    Attributes, BackendId, CheckpointId, Known, Priority, Reason, Refusal, RequestId, ServerId,
+    Time,
+};
+use std::sync::Arc;
+
+/// Behind all checkpoints of a backend's list.
+const BEHIND_BACKEND: (List, u32, CheckpointId) = (List::Backend, u32::MAX, CheckpointId(u32::MAX));
+
+impl Engine {
+    /// A server came up or went down. Whoever waits at its checkpoints goes on to another one if it
+    /// went down.
+    pub fn set_up(&mut self, now: Time, server: ServerId, up: bool) {
+        self.begin(now);
+        if self.fleet.set_up(server, up) {
+            self.set_limits();
+            if !up && let Some(name) = self.snapshot.routing.server_name(server) {
+                let name: Box<str> = name.into();
+                self.leave_server_list(&name);
+            }
+        }
+        self.run();
+    }
+
+    /// The values that a frontend logs with each request, by name; one that fails has none.
+    #[must_use]
+    pub fn values(
+        &self,
+        frontend: &str,
+        attributes: &Attributes,
+        priority: Priority,
+    ) -> Vec<(Box<str>, Option<String>)> {
+        let live = Live { attributes, priority, engine: self, counted: &[] };
+        self.snapshot.switch.values(frontend, &live)
+    }
+
+    /// Looks at the lines of the frontend that read counters. Refuses who has no backend.
+    pub(crate) fn choose_backend(&mut self, draft: &mut Draft) -> Result<(), Refusal> {
+        if draft.route.is_none() {
+            return Ok(());
+        }
+        let errors = self.would_choose_backend(draft, &[])?;
+        self.stats.expression_errors += u64::from(errors);
+        Ok(())
+    }
+
+    /// The same where nothing is counted. `counted` are counters that would have counted it by now.
+    /// How many lines failed.
+    pub(crate) fn would_choose_backend(
+        &self,
+        draft: &mut Draft,
+        counted: &[(CheckpointId, KeyHash)],
+    ) -> Result<u32, Refusal> {
+        let Some(Route { mut chosen, .. }) = draft.route else { return Ok(0) };
+        if chosen.open > 0 {
+            let attributes = &draft.request.attributes;
+            let live = Live { attributes, priority: Priority::START, engine: self, counted };
+            let frontend = attributes.known(Known::Frontend);
+            chosen = self.snapshot.switch.end(frontend, chosen, &live);
+            draft.turn_to(&self.snapshot, chosen);
+        }
+        if chosen.backend.is_some() {
+            return Ok(chosen.errors);
+        }
+        let frontend = draft.request.attributes.known(Known::Frontend).into();
+        Err(Refusal::lasting(Reason::NoBackend { frontend }))
+    }
+
+    /// Why a request gets no server, if all of its backend are down.
+    pub(crate) fn no_server(&self, work: &Work) -> Option<Refusal> {
+        let backend = work.draft.route.and_then(|route| route.chosen.backend)?;
+        (!self.fleet.is_usable(backend)).then(|| no_server(work))
+    }
+
+    /// Gives a server to a request that passed its backend's list; or it waits for one, or there is
+    /// none.
+    pub(crate) fn find_server(
+        &mut self,
+        mut work: Box<Work>,
+        backend: BackendId,
+    ) -> Result<Box<Work>, Outcome> {
+        match self.fleet.choose(backend, &[]) {
+            Choice::Server(server) => {
+                self.sit(&mut work, backend, server);
+                work.draft.plan_server(&self.snapshot, work.priority);
+                Ok(work)
+            }
+            Choice::Full => Err(self.wait_at_gate(work, backend)),
+            Choice::None => {
+                let refusal = no_server(&work);
+                Err(self.refuse(work, refusal))
+            }
+        }
+    }
+
+    /// A request has this server from now on.
+    pub(crate) fn sit(&mut self, work: &mut Work, backend: BackendId, server: ServerId) {
+        let counted = self.gate_count(work, backend).is_some();
+        work.seat = Some(self.fleet.take(backend, server, counted));
+        self.set_limits();
+        let name = self.snapshot.routing.server_name(server).unwrap_or_default();
+        let attributes = &mut work.draft.request.attributes;
+        let before = attributes.bytes();
+        attributes.put(Known::Server, name);
+        self.bytes = self.bytes + attributes.bytes() - before;
+    }
+
+    /// Its attribute `server`.
+    pub(crate) fn name_server(&mut self, work: &mut Work, name: &str) {
+        let attributes = &mut work.draft.request.attributes;
+        let before = attributes.bytes();
+        attributes.put(Known::Server, name);
+        self.bytes = self.bytes + attributes.bytes() - before;
+    }
+
+    /// Where among what it holds the count of its backend's gate is, if it still counts.
+    fn gate_count(&self, work: &Work, backend: BackendId) -> Option<usize> {
+        let gate = gate::id(backend);
+        let counts = |held: &Held| held.checkpoint() == gate && self.checkpoints.counts(held);
+        work.held.iter().position(counts)
+    }
+
+    /// The room that it passed the gate for is gone: it waits there again, keeping its rank.
+    fn wait_at_gate(&mut self, mut work: Box<Work>, backend: BackendId) -> Outcome {
+        let count = self.gate_count(&work, backend);
+        if let Some(at) = count {
+            let held = work.held.remove(at);
+            self.drop_count_user(work.rank.id, &held);
+            self.checkpoints.refund(self.now, held);
+        }
+        let snapshot = self.snapshot();
+        let Some(checkpoint) = snapshot.checkpoints.checkpoint(gate::id(backend)) else {
+            debug_assert!(false, "only a backend with a gate is full");
+            let refusal = no_server(&work);
+            return self.refuse(work, refusal);
+        };
+        let last = self.now.plus(checkpoint.spec.queue.delay_max);
+        let deadline = work.deadline.map_or(last, |own| own.min(last));
+        let kept = Kept { entered: self.now, deadline, metered: count.is_some() };
+        let filled = Filled { applies: true, weight: 1, ..Filled::default() };
+        work.position = Some(position(checkpoint));
+        let ticket = ticket(&work, filled, Some(kept));
+        match self.checkpoints.arrive(self.now, gate::id(backend), &ticket) {
+            Arrival::Queued { .. } => {
+                work.stage = Stage::Checkpoint { id: gate::id(backend), since: self.now };
+                work.draft.rest();
+                self.keep(work);
+                Outcome::Waiting
+            }
+            Arrival::Passed(held) => {
+                debug_assert!(false, "nobody passes the gate of servers that are full");
+                self.hold(&mut work, held);
+                let refusal = no_server(&work);
+                self.refuse(work, refusal)
+            }
+            Arrival::Refused(turned) => {
+                let refusal = self.turned_away(&work, gate::id(backend), turned);
+                self.refuse(work, refusal)
+            }
+        }
+    }
+
+    /// Somebody's server went down or was deleted while it stood at that server's checkpoints: it has
+    /// none, and gives back what it holds there.
+    pub(crate) fn leave_lost_server(&mut self, work: &mut Work) {
+        let Some(seat) = &work.seat else { return };
+        let is_there = work.position.is_none_or(|(list, _, _)| list <= List::Server);
+        if !is_there || self.fleet.is_up(seat.server()) {
+            return;
+        }
+        self.give_back_server_list(work);
+        if let Some(seat) = work.seat.take() {
+            self.leave_seat(seat);
+        }
+        let before = work.draft.request.attributes.bytes();
+        work.draft.leave_server();
+        self.bytes = self.bytes + work.draft.request.attributes.bytes() - before;
+        work.position = Some(BEHIND_BACKEND);
+    }
+
+    /// What it holds at checkpoints of its server, it gives back as if it had never come there.
+    pub(crate) fn give_back_server_list(&mut self, work: &mut Work) {
+        let snapshot = Arc::clone(&self.snapshot);
+        let is_of_server = |held: &mut Held| {
+            let checkpoint = snapshot.checkpoints.checkpoint(held.checkpoint());
+            checkpoint.is_some_and(|checkpoint| List::of(&checkpoint.spec.at) == List::Server)
+        };
+        let of_server: Vec<Held> = work.held.extract_if(.., is_of_server).collect();
+        self.refund(work.rank.id, of_server);
+    }
+
+    /// Whoever sleeps at the checkpoints of a server goes on to another one.
+    fn leave_server_list(&mut self, name: &str) {
+        let list = self.snapshot.routes.servers.list(name);
+        let ids: Vec<CheckpointId> = list.iter().map(|checked| checked.spec.id).collect();
+        if !ids.is_empty() {
+            self.chores.extend(self.checkpoints.waiters_at(&ids).into_iter().map(Chore::Astray));
+        }
+    }
+
+    /// The same for all servers that an edit deleted.
+    pub(crate) fn leave_lost_servers(&mut self, old: &Snapshot) {
+        if Arc::ptr_eq(&old.routing, &self.snapshot.routing) {
+            return;
+        }
+        let old = Arc::clone(&old.routing);
+        for server in old.backends().iter().flat_map(|backend| &backend.servers) {
+            if !self.fleet.has(server.id)
+                && let Some(name) = old.server_name(server.id)
+            {
+                self.leave_server_list(name);
+            }
+        }
+    }
+
+    /// A sleeper goes on to another server, if its own is still down or gone.
+    pub(crate) fn move_on(&mut self, id: RequestId) {
+        let is_astray = self.requests.get(&id).is_some_and(|work| {
+            let server = work.seat.as_ref().map(Seat::server);
+            let is_asleep = matches!(work.stage, Stage::Checkpoint { .. });
+            is_asleep && server.is_some_and(|server| !self.fleet.is_up(server))
+        });
+        if !is_astray {
+            return;
+        }
+        let Some(mut work) = self.requests.remove(&id) else { return };
+        self.leave_queue(&work);
+        work.wake(self.now);
+        let outcome = self.walk(work, None);
+        self.tell(id, outcome);
+    }
+
+    /// Gives a place at a server back.
+    pub(crate) fn leave_seat(&mut self, seat: Seat) {
+        self.fleet.give_back(seat);
+        self.set_limits();
+    }
+
+    /// Has the gates follow their servers.
+    pub(crate) fn set_limits(&mut self) {
+        while let Some((backend, limit)) = self.fleet.poll_limit() {
+            self.checkpoints.set_limit(self.now, gate::id(backend), limit);
+        }
+    }
+
+    /// A request is over: what it holds is given back in the order of its walk. Its server goes with
+    /// the count of the gate, or at once where there is no gate.
+    pub(crate) fn return_all(&mut self, work: &mut Work, ran: bool) {
+        let id = work.rank.id;
+        let mut seat = work.seat.take();
+        let gate = seat.as_ref().map(|seat| gate::id(seat.backend()));
+        for held in work.held.drain(..) {
+            let seat = if Some(held.checkpoint()) == gate { seat.take() } else { None };
+            self.returns.push_back(Return { id, held, ran, seat });
+        }
+        if let Some(seat) = seat {
+            self.leave_seat(seat);
+        }
+    }
+
+    /// Nobody waits any more for this count of a request.
+    pub(crate) fn drop_count_user(&mut self, id: RequestId, held: &Held) {
+        if let Some(counter) = held.counter() {
+            self.count_users.remove(&(held.checkpoint(), counter, id));
+        }
+    }
+}
+
+/// That no server of its backend is up.
+pub(crate) fn no_server(work: &Work) -> Refusal {
+    let backend = work.draft.request.attributes.known(Known::Backend).into();
+    Refusal::lasting(Reason::NoServer { backend })
+}

@@ -1,0 +1,145 @@
+//! The commands of scripts about frontends, backends and servers.
+
+use crate::commands::{Answer, number, pairs, span};
+use crate::world::World;
+use paceline_routing::{Backend, Frontend, Server, UseBackend};
+use paceline_types::{BackendId, ServerId};
+
+impl World {
+    pub fn route(&mut self, command: &str, first: &str, rest: &[&str]) -> Answer {
+        match command {
+            "frontend" => self.frontend(first, rest),
+            "backend" => self.backend(first, rest),
+            "delete-frontend" => {
+                self.frontends.retain(|frontend| *frontend.name != *first);
+                self.configure()
+            }
+            "delete-backend" => {
+                self.backends.retain(|backend| *backend.name != *first);
+                self.configure()
+            }
+            "up" | "down" => {
+                let server = self.server(first)?;
+                self.engine.set_up(self.now, server, command == "up");
+                Ok(vec![])
+            }
+            "reroute" => {
+                let id = self.id(first)?;
+                let server = self.engine.reroute(self.now, id);
+                let snapshot = self.engine.snapshot();
+                let name = server.and_then(|server| snapshot.routing().server_name(server));
+                Ok(vec![name.map_or_else(|| "none".into(), Into::into)])
+            }
+            "slept" => self.slept(first),
+            _ => Ok(self.servers()),
+        }
+    }
+
+    fn frontend(&mut self, name: &str, rest: &[&str]) -> Answer {
+        let mut address = format!("unix:/run/{name}");
+        let mut frontend = Frontend::new(name, vec![]);
+        for (key, value) in pairs(rest)? {
+            match key {
+                "backend" => frontend.backend = Some(value.into()),
+                "use" => {
+                    let (when, backend) = value.split_once(" => ").ok_or("use=WHEN => BACKEND")?;
+                    frontend
+                        .use_backend
+                        .push(UseBackend { when: when.into(), backend: backend.into() });
+                }
+                "log" => frontend.log_values.push(("value".into(), value.into())),
+                "listen" => address = value.into(),
+                _ => return Err(format!("frontend: no setting {key}")),
+            }
+        }
+        frontend.listen = vec![address.parse().map_err(|error| format!("{address}: {error}"))?];
+        self.frontends.retain(|other| *other.name != *name);
+        self.frontends.push(frontend);
+        self.configure()
+    }
+
+    fn backend(&mut self, name: &str, rest: &[&str]) -> Answer {
+        let old = self.backends.iter().position(|backend| *backend.name == *name);
+        let (id, servers) = match old {
+            Some(index) => {
+                let old = self.backends.remove(index);
+                (old.id, old.servers)
+            }
+            None => {
+                self.next_backend += 1;
+                (BackendId(self.next_backend), vec![])
+            }
+        };
+        let mut backend = Backend::new(id, name);
+        for (key, value) in pairs(rest)? {
+            match key {
+                "balance" => backend.balance = value.parse().map_err(|_| "no such balance")?,
+                "len" => backend.queue_len_max = Some(number(value)?),
+                "delay" => backend.queue_delay_max = Some(span(value)?),
+                "server" => {
+                    let server = self.server_spec(value, &servers)?;
+                    backend.servers.push(server);
+                }
+                _ => return Err(format!("backend: no setting {key}")),
+            }
+        }
+        self.backends.push(backend);
+        self.configure()
+    }
+
+    /// A server as `NAME[,max:N][,weight:N]`; one of the same name keeps its number.
+    fn server_spec(&mut self, text: &str, old: &[Server]) -> Result<Server, String> {
+        let mut parts = text.split(',');
+        let name = parts.next().unwrap_or_default();
+        let id = match old.iter().find(|server| *server.name == *name) {
+            Some(server) => server.id,
+            None => {
+                self.next_server += 1;
+                ServerId(self.next_server)
+            }
+        };
+        let address = "127.0.0.1:80".parse().unwrap();
+        let mut server = Server::new(id, name, address);
+        for part in parts {
+            match part.split_once(':') {
+                Some(("max", max)) => server.connections_max = Some(number(max)?),
+                Some(("weight", weight)) => server.weight = number(weight)?,
+                _ => return Err(format!("server: no setting {part}")),
+            }
+        }
+        Ok(server)
+    }
+
+    fn server(&self, name: &str) -> Result<ServerId, String> {
+        let (backend, name) = name.split_once('/').ok_or("a server is BACKEND/NAME")?;
+        let backend = self.backends.iter().find(|one| *one.name == *backend);
+        let server = backend.and_then(|one| one.servers.iter().find(|s| *s.name == *name));
+        server.map(|server| server.id).ok_or_else(|| format!("the script has no server {name}"))
+    }
+
+    fn slept(&self, name: &str) -> Answer {
+        let id = self.id(name)?;
+        let snapshot = self.engine.snapshot();
+        let name = |id| snapshot.checkpoints().checkpoint(id).map(|one| one.spec.name.clone());
+        let slept = self.engine.slept(id).iter();
+        let mut lines: Vec<String> =
+            slept.map(|(id, span)| format!("{} {span}", name(*id).unwrap_or_default())).collect();
+        let lined = self.engine.lined(id);
+        if lined.0 > 0 {
+            lines.push(format!("in line {lined}"));
+        }
+        Ok(lines)
+    }
+
+    fn servers(&self) -> Vec<String> {
+        let snapshot = self.engine.snapshot();
+        let servers = self.engine.fleet().servers();
+        servers
+            .map(|(id, figures)| {
+                let name = snapshot.routing().server_name(id).unwrap_or_default();
+                let up = if figures.up { "up" } else { "down" };
+                format!("{name} {up}, {} held", figures.held)
+            })
+            .collect()
+    }
+}
