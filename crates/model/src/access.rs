@@ -5,7 +5,7 @@
 //! answer. What is not known here needs admin.
 
 use crate::error::ModelError;
-use crate::model::Model;
+use crate::model::{Model, Tables};
 use crate::reader::Reader;
 use paceline_pools::DEFAULT_NAME;
 use paceline_tables::schema::TableId;
@@ -62,7 +62,9 @@ impl Model {
 
     fn change_needs(&self, change: &RowChange) -> Role {
         let tables = &self.tables;
-        if ![tables.pool, tables.rule, tables.checkpoint, tables.resource].contains(&change.table) {
+        let Tables { pool, rule, checkpoint, resource, frontend, backend, server, .. } = *tables;
+        let for_operators = [pool, rule, checkpoint, resource, frontend, backend, server];
+        if !for_operators.contains(&change.table) {
             return Role::Admin;
         }
         let read = |row| Reader::new(self.schema.table(change.table), row);

@@ -5,7 +5,7 @@
 use crate::error::ModelError;
 use crate::reader::Reader;
 use paceline_checkpoints::{Limit, Mode, QueueSpec, Rate, Spec};
-use paceline_types::CheckpointId;
+use paceline_types::{CheckpointId, On};
 
 /// The checkpoint that a row describes.
 pub(crate) fn read(row: Reader<'_>, id: CheckpointId) -> Result<Spec, ModelError> {
@@ -17,7 +17,9 @@ pub(crate) fn read(row: Reader<'_>, id: CheckpointId) -> Result<Spec, ModelError
         total_max: row.number("queue_max_total")?.unwrap_or(plain.queue.total_max),
         delay_max: row.parsed("queue_max_delay")?.unwrap_or(plain.queue.delay_max),
     };
+    let on = if row.optional("on") == Some("connection") { On::Connection } else { On::Request };
     Ok(Spec {
+        on,
         number: row.number("number")?.unwrap_or(plain.number),
         when: row.owned("when"),
         key: row.owned("key"),

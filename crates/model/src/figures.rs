@@ -13,7 +13,7 @@ use paceline_rules::RuleCounts;
 use paceline_tables::schema::{ColumnId, TableId, TableSchema};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Row, Store};
-use paceline_types::{CheckpointId, PoolId};
+use paceline_types::{CheckpointId, PoolId, ServerId};
 use std::collections::BTreeMap;
 
 /// Figures of the engine at about one time.
@@ -27,10 +27,13 @@ pub struct Figures {
     pub checkpoints: BTreeMap<CheckpointId, Stats>,
     /// Of each resource where somebody is: how many hold it, and how many wait for it.
     pub resources: BTreeMap<ResourceId, (u64, u64)>,
+    /// Of each server that is looked after or used: whether it is up, and how many requests it has. A
+    /// server that is not here keeps what its row says.
+    pub servers: BTreeMap<ServerId, (bool, u64)>,
 }
 
-/// Numbers that a row's columns should have.
-type Columns<'a> = Vec<(&'a str, u64)>;
+/// What a row's columns should have.
+type Columns<'a> = Vec<(&'a str, Atom)>;
 
 impl Figures {
     pub(crate) fn puts(
@@ -40,7 +43,8 @@ impl Figures {
         ids: impl Fn(TableId, Reader<'_>) -> Option<u64>,
     ) -> Vec<Put> {
         let mut puts = Vec::new();
-        for table in [tables.pool, tables.rule, tables.checkpoint, tables.resource] {
+        let Tables { pool, rule, checkpoint, resource, server, .. } = tables;
+        for table in [pool, rule, checkpoint, resource, server] {
             let columns = store.schema().table(table);
             for row in store.rows(table) {
                 let reader = Reader::new(columns, row);
@@ -56,6 +60,17 @@ impl Figures {
     }
 
     fn of(&self, tables: Tables, table: TableId, id: u64) -> Columns<'static> {
+        if table == tables.server {
+            let of = self.servers.get(&ServerId(id as u32)).copied();
+            return of.map_or_else(Vec::new, |(is_up, inflight)| {
+                vec![("up", Atom::Boolean(is_up)), ("inflight", number(inflight))]
+            });
+        }
+        let numbers = self.numbers(tables, table, id);
+        numbers.into_iter().map(|(name, value)| (name, number(value))).collect()
+    }
+
+    fn numbers(&self, tables: Tables, table: TableId, id: u64) -> Vec<(&'static str, u64)> {
         if table == tables.pool {
             let (running, waiting) =
                 self.pools.get(&PoolId(id as u32)).copied().unwrap_or_default();
@@ -83,13 +98,16 @@ impl Figures {
     }
 }
 
-/// The row's values with these numbers in them, unless they are there already.
+fn number(number: u64) -> Atom {
+    Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// The row's values with these in them, unless they are there already.
 fn changed(table: &TableSchema, row: &Row, wanted: &Columns<'_>) -> Option<Vec<Datum>> {
-    let number = |number: u64| Datum::One(Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX)));
-    let wanted: Vec<(usize, Datum)> = wanted
-        .iter()
-        .filter_map(|(name, value)| Some((table.column_id(name)?.index(), number(*value))))
-        .collect();
+    let place = |(name, value): &(&str, Atom)| {
+        Some((table.column_id(name)?.index(), Datum::One(value.clone())))
+    };
+    let wanted: Vec<(usize, Datum)> = wanted.iter().filter_map(place).collect();
     if wanted.iter().all(|(at, value)| row[*at] == *value) {
         return None;
     }

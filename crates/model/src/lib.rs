@@ -8,15 +8,18 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
+mod backend;
 mod checkpoint;
 mod error;
 mod figures;
+mod frontend;
 mod ids;
 mod model;
 mod pool;
 mod reader;
 mod resource;
 mod restart;
+mod routing;
 mod rule;
 pub mod schema;
 

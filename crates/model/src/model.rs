@@ -10,6 +10,7 @@ use paceline_checkpoints::Spec;
 use paceline_claims::Resource;
 use paceline_engine::{Config, Plan, Snapshot};
 use paceline_pools::{DEFAULT_NAME, PoolSet, PoolSpec};
+use paceline_routing::{Backend, Frontend};
 use paceline_rules::Rule;
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Changes, Row, Store};
@@ -25,6 +26,8 @@ pub struct Model {
     pool_ids: Ids,
     checkpoint_ids: Ids,
     resource_ids: Ids,
+    pub(crate) backend_ids: Ids,
+    pub(crate) server_ids: Ids,
     /// What was last found to work at the next start, so that it is not compiled again.
     startable: Option<Left>,
 }
@@ -35,6 +38,8 @@ struct Left {
     rules: Vec<Rule>,
     checkpoints: Vec<Spec>,
     pools: Vec<PoolSpec>,
+    frontends: Vec<Frontend>,
+    backends: Vec<Backend>,
 }
 
 /// Where the tables are that mean something to the engine or give roles.
@@ -45,6 +50,10 @@ pub(crate) struct Tables {
     pub saved_rule: TableId,
     pub checkpoint: TableId,
     pub resource: TableId,
+    pub http: TableId,
+    pub frontend: TableId,
+    pub backend: TableId,
+    pub server: TableId,
     pub user: TableId,
     pub token: TableId,
 }
@@ -70,12 +79,24 @@ impl Model {
             saved_rule: table(schema::SAVED_RULE)?,
             checkpoint: table(schema::CHECKPOINT)?,
             resource: table(schema::RESOURCE)?,
+            http: table(schema::HTTP)?,
+            frontend: table(schema::FRONTEND)?,
+            backend: table(schema::BACKEND)?,
+            server: table(schema::SERVER)?,
             user: table(schema::USER)?,
             token: table(schema::TOKEN)?,
         };
-        let (pool_ids, checkpoint_ids, resource_ids) = (Ids::new(), Ids::new(), Ids::new());
-        let startable = None;
-        Ok(Self { cpus, schema, tables, pool_ids, checkpoint_ids, resource_ids, startable })
+        Ok(Self {
+            cpus,
+            schema,
+            tables,
+            pool_ids: Ids::new(),
+            checkpoint_ids: Ids::new(),
+            resource_ids: Ids::new(),
+            backend_ids: Ids::new(),
+            server_ids: Ids::new(),
+            startable: None,
+        })
     }
 
     /// What a restart changes: transient rows go, persistent pools are started, and the running list
@@ -89,7 +110,9 @@ impl Model {
     #[must_use]
     pub fn concerns(&self, changes: &Changes) -> bool {
         let Tables { pool, rule, saved_rule, checkpoint, resource, .. } = self.tables;
-        let of_ours = |table| [pool, rule, saved_rule, checkpoint, resource].contains(&table);
+        let Tables { frontend, backend, server, .. } = self.tables;
+        let ours = [pool, rule, saved_rule, checkpoint, resource, frontend, backend, server];
+        let of_ours = |table| ours.contains(&table);
         changes.by_table().filter_map(<[_]>::first).any(|change| of_ours(change.table))
     }
 
@@ -120,9 +143,13 @@ impl Model {
         let checkpoints = self.persistent_checkpoints(store)?;
         let pools: Vec<PoolSpec> =
             now.pools.list().iter().filter(|pool| pool.persistent).cloned().collect();
+        let (frontends, backends) =
+            (self.frontends(store, is_kept)?, self.backends(store, is_kept).map_err(at_start)?);
         let all_persistent =
             checkpoints.len() == now.checkpoints.len() && pools.len() == now.pools.list().len();
-        let left = Left { rules, checkpoints, pools };
+        let all_persistent =
+            all_persistent && frontends == now.frontends && backends == now.backends;
+        let left = Left { rules, checkpoints, pools, frontends, backends };
         if (all_persistent && left.rules == now.rules) || self.startable.as_ref() == Some(&left) {
             return Ok(());
         }
@@ -132,6 +159,8 @@ impl Model {
             pools: PoolSet::of(self.cpus, left.pools.clone())?,
             // The graph is checked as it is; a part of it has no cycle either.
             resources: current.resources().to_vec(),
+            frontends: left.frontends.clone(),
+            backends: left.backends.clone(),
             ..Config::default()
         };
         self.startable = Some(left);
@@ -141,8 +170,7 @@ impl Model {
             if error.table == schema::RULE {
                 schema::SAVED_RULE.clone_into(&mut error.table);
             }
-            error.message.push_str(" (at the next start, when only what is persistent is left)");
-            error
+            at_start(error)
         })
     }
 
@@ -157,16 +185,20 @@ impl Model {
             checkpoints: self.checkpoints(store)?,
             pools: PoolSet::of(self.cpus, self.pools(store)?)?,
             resources: self.resources(store),
+            frontends: self.frontends(store, |_| true)?,
+            backends: self.backends(store, |_| true)?,
             ..Config::default()
         })
     }
 
     fn forget_gone(&mut self, store: &Store) {
-        let Tables { pool, checkpoint, resource, .. } = self.tables;
+        let Tables { pool, checkpoint, resource, backend, server, .. } = self.tables;
         let is_there = |table| move |row: Uuid| store.row(table, row).is_some();
         self.pool_ids.prune(store.row_count(pool), is_there(pool));
         self.checkpoint_ids.prune(store.row_count(checkpoint), is_there(checkpoint));
         self.resource_ids.prune(store.row_count(resource), is_there(resource));
+        self.backend_ids.prune(store.row_count(backend), is_there(backend));
+        self.server_ids.prune(store.row_count(server), is_there(server));
     }
 
     /// The rows whose figures are not those of the engine, with those of the engine.
@@ -178,8 +210,8 @@ impl Model {
     /// Whether a table has figures.
     #[must_use]
     pub fn has_figures(&self, table: TableId) -> bool {
-        let Tables { pool, rule, checkpoint, resource, .. } = self.tables;
-        [pool, rule, checkpoint, resource].contains(&table)
+        let Tables { pool, rule, checkpoint, resource, server, .. } = self.tables;
+        [pool, rule, checkpoint, resource, server].contains(&table)
     }
 
     /// The number by which the engine knows a row.
@@ -193,6 +225,7 @@ impl Model {
         let ids = match table {
             _ if table == self.tables.pool => &self.pool_ids,
             _ if table == self.tables.checkpoint => &self.checkpoint_ids,
+            _ if table == self.tables.server => &self.server_ids,
             _ => &self.resource_ids,
         };
         ids.known(row.uuid())
@@ -243,7 +276,18 @@ impl Model {
     }
 }
 
-fn readers<'a>(
+/// Whether a row is there after a restart too.
+fn is_kept(row: Reader<'_>) -> bool {
+    row.flag("persistent")
+}
+
+/// An error that would come only at the next start.
+fn at_start(mut error: ModelError) -> ModelError {
+    error.message.push_str(" (at the next start, when only what is persistent is left)");
+    error
+}
+
+pub(crate) fn readers<'a>(
     schema: &'a Schema,
     store: &'a Store,
     table: TableId,

@@ -1,6 +1,7 @@
 //! Reading one row: typed values by the name of the column, and errors that say where.
 
 use crate::error::ModelError;
+use crate::schema::SERVER;
 use paceline_tables::schema::TableSchema;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Row, row_uuid};
@@ -51,12 +52,42 @@ impl<'a> Reader<'a> {
     }
 
     pub fn flag(&self, column: &str) -> bool {
-        matches!(self.atom(column), Some(Atom::Boolean(true)))
+        self.choice(column) == Some(true)
     }
 
     /// The rows that a column refers to.
     pub fn uuids(&self, column: &str) -> impl Iterator<Item = Uuid> + use<'a> {
         self.datum(column).map_or(&[][..], Datum::atoms).iter().filter_map(Atom::as_uuid)
+    }
+
+    /// The texts in a column that may have several, in their order as texts.
+    pub fn texts(&self, column: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.datum(column).map_or(&[][..], Datum::atoms).iter().filter_map(Atom::as_str)
+    }
+
+    /// The pairs of a column that is a map from numbers to texts, by number.
+    pub fn numbered(&self, column: &str) -> impl Iterator<Item = (i64, &'a str)> + use<'a> {
+        let pairs = self.datum(column).map_or(&[][..], Datum::pairs).iter();
+        pairs.filter_map(|(number, text)| Some((number.as_integer()?, text.as_str()?)))
+    }
+
+    /// The pairs of a column that is a map from texts to texts, by the first.
+    pub fn named(&self, column: &str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let pairs = self.datum(column).map_or(&[][..], Datum::pairs).iter();
+        pairs.filter_map(|(name, text)| Some((name.as_str()?, text.as_str()?)))
+    }
+
+    /// Whether a column has a value.
+    pub fn has(&self, column: &str) -> bool {
+        self.datum(column).is_some_and(|datum| !datum.is_empty())
+    }
+
+    /// Whether a column that may have no value is true or false, if it has one.
+    pub fn choice(&self, column: &str) -> Option<bool> {
+        match self.atom(column) {
+            Some(Atom::Boolean(flag)) => Some(*flag),
+            _ => None,
+        }
     }
 
     /// A value that is written as text, such as `10m` or `500/s`.
@@ -75,8 +106,11 @@ impl<'a> Reader<'a> {
         ModelError { table, row: Some(self.title()), column, message }
     }
 
-    /// The name or number of the row, or else its UUID.
+    /// The name or number of the row, `BACKEND/NAME` for a server, or else its UUID.
     pub fn title(&self) -> String {
+        if &*self.table.name == SERVER {
+            return format!("{}/{}", self.text("backend"), self.text("name"));
+        }
         match (self.optional("name"), self.integer("number")) {
             (Some(name), _) => name.to_owned(),
             (None, Some(number)) => number.to_string(),

@@ -1,6 +1,6 @@
 //! What is left of the rows after a restart.
 //!
-//! Transient pools, checkpoints and resources are gone. Persistent pools come back started, also if
+//! Transient pools, checkpoints, resources, frontends, backends and servers are gone. Persistent pools come back started, also if
 //! they had been stopped. The running list of rules is filled from the saved one. What was journaled
 //! before the daemon ended is brought to that by one list of changes.
 
@@ -19,7 +19,8 @@ pub type Put = (TableId, Uuid, Option<Vec<Datum>>);
 /// The changes that a restart makes; new rows take their UUIDs from `uuids`.
 pub(crate) fn restart(tables: Tables, store: &Store, uuids: &mut UuidSource) -> Vec<Put> {
     let mut puts = Vec::new();
-    for table in [tables.pool, tables.checkpoint, tables.resource] {
+    let Tables { pool, checkpoint, resource, frontend, backend, server, .. } = tables;
+    for table in [pool, checkpoint, resource, frontend, backend, server] {
         drop_transient(store, table, table == tables.pool, &mut puts);
     }
     start_pools(store, tables.pool, &mut puts);

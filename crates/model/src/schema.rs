@@ -36,6 +36,18 @@ pub const CHECKPOINT: &str = "Checkpoint";
 /// The resources.
 pub const RESOURCE: &str = "Resource";
 
+/// The settings of the HTTP door that are none of one frontend's, at most one row.
+pub const HTTP: &str = "Http";
+
+/// The frontends of the HTTP door.
+pub const FRONTEND: &str = "Frontend";
+
+/// The backends.
+pub const BACKEND: &str = "Backend";
+
+/// The servers of all backends; each names its backend.
+pub const SERVER: &str = "Server";
+
 /// The users of this machine that have a role.
 pub const USER: &str = "User";
 
@@ -56,14 +68,18 @@ pub fn schema() -> Result<Schema, String> {
 #[cfg(test)]
 mod tests {
     use super::{
-        CHECKPOINT, DAEMON, DATABASE, LOCK, POOL, RESOURCE, RULE, SAVED_RULE, TOKEN, USER, schema,
+        BACKEND, CHECKPOINT, DAEMON, DATABASE, FRONTEND, HTTP, LOCK, POOL, RESOURCE, RULE,
+        SAVED_RULE, SERVER, TOKEN, USER, schema,
     };
 
     #[test]
     fn the_schema_is_valid_and_has_every_table() {
         let schema = schema().unwrap();
         assert_eq!(&*schema.name, DATABASE);
-        for table in [DAEMON, LOCK, POOL, RULE, SAVED_RULE, CHECKPOINT, RESOURCE, USER, TOKEN] {
+        for table in [
+            DAEMON, LOCK, POOL, RULE, SAVED_RULE, CHECKPOINT, RESOURCE, HTTP, FRONTEND, BACKEND,
+            SERVER, USER, TOKEN,
+        ] {
             assert!(schema.table_id(table).is_some(), "{table}");
         }
     }

@@ -1,0 +1,82 @@
+//! What the rows mean to the HTTP door: frontends, backends with their servers, and threads.
+
+use crate::backend;
+use crate::error::ModelError;
+use crate::frontend;
+use crate::ids::Ids;
+use crate::model::{Model, readers};
+use crate::reader::Reader;
+use paceline_routing::{Backend, Frontend, Server};
+use paceline_tables::Store;
+use paceline_types::{BackendId, ServerId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Model {
+    /// How many threads the HTTP door has, if a row says it; it has them from its start to its end.
+    ///
+    /// # Errors
+    ///
+    /// When the row cannot be read.
+    pub fn http_threads(&self, store: &Store) -> Result<Option<u32>, ModelError> {
+        let row = readers(&self.schema, store, self.tables.http).next();
+        row.map_or(Ok(None), |row| row.number("threads"))
+    }
+
+    /// The frontends of those rows, by name.
+    pub(crate) fn frontends(
+        &self,
+        store: &Store,
+        is_meant: impl Fn(Reader<'_>) -> bool,
+    ) -> Result<Vec<Frontend>, ModelError> {
+        let rows = readers(&self.schema, store, self.tables.frontend);
+        let rows = rows.filter(|row| is_meant(*row));
+        let mut frontends: Vec<Frontend> = rows.map(frontend::read).collect::<Result<_, _>>()?;
+        frontends.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(frontends)
+    }
+
+    /// The backends of those rows, each with its servers.
+    pub(crate) fn backends(
+        &mut self,
+        store: &Store,
+        is_meant: impl Fn(Reader<'_>) -> bool,
+    ) -> Result<Vec<Backend>, ModelError> {
+        let schema = Arc::clone(&self.schema);
+        let rows = |table| readers(&schema, store, table).filter(|row| is_meant(*row));
+        let mut servers = servers(rows(self.tables.server), &mut self.server_ids)?;
+        let mut backends = vec![];
+        for row in rows(self.tables.backend) {
+            let id = BackendId(self.backend_ids.of(row.uuid()) as u32);
+            let mut backend = backend::read(row, id)?;
+            let own = servers.remove(&*backend.name).unwrap_or_default();
+            backend.servers = own.into_iter().map(|(_, server)| server).collect();
+            backend.servers.sort_by_key(|server| server.id);
+            backends.push(backend);
+        }
+        if let Some((row, _)) = servers.values().flatten().next() {
+            let message = format!("there is no backend {:?}", row.text("backend"));
+            return Err(row.error("backend", message));
+        }
+        backends.sort_by_key(|backend| backend.id);
+        Ok(backends)
+    }
+}
+
+/// Servers with their rows, by backend.
+type ByBackend<'s> = BTreeMap<&'s str, Vec<(Reader<'s>, Server)>>;
+
+fn servers<'s>(
+    rows: impl Iterator<Item = Reader<'s>>,
+    ids: &mut Ids,
+) -> Result<ByBackend<'s>, ModelError> {
+    let mut servers = ByBackend::new();
+    for row in rows {
+        let server = backend::read_server(row, ServerId(ids.of(row.uuid()) as u32))?;
+        servers.entry(row.text("backend")).or_default().push((row, server));
+    }
+    Ok(servers)
+}
+
+#[cfg(test)]
+mod tests;
