@@ -79,7 +79,13 @@ impl Model {
         let is_moved =
             old.zip(new).is_some_and(|(old, new)| old.flag("applied") != new.flag("applied"));
         let is_guarded = kept(old) || (change.table == tables.pool && !is_default);
-        let needs_admin = makes_pool || kept(old) != kept(new) || (is_moved && is_guarded);
+        // What is in a file that an error body names is shown to everyone, and the daemon may read files
+        // that operators may not, such as that of the first token.
+        let has = |row: Reader<'_>, file| row.numbered("errors").any(|own| own == file);
+        let mut named = new.into_iter().flat_map(|row| row.numbered("errors"));
+        let names_file = named.any(|file| !old.is_some_and(|old| has(old, file)));
+        let needs_admin =
+            names_file || makes_pool || kept(old) != kept(new) || (is_moved && is_guarded);
         if needs_admin { Role::Admin } else { Role::Operator }
     }
 

@@ -29,7 +29,7 @@ const WHEN: &str = " when ";
 pub(crate) fn read(row: Reader<'_>) -> Result<Frontend, ModelError> {
     let plain = Frontend::new(row.text("name"), listen(row)?);
     let errors = row.numbered("errors").map(|(status, file)| {
-        Ok(ErrorBody { status: status as u16, file: path(row, "errors", file)? })
+        Ok(ErrorBody { status: status as u16, file: path(row, "errors", (status, file))? })
     });
     Ok(Frontend {
         backend: row.optional("backend").map(Into::into),
@@ -94,8 +94,8 @@ fn certificates(row: Reader<'_>) -> Result<Vec<Certificate>, ModelError> {
         let key = keys.remove(&number).ok_or_else(|| {
             row.error("tls_key", format!("{number}: expected the key of this certificate"))
         })?;
-        let certificate = path(row, "tls_certificate", certificate)?;
-        Ok(Certificate { certificate, key: path(row, "tls_key", key)? })
+        let certificate = path(row, "tls_certificate", (number, certificate))?;
+        Ok(Certificate { certificate, key: path(row, "tls_key", (number, key))? })
     });
     let each: Vec<Certificate> = each.collect::<Result<_, ModelError>>()?;
     match keys.keys().next() {
@@ -108,11 +108,15 @@ fn certificates(row: Reader<'_>) -> Result<Vec<Certificate>, ModelError> {
 }
 
 /// The name of a file, which must not depend on where the daemon was started.
-fn path(row: Reader<'_>, column: &str, file: &str) -> Result<Box<str>, ModelError> {
+fn path(
+    row: Reader<'_>,
+    column: &str,
+    (number, file): (i64, &str),
+) -> Result<Box<str>, ModelError> {
     let is_right = file.starts_with('/') && file.len() <= PATH_BYTES_MAX && !file.contains('\0');
     is_right.then(|| file.into()).ok_or_else(|| {
         let expected = format!("expected an absolute path of at most {PATH_BYTES_MAX} bytes");
-        row.error(column, format!("{expected}, found {file:?}"))
+        row.error(column, format!("{number}: {expected}, found {file:?}"))
     })
 }
 

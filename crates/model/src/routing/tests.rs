@@ -230,12 +230,12 @@ fn texts_that_mean_nothing_say_where_and_change_nothing() {
         (
             "Frontend",
             frontend(r#""tls_key": ["map", [[0, "a"]]], "tls_certificate": ["map", [[0, "/a"]]]"#),
-            "Frontend web: tls_key: expected an absolute path of at most 4095 bytes, found \"a\"",
+            "Frontend web: tls_key: 0: expected an absolute path of at most 4095 bytes, found \"a\"",
         ),
         (
             "Frontend",
             frontend(r#""errors": ["map", [[503, "a.html"]]]"#),
-            "Frontend web: errors: expected an absolute path",
+            "Frontend web: errors: 503: expected an absolute path",
         ),
         (
             "Frontend",
@@ -406,6 +406,31 @@ fn operators_edit_what_is_transient_and_admins_the_rest() {
         let delete = format!(r#"[{{"op": "delete", "table": "{table}", "where": []}}]"#);
         let changes = world.transact(&delete).unwrap();
         assert_eq!(world.model.least_role(&changes).0, role, "{row}");
+    }
+}
+
+/// The daemon may read files that an operator may not, and shows error bodies to everyone.
+#[test]
+fn only_admins_name_files_that_are_shown() {
+    let mut world = World::new();
+    let role = |world: &mut World, operations: &str| {
+        let changes = world.transact(operations).unwrap();
+        world.model.least_role(&changes).0
+    };
+    let insert = r#"[{"op": "insert", "table": "Frontend", "row": {"name": "f",
+                      "errors": ["map", [[503, "/a"]]]}}]"#;
+    assert_eq!(role(&mut world, insert), Role::Admin);
+    let update = |row: &str| {
+        format!(r#"[{{"op": "update", "table": "Frontend", "where": [], "row": {row}}}]"#)
+    };
+    for (row, needed) in [
+        (r#"{"max_body": 5}"#, Role::Operator),
+        (r#"{"errors": ["map", [[503, "/b"]]]}"#, Role::Admin),
+        (r#"{"errors": ["map", [[503, "/b"], [502, "/b"]]]}"#, Role::Admin),
+        (r#"{"errors": ["map", [[502, "/b"]]]}"#, Role::Operator),
+        (r#"{"errors": ["map", []]}"#, Role::Operator),
+    ] {
+        assert_eq!(role(&mut world, &update(row)), needed, "{row}");
     }
 }
 
