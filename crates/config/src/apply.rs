@@ -12,7 +12,9 @@ mod operation;
 pub use change::{Applied, Change, ChangeOp};
 
 use crate::document::{Document, Object, flag};
-use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE, SAVED_RULE, USER};
+use paceline_model::schema::{
+    BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, USER,
+};
 use paceline_pools::DEFAULT_NAME;
 use paceline_rules::{parse_criteria, show_criteria};
 use paceline_tables::json::Json;
@@ -22,16 +24,23 @@ use paceline_tables::{Row, Store, row_uuid};
 use paceline_types::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The tables a file describes, each with the column that tells rows apart and the table whose objects
+/// The tables a file describes, each with the columns that tell rows apart and the table whose objects
 /// its rows are.
-const TABLES: [(&str, &str, &str); 6] = [
-    (POOL, "name", POOL),
-    (RULE, "number", RULE),
-    (SAVED_RULE, "number", RULE),
-    (CHECKPOINT, "name", CHECKPOINT),
-    (RESOURCE, "name", RESOURCE),
-    (USER, "name", USER),
+const TABLES: [(&str, &[&str], &str); 10] = [
+    (HTTP, &[], HTTP),
+    (FRONTEND, &["name"], FRONTEND),
+    (BACKEND, &["name"], BACKEND),
+    (SERVER, &["backend", "name"], SERVER),
+    (POOL, &["name"], POOL),
+    (RULE, &["number"], RULE),
+    (SAVED_RULE, &["number"], RULE),
+    (CHECKPOINT, &["name"], CHECKPOINT),
+    (RESOURCE, &["name"], RESOURCE),
+    (USER, &["name"], USER),
 ];
+
+/// What the only row of a table is called.
+pub(crate) const ONLY: &str = "http";
 
 impl Document {
     /// The transaction that makes the database in `store` say what this file says, and what it changes.
@@ -46,8 +55,8 @@ impl Document {
 pub(crate) fn operations(objects: &[Object], store: &Store) -> Applied {
     let mut plan = Plan::default();
     let resources = Resources::new(objects, store);
-    for (table, id, of) in TABLES {
-        let Some(table) = Table::new(store, table, id) else { continue };
+    for (table, ids, of) in TABLES {
+        let Some(table) = Table::new(store, table, ids) else { continue };
         let objects = objects.iter().enumerate().filter(|(_, object)| object.table == of);
         table.compare(objects, &resources, &mut plan);
     }
@@ -83,11 +92,15 @@ struct Table<'s> {
 }
 
 impl<'s> Table<'s> {
-    fn new(store: &'s Store, name: &'static str, id: &str) -> Option<Self> {
+    fn new(store: &'s Store, name: &'static str, ids: &[&str]) -> Option<Self> {
         let table = store.schema().table_id(name)?;
         let columns = store.schema().table(table);
-        let id = columns.column_id(id)?;
-        let keyed = |row: &'s Row| Some((change::text(row.get(id.index())?), row));
+        let ids = ids.iter().map(|id| columns.column_id(id)).collect::<Option<Vec<_>>>()?;
+        let keyed = |row: &'s Row| {
+            let part = |id: &ColumnId| row.get(id.index()).map(change::text);
+            let parts = ids.iter().map(part).collect::<Option<Vec<String>>>()?;
+            Some((if parts.is_empty() { ONLY.to_owned() } else { parts.join("/") }, row))
+        };
         Some(Self { name, columns, rows: store.rows(table).filter_map(keyed).collect() })
     }
 
@@ -120,7 +133,7 @@ impl<'s> Table<'s> {
             if value.is_default(column) {
                 continue;
             }
-            row.push((&*column.name, value.json(resources)));
+            row.push((&*column.name, value.json(column, resources)));
             columns.push((column.name.to_string(), String::new(), value.text()));
         }
         let name = (self.name == RESOURCE).then(|| operation::new_name(index));
@@ -137,7 +150,7 @@ impl<'s> Table<'s> {
             if value.is_in(old, column, resources) || self.is_meant(old, column, object) {
                 continue;
             }
-            changed.push((&*column.name, value.json(resources)));
+            changed.push((&*column.name, value.json(column, resources)));
             let old = resources.text(column, old);
             columns.push((column.name.to_string(), old, value.text()));
         }
@@ -193,6 +206,9 @@ impl<'s> Table<'s> {
     }
 }
 
+/// Columns that are maps from numbers whose order alone says something.
+const ORDERED: [&str; 3] = ["use_backend", "tls_certificate", "tls_key"];
+
 /// What a column should be.
 enum Wanted<'o> {
     Value(Datum),
@@ -220,6 +236,9 @@ impl<'o> Wanted<'o> {
             Self::Value(value) if &*column.name == "criteria" => {
                 value == old || same_criteria(value, old)
             }
+            Self::Value(value) if ORDERED.contains(&&*column.name) => {
+                value.pairs().iter().map(|(_, v)| v).eq(old.pairs().iter().map(|(_, v)| v))
+            }
             Self::Value(value) => value == old,
             Self::Parents(names) => {
                 let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
@@ -228,8 +247,9 @@ impl<'o> Wanted<'o> {
         }
     }
 
-    fn json(&self, resources: &Resources<'_>) -> Json {
+    fn json(&self, column: &Column, resources: &Resources<'_>) -> Json {
         match self {
+            Self::Value(value) if column.ty.value.is_some() => operation::map(value),
             Self::Value(value) => operation::value(value),
             Self::Parents(names) => {
                 let each = names.iter().filter_map(|name| resources.reference(name));

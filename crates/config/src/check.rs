@@ -13,7 +13,9 @@ use crate::keys::{kind_of, path_of};
 use crate::place::Place;
 use crate::similar::did_you_mean;
 use paceline_engine::Engine;
-use paceline_model::schema::{CHECKPOINT, POOL, RULE, SAVED_RULE, schema};
+use paceline_model::schema::{
+    BACKEND, CHECKPOINT, FRONTEND, POOL, RULE, SAVED_RULE, SERVER, schema,
+};
 use paceline_model::{Model, ModelError};
 use paceline_pools::DEFAULT_NAME;
 use paceline_tables::{Context, Database, OpResult, Outcome};
@@ -55,8 +57,14 @@ impl Document {
                 make_harmless(object);
                 errors.push(self.error(&fault));
             } else if let Some(at) = at {
-                // Even its name is in the way.
-                objects.remove(at);
+                // Even its name is in the way, and no server can be without its backend.
+                let gone = objects.remove(at);
+                let is_within = |object: &Object| {
+                    gone.table == BACKEND
+                        && object.table == SERVER
+                        && object.columns.get("backend") == Some(&text(&gone.key))
+                };
+                objects.retain(|object| !is_within(object));
             }
             if is_about_all(&fault) {
                 break;
@@ -83,6 +91,13 @@ impl Document {
             (path, place) = (Some(format!("match.{attribute}")), *at);
             message = rest.to_owned();
         }
+        if let Some((entry, rest)) = message.split_once(": ")
+            && let Some((_, at)) =
+                object.entries.iter().find(|((of, name), _)| *of == column && name == entry)
+        {
+            place = *at;
+            message = if entry.parse::<u32>().is_ok() { rest.to_owned() } else { message };
+        }
         let message = within(&message);
         let message = path.map_or_else(|| message.clone(), |path| format!("`{path}`: {message}"));
         let error = ConfigError::new(place, message);
@@ -95,6 +110,11 @@ impl Document {
     fn hint(&self, object: &Object, column: &str) -> Option<String> {
         if object.table == POOL && object.key != DEFAULT_NAME && column == "state" {
             return Some("add priority = [LOWEST, HIGHEST], or started = false".to_owned());
+        }
+        if object.table == FRONTEND && ["tls_certificate", "tls_key", "errors"].contains(&column) {
+            let hint =
+                "a relative name is that of a file beside the configuration, which is not known";
+            return Some(format!("{hint} here; write the whole path"));
         }
         if object.table == CHECKPOINT && column == "at" {
             let at = object.columns.get("at")?.single()?.as_str()?;
@@ -154,7 +174,8 @@ fn position(objects: &[Object], fault: &ModelError) -> Option<usize> {
 }
 
 /// The columns that say nothing but which object this is.
-const HARMLESS: [&str; 7] = ["name", "number", "at", "persistent", "applied", "state", "role"];
+const HARMLESS: [&str; 8] =
+    ["name", "number", "at", "persistent", "applied", "state", "role", "backend"];
 
 /// Leaves of an object only that it is there, so that others can go on naming it.
 fn make_harmless(object: &mut Object) {
@@ -165,6 +186,13 @@ fn make_harmless(object: &mut Object) {
     }
     if object.table == CHECKPOINT {
         object.columns.insert("at", text("frontend api"));
+    }
+    if object.table == FRONTEND {
+        object.columns.insert("listen", text("127.0.0.1:0"));
+        object.columns.remove("backend");
+    }
+    if object.table == SERVER {
+        object.columns.insert("address", text("127.0.0.1:1"));
     }
 }
 

@@ -1,9 +1,9 @@
 //! A file that could be read: its objects as rows, with the place of each and of each key.
 
 use crate::place::Place;
-use paceline_model::schema::{RULE, SAVED_RULE};
+use paceline_model::schema::{FRONTEND, RULE, SAVED_RULE};
 use paceline_tables::value::{Atom, Datum};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A file that could be read. Names and numbers are each there once, and parents are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,9 @@ pub struct Object {
     pub(crate) places: BTreeMap<&'static str, Place>,
     /// The attribute of each criterion and where it is, if they were written as a table.
     pub(crate) criteria: Vec<(String, Place)>,
+    /// Where the entries of a column are that is a list or a table: by what a message about one begins
+    /// with, its number from 1 or its name.
+    pub(crate) entries: BTreeMap<(&'static str, String), Place>,
 }
 
 impl Document {
@@ -35,6 +38,21 @@ impl Document {
     #[must_use]
     pub fn objects(&self) -> &[Object] {
         &self.objects
+    }
+
+    /// The same with every relative name of a file looked for in `directory`: that of the file that was
+    /// read. Without this such names are wrong, because nobody knows where they begin.
+    #[must_use]
+    pub fn within(mut self, directory: &str) -> Self {
+        let frontends = self.objects.iter_mut().filter(|object| object.table == FRONTEND);
+        for frontend in frontends {
+            for column in FILES {
+                if let Some(value) = frontend.columns.get_mut(column) {
+                    *value = absolute(value, directory);
+                }
+            }
+        }
+        self
     }
 
     /// Where the file says what is in this column of this row, if the file names the row.
@@ -51,13 +69,15 @@ impl Object {
     pub(crate) fn new(table: &'static str, place: Place) -> Self {
         let columns = BTreeMap::from([("applied", flag(true))]);
         let (key, parents, criteria) = (String::new(), vec![], vec![]);
-        Self { table, key, place, columns, parents, places: BTreeMap::new(), criteria }
+        let (places, entries) = (BTreeMap::new(), BTreeMap::new());
+        Self { table, key, place, columns, parents, places, criteria, entries }
     }
 
     /// Where the file says what is in a column; where the object begins if it says nothing.
     #[must_use]
     pub fn place_of(&self, column: &str) -> Place {
-        let table = ["queue", "threads"].into_iter().find(|table| column.starts_with(table));
+        let tables = ["queue", "threads", "timeout", "health"];
+        let table = tables.into_iter().find(|table| column.starts_with(table));
         let found = self.places.get(column).or_else(|| self.places.get(table?));
         found.copied().unwrap_or(self.place)
     }
@@ -66,6 +86,35 @@ impl Object {
         self.columns.insert(column, value);
         self.places.insert(column, place);
     }
+}
+
+/// The columns of a frontend that name files.
+const FILES: [&str; 3] = ["tls_certificate", "tls_key", "errors"];
+
+fn absolute(files: &Datum, directory: &str) -> Datum {
+    let directory = directory.strip_suffix('/').unwrap_or(directory);
+    let pair = |(key, file): &(Atom, Atom)| match file.as_str() {
+        Some(text) if !text.is_empty() && !text.starts_with('/') => {
+            let text = text.strip_prefix("./").unwrap_or(text);
+            (key.clone(), Atom::string(&format!("{directory}/{text}")))
+        }
+        _ => (key.clone(), file.clone()),
+    };
+    Datum::from_sorted_pairs(files.pairs().iter().map(pair).collect())
+}
+
+/// The set of these texts.
+pub(crate) fn set(texts: impl IntoIterator<Item = String>) -> Datum {
+    let texts: BTreeSet<String> = texts.into_iter().collect();
+    let mut atoms: Vec<Atom> = texts.iter().map(|text| Atom::string(text)).collect();
+    atoms.sort();
+    Datum::from_sorted(atoms)
+}
+
+/// The map of these pairs; of two with the same key the later one.
+pub(crate) fn map(pairs: impl IntoIterator<Item = (Atom, Atom)>) -> Datum {
+    let pairs: BTreeMap<Atom, Atom> = pairs.into_iter().collect();
+    Datum::from_sorted_pairs(pairs.into_iter().collect())
 }
 
 pub(crate) fn flag(flag: bool) -> Datum {

@@ -1,8 +1,10 @@
-//! What a file says that works but is hardly meant: a name that is nearly a well-known one, and a rule
-//! that does nothing.
+//! What a file says that works but is hardly meant: a name that is nearly a well-known one, a rule that
+//! does nothing, and frontends and backends that nobody can use.
 //!
 //! Never an error: attributes may have any name, and what does nothing today may be a beginning. A
 //! checkpoint without a limit is not among them, because it counts.
+
+mod http;
 
 use crate::document::Object;
 use crate::read::shown;
@@ -17,7 +19,7 @@ const DOUBTS_MAX: usize = 100;
 /// What is doubtful about each of the objects, with its line.
 pub(crate) fn doubts(objects: &[Object]) -> Vec<String> {
     let rules = objects.iter().filter(|object| object.table == RULE);
-    rules.flat_map(rule).take(DOUBTS_MAX).collect()
+    rules.flat_map(rule).chain(http::doubts(objects)).take(DOUBTS_MAX).collect()
 }
 
 fn rule(object: &Object) -> Vec<String> {

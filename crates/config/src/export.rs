@@ -1,14 +1,17 @@
 //! From the rows of a database to the file that says the same.
 //!
-//! Owns the order: pools by name with the default pool first, rules by number, checkpoints by where they
+//! Owns the order: what is there once, frontends by name, backends by name each with its servers by name,
+//! pools by name with the default pool first, rules by number, checkpoints by where they
 //! stand and their number, resources and users by name; within an object that of the keys. Promises that the file
 //! reads back as the same rows. Only what is set is written, and only what a file can say: no figures,
 //! tokens or locks. Rules are those of the running list. A pool that drains is written as started, with
 //! a comment.
 
-use crate::keys::{CHECKPOINTS, Holds, KINDS, Key, Kind, POOLS};
+use crate::document::flag;
+use crate::keys::{BACKENDS, CHECKPOINTS, Each, HTTPS, Holds, KINDS, Key, Kind, POOLS, SERVERS};
+use crate::list::NO_UPGRADES;
 use crate::write::quoted;
-use crate::{matching, rule};
+use crate::{http, matching, rule};
 use paceline_pools::DEFAULT_NAME;
 use paceline_tables::schema::TableSchema;
 use paceline_tables::value::{Atom, Datum};
@@ -32,10 +35,19 @@ const LIST_CHARS_MAX: usize = 80;
 #[must_use]
 pub fn export(rows: &Snapshot) -> String {
     let mut out = String::from(FIRST_LINE);
+    for source in Source::all(rows, &HTTPS) {
+        let _ = writeln!(out, "\n[{}]", HTTPS.word);
+        source.write(&HTTPS, &mut out);
+    }
+    let servers = servers(rows);
     for kind in KINDS {
         let mut sources = Source::all(rows, kind);
         sources.sort_by_cached_key(|source| source.rank(kind));
-        for source in sources {
+        for mut source in sources {
+            if kind.table == BACKENDS.table {
+                let own = source.text("name").and_then(|name| servers.get(name));
+                source.servers = own.cloned().unwrap_or_default();
+            }
             // Writing to a text cannot fail.
             let _ = writeln!(out, "\n[[{}]]", kind.word);
             source.write(kind, &mut out);
@@ -47,18 +59,35 @@ pub fn export(rows: &Snapshot) -> String {
     out
 }
 
+/// The members of each server as they are written, by backend.
+fn servers(rows: &Snapshot) -> BTreeMap<&str, Vec<String>> {
+    let mut sources = Source::all(rows, &SERVERS);
+    sources.sort_by_cached_key(|source| source.rank(&SERVERS));
+    let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for source in &sources {
+        let is_named = source.text("name") != source.text("address");
+        let keys = SERVERS.keys.iter().filter(|key| key.name != "name" || is_named);
+        let members: Vec<String> = keys.filter_map(|key| source.line(key)).collect();
+        let backend = source.text("backend").unwrap_or_default();
+        all.entry(backend).or_default().push(members.join(", "));
+    }
+    all
+}
+
 /// One row, with the names of its columns and of all resources.
 struct Source<'s> {
     columns: &'s TableSchema,
     row: &'s Row,
     parents: Vec<&'s str>,
+    /// The members of a backend's servers.
+    servers: Vec<String>,
 }
 
 impl<'s> Source<'s> {
     fn all(rows: &'s Snapshot, kind: &Kind) -> Vec<Self> {
         let Some(table) = rows.schema().table_id(kind.table) else { return vec![] };
         let columns = rows.schema().table(table);
-        let source = |row: &'s Row| Self { columns, row, parents: vec![] };
+        let source = |row: &'s Row| Self { columns, row, parents: vec![], servers: vec![] };
         let mut all: Vec<Self> = rows.rows(table).map(source).collect();
         if columns.column_id("parents").is_some() {
             let names: BTreeMap<Uuid, &str> =
@@ -94,12 +123,15 @@ impl<'s> Source<'s> {
         for key in kind.keys {
             match &key.holds {
                 Holds::Own(_) => self.write_own(key, out),
-                Holds::Table(keys) => {
+                Holds::Table(keys) | Holds::Switch(keys) => {
                     let each: Vec<String> = keys.iter().filter_map(|key| self.line(key)).collect();
                     if !each.is_empty() {
                         let _ = writeln!(out, "{} = {{ {} }}", key.name, each.join(", "));
+                    } else if self.datum(key.column) == Some(&flag(true)) {
+                        let _ = writeln!(out, "{} = true", key.name);
                     }
                 }
+                Holds::Texts(each) => self.write_texts(key, *each, out),
                 // It is, whatever its row says.
                 _ if key.name == "persistent" && self.is_default_pool(kind) => {}
                 _ => {
@@ -122,6 +154,21 @@ impl<'s> Source<'s> {
         Some(format!("{} = {value}", key.name))
     }
 
+    fn write_texts(&self, key: &Key, each: Each, out: &mut String) {
+        let texts: Vec<&str> = self
+            .datum(key.column)
+            .map_or(&[][..], Datum::atoms)
+            .iter()
+            .filter_map(Atom::as_str)
+            .collect();
+        let _ = match (&*texts, each) {
+            ([], _) => Ok(()),
+            ([NO_UPGRADES], Each::Protocol) => writeln!(out, "{} = []", key.name),
+            ([one], Each::Listen) => writeln!(out, "{} = {}", key.name, quoted(one)),
+            (many, _) => writeln!(out, "{} = {}", key.name, list(many)),
+        };
+    }
+
     fn write_own(&self, key: &Key, out: &mut String) {
         let _ = match key.name {
             "priority" => match (self.integer("priority_min"), self.integer("priority_max")) {
@@ -138,9 +185,30 @@ impl<'s> Source<'s> {
                 rule::write_action(self.text("action").unwrap_or_default(), out);
                 Ok(())
             }
-            "parents" if !self.parents.is_empty() => writeln!(out, "parents = {}", self.list()),
-            _ => Ok(()),
+            "parents" if !self.parents.is_empty() => {
+                writeln!(out, "parents = {}", list(&self.parents))
+            }
+            _ => {
+                self.write_http(key, out);
+                Ok(())
+            }
         };
+    }
+
+    fn write_http(&self, key: &Key, out: &mut String) {
+        let value = self.datum(key.column).unwrap_or(&Datum::Empty);
+        match key.name {
+            "backend" => {
+                if let Some(line) = self.line(key) {
+                    let _ = writeln!(out, "{line}");
+                }
+            }
+            "use_backend" => http::write_use_backend(value, out),
+            "tls" => http::write_tls(value, self.datum("tls_key").unwrap_or(&Datum::Empty), out),
+            "errors" | "log_values" => http::write_map(key.name, value, out),
+            "servers" => http::write_servers(&self.servers, out),
+            _ => {}
+        }
     }
 
     fn write_state(&self, out: &mut String) -> std::fmt::Result {
@@ -151,14 +219,6 @@ impl<'s> Source<'s> {
             None if is_default => Ok(()),
             _ => writeln!(out, "started = false"),
         }
-    }
-
-    fn list(&self) -> String {
-        let each: Vec<String> = self.parents.iter().map(|name| quoted(name)).collect();
-        if each.iter().map(String::len).sum::<usize>() <= LIST_CHARS_MAX {
-            return format!("[{}]", each.join(", "));
-        }
-        format!("[\n    {},\n]", each.join(",\n    "))
     }
 
     fn text(&self, column: &str) -> Option<&'s str> {
@@ -172,4 +232,12 @@ impl<'s> Source<'s> {
     fn datum(&self, column: &str) -> Option<&'s Datum> {
         self.row.get(self.columns.column_id(column)?.index())
     }
+}
+
+fn list(texts: &[&str]) -> String {
+    let each: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+    if each.iter().map(String::len).sum::<usize>() <= LIST_CHARS_MAX {
+        return format!("[{}]", each.join(", "));
+    }
+    format!("[\n    {},\n]", each.join(",\n    "))
 }

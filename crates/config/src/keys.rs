@@ -3,7 +3,9 @@
 //! One table per kind of object; reading, "did you mean", lists of what may stand somewhere, and the
 //! order in which an export writes all come from it.
 
-use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE, USER};
+use paceline_model::schema::{
+    BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SERVER, USER,
+};
 use paceline_rules::STEP_MAX;
 
 /// A kind of object: a `[[word]]` of the file.
@@ -37,8 +39,14 @@ pub(crate) enum Holds {
     Text,
     /// The name of an object.
     Name,
-    /// The name of a pool, which is one word.
+    /// The name of a pool, frontend or server, which is one word.
     Word,
+    /// The name of a backend, which is one word without a slash.
+    SlashlessWord,
+    /// Where a server listens.
+    Address,
+    /// One text or a list of them, each of this kind.
+    Texts(Each),
     /// A length of time.
     Span,
     /// A rate.
@@ -49,12 +57,37 @@ pub(crate) enum Holds {
     Integer(i64, i64),
     /// `true` or `false`, and what it is when nothing is said.
     Flag(bool),
+    /// `true` or `false`, or nothing.
+    Choice,
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// A table of keys.
     Table(&'static [Key]),
+    /// A table of keys, or only `true`: the column is true then, and false if there is nothing.
+    Switch(&'static [Key]),
     /// Something that is not one column; described for messages.
     Own(&'static str),
+}
+
+/// What each text of a list is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Each {
+    /// An address to listen on.
+    Listen,
+    /// An address or a network of peers.
+    Network,
+    /// A protocol that a connection may be upgraded to; an empty list is one of none.
+    Protocol,
+}
+
+impl Key {
+    /// The keys of the table that it holds.
+    pub const fn inner(&self) -> &'static [Key] {
+        match self.holds {
+            Holds::Table(keys) | Holds::Switch(keys) => keys,
+            _ => &[],
+        }
+    }
 }
 
 const fn key(name: &'static str, column: &'static str, holds: Holds) -> Key {
@@ -132,6 +165,7 @@ pub(crate) const CHECKPOINTS: Kind = Kind {
     keys: &[
         same("name", Holds::Name),
         same("at", Holds::At),
+        same("on", Holds::OneOf(&["request", "connection"])),
         same("number", NUMBER),
         same("when", Holds::Text),
         same("key", Holds::Text),
@@ -179,22 +213,126 @@ pub(crate) const USERS: Kind = Kind {
     ],
 };
 
-/// All kinds, in the order of an export. There are no tokens among them: they are secrets.
-pub(crate) const KINDS: [&Kind; 5] = [&POOLS, &RULES, &CHECKPOINTS, &RESOURCES, &USERS];
+/// What is there once: the table `[http]`.
+pub(crate) const HTTPS: Kind =
+    Kind { word: "http", table: HTTP, id: "", keys: &[same("threads", Holds::Integer(1, 1_024))] };
+
+pub(crate) const FRONTENDS: Kind = Kind {
+    word: "frontend",
+    table: FRONTEND,
+    id: "name",
+    keys: &[
+        same("name", Holds::Word),
+        same("listen", Holds::Texts(Each::Listen)),
+        same("backend", Holds::Own("the name of a backend")),
+        same("use_backend", Holds::Own("a list of tables { when = \"...\", backend = \"...\" }")),
+        key("tls", "tls_certificate", Holds::Own(TLS)),
+        same("http2", Holds::Choice),
+        same("proxy_protocol", Holds::Flag(false)),
+        same("trusted", Holds::Texts(Each::Network)),
+        same("user", Holds::OneOf(&["basic", "bearer"])),
+        same("upgrades", Holds::Texts(Each::Protocol)),
+        same("max_body", COUNT),
+        same("max_connections", CONNECTIONS),
+        key(
+            "timeouts",
+            "timeout",
+            Holds::Table(&[
+                key("header", "timeout_header", Holds::Span),
+                key("body", "timeout_body", Holds::Span),
+                key("idle", "timeout_idle", Holds::Span),
+                key("queue", "timeout_queue", Holds::Span),
+                key("tunnel", "timeout_tunnel", Holds::Span),
+            ]),
+        ),
+        same("errors", Holds::Own("a table of files by status, such as { 503 = \"FILE\" }")),
+        same("access_log", Holds::OneOf(&["json", "common"])),
+        same("log_values", Holds::Own("a table of expressions by name")),
+        same("persistent", Holds::Flag(true)),
+    ],
+};
+
+const TLS: &str = "a table { certificate = \"FILE\", key = \"FILE\" }, or a list of them";
+
+/// What connections can be limited to.
+const CONNECTIONS: Holds = Holds::Integer(1, u32::MAX as i64);
+
+pub(crate) const BACKENDS: Kind = Kind {
+    word: "backend",
+    table: BACKEND,
+    id: "name",
+    keys: &[
+        same("name", Holds::SlashlessWord),
+        same("balance", Holds::OneOf(&["round-robin", "least-connections", "power-of-two"])),
+        same("servers", Holds::Own("a list of tables { name = \"...\", address = \"...\" }")),
+        key(
+            "queue",
+            "queue",
+            Holds::Table(&[
+                key("max_len", "queue_max_len", COUNT),
+                key("max_delay", "queue_max_delay", Holds::Span),
+            ]),
+        ),
+        same("retries", Holds::Integer(0, 100)),
+        same(
+            "health",
+            Holds::Switch(&[
+                key("path", "health_path", Holds::Text),
+                key("host", "health_host", Holds::Text),
+                key("interval", "health_interval", Holds::Span),
+                key("timeout", "health_timeout", Holds::Span),
+                key("rise", "health_rise", Holds::Integer(1, 1_000)),
+                key("fall", "health_fall", Holds::Integer(1, 1_000)),
+            ]),
+        ),
+        key(
+            "timeouts",
+            "timeout",
+            Holds::Table(&[
+                key("connect", "timeout_connect", Holds::Span),
+                key("response", "timeout_response", Holds::Span),
+                key("idle", "timeout_idle", Holds::Span),
+            ]),
+        ),
+        same("persistent", Holds::Flag(true)),
+    ],
+};
+
+/// The servers in the list of a backend.
+pub(crate) const SERVERS: Kind = Kind {
+    word: "server",
+    table: SERVER,
+    id: "name",
+    keys: &[
+        same("name", Holds::Word),
+        same("address", Holds::Address),
+        same("weight", Holds::Integer(0, 65_535)),
+        same("max_connections", CONNECTIONS),
+    ],
+};
+
+/// All kinds that are lists of tables, in the order of an export. There are no tokens among them: they
+/// are secrets.
+pub(crate) const KINDS: [&Kind; 7] =
+    [&FRONTENDS, &BACKENDS, &POOLS, &RULES, &CHECKPOINTS, &RESOURCES, &USERS];
 
 /// The kind whose rows are in this table.
 pub(crate) fn kind_of(table: &str) -> Option<&'static Kind> {
-    KINDS.into_iter().find(|kind| kind.table == table)
+    KINDS.into_iter().chain([&HTTPS, &SERVERS]).find(|kind| kind.table == table)
 }
 
 /// How the file writes a column: `queue.max_len` for `queue_max_len`.
 pub(crate) fn path_of(kind: &Kind, column: &str) -> Option<String> {
-    kind.keys.iter().find_map(|key| match &key.holds {
-        _ if key.column == column => Some(key.name.to_owned()),
-        Holds::Table(keys) => {
-            let inner = keys.iter().find(|inner| inner.column == column)?;
-            Some(format!("{}.{}", key.name, inner.name))
+    if kind.table == FRONTEND
+        && let Some(part) = column.strip_prefix("tls_")
+    {
+        return Some(format!("tls.{part}"));
+    }
+    kind.keys.iter().find_map(|key| {
+        if key.column == column {
+            return Some(key.name.to_owned());
         }
-        _ => None,
+        let inner = key.inner().iter().find(|inner| inner.column == column)?;
+        Some(format!("{}.{}", key.name, inner.name))
     })
 }

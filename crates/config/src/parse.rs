@@ -1,16 +1,16 @@
 //! The whole file: from text to a document, with every error on the way.
 //!
 //! Owns the limits of a file, the kinds of objects, and what concerns several of them: numbers that go
-//! on, names that occur twice, parents that are not there.
+//! on, names that occur twice, parents and backends that are not there.
 
 use crate::document::{Document, Object, flag, integer, text};
 use crate::error::ConfigError;
-use crate::keys::{KINDS, Kind};
+use crate::keys::{HTTPS, KINDS, Kind};
 use crate::place::Place;
 use crate::read::{Own, Owns, Reader, shown};
 use crate::similar::did_you_mean;
-use crate::{FILE_BYTES_MAX, OBJECTS_MAX, VALUES_MAX, matching, rule, syntax};
-use paceline_model::schema::{CHECKPOINT, POOL, RESOURCE, RULE, USER};
+use crate::{FILE_BYTES_MAX, OBJECTS_MAX, VALUES_MAX, http, matching, rule, syntax};
+use paceline_model::schema::{BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, USER};
 use paceline_tables::value::{Atom, Datum};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +35,7 @@ pub fn parse(text: &str) -> Result<Document, Vec<ConfigError>> {
         let place = reader.key_place(toml.as_table(), name);
         match KINDS.into_iter().find(|kind| kind.word == name) {
             Some(kind) => file.objects_of(&mut reader, kind, item, place),
+            None if name == HTTPS.word => file.only(&mut reader, &HTTPS, item, place),
             None => unknown_kind(&mut reader, place, name),
         }
         if reader.errors.is_full() {
@@ -42,6 +43,7 @@ pub fn parse(text: &str) -> Result<Document, Vec<ConfigError>> {
         }
     }
     file.check_parents(&mut reader);
+    file.check_backends(&mut reader);
     reader.errors.or(Document { objects: file.objects })
 }
 
@@ -62,12 +64,12 @@ fn check_size(text: &str) -> Result<(), ConfigError> {
 }
 
 fn unknown_kind(reader: &mut Reader<'_>, place: Place, name: &str) {
-    let near = did_you_mean(name, KINDS.map(|kind| kind.word));
+    let words = KINDS.iter().map(|kind| kind.word).chain([HTTPS.word]);
+    let near = did_you_mean(name, words);
     let message = format!("unknown key `{}`{near}", shown(name));
     let all = KINDS.map(|kind| format!("[[{}]]", kind.word)).join(", ");
-    reader
-        .errors
-        .push(ConfigError::new(place, message).hint(format!("these may stand here: {all}")));
+    let hint = format!("these may stand here: [{}], {all}", HTTPS.word);
+    reader.errors.push(ConfigError::new(place, message).hint(hint));
 }
 
 /// The objects read so far.
@@ -78,6 +80,8 @@ struct File {
     lines: BTreeMap<(&'static str, String), u32>,
     /// Parents that were named, and where.
     parents: Vec<(String, Place)>,
+    /// Backends that frontends named.
+    used: Vec<http::Used>,
     /// The highest number of a rule.
     number: i64,
 }
@@ -93,9 +97,7 @@ impl File {
         };
         for (table, start) in tables {
             let place = reader.lines.place(start);
-            if self.objects.len() >= OBJECTS_MAX {
-                let message = format!("a file may have at most {OBJECTS_MAX} objects");
-                reader.errors.push(ConfigError::new(place, message));
+            if !self.has_room(reader, place) {
                 return;
             }
             self.object(reader, kind, table, place);
@@ -103,6 +105,21 @@ impl File {
                 return;
             }
         }
+    }
+
+    /// Reads what can be there only once.
+    fn only(&mut self, reader: &mut Reader<'_>, kind: &'static Kind, item: &Item, at: Place) {
+        let Some(table) = item.as_table_like() else {
+            let word = kind.word;
+            let message = format!("expected the table [{word}]");
+            let hint = format!("write [{word}] with one pair of brackets above its keys");
+            reader.errors.push(ConfigError::new(at, message).hint(hint));
+            return;
+        };
+        let mut object = Object::new(kind.table, at);
+        reader.object(&mut object, kind, table);
+        object.key = crate::apply::ONLY.to_owned();
+        self.objects.push(object);
     }
 
     fn object(
@@ -123,6 +140,11 @@ impl File {
             }
             CHECKPOINT => checkpoint(reader, &mut object, &owns, table),
             USER => require(reader, kind, table, "role", place),
+            FRONTEND => {
+                require(reader, kind, table, "listen", place);
+                self.used.extend(http::read_frontend(reader, &mut object, &owns));
+            }
+            BACKEND => {}
             _ => self.parents(reader, &mut object, &owns),
         }
         if kind.table != RULE {
@@ -132,7 +154,45 @@ impl File {
             object.columns.entry("persistent").or_insert_with(|| flag(true));
         }
         self.identify(reader, kind, &mut object);
+        let servers = owns.get("servers").map(|own| http::read_servers(reader, &object, own));
         self.objects.push(object);
+        for server in servers.into_iter().flatten() {
+            if !self.has_room(reader, server.place) {
+                return;
+            }
+            self.server(reader, server);
+        }
+    }
+
+    /// Whether a further object may be there; it is told if not.
+    fn has_room(&self, reader: &mut Reader<'_>, place: Place) -> bool {
+        if self.objects.len() < OBJECTS_MAX {
+            return true;
+        }
+        let message = format!("a file may have at most {OBJECTS_MAX} objects");
+        reader.errors.push(ConfigError::new(place, message));
+        false
+    }
+
+    /// Takes a server, if no other of its backend has its name.
+    fn server(&mut self, reader: &mut Reader<'_>, server: Object) {
+        let place = server.place_of("name");
+        if server.key.is_empty() {
+            // What has no name has been told.
+            return;
+        }
+        match self.lines.entry((server.table, server.key.clone())) {
+            Entry::Vacant(free) => {
+                free.insert(place.line);
+                self.objects.push(server);
+            }
+            Entry::Occupied(first) => {
+                let (key, first) = (shown(&server.key), first.get());
+                let message = format!("server `{key}` is on line {first} already");
+                let hint = "give each server of a backend a name of its own";
+                reader.errors.push(ConfigError::new(place, message).hint(hint));
+            }
+        }
     }
 
     /// Gives a rule the next number if it has none.
@@ -193,6 +253,23 @@ impl File {
             }
             object.parents.push(name.to_owned());
             self.parents.push((name.to_owned(), place));
+        }
+    }
+
+    /// Every backend that is used must be in the file too.
+    fn check_backends(&self, reader: &mut Reader<'_>) {
+        for (name, path, place) in &self.used {
+            if self.lines.contains_key(&(BACKEND, name.clone())) {
+                continue;
+            }
+            let names = self.objects.iter().filter(|object| object.table == BACKEND);
+            let near = did_you_mean(name, names.map(|object| object.key.as_str()));
+            let message = format!("`{path}`: there is no backend `{}`{near}", shown(name));
+            let hint = "each backend needs a [[backend]] of its own";
+            reader.errors.push(ConfigError::new(*place, message).hint(hint));
+            if reader.errors.is_full() {
+                return;
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 use crate::document::{Object, flag, integer, text};
 use crate::error::{ConfigError, Errors};
 use crate::keys::{Holds, Key, Kind};
+use crate::list;
 use crate::place::{Lines, Place};
 use crate::similar::did_you_mean;
 use paceline_checkpoints::{At, Rate};
@@ -47,11 +48,15 @@ impl<'a> Reader<'a> {
         kind: &'static Kind,
         table: &'t dyn TableLike,
     ) -> Owns<'t> {
-        self.table(object, (kind.keys, &format!("[[{}]]", kind.word), ""), table)
+        let path = match kind.id {
+            "" => format!("[{}]", kind.word),
+            _ => format!("[[{}]]", kind.word),
+        };
+        self.table(object, (kind.keys, &path, ""), table)
     }
 
     /// Reads a table that is called `path`, and whose keys have names that begin with `prefix`.
-    fn table<'t>(
+    pub fn table<'t>(
         &mut self,
         object: &mut Object,
         (keys, path, prefix): (&'static [Key], &str, &str),
@@ -74,16 +79,9 @@ impl<'a> Reader<'a> {
                     object.places.insert(key.column, place);
                     owns.insert(key.name, Own { item, place, expected });
                 }
-                Holds::Table(keys) => {
+                Holds::Table(_) | Holds::Switch(_) => {
                     object.places.insert(key.column, place);
-                    match item.as_table_like() {
-                        Some(inner) => {
-                            let (path, prefix) =
-                                (format!("`{name}` of {path}"), format!("{name}."));
-                            self.table(object, (keys, &path, &prefix), inner);
-                        }
-                        None => self.wrong_type(&name, "a table", item),
-                    }
+                    self.inner(object, key, (&name, path), item);
                 }
                 _ => {
                     if let Some(value) = self.value(&name, &key.holds, item) {
@@ -93,6 +91,21 @@ impl<'a> Reader<'a> {
             }
         }
         owns
+    }
+
+    /// Reads the table that a key holds.
+    fn inner(&mut self, object: &mut Object, key: &Key, (name, path): (&str, &str), item: &Item) {
+        let is_switch = matches!(key.holds, Holds::Switch(_));
+        if let Some(inner) = item.as_table_like() {
+            let (path, prefix) = (format!("`{name}` of {path}"), format!("{name}."));
+            self.table(object, (key.inner(), &path, &prefix), inner);
+        } else if item.as_bool().is_none() || !is_switch {
+            let expected = if is_switch { "a table, true or false" } else { "a table" };
+            return self.wrong_type(name, expected, item);
+        }
+        if is_switch && item.as_bool() != Some(false) {
+            object.columns.insert(key.column, flag(true));
+        }
     }
 
     /// Where a key of a table is.
@@ -129,8 +142,12 @@ impl<'a> Reader<'a> {
 
     /// An error about a value that has the right type.
     pub fn wrong_value(&mut self, name: &str, message: &str, item: &Item) {
-        let message = format!("`{name}`: {message}");
-        self.errors.push(ConfigError::new(self.item_place(item), message));
+        self.wrong_at(self.item_place(item), name, message);
+    }
+
+    /// An error about what is in this place.
+    pub fn wrong_at(&mut self, place: Place, name: &str, message: &str) {
+        self.errors.push(ConfigError::new(place, format!("`{name}`: {message}")));
     }
 
     /// A text without the one character that the database cannot hold.
@@ -172,7 +189,8 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self, name: &str, holds: &Holds, item: &Item) -> Option<Datum> {
         match holds {
-            Holds::Flag(_) => self.flag(name, item).map(flag),
+            Holds::Flag(_) | Holds::Choice => self.flag(name, item).map(flag),
+            Holds::Texts(each) => list::texts(self, name, *each, item),
             Holds::Integer(min, max) => {
                 let expected = match *max {
                     i64::MAX => format!("a whole number of at least {min}"),
@@ -196,6 +214,7 @@ impl<'a> Reader<'a> {
         let expected = match holds {
             Holds::Span => "a length of time such as \"10m\"",
             Holds::Rate => "a rate such as \"500/s\"",
+            Holds::Address => "an address such as \"127.0.0.1:80\"",
             _ => "a text",
         };
         let text = self.text(name, expected, item)?;
@@ -205,6 +224,11 @@ impl<'a> Reader<'a> {
             Holds::At => text.parse::<At>().map(drop).map_err(|error| error.to_string()),
             Holds::Name => check_name(text, false),
             Holds::Word => check_name(text, true),
+            Holds::SlashlessWord if text.contains('/') => {
+                Err("expected a name without a slash".to_owned())
+            }
+            Holds::SlashlessWord => check_name(text, true),
+            Holds::Address => list::check_address(text),
             _ => Ok(()),
         };
         match checked {
@@ -217,7 +241,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn check_name(name: &str, is_word: bool) -> Result<(), String> {
+pub(crate) fn check_name(name: &str, is_word: bool) -> Result<(), String> {
     let blank = |c: char| c.is_whitespace() || c.is_control();
     if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
         let bytes = name.len();
@@ -238,15 +262,22 @@ pub(crate) fn shown(name: &str) -> String {
 
 fn found(item: &Item) -> String {
     match item.as_value() {
-        Some(toml_edit::Value::String(text)) => format!("the text \"{}\"", shown(text.value())),
-        Some(toml_edit::Value::Integer(number)) => format!("the number {}", number.value()),
-        Some(toml_edit::Value::Float(number)) => format!("the number {:?}", number.value()),
-        Some(toml_edit::Value::Boolean(flag)) => flag.value().to_string(),
-        Some(toml_edit::Value::Datetime(_)) => "a date or time".to_owned(),
-        Some(toml_edit::Value::Array(_)) => "a list".to_owned(),
-        Some(toml_edit::Value::InlineTable(_)) => "a table".to_owned(),
+        Some(value) => found_value(value),
         None if item.is_array_of_tables() => "a list of tables".to_owned(),
         None => "a table".to_owned(),
+    }
+}
+
+/// What a value is, for messages.
+pub(crate) fn found_value(value: &toml_edit::Value) -> String {
+    match value {
+        toml_edit::Value::String(text) => format!("the text \"{}\"", shown(text.value())),
+        toml_edit::Value::Integer(number) => format!("the number {}", number.value()),
+        toml_edit::Value::Float(number) => format!("the number {:?}", number.value()),
+        toml_edit::Value::Boolean(flag) => flag.value().to_string(),
+        toml_edit::Value::Datetime(_) => "a date or time".to_owned(),
+        toml_edit::Value::Array(_) => "a list".to_owned(),
+        toml_edit::Value::InlineTable(_) => "a table".to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 mod applying;
 mod errors;
 mod exporting;
+mod http;
 mod limits;
 mod random;
 mod reading;
@@ -17,6 +18,9 @@ use std::sync::Arc;
 
 /// The example that everybody reads first.
 const EXAMPLE: &str = include_str!("../../../examples/paceline.toml");
+
+/// The example of the HTTP door.
+const HTTP_EXAMPLE: &str = include_str!("../../../examples/http.toml");
 
 /// A database of the schema, empty.
 fn database() -> Database {

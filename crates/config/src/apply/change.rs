@@ -1,6 +1,6 @@
 //! What applying a file changes, for people: the answer of a dry run.
 
-use crate::keys::{Holds, kind_of};
+use crate::keys::kind_of;
 use paceline_model::schema::{RULE, SAVED_RULE};
 use paceline_tables::json::Json;
 use paceline_tables::value::{Atom, Datum};
@@ -64,10 +64,13 @@ impl Change {
         let Some(kind) = kind_of(table) else { return vec![] };
         let mut members = vec![];
         for key in kind.keys {
-            let is_of_key = |column: &str| match &key.holds {
-                Holds::Table(keys) => keys.iter().any(|inner| inner.column == column),
-                _ if key.name == "priority" => column.starts_with("priority_"),
-                _ => key.column == column,
+            let is_of_key = |column: &str| match key.name {
+                "priority" => column.starts_with("priority_"),
+                "tls" => column.starts_with("tls_"),
+                _ => {
+                    let mut inner = key.inner().iter();
+                    key.column == column || inner.any(|inner| inner.column == column)
+                }
             };
             let differs = self.columns.iter().any(|(column, ..)| is_of_key(column));
             // Several keys write one column: those of a rule's action, and how its patterns are read.
@@ -101,7 +104,9 @@ pub(super) fn text(value: &Datum) -> String {
         Some(text) => text.to_owned(),
         None => atom.to_text(),
     };
-    let each: Vec<String> = value.atoms().iter().map(atom).collect();
+    let pair = |(key, value): &(Atom, Atom)| format!("{} = {}", atom(key), atom(value));
+    let mut each: Vec<String> = value.atoms().iter().map(atom).collect();
+    each.extend(value.pairs().iter().map(pair));
     each.join(", ")
 }
 

@@ -58,7 +58,13 @@ pub(super) fn set(elements: Vec<Json>) -> Json {
     pair("set", Json::Array(elements))
 }
 
-/// A value that is no map; the database Paceline has none that people set.
+/// The value of a column that is a map.
+pub(super) fn map(value: &Datum) -> Json {
+    let each = value.pairs().iter().map(|(key, of)| Json::Array(vec![atom(key), atom(of)]));
+    pair("map", Json::Array(each.collect()))
+}
+
+/// The value of a column that is no map.
 pub(super) fn value(value: &Datum) -> Json {
     match value.single() {
         Some(single) => atom(single),

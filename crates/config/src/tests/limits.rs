@@ -32,6 +32,18 @@ fn a_file_has_only_so_many_objects() {
     assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
 }
 
+/// Servers are objects too, although they stand in the list of a backend.
+#[test]
+fn a_file_has_only_so_many_servers() {
+    let server = |n: usize| format!("{{ name = '{n}', address = 'a:1' }},\n");
+    let servers: String = (1..OBJECTS_MAX).map(server).collect();
+    let file = |more: &str| format!("[[backend]]\nname = 'b'\nservers = [\n{servers}{more}]\n");
+    assert_eq!(parse(&file("")).unwrap().objects().len(), OBJECTS_MAX);
+    let errors = parse(&file("{ name = 'x', address = 'a:1' }\n")).unwrap_err();
+    let expected = format!("{}:1: a file may have at most 250000 objects", OBJECTS_MAX + 3);
+    assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+}
+
 #[test]
 fn nesting_is_bounded() {
     let list = |depth: usize| format!("x = {}1{}", "[".repeat(depth), "]".repeat(depth));

@@ -1,6 +1,6 @@
 //! Random files: what is valid comes back the same, and what is broken never panics.
 
-use super::{EXAMPLE, apply, database, read};
+use super::{EXAMPLE, HTTP_EXAMPLE, apply, database, read};
 use crate::{Document, export, parse};
 use paceline_tables::value::{Atom, Datum};
 use paceline_types::UuidSource;
@@ -167,6 +167,8 @@ fn checkpoint(out: &mut String, random: &mut Random, n: usize) {
     maybe(out, random, "status", (number % 200 + 400).to_string());
     let mode = format!("{:?}", random.pick(&["enforce", "watch"]));
     maybe(out, random, "mode", mode);
+    let on = format!("{:?}", random.pick(&["request", "connection"]));
+    maybe(out, random, "on", on);
     let flag = random.chance(50);
     maybe(out, random, "persistent", flag.to_string());
 }
@@ -181,12 +183,91 @@ fn resource(out: &mut String, random: &mut Random, names: &mut Vec<String>) {
     names.push(name);
 }
 
+fn frontend(out: &mut String, random: &mut Random, (n, backends): (usize, &[String])) {
+    writeln!(out, "[[frontend]]\nname = \"f{n}\"").unwrap();
+    let listen =
+        [format!("'127.0.0.1:{n}'"), format!("['[::1]:{n}', 'unix:/run/{n}', '0.0.0.0:{n}']")];
+    writeln!(out, "listen = {}", listen[random.below(2)]).unwrap();
+    if let Some(backend) = backends.first() {
+        maybe(out, random, "backend", format!("\"{backend}\""));
+        let mut each = vec![];
+        for _ in 0..random.below(13) {
+            let backend = &backends[random.below(backends.len())];
+            each.push(format!("{{ when = {}, backend = '{backend}' }}", random.quoted()));
+        }
+        maybe(out, random, "use_backend", format!("[{}]", each.join(", ")));
+    }
+    let mut tls = vec![];
+    for n in 0..random.below(13) {
+        let file = crate::write::quoted(&format!("/{}", random.text()));
+        tls.push(format!("{{ certificate = '/c/{n}', key = {file} }}"));
+    }
+    let is_one = tls.len() == 1 && random.chance(50);
+    let tls = if is_one { tls[0].clone() } else { format!("[{}]", tls.join(", ")) };
+    maybe(out, random, "tls", tls);
+    for key in ["http2", "proxy_protocol", "persistent"] {
+        let flag = random.chance(50).to_string();
+        maybe(out, random, key, flag);
+    }
+    let trusted = random.pick(&["[]", "['10.0.0.1']", "['fd00::/8', '10.0.0.0/8']"]);
+    maybe(out, random, "trusted", trusted.to_owned());
+    let user = format!("{:?}", random.pick(&["basic", "bearer"]));
+    maybe(out, random, "user", user);
+    let upgrades = random.pick(&["[]", "['websocket']", "['h2c', 'WebSocket']", "'x'"]);
+    maybe(out, random, "upgrades", upgrades.to_owned());
+    maybe(out, random, "max_body", n.to_string());
+    maybe(out, random, "max_connections", (n + 1).to_string());
+    maybe(out, random, "timeouts", "{ header = '1s', queue = '0s', tunnel = '1h' }".to_owned());
+    let errors = format!("{{ 503 = {}, \"429\" = '/x' }}", random.quoted());
+    maybe(out, random, "errors", errors);
+    let log = format!("{:?}", random.pick(&["json", "common"]));
+    maybe(out, random, "access_log", log);
+    let values = format!("{{ a = {}, 'ä\"' = {} }}", random.quoted(), random.quoted());
+    maybe(out, random, "log_values", values);
+}
+
+fn backend(out: &mut String, random: &mut Random, backends: &mut Vec<String>) {
+    let name = format!("b{}", backends.len());
+    writeln!(out, "[[backend]]\nname = \"{name}\"").unwrap();
+    backends.push(name);
+    let balance =
+        format!("{:?}", random.pick(&["round-robin", "least-connections", "power-of-two"]));
+    maybe(out, random, "balance", balance);
+    let mut servers = vec![];
+    for n in 0..random.below(13) {
+        let mut server = format!("address = 'a.b:{}'", n + 1);
+        if random.chance(50) {
+            write!(server, ", name = 's/{n}'").unwrap();
+        }
+        if random.chance(50) {
+            write!(server, ", weight = {n}, max_connections = {}", n + 1).unwrap();
+        }
+        servers.push(format!("{{ {server} }}"));
+    }
+    maybe(out, random, "servers", format!("[{}]", servers.join(", ")));
+    maybe(out, random, "queue", "{ max_len = 0, max_delay = '5s' }".to_owned());
+    maybe(out, random, "retries", "0".to_owned());
+    let text = random.quoted();
+    let health = ["true", "false", "{}", &format!("{{ path = {text}, fall = 4 }}")];
+    let health = random.pick(&health).to_owned();
+    maybe(out, random, "health", health);
+    maybe(out, random, "timeouts", "{ connect = '1s', idle = '2s' }".to_owned());
+    let flag = random.chance(50).to_string();
+    maybe(out, random, "persistent", flag);
+}
+
 fn file(seed: u64) -> String {
     let mut random = Random(UuidSource::from_number(seed));
     let mut out = String::new();
-    let mut names = vec![];
-    for n in 0..random.below(12) {
-        match random.below(4) {
+    let (mut names, mut backends) = (vec![], vec![]);
+    if random.chance(20) {
+        writeln!(out, "[http]").unwrap();
+        maybe(&mut out, &mut random, "threads", "3".to_owned());
+    }
+    for n in 0..random.below(16) {
+        match random.below(6) {
+            4 => frontend(&mut out, &mut random, (n, &backends)),
+            5 => backend(&mut out, &mut random, &mut backends),
             0 => pool(&mut out, &mut random, n),
             1 => rule(&mut out, &mut random, n),
             2 => checkpoint(&mut out, &mut random, n),
@@ -201,13 +282,16 @@ type Rows<'d> = BTreeMap<(&'d str, &'d str), (BTreeMap<&'d str, &'d Datum>, Vec<
 
 /// The rows that a document means: what equals the default of a column says nothing.
 fn rows(document: &Document) -> Rows<'_> {
-    let says = |value: &Datum| *value != Datum::One(Atom::Boolean(false));
+    let says = |name: &str, value: &Datum| {
+        // Of http2 nothing is not false.
+        (name == "http2" || *value != Datum::One(Atom::Boolean(false))) && !value.is_empty()
+    };
     document
         .objects()
         .iter()
         .map(|object| {
             let columns =
-                object.columns.iter().filter(|(_, v)| says(v)).map(|(k, v)| (*k, v)).collect();
+                object.columns.iter().filter(|(k, v)| says(k, v)).map(|(k, v)| (*k, v)).collect();
             let mut parents: Vec<&str> = object.parents.iter().map(String::as_str).collect();
             parents.sort_unstable();
             ((object.table, object.key.as_str()), (columns, parents))
@@ -304,8 +388,9 @@ fn broken_files_never_panic_and_say_where() {
     let mut random = Random(UuidSource::from_number(7));
     let (mut broken, mut valid) = (0, 0);
     for round in 0..3_000 {
-        let text = match round % 2 {
+        let text = match round % 3 {
             0 => mutate(EXAMPLE, &mut random),
+            1 => mutate(HTTP_EXAMPLE, &mut random),
             _ => mutate(&file(round), &mut random),
         };
         let result = parse(&text).and_then(|document| {

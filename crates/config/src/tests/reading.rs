@@ -1,6 +1,6 @@
 //! What the keys of a file mean as rows.
 
-use super::{EXAMPLE, column, object, read};
+use super::{EXAMPLE, HTTP_EXAMPLE, column, object, read};
 use crate::Place;
 
 #[test]
@@ -8,14 +8,16 @@ fn the_example_checks_clean() {
     let document = read(EXAMPLE);
     assert_eq!(document.check(4), Ok(vec![]));
     assert_eq!(document.check(1), Ok(vec![]));
+    assert_eq!(read(HTTP_EXAMPLE).within("/etc/paceline").check(4), Ok(vec![]));
 }
 
-/// Every key that may stand in a file stands in the example.
+/// Every key that may stand in a file stands in one of the examples.
 #[test]
-fn the_example_uses_everything() {
-    for kind in crate::keys::KINDS {
+fn the_examples_use_everything() {
+    for kind in crate::keys::KINDS.into_iter().chain([&crate::keys::HTTPS]) {
         for key in kind.keys {
-            let is_used = EXAMPLE.lines().any(|line| line.starts_with(&format!("{} = ", key.name)));
+            let mut lines = EXAMPLE.lines().chain(HTTP_EXAMPLE.lines());
+            let is_used = lines.any(|line| line.starts_with(&format!("{} = ", key.name)));
             assert!(is_used, "{} of {}", key.name, kind.word);
         }
     }

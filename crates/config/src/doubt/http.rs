@@ -1,0 +1,143 @@
+//! What is doubtful about frontends, backends, and the checkpoints that stand at them.
+//!
+//! A checkpoint may stand where the file has nothing: programs that ask for permits name frontends and
+//! backends too. It is doubtful only in a file that has some of that kind itself.
+
+use super::{is_true, text};
+use crate::document::Object;
+use crate::read::shown;
+use crate::similar::did_you_mean;
+use paceline_checkpoints::At;
+use paceline_model::schema::{BACKEND, CHECKPOINT, FRONTEND, SERVER};
+use paceline_routing::Address;
+use paceline_tables::value::{Atom, Datum};
+use std::collections::BTreeSet;
+
+/// What is doubtful, with its line, in the order of the objects.
+pub(super) fn doubts(objects: &[Object]) -> Vec<String> {
+    let names = Names::new(objects);
+    let of = |object: &Object| match object.table {
+        FRONTEND => frontend(object),
+        BACKEND => backend(object, &names),
+        CHECKPOINT => checkpoint(object, &names),
+        _ => vec![],
+    };
+    objects.iter().flat_map(of).collect()
+}
+
+/// What the file has of each kind, and which backends are used.
+struct Names<'o> {
+    frontends: BTreeSet<&'o str>,
+    backends: BTreeSet<&'o str>,
+    servers: BTreeSet<&'o str>,
+    used: BTreeSet<&'o str>,
+    with_servers: BTreeSet<&'o str>,
+}
+
+impl<'o> Names<'o> {
+    fn new(objects: &'o [Object]) -> Self {
+        let of = |table| objects.iter().filter(move |object: &&Object| object.table == table);
+        let keys = |table| of(table).map(|object| object.key.as_str()).collect();
+        let texts = |table| of(table).filter_map(|object| text(object, "backend"));
+        Self {
+            frontends: keys(FRONTEND),
+            backends: keys(BACKEND),
+            servers: keys(SERVER),
+            used: texts(FRONTEND).chain(of(FRONTEND).flat_map(chosen)).collect(),
+            with_servers: texts(SERVER).collect(),
+        }
+    }
+}
+
+/// The backends that conditions of a frontend name.
+fn chosen(frontend: &Object) -> impl Iterator<Item = &str> {
+    let pairs = frontend.columns.get("use_backend").map_or(&[][..], Datum::pairs);
+    pairs.iter().filter_map(|(_, text)| Some(text.as_str()?.split_once(" when ")?.0))
+}
+
+fn frontend(object: &Object) -> Vec<String> {
+    let (key, line) = (shown(&object.key), object.place.line);
+    let mut told = vec![];
+    if text(object, "backend").is_none() && chosen(object).next().is_none() {
+        told.push(format!(
+            "line {line}: frontend `{key}` has no backend and refuses every request; give it backend"
+        ));
+    } else if text(object, "backend").is_none() {
+        told.push(format!(
+            "line {line}: frontend `{key}` refuses what no line of use_backend takes; give it backend"
+        ));
+    }
+    let has_tls = object.columns.get("tls_certificate").is_some_and(|tls| !tls.is_empty());
+    if text(object, "user") == Some("basic") && !has_tls && is_reachable(object) {
+        let line = object.place_of("user").line;
+        told.push(format!(
+            "line {line}: frontend `{key}` takes passwords that everyone on the way can read; give it tls"
+        ));
+    }
+    let trusts = object.columns.get("trusted").is_some_and(|peers| !peers.is_empty());
+    if is_true(object, "proxy_protocol") && !trusts {
+        let line = object.place_of("proxy_protocol").line;
+        told.push(format!(
+            "line {line}: frontend `{key}` lets nobody in, because proxy_protocol needs the peers that \
+             send it in trusted"
+        ));
+    }
+    told
+}
+
+/// Whether other machines can reach one of a frontend's addresses.
+fn is_reachable(frontend: &Object) -> bool {
+    let listen = frontend.columns.get("listen").map_or(&[][..], Datum::atoms).iter();
+    let mut addresses = listen.filter_map(Atom::as_str).filter_map(|text| text.parse().ok());
+    addresses.any(|address| match address {
+        Address::Socket(address) => !address.ip().to_canonical().is_loopback(),
+        Address::Host { .. } => true,
+        Address::Unix(_) => false,
+    })
+}
+
+fn backend(object: &Object, names: &Names<'_>) -> Vec<String> {
+    let (key, line) = (shown(&object.key), object.place.line);
+    let mut told = vec![];
+    if !names.used.contains(object.key.as_str()) {
+        told.push(format!("line {line}: no frontend uses backend `{key}`"));
+    }
+    if !names.with_servers.contains(object.key.as_str()) {
+        told.push(format!("line {line}: backend `{key}` has no servers"));
+    }
+    told
+}
+
+fn checkpoint(object: &Object, names: &Names<'_>) -> Vec<String> {
+    let (key, line) = (shown(&object.key), object.place_of("at").line);
+    let at = text(object, "at").and_then(|at| at.parse::<At>().ok());
+    let mut told = vec![];
+    let missing = match &at {
+        Some(At::Frontend(name)) => near("frontend", name, &names.frontends),
+        Some(At::Backend(name)) => near("backend", name, &names.backends),
+        Some(At::Server { backend, name }) if !names.backends.is_empty() => {
+            near("server", &format!("{backend}/{name}"), &names.servers)
+        }
+        _ => None,
+    };
+    if let Some(missing) = missing {
+        told.push(format!("line {line}: checkpoint `{key}` stands at {missing}"));
+    }
+    let is_elsewhere = !matches!(at, Some(At::Frontend(_)) | None);
+    if text(object, "on") == Some("connection") && is_elsewhere {
+        let line = object.place_of("on").line;
+        told.push(format!(
+            "line {line}: checkpoint `{key}` is for connections, which come in at a frontend only"
+        ));
+    }
+    told
+}
+
+/// That something is not there, if the file has others of its kind.
+fn near(kind: &str, name: &str, names: &BTreeSet<&str>) -> Option<String> {
+    if names.is_empty() && kind != "server" || names.contains(name) {
+        return None;
+    }
+    let near = did_you_mean(name, names.iter().copied());
+    Some(format!("{kind} `{}`, which is not in the file{near}", shown(name)))
+}
