@@ -15,6 +15,7 @@ bench-compare: the same load against ovsdb-server and Paceline, in one run
 
 usage: bench-compare [options]
        bench-compare permits [options]     beside Redis and etcd; see its --help
+       bench-compare http [options]        beside HAProxy and nginx; see its --help
 
 Starts Debian's ovsdb-server and Paceline on the same schema, runs every load
 on both in turn (first one, then the other, the order changing every round) and

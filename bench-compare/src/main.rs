@@ -1,5 +1,5 @@
 //! `bench-compare`: the same load against ovsdb-server and Paceline, in one run; `bench-compare permits`
-//! does it beside Redis and etcd.
+//! does it beside Redis and etcd, `bench-compare http` beside HAProxy and nginx.
 //!
 //! This file reads the command line, finds the binaries, runs the loads in order and prints the
 //! result. What is measured is in `loads`, how in `rounds`.
@@ -12,6 +12,7 @@ mod data;
 mod failure;
 mod file;
 mod floor;
+mod http;
 mod loads;
 mod machine;
 mod pattern;
@@ -21,6 +22,7 @@ mod process;
 mod report;
 mod rounds;
 mod server;
+mod turn;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -35,7 +37,13 @@ use crate::server::{Binaries, Side};
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     if args.next_if(|arg| arg == "permits").is_some() {
-        return permits(args);
+        return part(permits::Options::parse(args), |options| permits::run(&options));
+    }
+    if args.next_if(|arg| arg == "http").is_some() {
+        return part(http::Options::parse(args), |options| http::run(&options));
+    }
+    if args.next_if(|arg| arg == "origin").is_some() {
+        return part(Ok(args), http::origin::main);
     }
     let options = match Options::parse(args) {
         Ok(options) => options,
@@ -54,10 +62,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// The part beside Redis and etcd.
-fn permits(args: impl Iterator<Item = String>) -> ExitCode {
-    let (ended, code) = match permits::Options::parse(args) {
-        Ok(options) => (permits::run(&options), ExitCode::FAILURE),
+/// A part with a command line of its own.
+fn part<T>(options: Outcome<T>, run: impl FnOnce(T) -> Outcome<()>) -> ExitCode {
+    let (ended, code) = match options {
+        Ok(options) => (run(options), ExitCode::FAILURE),
         Err(error) => (Err(error), ExitCode::from(2)),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };

@@ -19,6 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::machine;
 use crate::pattern::Pattern;
 use crate::process;
+use crate::turn::Turn;
 use rivals::{Rival, Running};
 use swarm::Swarm;
 use table::Line;
@@ -222,7 +223,7 @@ fn measure(options: &Options, scratch: &Scratch, load: &Load) -> Outcome<Line> {
             let cpu = process::cpu(servers[at].pid())?.saturating_sub(before);
             // The first round warms up.
             if round > 0 {
-                readings[at].push(table::Reading { count, elapsed, cpu });
+                readings[at].push(Turn { count, elapsed, cpu });
             }
         }
         eprint!(".");

@@ -19,6 +19,29 @@ pub fn cpu(pid: u32) -> Outcome<Duration> {
         .ok_or_else(|| Failure::new(format!("{path}: not understood")))
 }
 
+/// `pid` and all processes it started, and they.
+pub fn tree(pid: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|child| Some((child, parent(child)?)))
+        .collect();
+    let mut all = vec![pid];
+    let mut at = 0;
+    while let Some(&one) = all.get(at) {
+        all.extend(parents.iter().filter(|(_, parent)| *parent == one).map(|(child, _)| child));
+        at += 1;
+    }
+    all
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Whether `pid` is still at work; a process that has ended and is not waited for yet is not.
 pub fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -69,6 +92,16 @@ mod tests {
         let stat = "12 (a ) b) S 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20 0";
         assert_eq!(cpu_ticks(stat), Some(100));
         assert_eq!(cpu_ticks("12 (a) S 1"), None);
+    }
+
+    #[test]
+    fn a_child_is_in_the_tree_of_its_parent() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let tree = tree(std::process::id());
+        let _ = child.kill();
+        let _ = child.wait();
+        assert_eq!(tree.first(), Some(&std::process::id()));
+        assert!(tree.contains(&child.id()), "{tree:?}");
     }
 
     #[test]

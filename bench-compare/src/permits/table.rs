@@ -1,21 +1,10 @@
 //! The result of this part: a Markdown table with one line for each load and rival.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use super::rivals::Rival;
 use crate::machine::Fact;
-
-/// One round of one side.
-#[derive(Debug, Clone, Copy)]
-pub struct Reading {
-    /// Operations done.
-    pub count: u64,
-    /// How long they took.
-    pub elapsed: Duration,
-    /// The server's processor time.
-    pub cpu: Duration,
-}
+use crate::turn::{Turn, cpu_us, rate, with_spread};
 
 /// One load, measured.
 #[derive(Debug)]
@@ -27,7 +16,7 @@ pub struct Line {
     /// What is aimed at.
     pub aim: &'static str,
     /// Each side's rounds; the first side is ours.
-    pub sides: Vec<(Rival, Vec<Reading>)>,
+    pub sides: Vec<(Rival, Vec<Turn>)>,
 }
 
 /// The facts and the table.
@@ -66,49 +55,21 @@ pub fn markdown(facts: &[Fact], lines: &[Line]) -> String {
     out
 }
 
-fn rates(readings: &[Reading]) -> Vec<f64> {
-    let mut rates: Vec<f64> =
-        readings.iter().map(|one| one.count as f64 / one.elapsed.as_secs_f64()).collect();
-    rates.sort_by(f64::total_cmp);
-    rates
-}
-
-/// The median of the rates.
-fn rate(readings: &[Reading]) -> f64 {
-    let rates = rates(readings);
-    rates.get(rates.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn with_spread(readings: &[Reading]) -> String {
-    let rates = rates(readings);
-    let spread = match (rates.first(), rates.last()) {
-        (Some(low), Some(high)) => (high - low) / 2.0 / rate(readings) * 100.0,
-        _ => f64::NAN,
-    };
-    format!("{:.0} ±{spread:.0}%", rate(readings))
-}
-
-/// Microseconds of processor time for one operation.
-fn cpu_us(readings: &[Reading]) -> f64 {
-    let cpu: Duration = readings.iter().map(|one| one.cpu).sum();
-    let count: u64 = readings.iter().map(|one| one.count).sum();
-    cpu.as_secs_f64() * 1e6 / count as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_ratio_above_one_is_ours() {
-        let reading = |count, ms| Reading {
+        let turn = |count, ms| Turn {
             count,
             elapsed: Duration::from_secs(1),
             cpu: Duration::from_millis(ms),
         };
         let sides = vec![
-            (Rival::Paceline, vec![reading(100, 1), reading(200, 2), reading(300, 3)]),
-            (Rival::Redis, vec![reading(100, 2)]),
+            (Rival::Paceline, vec![turn(100, 1), turn(200, 2), turn(300, 3)]),
+            (Rival::Redis, vec![turn(100, 2)]),
         ];
         let text = markdown(&[], &[Line { name: "n", unit: "u", aim: "1", sides }]);
         let expected =
