@@ -88,6 +88,9 @@ pub fn concurrency(bench: &Bench) -> Outcome<Found> {
 
 /// What came in the time that counts.
 struct Taken {
+    /// Still there and waiting: if they left, a proxy would rightly give up what it has at the upstream
+    /// and send the next, and the upstream, which does not give up, would have more than it was sent.
+    _crowd: Crowd,
     good: Vec<Answer>,
     failed: usize,
 }
@@ -113,20 +116,20 @@ fn take(
     }
     let start = Instant::now() + WARM_UP;
     let end = start + span;
-    let mut taken = Taken { good: Vec::new(), failed: 0 };
+    let (mut good, mut failed) = (Vec::new(), 0);
     let mut answers = Vec::new();
     while Instant::now() < end {
         crowd.answers(end, &mut answers)?;
         for answer in &answers {
             if answer.status != 200 {
-                taken.failed += 1;
+                failed += 1;
             } else if answer.at >= start && answer.at < end {
-                taken.good.push(*answer);
+                good.push(*answer);
             }
             crowd.ask(answer.client, &request("/", key(answer.client)))?;
         }
     }
-    Ok(taken)
+    Ok(Taken { _crowd: crowd, good, failed })
 }
 
 /// 1 if both have as much, 0.5 if one has all.

@@ -3,6 +3,7 @@
 //! A proxy that is dropped is ended, its worker processes too, so that no run leaves one behind.
 
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +17,7 @@ use crate::failure::{Failure, Outcome};
 use crate::machine::{self, Fact};
 use crate::process::{self, Memory};
 
-/// How long a proxy may take to listen, and to end.
+/// How long a proxy may take to answer, and to end.
 const START_MAX: Duration = Duration::from_secs(20);
 const STOP_MAX: Duration = Duration::from_secs(3);
 
@@ -70,7 +71,7 @@ pub struct Setup<'a> {
 }
 
 impl Proxy {
-    /// Starts one and waits until it listens; none if it has no such limit.
+    /// Starts one and waits until the upstream answers through it; none if it has no such limit.
     pub fn start(kind: Kind, setup: &Setup<'_>) -> Outcome<Option<Self>> {
         let Setup { threads, upstream, limit, .. } = *setup;
         let job = Job { threads, port: free_port()?, upstream, limit };
@@ -95,7 +96,7 @@ impl Proxy {
 
     fn wait(&mut self, dir: &Path) -> Outcome<()> {
         let deadline = Instant::now() + START_MAX;
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+        while !answers(self.port) {
             let log = || fs::read_to_string(dir.join("log")).unwrap_or_default();
             if let Some(status) = self.child.try_wait()? {
                 let name = self.kind.name();
@@ -103,7 +104,7 @@ impl Proxy {
             }
             if Instant::now() > deadline {
                 let name = self.kind.name();
-                return Err(Failure::new(format!("{name} does not listen: {}", log().trim())));
+                return Err(Failure::new(format!("{name} does not answer: {}", log().trim())));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -136,6 +137,19 @@ impl Drop for Proxy {
             let _ = self.child.wait();
         }
     }
+}
+
+/// Whether a request is answered with 200.
+fn answers(port: u16) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(STOP_MAX))?;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Ok(answer.starts_with(b"HTTP/1.1 200 "))
+    };
+    ask().unwrap_or(false)
 }
 
 fn signal(pid: u32, signal: Signal) {
