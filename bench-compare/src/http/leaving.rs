@@ -22,6 +22,8 @@ const STEP: Duration = Duration::from_millis(20);
 const LEAVE_AFTER: Duration = Duration::from_millis(150);
 /// By now everybody would have been answered, even those who left.
 const OVER: Duration = Duration::from_millis(20 * CLIENTS as u64 + 1000);
+/// Who waits longer than this is not answered any more.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Behind a rate, and behind a number of places.
 pub fn leaving(bench: &Bench) -> Outcome<Found> {
@@ -60,6 +62,9 @@ fn leave(proxy: &Proxy, upstream: &Upstream) -> Outcome<[f64; 2]> {
     collect(&mut crowd, start + LEAVE_AFTER, &mut answers)?;
     (0..CLIENTS).filter(|&client| leaves(client)).for_each(|client| crowd.leave(client));
     collect(&mut crowd, start + OVER, &mut answers)?;
+    while crowd.waiting() > 0 && start.elapsed() < ANSWER_MAX {
+        collect(&mut crowd, Instant::now() + STEP, &mut answers)?;
+    }
     let expected = (0..CLIENTS).filter(|&client| !leaves(client)).count();
     let good = answers.iter().filter(|answer| answer.status == 200).count();
     if good != expected || answers.len() != expected {

@@ -86,6 +86,8 @@ struct Counts {
     served: u64,
     in_flight: u64,
     in_flight_max: u64,
+    /// How long all delayed requests together were here.
+    stay: Duration,
     ids: BTreeSet<usize>,
 }
 
@@ -246,6 +248,7 @@ impl Origin {
         let now = Instant::now();
         while let Some(due) = self.due.pop_front_if(|due| due.at <= now) {
             self.counts.end();
+            self.counts.stay += self.delay + now.duration_since(due.at);
             let connection = self.connections.get_mut(due.slot).and_then(Option::as_mut);
             let Some(connection) = connection.filter(|one| one.opened == due.opened) else {
                 continue;
@@ -320,9 +323,10 @@ impl Counts {
         self.served += 1;
     }
 
-    /// The three lines that `/-/stats` says and [`super::upstream::Stats`] reads.
+    /// The four lines that `/-/stats` says and [`super::upstream::Stats`] reads.
     fn text(&self) -> String {
-        let mut text = format!("{}\n{}\n", self.served, self.in_flight_max);
+        let Self { served, in_flight_max, stay, .. } = self;
+        let mut text = format!("{served}\n{in_flight_max}\n{}\n", stay.as_micros());
         for id in &self.ids {
             let _ = write!(text, "{id} ");
         }
@@ -346,6 +350,7 @@ mod tests {
         for path in ["/id/7", "/id/3", "/id/x", "/"] {
             counts.note(path.as_bytes());
         }
-        assert_eq!(counts.text(), "2\n2\n3 7 \n");
+        counts.stay = Duration::from_millis(3);
+        assert_eq!(counts.text(), "2\n2\n3000\n3 7 \n");
     }
 }

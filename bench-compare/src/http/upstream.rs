@@ -30,6 +30,8 @@ pub struct Stats {
     pub served: u64,
     /// The most it had at the same time.
     pub in_flight_max: u64,
+    /// How long all requests it delayed were there, added up.
+    pub stay: Duration,
     /// The ids that came.
     pub ids: BTreeSet<usize>,
 }
@@ -95,9 +97,10 @@ impl Stats {
         let mut lines = text.lines();
         let served = lines.next()?.parse().ok()?;
         let in_flight_max = lines.next()?.parse().ok()?;
+        let stay = Duration::from_micros(lines.next()?.parse().ok()?);
         let ids =
             lines.next()?.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        Some(Self { served, in_flight_max, ids })
+        Some(Self { served, in_flight_max, stay, ids })
     }
 }
 
@@ -114,8 +117,9 @@ mod tests {
 
     #[test]
     fn counts_are_read() {
-        let stats = Stats { served: 9, in_flight_max: 2, ids: [3, 7].into() };
-        assert_eq!(Stats::read("9\n2\n3 7 \n"), Some(stats));
-        assert_eq!(Stats::read("9\n2\n"), None);
+        let stay = Duration::from_millis(5);
+        let stats = Stats { served: 9, in_flight_max: 2, stay, ids: [3, 7].into() };
+        assert_eq!(Stats::read("9\n2\n5000\n3 7 \n"), Some(stats));
+        assert_eq!(Stats::read("9\n2\n5000\n"), None);
     }
 }
