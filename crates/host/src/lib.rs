@@ -28,7 +28,9 @@ pub use kept::{
 };
 pub use locking::{LockOperation, LockShown, Locking};
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
-pub use paceline_engine::{Explanation, Foreseen, Grant, RequestError, Snapshot, WaitsFor, Why};
+pub use paceline_engine::{
+    Explanation, Foreseen, Grant, Quota, RequestError, Snapshot, WaitsFor, Why,
+};
 use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
@@ -193,6 +195,13 @@ impl Host {
         let rows = self.databases().iter().map(row).collect();
         server.maintain("Database", "name", rows, false, None);
         server.flush();
+    }
+
+    /// How many threads the configuration gives the HTTP door, if it says so.
+    #[must_use]
+    pub fn http_threads(&self) -> Option<usize> {
+        let threads = self.database(own::DATABASE)?.http_threads()?;
+        usize::try_from(threads).ok()
     }
 
     /// The database of this name.

@@ -111,25 +111,35 @@ async fn serve(
     for remote in remotes {
         doors.push(paceline_ovsdb::open(host.clone(), remote, &door_options).await?);
     }
+    let http = open_http(&host, data).await?;
     let api = api.open().await?;
-    announce(&host, &doors, &api, policy);
+    announce(&host, &doors, &api, &http, policy);
     notify("READY=1");
     tokio::select! {
         _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
         _ = interrupt.recv() => tracing::info!("told to end by SIGINT"),
-        () = apply_when_asked(&host, options.config.as_deref(), &mut hangup) => {
+        () = apply_when_asked(&host, &http, options.config.as_deref(), &mut hangup) => {
             tracing::info!("told to end by SIGHUP");
         }
         () = compact_when_asked(&host, &mut compact) => {}
     }
     notify("STOPPING=1");
     tokio::select! {
-        () = drain(&host, &api, options.drain_max) => {}
+        () = drain(&host, &api, &http, options.drain_max) => {}
         _ = terminate.recv() => tracing::info!("told to end at once by SIGTERM"),
         _ = interrupt.recv() => tracing::info!("told to end at once by SIGINT"),
     }
     host.retire();
     Ok(())
+}
+
+/// Opens the HTTP door, which listens wherever the configuration has frontends.
+async fn open_http(host: &Host, data: &Path) -> Result<paceline_http::Door, String> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = host.http_threads().unwrap_or(cpus);
+    let access_log = absolute(data).join("access.log");
+    let options = paceline_http::Options { access_log, threads };
+    paceline_http::Door::open(Arc::clone(host.control()), options).await
 }
 
 /// After a crash of the machine, waits until the leases are over that it may have lost; false if told
@@ -154,10 +164,22 @@ async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Si
 
 /// Takes nothing new, lets go on what waits for as long as it may, and sends the answers that are on
 /// their way. What clients hold stays theirs in the next run.
-async fn drain(host: &Host, api: &paceline_api::Door, drain_max: Duration) {
+async fn drain(
+    host: &Host,
+    api: &paceline_api::Door,
+    http: &paceline_http::Door,
+    drain_max: Duration,
+) {
     let control = host.control();
-    if tokio::time::timeout(drain_max, control.drain()).await.is_err() {
+    // Requests on connections that are open already are served; only then nothing new is taken.
+    let drained = async {
+        http.drain().await;
+        control.drain().await;
+    };
+    if tokio::time::timeout(drain_max, drained).await.is_err() {
         tracing::warn!("turned away what still waited");
+        // It may not have come to that yet: nothing new from here on.
+        let _ = tokio::time::timeout(Duration::ZERO, control.drain()).await;
         control.turn_away_waiters();
     }
     host.retire();
@@ -167,7 +189,12 @@ async fn drain(host: &Host, api: &paceline_api::Door, drain_max: Duration) {
 }
 
 /// Applies the configuration again whenever SIGHUP comes; returns at the first if there is none.
-async fn apply_when_asked(host: &Arc<Host>, file: Option<&Path>, asked: &mut Signal) {
+async fn apply_when_asked(
+    host: &Arc<Host>,
+    http: &paceline_http::Door,
+    file: Option<&Path>,
+    asked: &mut Signal,
+) {
     while asked.recv().await.is_some() {
         let Some(file) = file.map(Path::to_path_buf) else { return };
         let host = host.clone();
@@ -177,6 +204,8 @@ async fn apply_when_asked(host: &Arc<Host>, file: Option<&Path>, asked: &mut Sig
             Ok(Err(message)) => tracing::error!("the configuration stays as it was:\n{message}"),
             Err(error) => tracing::error!(%error, "the configuration could not be applied"),
         }
+        // Certificates and pages may be new though their names are not.
+        http.reload();
     }
 }
 
@@ -193,11 +222,20 @@ async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
 }
 
 /// The one line that says the daemon is ready, and where.
-fn announce(host: &Host, doors: &[Door], api: &paceline_api::Door, policy: Policy) {
+fn announce(
+    host: &Host,
+    doors: &[Door],
+    api: &paceline_api::Door,
+    http: &paceline_http::Door,
+    policy: Policy,
+) {
     let mut doors: Vec<String> =
         doors.iter().map(|door| format!("ovsdb {}", door.remote)).collect();
     doors.push(format!("api unix:{}", api.socket.display()));
     doors.extend(api.tcp.map(|address| format!("api http://{address}")));
+    doors.extend(
+        http.addresses().into_iter().map(|(name, address)| format!("http {name} {address}")),
+    );
     let doors = doors.join(", ");
     let names: Vec<String> = host.databases().iter().map(|db| db.name.clone()).collect();
     let mut policies = String::new();

@@ -211,6 +211,12 @@ impl Attributes {
         Self::default()
     }
 
+    /// None yet, with room for so many bytes.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { buffer: String::with_capacity(bytes), ..Self::default() }
+    }
+
     /// Sets the attribute `name`, in place of an earlier value.
     ///
     /// # Errors

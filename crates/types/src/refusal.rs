@@ -146,6 +146,20 @@ impl fmt::Display for Place {
     }
 }
 
+impl Reason {
+    /// The queue where it was, if it was at one.
+    #[must_use]
+    pub const fn place(&self) -> Option<&Place> {
+        match self {
+            Self::QueueFull { place, .. }
+            | Self::TooLong { place, .. }
+            | Self::Expired { place, .. }
+            | Self::CostTooHigh { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

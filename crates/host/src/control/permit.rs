@@ -94,6 +94,13 @@ impl Permit {
         Some(server)
     }
 
+    /// The values that its frontend logs, by name, with counters as they are now; one that fails has
+    /// none.
+    #[must_use]
+    pub fn values(&self) -> Vec<(Box<str>, Option<String>)> {
+        self.held.as_ref().map_or_else(Vec::new, |held| held.control.values_of(self.id))
+    }
+
     /// The names of the checkpoints where it slept, and of its pool (as `pool NAME`) if it stood in
     /// line there, each with the time.
     #[must_use]

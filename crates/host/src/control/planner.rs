@@ -136,6 +136,11 @@ impl Planner {
         self.state().model.has_figures(table)
     }
 
+    /// How many threads the HTTP door has, if a row says it. What cannot be read was never written.
+    pub fn http_threads(&self, store: &Store) -> Option<u32> {
+        self.state().model.http_threads(store).ok().flatten()
+    }
+
     /// The engine's figures now.
     pub fn take_figures(&self) -> Figures {
         self.control.figures()

@@ -1,9 +1,9 @@
 //! What the HTTP door asks of the engine: servers up and down, other servers, where time was spent.
 
 use super::Control;
-use paceline_engine::Snapshot;
+use paceline_engine::{Quota, Snapshot};
 use paceline_routing::ServerFigures;
-use paceline_types::{Attributes, Priority, RequestId, ServerId, Span};
+use paceline_types::{Known, Place, Priority, Refusal, RequestId, ServerId, Span, Time};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -25,21 +25,32 @@ impl Control {
         self.state().engine.fleet().servers().collect()
     }
 
-    /// The values that a frontend logs with each request, by name, with counters as they are now; one
-    /// that fails has none. Costs nothing where the frontend logs none.
+    /// The limit of the checkpoint that turned a request away, as it is now.
     #[must_use]
-    pub fn values(
-        &self,
-        frontend: &str,
-        attributes: &Attributes,
-        priority: Priority,
-    ) -> Vec<(Box<str>, Option<String>)> {
+    pub fn quota(&self, refusal: &Refusal) -> Option<Quota> {
+        match refusal.reason.place()? {
+            Place::Checkpoint { name, .. } => self.snapshot().quota(name),
+            Place::Pool(_) => None,
+        }
+    }
+
+    /// The time now, as the engine counts it.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The values that the frontend of a request logs with it.
+    pub(super) fn values_of(&self, id: RequestId) -> Vec<(Box<str>, Option<String>)> {
         let snapshot = self.snapshot();
-        let logs = |frontend: &paceline_routing::Frontend| !frontend.log_values.is_empty();
-        if !snapshot.routing().frontend(frontend).is_some_and(logs) {
+        if !snapshot.routing().frontends().iter().any(|one| !one.log_values.is_empty()) {
             return vec![];
         }
-        self.state().engine.values(frontend, attributes, priority)
+        let state = self.state();
+        let Some(request) = state.engine.request(id) else { return vec![] };
+        let priority = state.engine.grant(id).map_or(Priority::START, |grant| grant.priority);
+        let frontend = request.attributes.known(Known::Frontend);
+        state.engine.values(frontend, &request.attributes, priority)
     }
 
     pub(super) fn reroute(&self, id: RequestId) -> Option<ServerId> {

@@ -6,9 +6,7 @@ use crate::locking::Locking;
 use paceline_checkpoints::{At, Limit, Spec};
 use paceline_engine::{Config, Plan};
 use paceline_routing::{Backend, Frontend, Server};
-use paceline_types::{
-    Attributes, BackendId, CheckpointId, Priority, Reason, Request, ServerId, Span,
-};
+use paceline_types::{Attributes, BackendId, CheckpointId, Reason, Request, ServerId, Span};
 use std::sync::Arc;
 
 fn control(limit: Limit) -> Arc<Control> {
@@ -188,10 +186,7 @@ fn a_permit_has_a_server_and_can_change_it() {
     assert_eq!(permit.reroute(), None, "both were tried");
     control.set_up(ServerId(1), false);
     let Admission::Waiting(waiting) = control.admit(web_request()).unwrap() else { panic!() };
-    let attributes = web_request().attributes;
-    let values = control.values("web", &attributes, Priority::START);
-    assert_eq!(values, [("waiting".into(), Some("1".to_owned()))]);
-    assert_eq!(control.values("other", &attributes, Priority::START), []);
+    assert_eq!(permit.values(), [("waiting".into(), Some("1".to_owned()))]);
     let held = |control: &Control| -> Vec<_> {
         control.servers().iter().map(|(_, figures)| (figures.up, figures.held)).collect()
     };

@@ -147,6 +147,12 @@ impl Hosted {
         self.is_journaled
     }
 
+    /// How many threads it gives the HTTP door, if it says so.
+    pub(crate) fn http_threads(&self) -> Option<u32> {
+        let head = self.head();
+        self.planner.get()?.http_threads(head.database.store())
+    }
+
     /// What is doubtful about the configuration in use.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {

@@ -1,0 +1,276 @@
+//! The one place where refusals and failures become HTTP responses.
+//!
+//! Nobody else in this crate picks a status. Every response says in one sentence what happened and
+//! where, as JSON to those who ask for it and as text to all others, unless the frontend has a page of
+//! its own for that status.
+
+use crate::wire::{line, number_line, push_number};
+use paceline_host::Quota;
+use paceline_types::{Place, Reason, Refusal, Time};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// A page in place of the usual body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub content_type: &'static str,
+    pub body: Vec<u8>,
+}
+
+/// A response that the daemon makes itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub status: u16,
+    /// A word that programs match on.
+    pub word: &'static str,
+    /// One sentence for people.
+    pub message: Cow<'static, str>,
+    place: Option<Place>,
+    rule: Option<u32>,
+    retry_after: Option<u64>,
+    /// The limit that refused, as `RateLimit-Policy` says it.
+    quota: Option<Quota>,
+}
+
+impl Reply {
+    /// A response with this status and message.
+    pub fn new(status: u16, word: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        let message = message.into();
+        Self { status, word, message, place: None, rule: None, retry_after: None, quota: None }
+    }
+
+    /// The response to a request that was turned away at `now`. `quota` is the limit of the checkpoint
+    /// that did.
+    pub fn refused(refusal: &Refusal, now: Time, quota: Option<Quota>) -> Self {
+        let (status, word) = status(&refusal.reason);
+        let status = refusal.status.unwrap_or(status);
+        let mut reply = Self::new(status, word, refusal.reason.to_string());
+        let is_passing = matches!(status, 429 | 503);
+        let seconds = refusal.retry_at.map(|at| at.since(now).0.div_ceil(1_000_000_000));
+        // A slot is free when somebody is done: nobody knows when, soon is the best guess.
+        reply.retry_after = is_passing.then(|| seconds.unwrap_or(1).max(1));
+        if let Reason::Rejected { rule } = refusal.reason {
+            reply.rule = Some(rule);
+        }
+        reply.place = refusal.reason.place().cloned();
+        reply.quota = quota;
+        reply
+    }
+
+    /// The fields of the head but those of the body and the connection: name and value.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![];
+        if let Some(seconds) = self.retry_after {
+            fields.push(("Retry-After", seconds.to_string()));
+        }
+        if let (Some(quota), Some(Place::Checkpoint { name, .. })) = (&self.quota, &self.place) {
+            let name = quoted(name);
+            let mut said = format!("{name};q={}", quota.count);
+            if let Some(window) = quota.window {
+                let _ = write!(said, ";w={}", window.0.div_ceil(1_000_000_000).max(1));
+            }
+            fields.push(("RateLimit-Policy", said));
+            let seconds = self.retry_after.unwrap_or(1);
+            fields.push(("RateLimit", format!("{name};r=0;t={seconds}")));
+        }
+        fields
+    }
+
+    /// The body and its media type.
+    pub fn body<'a>(&self, page: Option<&'a Page>, is_json: bool) -> (Cow<'a, [u8]>, &'static str) {
+        match page {
+            Some(page) => (Cow::Borrowed(&page.body), page.content_type),
+            None if is_json => (Cow::Owned(self.json().into_bytes()), "application/json"),
+            None => {
+                let text = format!("{} {}\n", self.status, self.message);
+                (Cow::Owned(text.into_bytes()), "text/plain; charset=utf-8")
+            }
+        }
+    }
+
+    fn json(&self) -> String {
+        let mut text = String::from("{\"error\":");
+        push_json(&mut text, self.word);
+        text.push_str(",\"message\":");
+        push_json(&mut text, &self.message);
+        let _ = write!(text, ",\"status\":{}", self.status);
+        match &self.place {
+            Some(Place::Checkpoint { name, key }) => {
+                text.push_str(",\"checkpoint\":");
+                push_json(&mut text, name);
+                if let Some(key) = key {
+                    text.push_str(",\"key\":");
+                    push_json(&mut text, key);
+                }
+            }
+            Some(Place::Pool(name)) => {
+                text.push_str(",\"pool\":");
+                push_json(&mut text, name);
+            }
+            None => {}
+        }
+        if let Some(rule) = self.rule {
+            let _ = write!(text, ",\"rule\":{rule}");
+        }
+        if let Some(seconds) = self.retry_after {
+            let _ = write!(text, ",\"retry_after\":{seconds}");
+        }
+        text.push_str("}\n");
+        text
+    }
+
+    /// Writes the whole response as HTTP/1.1.
+    pub fn write(&self, how: How<'_>, out: &mut Vec<u8>) {
+        let (body, content_type) = self.body(how.page, how.is_json);
+        out.extend_from_slice(b"HTTP/1.1 ");
+        push_number(out, u64::from(self.status));
+        out.push(b' ');
+        out.extend_from_slice(phrase(self.status).as_bytes());
+        out.extend_from_slice(b"\r\n");
+        line(out, b"Content-Type", content_type.as_bytes());
+        number_line(out, b"Content-Length", body.len() as u64);
+        line(out, b"Cache-Control", b"no-store");
+        for (name, value) in self.fields() {
+            line(out, name.as_bytes(), value.as_bytes());
+        }
+        if self.status == 405 {
+            line(out, b"Allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+        }
+        if !how.keeps {
+            line(out, b"Connection", b"close");
+        }
+        out.extend_from_slice(b"\r\n");
+        if !how.is_head {
+            out.extend_from_slice(&body);
+        }
+    }
+}
+
+/// How a response is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How<'a> {
+    pub page: Option<&'a Page>,
+    pub is_json: bool,
+    pub is_head: bool,
+    pub keeps: bool,
+}
+
+/// The usual status of a reason, and its word.
+fn status(reason: &Reason) -> (u16, &'static str) {
+    match reason {
+        Reason::Rejected { .. } => (403, "rejected"),
+        Reason::QueueFull { .. } => (503, "queue_full"),
+        Reason::TooLong { .. } => (503, "too_long"),
+        Reason::Expired { .. } => (503, "expired"),
+        Reason::CostTooHigh { .. } => (503, "cost_too_high"),
+        Reason::Draining { .. } | Reason::Ending => (503, "draining"),
+        Reason::NoBackend { .. } => (503, "no_backend"),
+        Reason::NoServer { .. } => (503, "no_server"),
+        Reason::UnknownResource { .. } => (503, "unknown_resource"),
+        Reason::TooWide { .. } => (503, "too_wide"),
+        Reason::BlocksItself { .. } => (503, "blocks_itself"),
+        Reason::NotOwner { .. } => (503, "not_owner"),
+        Reason::Exhausted { .. } => (503, "exhausted"),
+    }
+}
+
+/// What a status is called (RFC 9110 15).
+pub(crate) const fn phrase(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        421 => "Misdirected Request",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "Refused",
+    }
+}
+
+/// A name as a string of structured fields (RFC 9651 3.3.3), which has only ASCII.
+fn quoted(name: &str) -> String {
+    let mut text = String::from("\"");
+    for c in name.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            ' '..='~' => text.push(c),
+            _ => text.push('?'),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// Writes a text as JSON does.
+pub(crate) fn push_json(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\0'..' ' | '\u{7f}' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{How, Quota, Reply};
+    use paceline_types::{Place, Reason, Refusal, Span, Time};
+
+    fn refusal(status: Option<u16>) -> Refusal {
+        let place = Place::Checkpoint { name: "per \"user\"".into(), key: Some("a\nb".into()) };
+        let reason = Reason::QueueFull { place, max: 5 };
+        Refusal { reason, retry_at: Some(Time(2_500_000_000)), status }
+    }
+
+    fn written(reply: &Reply, is_json: bool, is_head: bool) -> String {
+        let mut out = vec![];
+        reply.write(How { page: None, is_json, is_head, keeps: false }, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_names_checkpoint_reason_and_time_to_come_back() {
+        let quota = Quota { count: 100, window: Some(Span::from_secs(60)) };
+        let reply = Reply::refused(&refusal(Some(429)), Time(1_000_000_000), Some(quota));
+        let text = written(&reply, true, false);
+        assert!(text.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{text}");
+        assert!(text.contains("\r\nRetry-After: 2\r\n"), "rounded up: {text}");
+        assert!(
+            text.contains("\r\nRateLimit-Policy: \"per \\\"user\\\"\";q=100;w=60\r\n"),
+            "{text}"
+        );
+        assert!(text.contains("\r\nRateLimit: \"per \\\"user\\\"\";r=0;t=2\r\n"), "{text}");
+        let body = text.split_once("\r\n\r\n").unwrap().1;
+        assert!(body.contains("\"checkpoint\":\"per \\\"user\\\"\",\"key\":\"a\\nb\""), "{body}");
+        assert!(body.contains("\"error\":\"queue_full\"") && body.contains("\"retry_after\":2"));
+        assert_eq!(Reply::refused(&refusal(None), Time(0), None).status, 503);
+    }
+
+    #[test]
+    fn head_has_no_body_and_rules_forbid() {
+        let refusal = Refusal::lasting(Reason::Rejected { rule: 7 });
+        let reply = Reply::refused(&refusal, Time(0), None);
+        let text = written(&reply, false, true);
+        assert!(
+            text.starts_with("HTTP/1.1 403 Forbidden\r\n") && text.ends_with("\r\n\r\n"),
+            "{text}"
+        );
+        assert!(!text.contains("Retry-After"), "another try has no chance");
+        assert!(written(&reply, true, false).contains("\"rule\":7"));
+    }
+}

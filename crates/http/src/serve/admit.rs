@@ -1,0 +1,58 @@
+//! A request's way to its permit.
+
+use crate::respond::Reply;
+use crate::serve::stream::Socket;
+use crate::serve::worker::Worker;
+use paceline_host::{Admission, Permit};
+use paceline_types::{Refusal, Request};
+
+/// Why a request does not go on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Its client has left; nothing was spent, nothing is sent.
+    Left,
+    /// This is its answer.
+    Reply(Reply),
+}
+
+/// Has a request walk the path. It ends at once when its client leaves.
+pub(crate) async fn admit(
+    worker: &Worker,
+    request: Request,
+    client: &Socket,
+) -> Result<Permit, Stop> {
+    admit_until(worker, request, client.left(), || client.has_left()).await
+}
+
+/// The same where `left` ends when the client has left; `has_left` is asked in the moment of the grant.
+pub(crate) async fn admit_until(
+    worker: &Worker,
+    request: Request,
+    left: impl Future<Output = ()>,
+    has_left: impl Fn() -> bool,
+) -> Result<Permit, Stop> {
+    let waiting = match worker.control.admit(request) {
+        Ok(Admission::Started(permit)) => return Ok(permit),
+        Ok(Admission::Refused(_, refusal)) => return Err(refused(worker, &refusal)),
+        Ok(Admission::Waiting(waiting)) => waiting,
+        Err(error) => return Err(Stop::Reply(Reply::new(400, "bad_request", error.to_string()))),
+    };
+    let decided = tokio::select! {
+        biased;
+        () = left => return Err(Stop::Left),
+        decided = waiting => decided,
+    };
+    match decided {
+        // It may have left in the moment of the grant, and nobody was told yet.
+        Some(Ok(_)) | None if has_left() => Err(Stop::Left),
+        Some(Ok(permit)) => Ok(permit),
+        Some(Err(refusal)) => Err(refused(worker, &refusal)),
+        None => Err(Stop::Left),
+    }
+}
+
+/// The answer to a refusal.
+pub(crate) fn refused(worker: &Worker, refusal: &Refusal) -> Stop {
+    let quota = worker.control.quota(refusal);
+    Stop::Reply(Reply::refused(refusal, worker.control.now(), quota))
+}

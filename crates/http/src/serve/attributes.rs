@@ -1,0 +1,243 @@
+//! What rules and expressions see of a request (`design.md`, Attributes).
+
+use crate::serve::table::Gate;
+use crate::wire::{Header, RequestHead};
+use paceline_routing::UserFrom;
+use paceline_types::{AttributeError, Attributes, Known, Request, Span};
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+/// What is known of the connection that a request came over.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// The address of the neighbour, or `unix`.
+    pub address: Box<str>,
+    pub ip: Option<IpAddr>,
+    /// Whether what it says of others is believed (H5).
+    pub is_trusted: bool,
+    /// Who the connection is from, by the PROXY header.
+    pub client: Option<Box<str>>,
+    /// The name asked for in TLS.
+    pub sni: Box<str>,
+}
+
+/// The request that a head is.
+pub(crate) fn request(
+    gate: &Gate,
+    peer: &Peer,
+    head: &RequestHead,
+    bytes: &[u8],
+) -> Result<Request, AttributeError> {
+    let (path, query) = (text(head.target.path(bytes)), text(head.target.query(bytes)));
+    let client = client(gate, peer, head, bytes);
+    let mut attributes = Attributes::with_capacity(2 * (path.len() + query.len()) + 192);
+    let mut set = |name, value: &str| attributes.set_known(name, value);
+    set(Known::Kind, "http")?;
+    set(Known::Frontend, &gate.spec.name)?;
+    set(Known::Client, &client)?;
+    set(Known::Host, &client)?;
+    set(Known::Method, &text(head.method(bytes)))?;
+    set(Known::Path, &path)?;
+    set(Known::Query, &query)?;
+    set(Known::Authority, &text(head.target.authority(bytes)))?;
+    set(Known::Sni, &peer.sni)?;
+    match query.is_empty() {
+        true => set(Known::Text, &path)?,
+        false => set(Known::Text, &format!("{path}?{query}"))?,
+    }
+    if let Some(from) = gate.spec.user_from
+        && let Some(user) = user(from, head, bytes)
+    {
+        set(Known::User, &user)?;
+    }
+    for (name, attribute) in &gate.headers {
+        if let Some(value) = field(head, bytes, name) {
+            attributes.set(attribute, &value)?;
+        }
+    }
+    for (name, attribute) in &gate.cookies {
+        if let Some(value) = cookie(head, bytes, name) {
+            attributes.set(attribute, &value)?;
+        }
+    }
+    let mut request = Request::new(attributes);
+    request.wait_max = gate.spec.timeouts.queue;
+    Ok(request)
+}
+
+/// The request that a connection itself is, for checkpoints on connections.
+pub(crate) fn connection(gate: &Gate, peer: &Peer, wait_max: Option<Span>) -> Request {
+    let mut attributes = Attributes::with_capacity(96);
+    let client = peer.client.as_ref().unwrap_or(&peer.address);
+    for (name, value) in [
+        (Known::Kind, "http"),
+        (Known::Frontend, &*gate.spec.name),
+        (Known::Client, client),
+        (Known::Host, client),
+        (Known::Sni, &peer.sni),
+    ] {
+        // These are short; there is always room for them.
+        let _ = attributes.set_known(name, value);
+    }
+    let mut request = Request::new(attributes);
+    request.on = paceline_types::On::Connection;
+    request.wait_max = wait_max;
+    request
+}
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// Who the request is from: the nearest address in `X-Forwarded-For` that is not a trusted one, if the
+/// peer is (H5).
+fn client<'a>(gate: &Gate, peer: &'a Peer, head: &RequestHead, bytes: &[u8]) -> Cow<'a, str> {
+    let neighbour = peer.client.as_ref().unwrap_or(&peer.address);
+    if !peer.is_trusted {
+        return Cow::Borrowed(neighbour);
+    }
+    let values: Vec<&[u8]> = head.fields.all(Header::XForwardedFor, bytes).collect();
+    let mut found: Option<IpAddr> = None;
+    for address in values.iter().rev().flat_map(|value| value.rsplit(|byte| *byte == b',')) {
+        let address = text(address);
+        let Ok(address) = address.trim().parse::<IpAddr>() else { break };
+        found = Some(address);
+        if !gate.spec.trusted.iter().any(|network| network.contains(address)) {
+            break;
+        }
+    }
+    found.map_or(Cow::Borrowed(neighbour), |address| Cow::Owned(address.to_string()))
+}
+
+/// The values of a field, as one.
+fn field<'a>(head: &RequestHead, bytes: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    let mut values = head.fields.iter().filter_map(|field| {
+        let own = field.name.of_bytes(bytes);
+        let is_ours = own.len() == name.len() && own.eq_ignore_ascii_case(name.as_bytes());
+        is_ours.then(|| text(field.value.of_bytes(bytes)))
+    });
+    let first = values.next()?;
+    Some(values.fold(first, |all, next| Cow::Owned(format!("{all}, {next}"))))
+}
+
+/// The value of a cookie.
+fn cookie<'a>(head: &RequestHead, bytes: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    let cookies = head.fields.iter().filter(|field| field.header == Header::Cookie);
+    let mut pairs = cookies.flat_map(|field| field.value.of_bytes(bytes).split(|b| *b == b';'));
+    pairs.find_map(|pair| {
+        let pair = pair.trim_ascii();
+        let equals = memchr::memchr(b'=', pair)?;
+        (&pair[..equals] == name.as_bytes()).then(|| text(&pair[equals + 1..]))
+    })
+}
+
+/// The user that `Authorization` names. It is a name, not a proof.
+fn user(from: UserFrom, head: &RequestHead, bytes: &[u8]) -> Option<String> {
+    let value = head.fields.all(Header::Authorization, bytes).next()?;
+    let blank = memchr::memchr(b' ', value)?;
+    let (scheme, rest) = (&value[..blank], value[blank + 1..].trim_ascii());
+    match from {
+        UserFrom::Basic if scheme.eq_ignore_ascii_case(b"basic") => {
+            let decoded = decode_base64(rest)?;
+            let colon = memchr::memchr(b':', &decoded)?;
+            String::from_utf8(decoded[..colon].to_vec()).ok()
+        }
+        UserFrom::Bearer if scheme.eq_ignore_ascii_case(b"bearer") => subject(rest),
+        _ => None,
+    }
+}
+
+/// The subject of a JSON Web Token (RFC 7519 4.1.2).
+fn subject(token: &[u8]) -> Option<String> {
+    let claims = token.split(|byte| *byte == b'.').nth(1)?;
+    let claims: serde_json::Value = serde_json::from_slice(&decode_base64(claims)?).ok()?;
+    claims.get("sub")?.as_str().map(str::to_owned)
+}
+
+/// Base64 of either alphabet, with or without padding (RFC 4648 4 and 5).
+fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);
+    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
+    for group in text.chunks(4) {
+        let mut bits = 0u32;
+        for byte in group {
+            let value = match byte {
+                b'A'..=b'Z' => byte - b'A',
+                b'a'..=b'z' => byte - b'a' + 26,
+                b'0'..=b'9' => byte - b'0' + 52,
+                b'+' | b'-' => 62,
+                b'/' | b'_' => 63,
+                _ => return None,
+            };
+            bits = bits << 6 | u32::from(value);
+        }
+        bits <<= 6 * (4 - group.len());
+        let whole = match group.len() {
+            4 => 3,
+            3 => 2,
+            2 => 1,
+            _ => return None,
+        };
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..=whole]);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{UserFrom, cookie, decode_base64, user};
+    use crate::wire::RequestHead;
+
+    fn head(fields: &str) -> (RequestHead, String) {
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let mut head = RequestHead::default();
+        head.read(text.as_bytes()).unwrap();
+        (head, text)
+    }
+
+    /// RFC 4648 10, and the other alphabet.
+    #[test]
+    fn base64_is_read() {
+        for (text, bytes) in [
+            ("", ""),
+            ("Zg==", "f"),
+            ("Zm8=", "fo"),
+            ("Zm9v", "foo"),
+            ("Zm9vYmE", "fooba"),
+            ("Zm9vYmFy", "foobar"),
+        ] {
+            assert_eq!(decode_base64(text.as_bytes()).unwrap(), bytes.as_bytes(), "{text}");
+        }
+        assert_eq!(decode_base64(b"-_-_"), decode_base64(b"+/+/"));
+        assert_eq!(decode_base64(b"Z"), None);
+        assert_eq!(decode_base64(b"Z m"), None);
+    }
+
+    #[test]
+    fn users_are_named_by_what_is_configured() {
+        let basic = "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n";
+        // {"alg":"none"} . {"sub":"ann","x":1}
+        let bearer = "Authorization: Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4iLCJ4IjoxfQ.\r\n";
+        for (fields, from, expected) in [
+            (basic, UserFrom::Basic, Some("Aladdin")),
+            (basic, UserFrom::Bearer, None),
+            (bearer, UserFrom::Bearer, Some("ann")),
+            (bearer, UserFrom::Basic, None),
+            ("Authorization: Basic !!\r\n", UserFrom::Basic, None),
+            ("Authorization: Bearer opaque\r\n", UserFrom::Bearer, None),
+            ("", UserFrom::Basic, None),
+        ] {
+            let (head, text) = head(fields);
+            assert_eq!(user(from, &head, text.as_bytes()).as_deref(), expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn cookies_are_found_by_their_whole_name() {
+        let (head, text) = head("Cookie: aid=1; id=2\r\ncookie: other=\"3\"\r\n");
+        let value = |name| cookie(&head, text.as_bytes(), name).map(|value| value.into_owned());
+        assert_eq!(value("id").as_deref(), Some("2"));
+        assert_eq!(value("other").as_deref(), Some("\"3\""));
+        assert_eq!(value("i"), None);
+    }
+}

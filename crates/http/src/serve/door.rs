@@ -1,0 +1,351 @@
+//! The door itself: its workers, its listeners, and the settings they follow.
+//!
+//! A new configuration is made ready outside the workers (certificates, pages, sockets) and then given to
+//! all of them at once. A listener whose address stays is never closed, whatever else changes.
+
+use crate::respond::Page;
+use crate::serve::accept;
+use crate::serve::health::{Ward, Watchers};
+use crate::serve::listen::{self, Listening};
+use crate::serve::log::{Log, Writer};
+use crate::serve::table::{Extras, Table};
+use crate::serve::tls::Tls;
+use crate::serve::worker::Worker;
+use paceline_host::{Control, Snapshot};
+use paceline_routing::{Address, ErrorBody, Frontend};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::LocalSet;
+
+/// Longest page in place of a usual body.
+const PAGE_BYTES_MAX: u64 = 64 << 10;
+
+/// What the door is opened with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The access log.
+    pub access_log: PathBuf,
+    /// Worker threads.
+    pub threads: usize,
+}
+
+/// The open door.
+#[derive(Debug)]
+pub struct Door {
+    orders: mpsc::UnboundedSender<Order>,
+    addresses: Arc<Mutex<Vec<(String, String)>>>,
+    log: Writer,
+}
+
+/// What the door is told.
+#[derive(Debug)]
+enum Order {
+    /// Read files again, such as renewed certificates.
+    Reload,
+    /// Take no new connections, and tell when all have ended.
+    Drain(oneshot::Sender<()>),
+}
+
+/// What a worker is told.
+enum Job {
+    Configure(Arc<Table>),
+    Listen(Listening, watch::Receiver<Option<Box<str>>>),
+    Drain(oneshot::Sender<()>),
+}
+
+impl Door {
+    /// Opens the door: listens at the addresses of all frontends there are, and follows what the
+    /// configuration says from then on.
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be listened at, or a file of a frontend cannot be read.
+    pub async fn open(control: Arc<Control>, options: Options) -> Result<Self, String> {
+        let log = Writer::start(options.access_log.clone())
+            .map_err(|error| format!("cannot start the access log: {error}"))?;
+        let (orders, told) = mpsc::unbounded_channel();
+        let (watchers, failures) = Watchers::new();
+        let addresses = Arc::<Mutex<Vec<(String, String)>>>::default();
+        let mut settings = control.follow();
+        let mut keeper = Keeper {
+            ward: Ward::new(Arc::clone(&control)),
+            control,
+            options,
+            log: log.clone(),
+            watchers,
+            workers: vec![],
+            listeners: BTreeMap::new(),
+            table: Arc::default(),
+            addresses: Arc::clone(&addresses),
+        };
+        let snapshot = settings.borrow_and_update().clone();
+        keeper.configure(&snapshot)?;
+        tokio::spawn(keeper.run(settings, told, failures));
+        Ok(Self { orders, addresses, log })
+    }
+
+    /// The frontends with the addresses where they listen.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<(String, String)> {
+        self.addresses.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Reads certificates and pages again, and opens the access log again.
+    pub fn reload(&self) {
+        self.log.reopen();
+        let _ = self.orders.send(Order::Reload);
+    }
+
+    /// Takes no new connections; returns when those there are have ended, each as soon as it has nothing
+    /// to do.
+    pub async fn drain(&self) {
+        let (sender, done) = oneshot::channel();
+        if self.orders.send(Order::Drain(sender)).is_ok() {
+            // It is dropped when the door is gone, which is done, too.
+            let _ = done.await;
+        }
+    }
+}
+
+/// Tells a listener which frontend it is for; none ends it.
+type Whose = watch::Sender<Option<Box<str>>>;
+
+/// What keeps the door as the configuration says.
+struct Keeper {
+    control: Arc<Control>,
+    options: Options,
+    log: Writer,
+    watchers: Watchers,
+    ward: Ward,
+    workers: Vec<mpsc::UnboundedSender<Job>>,
+    /// The addresses as they were written, with the frontend that each is for.
+    listeners: BTreeMap<Address, (Address, Whose)>,
+    table: Arc<Table>,
+    addresses: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Keeper {
+    async fn run(
+        mut self,
+        mut settings: watch::Receiver<Arc<Snapshot>>,
+        mut told: mpsc::UnboundedReceiver<Order>,
+        mut failures: mpsc::UnboundedReceiver<Arc<crate::serve::table::Target>>,
+    ) {
+        loop {
+            let order = tokio::select! {
+                order = told.recv() => match order {
+                    Some(order) => order,
+                    None => return,
+                },
+                changed = settings.changed() => match changed {
+                    Ok(()) => Order::Reload,
+                    Err(_) => return,
+                },
+                Some(target) = failures.recv() => {
+                    self.ward.failed(&target);
+                    continue;
+                }
+            };
+            match order {
+                Order::Reload => {
+                    let snapshot = settings.borrow_and_update().clone();
+                    if let Err(message) = self.configure(&snapshot) {
+                        tracing::error!("the HTTP door stays as it was: {message}");
+                    }
+                }
+                Order::Drain(done) => {
+                    self.drain().await;
+                    let _ = done.send(());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Does what the configuration says.
+    fn configure(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+        let table = Arc::new(Table::new(snapshot, &self.table, extras)?);
+        if !table.frontends.is_empty() && self.workers.is_empty() {
+            self.start_workers(self.options.threads)?;
+        }
+        let opened = self.open_listeners(&table)?;
+        self.ward.configure(&table);
+        for worker in &self.workers {
+            // A worker ends only with the door.
+            let _ = worker.send(Job::Configure(Arc::clone(&table)));
+        }
+        self.table = table;
+        self.set_listeners(opened);
+        Ok(())
+    }
+
+    fn start_workers(&mut self, count: usize) -> Result<(), String> {
+        for number in 0..count.max(1) {
+            let (sender, jobs) = mpsc::unbounded_channel();
+            let (control, log) = (Arc::clone(&self.control), self.log.clone());
+            let watchers = self.watchers.clone();
+            std::thread::Builder::new()
+                .name(format!("http-{number}"))
+                .spawn(move || work(control, log, watchers, jobs))
+                .map_err(|error| format!("cannot start a thread: {error}"))?;
+            self.workers.push(sender);
+        }
+        Ok(())
+    }
+
+    /// Opens sockets at addresses that are new. Nothing is changed if one cannot be.
+    fn open_listeners(
+        &self,
+        table: &Table,
+    ) -> Result<Vec<(Address, Address, Vec<Listening>)>, String> {
+        let mut opened = vec![];
+        for gate in table.frontends.values() {
+            for address in &gate.spec.listen {
+                if self.listeners.contains_key(address) {
+                    continue;
+                }
+                let (bound, sockets) =
+                    listen::open(address, self.workers.len()).map_err(|error| {
+                        let name = &gate.spec.name;
+                        format!("frontend {name}: cannot listen at {address}: {error}")
+                    })?;
+                opened.push((address.clone(), bound, sockets));
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Uses new sockets, gives others to the frontends they are for now, closes the rest.
+    fn set_listeners(&mut self, opened: Vec<(Address, Address, Vec<Listening>)>) {
+        for (address, bound, sockets) in opened {
+            let (sender, whose) = watch::channel(None);
+            self.listeners.insert(address.clone(), (bound, sender));
+            self.name_listener(&address);
+            for (worker, socket) in self.workers.iter().zip(sockets) {
+                let _ = worker.send(Job::Listen(socket, whose.clone()));
+            }
+        }
+        let addresses: Vec<Address> = self.listeners.keys().cloned().collect();
+        for address in addresses {
+            self.name_listener(&address);
+        }
+        self.listeners.retain(|address, (_, whose)| {
+            let is_kept = whose.borrow().is_some();
+            if let (false, Address::Unix(path)) = (is_kept, address) {
+                let _ = std::fs::remove_file(&**path);
+            }
+            is_kept
+        });
+        self.publish_addresses();
+    }
+
+    /// Tells a listener whose it is.
+    fn name_listener(&self, address: &Address) {
+        let mut gates = self.table.frontends.values();
+        let gate = gates.find(|gate| gate.spec.listen.contains(address));
+        let name = gate.map(|gate| gate.spec.name.clone());
+        if let Some((_, whose)) = self.listeners.get(address) {
+            whose.send_if_modified(|whose| {
+                let is_new = *whose != name;
+                *whose = name;
+                is_new
+            });
+        }
+    }
+
+    fn publish_addresses(&self) {
+        let listed = self.listeners.values().map(|(bound, whose)| {
+            (whose.borrow().as_deref().unwrap_or_default().to_owned(), bound.to_string())
+        });
+        let mut addresses =
+            self.addresses.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *addresses = listed.collect();
+        addresses.sort();
+    }
+
+    async fn drain(&mut self) {
+        for (address, (_, whose)) in std::mem::take(&mut self.listeners) {
+            whose.send_replace(None);
+            if let Address::Unix(path) = address {
+                let _ = std::fs::remove_file(&*path);
+            }
+        }
+        let mut all = vec![];
+        for worker in &self.workers {
+            let (sender, done) = oneshot::channel();
+            let _ = worker.send(Job::Drain(sender));
+            all.push(done);
+        }
+        for done in all {
+            let _ = done.await;
+        }
+    }
+}
+
+/// Reads what a frontend needs from files.
+fn extras(frontend: &Frontend) -> Result<Extras, String> {
+    let tls = Tls::new(frontend)?;
+    let mut pages = BTreeMap::new();
+    for ErrorBody { status, file } in &frontend.errors {
+        let page = page(file).map_err(|error| {
+            format!("frontend {}: cannot read the page {file}: {error}", frontend.name)
+        })?;
+        pages.insert(*status, page);
+    }
+    Ok(Extras { tls, pages })
+}
+
+fn page(file: &str) -> std::io::Result<Page> {
+    use std::io::Read as _;
+    let mut body = vec![];
+    std::fs::File::open(file)?.take(PAGE_BYTES_MAX + 1).read_to_end(&mut body)?;
+    if body.len() as u64 > PAGE_BYTES_MAX {
+        return Err(std::io::Error::other(format!("it has more than {PAGE_BYTES_MAX} bytes")));
+    }
+    let content_type = match file.rsplit_once('.').map(|(_, end)| end) {
+        Some("html" | "htm") => "text/html; charset=utf-8",
+        Some("json") => "application/json",
+        _ => "text/plain; charset=utf-8",
+    };
+    Ok(Page { content_type, body })
+}
+
+/// A worker's thread.
+fn work(
+    control: Arc<Control>,
+    log: Writer,
+    watchers: Watchers,
+    mut jobs: mpsc::UnboundedReceiver<Job>,
+) {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "a worker of the HTTP door cannot start");
+            return;
+        }
+    };
+    let local = LocalSet::new();
+    local.block_on(&runtime, async move {
+        let worker = Worker::new(control, Log::new(log), watchers);
+        while let Some(job) = jobs.recv().await {
+            match job {
+                Job::Configure(table) => worker.configure(table),
+                Job::Listen(socket, whose) => {
+                    tokio::task::spawn_local(accept::run(worker.clone(), socket, whose));
+                }
+                Job::Drain(done) => {
+                    worker.drain().await;
+                    worker.log.flush();
+                    let _ = done.send(());
+                }
+            }
+        }
+    });
+    // Connections that are still there are cut off.
+    runtime.shutdown_timeout(Duration::ZERO);
+}

@@ -1,0 +1,366 @@
+//! One request and its response, both ways at once, piece by piece.
+//!
+//! Owns no more memory than two buffers: nothing is read while what was read before is not written
+//! (back-pressure), and a response may come while the request is still being sent. The task is polled
+//! when any of the two sockets or the timer has something to tell.
+
+use crate::serve::buffer::{Buffer, Outgoing};
+use crate::serve::stream::Stream;
+use crate::serve::timer::Timer;
+use crate::serve::upstream::Upstream;
+use crate::wire::{
+    Decoder, Encoder, Framing, ResponseHead, ResponseWriter, head_end, write_trailers,
+};
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A client's end: what it sent, what it is to be sent.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub stream: Stream,
+    pub buf: Buffer,
+    pub out: Outgoing,
+    pub timer: Timer,
+}
+
+/// What the exchange has to know of the request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub framing: Framing,
+    pub is_head: bool,
+    pub is_11: bool,
+    /// Whether the client keeps the connection, and so do we.
+    pub keeps: bool,
+    pub expects: bool,
+    pub upgrades: bool,
+    pub body_bytes_max: u64,
+    /// How long the next piece of a body may take.
+    pub body_wait: Duration,
+    /// How long the head of the response may take.
+    pub response_wait: Duration,
+}
+
+/// How an exchange went wrong.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The client left, or the connection to it broke.
+    ClientLeft,
+    /// The client sent no more of its body in time.
+    ClientSlow,
+    /// The client's body is wrong.
+    Body(&'static str),
+    /// The client's body is too long.
+    BodyTooLong,
+    /// The connection to the server broke before its response.
+    Broken(io::Error),
+    /// The response is wrong.
+    Response(&'static str),
+    /// The server sent nothing more in time.
+    ServerSlow,
+}
+
+/// How an exchange ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With the whole response.
+    Whole {
+        /// Whether the client's connection can take another request.
+        keeps: bool,
+        /// Whether the server's can.
+        reuses: bool,
+    },
+    /// With 101: from now on both sides speak another protocol.
+    Upgraded,
+}
+
+/// How far the response has come.
+#[derive(Debug)]
+enum Phase {
+    Head { scanned: usize },
+    Body { decoder: Decoder, encoder: Encoder },
+    Done,
+}
+
+/// One request and its response.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    client: &'a mut Client,
+    upstream: &'a mut Upstream,
+    /// What is to be sent to the server; the head stands in it at first.
+    sent: &'a mut Outgoing,
+    head: &'a mut ResponseHead,
+    asked: Asked,
+    request: Decoder,
+    to_server: Encoder,
+    /// Whether the whole request is written, or nothing more of it can be.
+    is_sent: bool,
+    /// What the body of the request may still have.
+    body_left: u64,
+    phase: Phase,
+    keeps: bool,
+    /// Whether anything of the response has reached the client's buffer.
+    pub is_answered: bool,
+    /// Bytes of the two bodies, for the log.
+    pub bytes: (u64, u64),
+}
+
+impl<'a> Exchange<'a> {
+    pub fn new(
+        client: &'a mut Client,
+        upstream: &'a mut Upstream,
+        sent: &'a mut Outgoing,
+        head: &'a mut ResponseHead,
+        asked: Asked,
+    ) -> Self {
+        Self {
+            client,
+            upstream,
+            sent,
+            head,
+            request: Decoder::new(asked.framing),
+            to_server: Encoder::new(asked.framing),
+            is_sent: false,
+            body_left: asked.body_bytes_max,
+            phase: Phase::Head { scanned: 0 },
+            keeps: asked.keeps,
+            is_answered: false,
+            bytes: (0, 0),
+            asked,
+        }
+    }
+
+    /// Goes on as far as it can.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, Failure>> {
+        let mut has_moved = false;
+        loop {
+            let moved = self.poll_request(cx)? | self.poll_response(cx)?;
+            if let Some(end) = self.end() {
+                return Poll::Ready(Ok(end));
+            }
+            has_moved |= moved;
+            if !moved {
+                break;
+            }
+        }
+        if has_moved {
+            let waits_for_head = matches!(self.phase, Phase::Head { .. }) && self.is_sent;
+            let Asked { response_wait, body_wait, .. } = self.asked;
+            self.client.timer.set(if waits_for_head { response_wait } else { body_wait });
+        }
+        match self.client.timer.poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(self.slow())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn end(&self) -> Option<End> {
+        if !matches!(self.phase, Phase::Done) || !self.client.out.is_empty() {
+            return None;
+        }
+        if self.head.status == 101 {
+            return Some(End::Upgraded);
+        }
+        let reuses = self.head.keeps && self.is_sent && self.upstream.buf.is_empty();
+        Some(End::Whole { keeps: self.keeps && self.is_sent, reuses })
+    }
+
+    /// Who was too slow.
+    fn slow(&self) -> Failure {
+        let waits_for_client = match self.phase {
+            Phase::Head { .. } => !self.is_sent && self.sent.is_empty(),
+            Phase::Body { .. } | Phase::Done => !self.client.out.is_empty(),
+        };
+        if waits_for_client { Failure::ClientSlow } else { Failure::ServerSlow }
+    }
+
+    /// The way to the server. Tells whether anything moved.
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
+        if self.is_sent {
+            return self.watch_client(cx);
+        }
+        let mut moved = false;
+        loop {
+            self.read_body()?;
+            if !self.sent.is_empty() {
+                match self.sent.poll_write_all(&mut self.upstream.socket, cx) {
+                    Poll::Ready(Ok(())) => moved = true,
+                    // The response may say why; if there is none, reading tells.
+                    Poll::Ready(Err(_)) => {
+                        (self.is_sent, self.keeps) = (true, false);
+                        return Ok(true);
+                    }
+                    Poll::Pending => return Ok(moved),
+                }
+                if self.request.is_done() {
+                    // It stays as it is, in case it has to be sent again.
+                    self.is_sent = true;
+                    return Ok(true);
+                }
+                self.sent.clear();
+            }
+            match self.client.buf.poll_fill(&mut self.client.stream, cx) {
+                Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientLeft),
+                Poll::Ready(Ok(_)) => moved = true,
+                Poll::Pending => return Ok(moved),
+            }
+        }
+    }
+
+    /// Takes what there is of the request's body to be written.
+    fn read_body(&mut self) -> Result<(), Failure> {
+        while !self.request.is_done() && !self.client.buf.is_empty() {
+            let input = self.client.buf.bytes();
+            let progress = self.request.read(input).map_err(|error| Failure::Body(error.0))?;
+            let data = &input[progress.data];
+            self.body_left =
+                self.body_left.checked_sub(data.len() as u64).ok_or(Failure::BodyTooLong)?;
+            self.bytes.0 += data.len() as u64;
+            self.to_server.write(data, &mut self.sent.bytes);
+            self.client.buf.consume(progress.read);
+            if self.request.is_done() {
+                let mut trailers = vec![];
+                write_trailers(self.request.trailers(), &mut trailers).map_err(Failure::Body)?;
+                self.to_server.finish(&trailers, &mut self.sent.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks whether the client has left, and takes what it sends ahead.
+    fn watch_client(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
+        if !self.client.buf.has_room() || !self.client.stream.socket().poll_readable(cx) {
+            return Ok(false);
+        }
+        match self.client.buf.poll_fill(&mut self.client.stream, cx) {
+            Poll::Ready(Ok(0) | Err(_)) => Err(Failure::ClientLeft),
+            // Whatever it sends is for later.
+            Poll::Ready(Ok(_)) | Poll::Pending => Ok(false),
+        }
+    }
+
+    /// The way to the client. Tells whether anything moved.
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
+        let mut moved = false;
+        loop {
+            if !self.client.out.is_empty() {
+                match self.client.out.poll_write_all(&mut self.client.stream, cx) {
+                    Poll::Ready(Ok(())) => self.client.out.clear(),
+                    Poll::Ready(Err(_)) => return Err(Failure::ClientLeft),
+                    Poll::Pending => return Ok(moved),
+                }
+                moved = true;
+            }
+            self.read_response()?;
+            if !self.client.out.is_empty() {
+                continue;
+            }
+            if matches!(self.phase, Phase::Done) {
+                return Ok(moved);
+            }
+            match self.upstream.buf.poll_fill(&mut self.upstream.socket, cx) {
+                Poll::Ready(Ok(0)) => self.server_ended()?,
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Err(self.broken(error)),
+                Poll::Pending => return Ok(moved),
+            }
+            moved = true;
+        }
+    }
+
+    fn broken(&self, error: io::Error) -> Failure {
+        match self.phase {
+            Phase::Head { .. } => Failure::Broken(error),
+            Phase::Body { .. } | Phase::Done => Failure::Response("the response is cut short"),
+        }
+    }
+
+    fn server_ended(&mut self) -> Result<(), Failure> {
+        let Phase::Body { decoder, encoder } = &mut self.phase else {
+            return Err(if self.upstream.buf.is_empty() {
+                Failure::Broken(io::ErrorKind::UnexpectedEof.into())
+            } else {
+                Failure::Response("the head of the response is cut short")
+            });
+        };
+        if !decoder.end() {
+            return Err(Failure::Response("the response is cut short"));
+        }
+        encoder.finish(b"", &mut self.client.out.bytes);
+        self.phase = Phase::Done;
+        Ok(())
+    }
+
+    /// Takes what there is of the response to be written to the client.
+    fn read_response(&mut self) -> Result<(), Failure> {
+        while let Phase::Head { scanned } = &mut self.phase {
+            let bytes = self.upstream.buf.bytes();
+            let end = head_end(bytes, scanned)
+                .map_err(|_| Failure::Response("the head of the response is too long or wrong"))?;
+            let Some(end) = end else { return Ok(()) };
+            self.read_head(end)?;
+        }
+        self.read_response_body()
+    }
+
+    fn read_head(&mut self, end: usize) -> Result<(), Failure> {
+        let bytes = &self.upstream.buf.bytes()[..end];
+        self.head.read(bytes, self.asked.is_head).map_err(|error| Failure::Response(error.0))?;
+        let status = self.head.status;
+        let upgrades = status == 101;
+        if upgrades && !self.asked.upgrades {
+            return Err(Failure::Response("the server switched protocols unasked"));
+        }
+        let is_last = status >= 200 || upgrades;
+        // What the client has not sent of its body it may never send, now that it has its answer.
+        self.keeps &= !(is_last && self.asked.expects && !self.is_sent);
+        let mut writer = ResponseWriter {
+            head: self.head,
+            bytes,
+            is_11: self.asked.is_11,
+            keeps: self.keeps,
+            upgrades,
+        };
+        if writer.framing() == Framing::Close {
+            (self.keeps, writer.keeps) = (false, false);
+        }
+        let framing = writer.framing();
+        // A client of HTTP/1.0 knows no answers before the last one (RFC 9110 15.2).
+        if is_last || self.asked.is_11 {
+            writer.write(&mut self.client.out.bytes);
+            self.is_answered |= is_last;
+        }
+        self.upstream.buf.consume(end);
+        self.phase = match (is_last, upgrades) {
+            (false, _) => Phase::Head { scanned: 0 },
+            (true, true) => {
+                self.is_sent = true;
+                Phase::Done
+            }
+            (true, false) => Phase::Body {
+                decoder: Decoder::new(self.head.framing),
+                encoder: Encoder::new(framing),
+            },
+        };
+        Ok(())
+    }
+
+    fn read_response_body(&mut self) -> Result<(), Failure> {
+        let Phase::Body { decoder, encoder } = &mut self.phase else { return Ok(()) };
+        while !decoder.is_done() && !self.upstream.buf.is_empty() {
+            let input = self.upstream.buf.bytes();
+            let progress = decoder.read(input).map_err(|error| Failure::Response(error.0))?;
+            let data = &input[progress.data];
+            self.bytes.1 += data.len() as u64;
+            encoder.write(data, &mut self.client.out.bytes);
+            self.upstream.buf.consume(progress.read);
+        }
+        if decoder.is_done() {
+            let mut trailers = vec![];
+            write_trailers(decoder.trailers(), &mut trailers).map_err(Failure::Response)?;
+            encoder.finish(&trailers, &mut self.client.out.bytes);
+            self.phase = Phase::Done;
+        }
+        Ok(())
+    }
+}

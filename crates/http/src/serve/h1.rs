@@ -1,0 +1,432 @@
+//! A client's connection that speaks HTTP/1: one request after the other.
+//!
+//! A request is read whole as far as its head goes, walks the one path, and only then is a server
+//! connected to. While it waits for its turn nothing more is read of it, and a client that leaves takes
+//! it along at once.
+
+use crate::respond::{How, Reply};
+use crate::serve::admit::{Stop, admit};
+use crate::serve::attributes::{self, Peer};
+use crate::serve::buffer::{Buffer, Outgoing};
+use crate::serve::exchange::{Asked, Client, End, Exchange, Failure};
+use crate::serve::log::Record;
+use crate::serve::stream::Stream;
+use crate::serve::table::{Gate, duration};
+use crate::serve::timer::Timer;
+use crate::serve::tunnel;
+use crate::serve::upstream::Upstream;
+use crate::serve::worker::{Presence, Worker};
+use crate::wire::{
+    Forwarded, Framing, HeadError, RequestHead, RequestWriter, ResponseHead, head_end,
+    leading_blank,
+};
+use paceline_host::Permit;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::AsyncWrite;
+
+/// How long a client that was refused may go on sending what nobody reads.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How much of it is read, so that the answer is not lost with the connection.
+const LINGER_BYTES_MAX: usize = 1 << 20;
+
+/// What every connection of HTTP/2 begins with (RFC 9113 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    worker: Rc<Worker>,
+    gate: Arc<Gate>,
+    peer: Rc<Peer>,
+    client: Client,
+    head: RequestHead,
+    response: ResponseHead,
+    sent: Outgoing,
+    presence: Rc<Presence>,
+}
+
+/// What comes next on a connection.
+#[derive(Debug)]
+enum Next {
+    /// A head of so many bytes.
+    Head(usize),
+    /// Another protocol's beginning.
+    Http2,
+    /// Nothing: it is over.
+    End,
+}
+
+/// How a connection was left.
+#[derive(Debug)]
+pub(crate) enum Left {
+    /// Over.
+    Closed,
+    /// To speak HTTP/2, with what was read already.
+    Http2(Stream, Buffer),
+}
+
+impl Connection {
+    pub fn new(
+        worker: Rc<Worker>,
+        gate: Arc<Gate>,
+        peer: Rc<Peer>,
+        stream: Stream,
+        buf: Buffer,
+        presence: Rc<Presence>,
+    ) -> Self {
+        let timer = Timer::new(gate.timeouts.header);
+        let client = Client { stream, buf, out: Outgoing::default(), timer };
+        let (head, response, sent) = Default::default();
+        Self { worker, gate, peer, client, head, response, sent, presence }
+    }
+
+    /// Serves it until it ends.
+    pub async fn run(mut self) -> Left {
+        let mut is_first = true;
+        loop {
+            let next = match self.next(is_first).await {
+                Ok(next) => next,
+                Err(error) => {
+                    self.refuse_head(error).await;
+                    return Left::Closed;
+                }
+            };
+            match next {
+                Next::End => return Left::Closed,
+                Next::Http2 => return Left::Http2(self.client.stream, self.client.buf),
+                Next::Head(len) => {
+                    self.gate = self.worker.gate(&self.gate);
+                    if !self.serve(len).await {
+                        return Left::Closed;
+                    }
+                }
+            }
+            is_first = false;
+        }
+    }
+
+    /// Waits for the next head.
+    async fn next(&mut self, is_first: bool) -> Result<Next, Bad> {
+        let mut scanned = 0;
+        let mut has_begun = false;
+        let wait = if is_first { self.gate.timeouts.header } else { self.gate.timeouts.idle };
+        self.client.timer.set(wait);
+        poll_fn(|cx| {
+            loop {
+                if scanned == 0 && has_begun {
+                    // RFC 9112 2.2: an empty line before a request is passed over.
+                    let blank = leading_blank(self.client.buf.bytes());
+                    self.client.buf.consume(blank);
+                }
+                let bytes = self.client.buf.bytes();
+                if is_first && self.gate.spec.http2 && is_preface(bytes) && !bytes.is_empty() {
+                    if bytes.len() >= PREFACE.len() {
+                        return Poll::Ready(Ok(Next::Http2));
+                    }
+                } else if let Some(len) = head_end(bytes, &mut scanned)? {
+                    return Poll::Ready(Ok(Next::Head(len)));
+                }
+                if !bytes.is_empty() && !has_begun {
+                    has_begun = true;
+                    self.client.timer.set(self.gate.timeouts.header);
+                }
+                match self.client.buf.poll_fill(&mut self.client.stream, cx) {
+                    // One that ends within a head gets no answer: nobody would read it.
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Next::End)),
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Pending => return self.poll_idle(cx),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Nothing has come: whether that is the end.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next, Bad>> {
+        let is_empty = self.client.buf.is_empty();
+        if is_empty {
+            self.client.buf.release();
+            self.sent.clear();
+            self.presence.wait(cx);
+            if self.worker.is_draining() {
+                self.client.timer.set(self.worker.drain_grace());
+            }
+        }
+        match self.client.timer.poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) if is_empty => Poll::Ready(Ok(Next::End)),
+            Poll::Ready(()) => Poll::Ready(Err(Bad::Slow)),
+        }
+    }
+
+    /// Serves the request whose head has `len` bytes. Tells whether another can follow.
+    async fn serve(&mut self, len: usize) -> bool {
+        let bytes = &self.client.buf.bytes()[..len];
+        if let Err(error) = self.head.read(bytes) {
+            self.refuse_head(Bad::Head(error)).await;
+            return false;
+        }
+        let gate = Arc::clone(&self.gate);
+        gate.tally.requests.fetch_add(1, Ordering::Relaxed);
+        let mut record = Record::begin(&gate, &self.peer, &self.head, bytes);
+        let is_json = crate::serve::wants_json(&self.head, bytes);
+        let asked = self.asked(bytes);
+        let request = attributes::request(&gate, &self.peer, &self.head, bytes);
+        self.sent.clear();
+        self.write_head(len, asked.upgrades);
+        let is_idempotent = self.head.is_idempotent(&self.client.buf.bytes()[..len]);
+        self.client.buf.consume(len);
+        let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
+        let outcome = match request {
+            _ if too_long => Err(Stop::Reply(crate::serve::body_too_long())),
+            Err(error) => Err(Stop::Reply(Reply::new(431, "too_long", error.to_string()))),
+            Ok(request) => admit(&self.worker, request, self.client.stream.socket()).await,
+        };
+        let mut permit = match outcome {
+            Ok(permit) => permit,
+            Err(Stop::Left) => {
+                gate.tally.left.fetch_add(1, Ordering::Relaxed);
+                record.end_left(&self.worker, None);
+                return false;
+            }
+            Err(Stop::Reply(reply)) => {
+                let keeps = asked.keeps && asked.framing == Framing::None;
+                let keeps = self.reply(&reply, is_json, asked.is_head, keeps).await;
+                record.end(&self.worker, None, reply.status, Some(reply.word));
+                return keeps;
+            }
+        };
+        record.admitted();
+        let ended = self.exchange(&mut permit, asked, is_idempotent, &mut record).await;
+        match ended {
+            Ok(keeps) => {
+                record.end(&self.worker, Some(&permit), self.response.status, None);
+                keeps
+            }
+            Err(Gone::Left) => {
+                gate.tally.left.fetch_add(1, Ordering::Relaxed);
+                record.end_left(&self.worker, Some(&permit));
+                false
+            }
+            Err(Gone::Cut(word)) => {
+                let status = self.response.status;
+                record.end(&self.worker, Some(&permit), status, Some(word));
+                false
+            }
+            Err(Gone::Reply(reply)) => {
+                // The slot is free before a slow client has read why it got nothing.
+                record.end(&self.worker, Some(&permit), reply.status, Some(reply.word));
+                drop(permit);
+                let keeps = asked.keeps && asked.framing == Framing::None;
+                self.reply(&reply, is_json, asked.is_head, keeps).await
+            }
+        }
+    }
+
+    /// What the exchange has to know of the request.
+    fn asked(&self, bytes: &[u8]) -> Asked {
+        let (head, gate) = (&self.head, &self.gate);
+        let upgrades = head.upgrade.is_some_and(|protocol| {
+            let protocol = protocol.of_bytes(bytes);
+            let is_allowed = |allowed: &str| protocol.eq_ignore_ascii_case(allowed.as_bytes());
+            gate.spec.upgrades.iter().any(|allowed| is_allowed(allowed))
+        });
+        Asked {
+            framing: head.framing,
+            is_head: head.method(bytes) == b"HEAD",
+            is_11: head.is_11,
+            keeps: head.keeps && !self.worker.is_draining(),
+            expects: head.expects,
+            upgrades,
+            body_bytes_max: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
+            body_wait: gate.timeouts.body,
+            response_wait: gate.timeouts.body,
+        }
+    }
+
+    /// Writes the head for the server.
+    fn write_head(&mut self, len: usize, upgrades: bool) {
+        let forwarded = Forwarded {
+            peer: self.peer.client.as_ref().unwrap_or(&self.peer.address),
+            is_tls: self.client.stream.is_tls(),
+            trusts: self.peer.is_trusted,
+        };
+        let bytes = &self.client.buf.bytes()[..len];
+        let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
+        writer.write(&mut self.sent.bytes);
+    }
+
+    /// Sends the request and passes the response on; whether another request can follow.
+    async fn exchange(
+        &mut self,
+        permit: &mut Permit,
+        mut asked: Asked,
+        is_idempotent: bool,
+        record: &mut Record,
+    ) -> Result<bool, Gone> {
+        let mut is_fresh = false;
+        loop {
+            let mut upstream = self.worker.connect(permit, is_fresh, !is_idempotent).await?;
+            asked.response_wait = duration(upstream.target.timeouts.response);
+            let mut exchange = Exchange::new(
+                &mut self.client,
+                &mut upstream,
+                &mut self.sent,
+                &mut self.response,
+                asked,
+            );
+            let ended = poll_fn(|cx| exchange.poll(cx)).await;
+            let is_answered = exchange.is_answered;
+            record.bytes = exchange.bytes;
+            match ended {
+                // A server may close an idle connection just when it is used again.
+                Err(Failure::Broken(_))
+                    if upstream.is_reused && is_idempotent && asked.framing == Framing::None =>
+                {
+                    is_fresh = true;
+                    self.sent.rewind();
+                }
+                Ok(end) => return Ok(self.ended(end, upstream).await),
+                Err(failure) => return Err(Gone::of(failure, is_answered, &upstream)),
+            }
+        }
+    }
+
+    async fn ended(&mut self, end: End, upstream: Upstream) -> bool {
+        self.gate.tally.respond(self.response.status);
+        match end {
+            End::Whole { keeps, reuses } => {
+                if reuses {
+                    self.worker.idle.put(upstream);
+                }
+                keeps && !(self.worker.is_draining() && self.client.buf.is_empty())
+            }
+            End::Upgraded => {
+                tunnel::run(&mut self.client, upstream, self.gate.timeouts.tunnel).await;
+                false
+            }
+        }
+    }
+
+    /// Answers a head that is none, and ends the connection (H1).
+    async fn refuse_head(&mut self, bad: Bad) {
+        let reply = match bad {
+            Bad::Head(error) => Reply::new(error.status(), "bad_request", error.text()),
+            Bad::Slow => Reply::new(408, "timeout", "the head of the request did not come in time"),
+        };
+        self.gate.tally.requests.fetch_add(1, Ordering::Relaxed);
+        let record = Record::without_head(&self.gate, &self.peer);
+        record.end(&self.worker, None, reply.status, Some(reply.word));
+        self.reply(&reply, false, false, false).await;
+    }
+
+    /// Sends a response of our own. Tells whether another request can follow.
+    async fn reply(&mut self, reply: &Reply, is_json: bool, is_head: bool, keeps: bool) -> bool {
+        self.gate.tally.respond(reply.status);
+        let page = self.gate.pages.get(&reply.status);
+        self.client.out.clear();
+        reply.write(How { page, is_json, is_head, keeps }, &mut self.client.out.bytes);
+        self.client.timer.set(self.gate.timeouts.body);
+        let written = poll_fn(|cx| {
+            let client = &mut self.client;
+            match client.out.poll_write_all(&mut client.stream, cx) {
+                Poll::Ready(written) => Poll::Ready(written.is_ok()),
+                Poll::Pending => client.timer.poll(cx).map(|()| false),
+            }
+        })
+        .await;
+        self.client.out.clear();
+        if written && !keeps {
+            self.linger().await;
+        }
+        written && keeps
+    }
+
+    /// Ends our side, and reads for a while what the client still sends: closing over unread bytes would
+    /// take the answer away from it.
+    async fn linger(&mut self) {
+        let client = &mut self.client;
+        let mut left = LINGER_BYTES_MAX;
+        client.timer.set(LINGER);
+        let mut is_shut = false;
+        poll_fn(|cx| {
+            loop {
+                if !is_shut {
+                    let shut = std::pin::Pin::new(&mut client.stream).poll_shutdown(cx);
+                    is_shut = shut.is_ready();
+                }
+                let len = client.buf.bytes().len();
+                client.buf.consume(len);
+                left = left.saturating_sub(len);
+                match client.buf.poll_fill(&mut client.stream, cx) {
+                    _ if left == 0 => return Poll::Ready(()),
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Pending => return client.timer.poll(cx),
+                }
+            }
+        })
+        .await;
+    }
+}
+
+/// Why no head could be read.
+#[derive(Debug)]
+enum Bad {
+    Head(HeadError),
+    Slow,
+}
+
+impl From<HeadError> for Bad {
+    fn from(error: HeadError) -> Self {
+        Self::Head(error)
+    }
+}
+
+/// How an exchange ended without a whole response.
+#[derive(Debug)]
+pub(crate) enum Gone {
+    /// The client left.
+    Left,
+    /// The response was cut short, in one word why.
+    Cut(&'static str),
+    /// Before the response began: this is answered instead.
+    Reply(Reply),
+}
+
+impl Gone {
+    pub fn of(failure: Failure, is_answered: bool, upstream: &Upstream) -> Self {
+        let server = &upstream.target.name;
+        let reply = match failure {
+            Failure::ClientLeft => return Self::Left,
+            Failure::ClientSlow => {
+                Reply::new(408, "timeout", "the body of the request did not come in time")
+            }
+            Failure::Body(text) => Reply::new(400, "bad_request", text),
+            Failure::BodyTooLong => crate::serve::body_too_long(),
+            Failure::Broken(error) => {
+                let message = format!("server {server} closed the connection: {error}");
+                Reply::new(502, "bad_gateway", message)
+            }
+            Failure::Response(text) => {
+                Reply::new(502, "bad_gateway", format!("server {server}: {text}"))
+            }
+            Failure::ServerSlow => {
+                let message = format!("server {server} did not answer in time");
+                Reply::new(504, "gateway_timeout", message)
+            }
+        };
+        if is_answered { Self::Cut(reply.word) } else { Self::Reply(reply) }
+    }
+}
+
+fn is_preface(bytes: &[u8]) -> bool {
+    let len = bytes.len().min(PREFACE.len());
+    bytes[..len] == PREFACE[..len]
+}

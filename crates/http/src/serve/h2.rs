@@ -1,0 +1,285 @@
+//! A client's connection that speaks HTTP/2: many requests at once, each a task of its own.
+//!
+//! The framing, its flow control and its limits are those of the `h2` crate. The head of each request is
+//! written as one of HTTP/1.1 and read back by the same strict reader, so that both protocols mean the
+//! same to rules and servers.
+
+mod exchange;
+mod head;
+
+use crate::respond::Reply;
+use crate::serve::admit::{Stop, admit_until};
+use crate::serve::attributes::{self, Peer};
+use crate::serve::buffer::{Buffer, Outgoing, Prefixed};
+use crate::serve::exchange::Failure;
+use crate::serve::h1::Gone;
+use crate::serve::log::Record;
+use crate::serve::stream::Stream;
+use crate::serve::table::Gate;
+use crate::serve::timer::Timer;
+use crate::serve::worker::{Presence, Worker};
+use crate::wire::{Forwarded, Framing, RequestHead, RequestWriter, ResponseHead};
+use bytes::Bytes;
+use exchange::{Exchange, Reply2};
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use http::Request;
+use paceline_host::Permit;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+/// Requests of one connection at a time.
+const STREAMS_MAX: u32 = 128;
+
+/// What one stream, and one connection, may send before it is read.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+
+/// What is kept of responses that a connection does not read.
+const SEND_BUFFER: usize = 256 << 10;
+
+/// What all tasks of a connection share.
+struct Shared {
+    worker: Rc<Worker>,
+    peer: Rc<Peer>,
+    is_tls: bool,
+    /// Requests that are being served.
+    active: Cell<usize>,
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn run(
+    worker: Rc<Worker>,
+    mut gate: Arc<Gate>,
+    peer: Rc<Peer>,
+    stream: Stream,
+    buf: Buffer,
+    presence: Rc<Presence>,
+) {
+    let is_tls = stream.is_tls();
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(crate::limits::HEAD_BYTES_MAX as u32)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buffer_size(SEND_BUFFER);
+    let handshake = builder.handshake::<_, Bytes>(Prefixed::new(buf, stream));
+    let Ok(Ok(mut connection)) = tokio::time::timeout(gate.timeouts.header, handshake).await else {
+        return;
+    };
+    let shared = Rc::new(Shared { worker, peer, is_tls, active: Cell::new(0) });
+    let mut timer = Timer::new(gate.timeouts.idle);
+    while let Some((request, respond)) =
+        next(&shared, &mut connection, &mut timer, &gate, &presence).await
+    {
+        gate = shared.worker.gate(&gate);
+        shared.active.set(shared.active.get() + 1);
+        tokio::task::spawn_local(serve(Rc::clone(&shared), Arc::clone(&gate), request, respond));
+    }
+}
+
+type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// The next request; none when the connection has ended. A connection on which nothing happens, or
+/// whose worker drains, is told to end.
+async fn next(
+    shared: &Shared,
+    connection: &mut Connection<Prefixed<Stream>, Bytes>,
+    timer: &mut Timer,
+    gate: &Gate,
+    presence: &Presence,
+) -> Option<Accepted> {
+    let mut is_ending = false;
+    poll_fn(|cx| {
+        presence.wait(cx);
+        if shared.worker.is_draining() && !is_ending {
+            is_ending = true;
+            connection.graceful_shutdown();
+        }
+        if let Poll::Ready(accepted) = connection.poll_accept(cx) {
+            return Poll::Ready(accepted.and_then(Result::ok));
+        }
+        // As long as requests are served, their own timers count.
+        if shared.active.get() > 0 {
+            timer.set(gate.timeouts.idle);
+        }
+        while timer.poll(cx).is_ready() {
+            if is_ending {
+                return Poll::Ready(None);
+            }
+            is_ending = true;
+            connection.graceful_shutdown();
+            timer.set(gate.timeouts.header);
+            if let Poll::Ready(accepted) = connection.poll_accept(cx) {
+                return Poll::Ready(accepted.and_then(Result::ok));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Serves one request.
+async fn serve(
+    shared: Rc<Shared>,
+    gate: Arc<Gate>,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) {
+    gate.tally.requests.fetch_add(1, Ordering::Relaxed);
+    let mut stream =
+        One { shared: &shared, gate: &gate, respond: &mut respond, is_json: false, is_head: false };
+    stream.run(request).await;
+    shared.active.set(shared.active.get() - 1);
+}
+
+/// One request on its way.
+struct One<'a> {
+    shared: &'a Shared,
+    gate: &'a Gate,
+    respond: &'a mut SendResponse<Bytes>,
+    is_json: bool,
+    is_head: bool,
+}
+
+impl One<'_> {
+    async fn run(&mut self, request: Request<RecvStream>) {
+        let (parts, body) = request.into_parts();
+        let (worker, peer) = (&self.shared.worker, &self.shared.peer);
+        let (text, mut head) = (head::text(&parts, body.is_end_stream()), RequestHead::default());
+        let read = match &text {
+            Ok(text) => head
+                .read(text)
+                .map_err(|error| Reply::new(error.status(), "bad_request", error.text())),
+            Err(error) => Err(Reply::new(400, "bad_request", *error)),
+        };
+        if let Err(reply) = read {
+            let record = Record::without_head(self.gate, peer);
+            record.end(worker, None, reply.status, Some(reply.word));
+            self.reply(&reply);
+            return;
+        }
+        let bytes = text.as_deref().unwrap_or_default();
+        let mut record = Record::begin(self.gate, peer, &head, bytes);
+        record.is_http2();
+        self.is_json = crate::serve::wants_json(&head, bytes);
+        self.is_head = head.method(bytes) == b"HEAD";
+        let limit = self.gate.spec.body_bytes_max.unwrap_or(u64::MAX);
+        let is_too_long = matches!(head.framing, Framing::Length(len) if len > limit);
+        let outcome = match attributes::request(self.gate, peer, &head, bytes) {
+            _ if is_too_long => Err(Stop::Reply(crate::serve::body_too_long())),
+            Err(error) => Err(Stop::Reply(Reply::new(431, "too_long", error.to_string()))),
+            Ok(request) => {
+                let left = poll_fn(|cx| self.respond.poll_reset(cx).map(|_| ()));
+                admit_until(worker, request, left, || false).await
+            }
+        };
+        let mut permit = match outcome {
+            Ok(permit) => permit,
+            Err(Stop::Left) => {
+                self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
+                return record.end_left(worker, None);
+            }
+            Err(Stop::Reply(reply)) => {
+                record.end(worker, None, reply.status, Some(reply.word));
+                return self.reply(&reply);
+            }
+        };
+        record.admitted();
+        let ended = self.exchange(&mut permit, &head, bytes, body, &mut record).await;
+        match ended {
+            Ok(status) => record.end(worker, Some(&permit), status, None),
+            Err((Gone::Left, _)) => {
+                self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
+                record.end_left(worker, Some(&permit));
+            }
+            Err((Gone::Cut(word), status)) => record.end(worker, Some(&permit), status, Some(word)),
+            Err((Gone::Reply(reply), _)) => {
+                record.end(worker, Some(&permit), reply.status, Some(reply.word));
+                self.reply(&reply);
+            }
+        }
+    }
+
+    /// Sends the request and passes the response on; answers its status.
+    async fn exchange(
+        &mut self,
+        permit: &mut Permit,
+        head: &RequestHead,
+        bytes: &[u8],
+        mut body: RecvStream,
+        record: &mut Record,
+    ) -> Result<u16, (Gone, u16)> {
+        let (worker, peer) = (&self.shared.worker, &self.shared.peer);
+        let forwarded = Forwarded {
+            peer: peer.client.as_ref().unwrap_or(&peer.address),
+            is_tls: self.shared.is_tls,
+            trusts: peer.is_trusted,
+        };
+        let mut sent = Outgoing::default();
+        RequestWriter { head, bytes, forwarded, upgrades: false }.write(&mut sent.bytes);
+        let is_idempotent = head.is_idempotent(bytes);
+        let mut is_fresh = false;
+        let mut response = ResponseHead::default();
+        loop {
+            let connected = worker.connect(permit, is_fresh, !is_idempotent).await;
+            let mut upstream = connected.map_err(|gone| (gone, 0))?;
+            let reply =
+                Reply2 { respond: self.respond, head: &mut response, is_head: self.is_head };
+            let mut exchange =
+                Exchange::new(reply, &mut body, &mut upstream, &mut sent, head.framing, self.gate);
+            let ended = poll_fn(|cx| exchange.poll(cx)).await;
+            let is_answered = exchange.is_answered();
+            record.bytes = exchange.bytes;
+            match ended {
+                Err(Failure::Broken(_))
+                    if upstream.is_reused && is_idempotent && head.framing == Framing::None =>
+                {
+                    is_fresh = true;
+                    sent.rewind();
+                }
+                Ok(reuses) => {
+                    self.gate.tally.respond(response.status);
+                    if reuses {
+                        worker.idle.put(upstream);
+                    }
+                    return Ok(response.status);
+                }
+                Err(failure) => {
+                    if is_answered {
+                        self.respond.send_reset(Reason::INTERNAL_ERROR);
+                    }
+                    let gone = Gone::of(failure, is_answered, &upstream);
+                    return Err((gone, response.status));
+                }
+            }
+        }
+    }
+
+    /// Sends a response of our own.
+    fn reply(&mut self, reply: &Reply) {
+        self.gate.tally.respond(reply.status);
+        let page = self.gate.pages.get(&reply.status);
+        let (body, content_type) = reply.body(page, self.is_json);
+        let mut response = http::Response::builder()
+            .status(reply.status)
+            .header("content-type", content_type)
+            .header("content-length", body.len())
+            .header("cache-control", "no-store");
+        for (name, value) in reply.fields() {
+            response = response.header(name.to_ascii_lowercase(), value);
+        }
+        // The parts are ours, so they fit together; a stream that is gone needs no answer.
+        let Ok(response) = response.body(()) else { return };
+        if let Ok(mut stream) = self.respond.send_response(response, self.is_head)
+            && !self.is_head
+        {
+            let _ = stream.send_data(Bytes::from(body.into_owned()), true);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! One request of HTTP/2 and its response, the server's side being HTTP/1.1.
+
+use crate::serve::buffer::Outgoing;
+use crate::serve::exchange::Failure;
+use crate::serve::table::{Gate, duration};
+use crate::serve::timer::Timer;
+use crate::serve::upstream::Upstream;
+use crate::wire::{
+    Decoder, Encoder, Framing, Header, ResponseHead, head_end, is_named_hop, read_trailers,
+    write_trailers,
+};
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Where the response goes.
+pub(super) struct Reply2<'a> {
+    pub respond: &'a mut SendResponse<Bytes>,
+    pub head: &'a mut ResponseHead,
+    pub is_head: bool,
+}
+
+/// How far the response has come.
+enum Phase {
+    Head { scanned: usize },
+    Body { decoder: Decoder, stream: SendStream<Bytes> },
+    Done,
+}
+
+/// One request and its response.
+pub(super) struct Exchange<'a> {
+    reply: Reply2<'a>,
+    body: &'a mut RecvStream,
+    upstream: &'a mut Upstream,
+    sent: &'a mut Outgoing,
+    to_server: Encoder,
+    /// Whether the request's body has been taken whole.
+    has_ended: bool,
+    /// Whether the request is written whole, or nothing more of it can be.
+    is_sent: bool,
+    body_left: u64,
+    phase: Phase,
+    /// Data that waits for the client's window.
+    pending: Bytes,
+    timer: Timer,
+    body_wait: Duration,
+    response_wait: Duration,
+    /// Bytes of the two bodies, for the log.
+    pub bytes: (u64, u64),
+}
+
+impl<'a> Exchange<'a> {
+    pub fn new(
+        reply: Reply2<'a>,
+        body: &'a mut RecvStream,
+        upstream: &'a mut Upstream,
+        sent: &'a mut Outgoing,
+        framing: Framing,
+        gate: &Gate,
+    ) -> Self {
+        let response_wait = duration(upstream.target.timeouts.response);
+        Self {
+            reply,
+            body,
+            upstream,
+            sent,
+            to_server: Encoder::new(framing),
+            has_ended: framing == Framing::None,
+            is_sent: false,
+            body_left: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
+            phase: Phase::Head { scanned: 0 },
+            pending: Bytes::new(),
+            timer: Timer::new(response_wait),
+            body_wait: gate.timeouts.body,
+            response_wait,
+            bytes: (0, 0),
+        }
+    }
+
+    /// Whether the client was sent anything of the response.
+    pub const fn is_answered(&self) -> bool {
+        !matches!(self.phase, Phase::Head { .. })
+    }
+
+    /// Goes on as far as it can; tells in the end whether the server's connection can be used again.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
+        let mut has_moved = false;
+        loop {
+            let moved = self.poll_request(cx)? | self.poll_response(cx)?;
+            if matches!(self.phase, Phase::Done) {
+                let is_empty = self.upstream.buf.is_empty();
+                return Poll::Ready(Ok(self.reply.head.keeps && self.is_sent && is_empty));
+            }
+            has_moved |= moved;
+            if !moved {
+                break;
+            }
+        }
+        if self.is_reset(cx) {
+            return Poll::Ready(Err(Failure::ClientLeft));
+        }
+        if has_moved {
+            let waits_for_head = self.is_sent && !self.is_answered();
+            self.timer.set(if waits_for_head { self.response_wait } else { self.body_wait });
+        }
+        self.timer.poll(cx).map(|()| Err(self.slow()))
+    }
+
+    /// Whether the client has given the request up.
+    fn is_reset(&mut self, cx: &mut Context<'_>) -> bool {
+        match &mut self.phase {
+            Phase::Head { .. } => self.reply.respond.poll_reset(cx).is_ready(),
+            Phase::Body { stream, .. } => stream.poll_reset(cx).is_ready(),
+            Phase::Done => false,
+        }
+    }
+
+    fn slow(&self) -> Failure {
+        let waits_for_client = match self.phase {
+            Phase::Head { .. } => !self.is_sent && self.sent.is_empty(),
+            Phase::Body { .. } | Phase::Done => !self.pending.is_empty(),
+        };
+        if waits_for_client { Failure::ClientSlow } else { Failure::ServerSlow }
+    }
+
+    /// The way to the server. Tells whether anything moved.
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
+        let mut moved = false;
+        while !self.is_sent {
+            if !self.sent.is_empty() {
+                match self.sent.poll_write_all(&mut self.upstream.socket, cx) {
+                    Poll::Ready(Ok(())) => {}
+                    // The response may say why; if there is none, reading tells.
+                    Poll::Ready(Err(_)) => {
+                        self.is_sent = true;
+                        self.reply.head.keeps = false;
+                        return Ok(true);
+                    }
+                    Poll::Pending => return Ok(moved),
+                }
+                moved = true;
+                if self.has_ended {
+                    self.is_sent = true;
+                    break;
+                }
+                self.sent.clear();
+            }
+            match self.poll_body(cx)? {
+                Poll::Ready(()) => moved = true,
+                Poll::Pending => return Ok(moved),
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Takes the next piece of the request's body.
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Failure> {
+        match self.body.poll_data(cx) {
+            Poll::Pending => return Ok(Poll::Pending),
+            Poll::Ready(Some(Ok(data))) => {
+                let len = data.len();
+                self.body_left =
+                    self.body_left.checked_sub(len as u64).ok_or(Failure::BodyTooLong)?;
+                self.bytes.0 += len as u64;
+                self.to_server.write(&data, &mut self.sent.bytes);
+                // Taken from what the stream itself gave.
+                let _ = self.body.flow_control().release_capacity(len);
+                return Ok(Poll::Ready(()));
+            }
+            Poll::Ready(Some(Err(_))) => return Err(Failure::ClientLeft),
+            Poll::Ready(None) => {}
+        }
+        match self.body.poll_trailers(cx) {
+            Poll::Pending => return Ok(Poll::Pending),
+            Poll::Ready(Err(_)) => return Err(Failure::ClientLeft),
+            Poll::Ready(Ok(trailers)) => {
+                let mut lines = vec![];
+                for (name, value) in trailers.iter().flatten() {
+                    crate::wire::line(&mut lines, name.as_str().as_bytes(), value.as_bytes());
+                }
+                let mut passed = vec![];
+                write_trailers(&lines, &mut passed).map_err(Failure::Body)?;
+                self.to_server.finish(&passed, &mut self.sent.bytes);
+            }
+        }
+        self.has_ended = true;
+        self.is_sent = self.sent.is_empty();
+        Ok(Poll::Ready(()))
+    }
+
+    /// The way to the client. Tells whether anything moved.
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
+        let mut moved = false;
+        loop {
+            moved |= self.poll_pending(cx)?;
+            if !self.pending.is_empty() || matches!(self.phase, Phase::Done) {
+                return Ok(moved);
+            }
+            if self.read_response()? {
+                moved = true;
+                continue;
+            }
+            match self.upstream.buf.poll_fill(&mut self.upstream.socket, cx) {
+                Poll::Ready(Ok(0)) => self.server_ended()?,
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) if !self.is_answered() => {
+                    return Err(Failure::Broken(error));
+                }
+                Poll::Ready(Err(_)) => return Err(Failure::Response("the response is cut short")),
+                Poll::Pending => return Ok(moved),
+            }
+            moved = true;
+        }
+    }
+
+    /// Sends what waits for the client's window, as far as that goes.
+    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
+        let Phase::Body { stream, .. } = &mut self.phase else { return Ok(false) };
+        let mut moved = false;
+        while !self.pending.is_empty() {
+            stream.reserve_capacity(self.pending.len());
+            match stream.poll_capacity(cx) {
+                Poll::Pending => return Ok(moved),
+                Poll::Ready(Some(Ok(room))) => {
+                    let piece = self.pending.split_to(room.min(self.pending.len()));
+                    stream.send_data(piece, false).map_err(|_| Failure::ClientLeft)?;
+                    moved = true;
+                }
+                Poll::Ready(Some(Err(_)) | None) => return Err(Failure::ClientLeft),
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Takes what there is of the response; tells whether that was anything.
+    fn read_response(&mut self) -> Result<bool, Failure> {
+        match &mut self.phase {
+            Phase::Head { scanned } => {
+                let bytes = self.upstream.buf.bytes();
+                let end = head_end(bytes, scanned).map_err(|_| {
+                    Failure::Response("the head of the response is too long or wrong")
+                })?;
+                let Some(end) = end else { return Ok(false) };
+                self.read_head(end)?;
+                Ok(true)
+            }
+            Phase::Body { decoder, stream } => {
+                if !decoder.is_done() {
+                    let input = self.upstream.buf.bytes();
+                    if input.is_empty() {
+                        return Ok(false);
+                    }
+                    let progress =
+                        decoder.read(input).map_err(|error| Failure::Response(error.0))?;
+                    self.bytes.1 += progress.data.len() as u64;
+                    self.pending = Bytes::copy_from_slice(&input[progress.data]);
+                    self.upstream.buf.consume(progress.read);
+                    return Ok(true);
+                }
+                finish(decoder, stream)?;
+                self.phase = Phase::Done;
+                Ok(true)
+            }
+            Phase::Done => Ok(false),
+        }
+    }
+
+    fn server_ended(&mut self) -> Result<(), Failure> {
+        match &mut self.phase {
+            Phase::Body { decoder, .. } => match decoder.end() {
+                true => Ok(()),
+                false => Err(Failure::Response("the response is cut short")),
+            },
+            _ if self.upstream.buf.is_empty() => {
+                Err(Failure::Broken(io::ErrorKind::UnexpectedEof.into()))
+            }
+            _ => Err(Failure::Response("the head of the response is cut short")),
+        }
+    }
+
+    fn read_head(&mut self, end: usize) -> Result<(), Failure> {
+        let bytes = &self.upstream.buf.bytes()[..end];
+        let head = &mut *self.reply.head;
+        head.read(bytes, self.reply.is_head).map_err(|error| Failure::Response(error.0))?;
+        if head.status == 101 {
+            return Err(Failure::Response("the server switched protocols unasked"));
+        }
+        if head.status < 200 {
+            // Answers before the last one are not passed on: a client of HTTP/2 sends its body unasked.
+            self.phase = Phase::Head { scanned: 0 };
+        } else {
+            let response = response(head, bytes)?;
+            let is_bare = head.framing == Framing::None;
+            let sent = self.reply.respond.send_response(response, is_bare);
+            let stream = sent.map_err(|_| Failure::ClientLeft)?;
+            self.phase = match is_bare {
+                true => Phase::Done,
+                false => Phase::Body { decoder: Decoder::new(head.framing), stream },
+            };
+        }
+        self.upstream.buf.consume(end);
+        Ok(())
+    }
+}
+
+/// Ends the response, with its trailers.
+fn finish(decoder: &Decoder, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
+    let mut trailers = HeaderMap::new();
+    let add = |name: &[u8], value: &[u8]| {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
+            trailers.append(name, value);
+        }
+    };
+    read_trailers(decoder.trailers(), add).map_err(Failure::Response)?;
+    let ended = match trailers.is_empty() {
+        true => stream.send_data(Bytes::new(), true),
+        false => stream.send_trailers(trailers),
+    };
+    ended.map_err(|_| Failure::ClientLeft)
+}
+
+/// The head for the client.
+fn response(head: &ResponseHead, bytes: &[u8]) -> Result<Response<()>, Failure> {
+    let mut response = Response::new(());
+    let wrong = |_| Failure::Response("the head of the response cannot be passed on");
+    *response.status_mut() = http::StatusCode::from_u16(head.status).map_err(wrong)?;
+    for field in head.fields.iter() {
+        let (name, value) = (field.name.of_bytes(bytes), field.value.of_bytes(bytes));
+        let is_hop = matches!(
+            field.header,
+            Header::Connection
+                | Header::Hop
+                | Header::TransferEncoding
+                | Header::Te
+                | Header::Upgrade
+        );
+        if is_hop || (head.names_hops && is_named_hop(&head.fields, bytes, name)) {
+            continue;
+        }
+        let wrong = || Failure::Response("the head of the response cannot be passed on");
+        let name = HeaderName::from_bytes(name).map_err(|_| wrong())?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| wrong())?;
+        response.headers_mut().append(name, value);
+    }
+    Ok(response)
+}

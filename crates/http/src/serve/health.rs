@@ -1,0 +1,163 @@
+//! Which servers are up: asked from time to time where that is configured, else learnt from those that
+//! cannot be connected to.
+
+use crate::serve::table::{Table, Target, duration};
+use crate::serve::upstream::open;
+use paceline_host::Control;
+use paceline_routing::Health;
+use paceline_types::{ServerId, Span};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// So many failed connections in a row take a server down that is not looked after.
+const FAILURES_MAX: u32 = 3;
+
+/// How often such a server is then tried.
+const RETRY: Span = Span::from_secs(1);
+
+/// Longest beginning of an answer that is looked at.
+const ANSWER_BYTES_MAX: u64 = 1 << 10;
+
+/// How workers tell of servers that cannot be connected to.
+#[derive(Clone, Debug)]
+pub(crate) struct Watchers(mpsc::UnboundedSender<Arc<Target>>);
+
+impl Watchers {
+    /// A way to tell, and its other end.
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<Arc<Target>>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// A server could not be connected to.
+    pub fn failed(&self, target: &Arc<Target>) {
+        let failures = target.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        // Told once each time a server goes down, so nothing piles up.
+        if target.health.is_none() && failures == FAILURES_MAX {
+            let _ = self.0.send(Arc::clone(target));
+        }
+    }
+}
+
+/// Looks after all servers.
+pub(crate) struct Ward {
+    control: Arc<Control>,
+    tasks: BTreeMap<ServerId, (Arc<Target>, JoinHandle<()>)>,
+}
+
+impl Drop for Ward {
+    fn drop(&mut self) {
+        self.tasks.values().for_each(|(_, task)| task.abort());
+    }
+}
+
+impl Ward {
+    pub const fn new(control: Arc<Control>) -> Self {
+        Self { control, tasks: BTreeMap::new() }
+    }
+
+    /// Looks after the servers of this table from now on.
+    pub fn configure(&mut self, table: &Table) {
+        self.tasks.retain(|id, (target, task)| {
+            let is_kept = table.servers.get(id).is_some_and(|new| Arc::ptr_eq(new, target));
+            if !is_kept {
+                task.abort();
+            }
+            is_kept
+        });
+        for (id, target) in &table.servers {
+            if self.tasks.contains_key(id) {
+                continue;
+            }
+            let is_up = target.is_up.load(Ordering::Relaxed);
+            match target.health.clone() {
+                Some(health) => self.watch(target, health, false),
+                None if !is_up => self.recover(target),
+                None => {}
+            }
+        }
+    }
+
+    /// A server that is not looked after cannot be connected to: it is down until it can.
+    pub fn failed(&mut self, target: &Arc<Target>) {
+        if target.health.is_none() && target.is_up.load(Ordering::Relaxed) {
+            set_up(&self.control, target, false);
+            self.recover(target);
+        }
+    }
+
+    fn recover(&mut self, target: &Arc<Target>) {
+        let health = Health { interval: RETRY, rise: 1, ..Health::default() };
+        self.watch(target, health, true);
+    }
+
+    fn watch(&mut self, target: &Arc<Target>, health: Health, once: bool) {
+        let task = watch(Arc::clone(&self.control), Arc::clone(target), health, once);
+        let old = self.tasks.insert(target.id, (Arc::clone(target), tokio::spawn(task)));
+        if let Some((_, old)) = old {
+            old.abort();
+        }
+    }
+}
+
+/// Asks a server again and again; with `once`, until it is up.
+async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once: bool) {
+    let mut ticks = interval(duration(health.interval));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut same = 0;
+    loop {
+        ticks.tick().await;
+        let answered = timeout(duration(health.timeout), ask(&target, &health)).await;
+        let answer = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let is_up = target.is_up.load(Ordering::Relaxed);
+        same = if answer.is_ok() == is_up { 0 } else { same + 1 };
+        if same >= if is_up { health.fall } else { health.rise } {
+            same = 0;
+            if let Err(error) = answer {
+                tracing::warn!(server = %target.name, %error, "a server does not answer");
+            }
+            target.failures.store(0, Ordering::Relaxed);
+            set_up(&control, &target, !is_up);
+            if once && !is_up {
+                return;
+            }
+        }
+    }
+}
+
+fn set_up(control: &Control, target: &Target, is_up: bool) {
+    target.is_up.store(is_up, Ordering::Relaxed);
+    control.set_up(target.id, is_up);
+    match is_up {
+        true => tracing::info!(server = %target.name, "a server is up"),
+        false => tracing::warn!(server = %target.name, "a server is down"),
+    }
+}
+
+/// Asks a server once.
+async fn ask(target: &Target, health: &Health) -> io::Result<()> {
+    let mut socket = open(&target.address).await?;
+    let Some(path) = &health.path else { return Ok(()) };
+    let address = target.address.to_string();
+    let host = health.host.as_deref().unwrap_or(&address);
+    let question = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: paceline\r\nConnection: close\r\n\r\n"
+    );
+    socket.write_all(question.as_bytes()).await?;
+    let mut answer = vec![];
+    let mut reader = socket.take(ANSWER_BYTES_MAX);
+    while !answer.contains(&b'\n') && reader.read_buf(&mut answer).await? > 0 {}
+    match answer.get(..12) {
+        Some([b'H', b'T', b'T', b'P', b'/', b'1', b'.', _, b' ', b'2' | b'3', _, _]) => Ok(()),
+        Some(start) => {
+            Err(io::Error::other(format!("it answered {:?}", String::from_utf8_lossy(start))))
+        }
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}

@@ -1,0 +1,84 @@
+//! Sockets that listen: one for each worker at each address, so that no worker waits for another.
+
+use paceline_routing::Address;
+use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+
+/// Connections that may wait to be accepted; the system may allow fewer.
+const BACKLOG: i32 = 4_096;
+
+/// A socket that listens, not yet with a runtime.
+#[derive(Debug)]
+pub(crate) enum Listening {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Opens `count` sockets that share an address; also tells the address, with the port if that was left
+/// to the system.
+pub(crate) fn open(address: &Address, count: usize) -> io::Result<(Address, Vec<Listening>)> {
+    match address {
+        Address::Socket(wanted) => open_tcp(*wanted, count),
+        Address::Unix(path) => {
+            let listener = open_unix(path)?;
+            let more = (1..count).map(|_| listener.try_clone().map(Listening::Unix));
+            let mut all = more.collect::<io::Result<Vec<_>>>()?;
+            all.push(Listening::Unix(listener));
+            Ok((address.clone(), all))
+        }
+        Address::Host { .. } => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a frontend listens at an IP address, not at the name of a host",
+        )),
+    }
+}
+
+fn open_tcp(wanted: SocketAddr, count: usize) -> io::Result<(Address, Vec<Listening>)> {
+    // Sockets that share a port take no note of those of another program that shares it, too: half of
+    // the clients would be served by that. So it is tried whether the port is free for one alone.
+    drop(bound(wanted, false)?);
+    let first = TcpListener::from(bound(wanted, true)?);
+    let address = first.local_addr()?;
+    let mut all = vec![Listening::Tcp(first)];
+    for _ in 1..count {
+        all.push(Listening::Tcp(TcpListener::from(bound(address, true)?)));
+    }
+    for listening in &all {
+        if let Listening::Tcp(listener) = listening {
+            listen(listener, BACKLOG)?;
+        }
+    }
+    Ok((Address::Socket(address), all))
+}
+
+fn bound(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    if is_shared {
+        set_socket_reuseport(&socket, true)?;
+    }
+    bind(&socket, &address)?;
+    Ok(socket)
+}
+
+/// A socket file that nobody listens at any more is taken over.
+fn open_unix(path: &str) -> io::Result<UnixListener> {
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                return Err(error);
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        bound => bound?,
+    };
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}

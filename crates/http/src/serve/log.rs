@@ -1,0 +1,401 @@
+//! The access log: one line for each request, with the time spent in each checkpoint.
+//!
+//! Lines are gathered by each worker and written by a thread of their own, so that no request waits for
+//! a disk. If the disk is slower than the requests for long, lines are left out, and how many is told.
+
+use crate::respond::push_json;
+use crate::serve::attributes::Peer;
+use crate::serve::table::Gate;
+use crate::serve::worker::Worker;
+use crate::wire::{RequestHead, header_value};
+use paceline_host::{Permit, rfc3339, wall_ms};
+use paceline_routing::LogFormat;
+use paceline_types::Span;
+use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Pieces of text on their way to the file.
+const PIECES_MAX: usize = 64;
+
+/// A worker's lines are handed on when they are this long.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Or after this long.
+const PIECE_WAIT: Duration = Duration::from_millis(100);
+
+/// The file, with a thread that writes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Writer {
+    sender: SyncSender<String>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Lines that were left out.
+    lost: AtomicU64,
+    /// Whether the file is to be opened again, because somebody moved it away.
+    reopens: AtomicBool,
+}
+
+impl Writer {
+    /// Starts the thread; the file is opened with the first line.
+    pub fn start(path: PathBuf) -> std::io::Result<Self> {
+        let (sender, receiver) = sync_channel(PIECES_MAX);
+        let shared = Arc::<Shared>::default();
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("access-log".into());
+        thread.spawn(move || write(&path, &receiver, &theirs))?;
+        Ok(Self { sender, shared })
+    }
+
+    /// Opens the file again before the next line.
+    pub fn reopen(&self) {
+        self.shared.reopens.store(true, Ordering::Relaxed);
+    }
+
+    fn send(&self, piece: String) {
+        let lines = piece.bytes().filter(|byte| *byte == b'\n').count() as u64;
+        if self.sender.try_send(piece).is_err() {
+            self.shared.lost.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write(path: &Path, pieces: &Receiver<String>, shared: &Shared) {
+    let mut file: Option<File> = None;
+    let mut is_told = false;
+    while let Ok(piece) = pieces.recv() {
+        if shared.reopens.swap(false, Ordering::Relaxed) {
+            file = None;
+        }
+        let lost = shared.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            tracing::warn!(lines = lost, "the access log is too slow; lines were left out");
+        }
+        let written = match &mut file {
+            Some(file) => file.write_all(piece.as_bytes()),
+            None => open(path).and_then(|opened| {
+                let opened = file.insert(opened);
+                opened.write_all(piece.as_bytes())
+            }),
+        };
+        if let Err(error) = &written
+            && !is_told
+        {
+            tracing::error!(file = %path.display(), %error, "the access log cannot be written");
+        }
+        is_told = written.is_err();
+        if is_told {
+            file = None;
+        }
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o640).open(path)
+}
+
+/// A worker's part of the log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    writer: Writer,
+    lines: RefCell<String>,
+    is_waiting: Cell<bool>,
+}
+
+impl Log {
+    pub fn new(writer: Writer) -> Self {
+        Self { writer, lines: RefCell::default(), is_waiting: Cell::new(false) }
+    }
+
+    /// Hands on what was gathered.
+    pub fn flush(&self) {
+        let lines = std::mem::take(&mut *self.lines.borrow_mut());
+        if !lines.is_empty() {
+            self.writer.send(lines);
+        }
+    }
+}
+
+fn add(worker: &Worker, write: impl FnOnce(&mut String)) {
+    let log = &worker.log;
+    write(&mut log.lines.borrow_mut());
+    if log.lines.borrow().len() >= PIECE_BYTES {
+        log.flush();
+    } else if !log.is_waiting.replace(true)
+        && let Some(worker) = worker.own()
+    {
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(PIECE_WAIT).await;
+            worker.log.is_waiting.set(false);
+            worker.log.flush();
+        });
+    }
+}
+
+/// What is known of a request for its line.
+#[derive(Debug)]
+pub(crate) struct Record {
+    line: Option<Box<Line>>,
+    /// Bytes of the two bodies.
+    pub bytes: (u64, u64),
+}
+
+#[derive(Debug)]
+struct Line {
+    format: LogFormat,
+    began: Instant,
+    began_ms: u64,
+    admitted: Option<Instant>,
+    frontend: Box<str>,
+    client: Box<str>,
+    method: String,
+    target: String,
+    authority: String,
+    protocol: &'static str,
+    agent: String,
+    referer: String,
+}
+
+/// How a request ended, for its line.
+struct Ended<'a> {
+    server: Box<str>,
+    permit: Option<&'a Permit>,
+    status: u16,
+    bytes: (u64, u64),
+    error: Option<&'static str>,
+}
+
+impl Record {
+    /// Of a request whose head was read.
+    pub fn begin(gate: &Gate, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> Self {
+        let protocol = if head.is_11 { "HTTP/1.1" } else { "HTTP/1.0" };
+        let mut record = Self::without_head(gate, peer);
+        if let Some(line) = &mut record.line {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            line.method = text(head.method(bytes));
+            line.target = text(head.target.path(bytes));
+            if head.target.query.is_some() {
+                let _ = write!(line.target, "?{}", text(head.target.query(bytes)));
+            }
+            line.authority = text(head.target.authority(bytes));
+            line.protocol = protocol;
+            line.agent = header_value(head, bytes, "user-agent").map_or_else(String::new, text);
+            line.referer = header_value(head, bytes, "referer").map_or_else(String::new, text);
+        }
+        record
+    }
+
+    /// Of a request whose head was none.
+    pub fn without_head(gate: &Gate, peer: &Peer) -> Self {
+        let line = gate.spec.access_log.map(|format| {
+            Box::new(Line {
+                format,
+                began: Instant::now(),
+                began_ms: wall_ms(),
+                admitted: None,
+                frontend: gate.spec.name.clone(),
+                client: peer.client.as_ref().unwrap_or(&peer.address).clone(),
+                method: String::new(),
+                target: String::new(),
+                authority: String::new(),
+                protocol: "",
+                agent: String::new(),
+                referer: String::new(),
+            })
+        });
+        Self { line, bytes: (0, 0) }
+    }
+
+    /// It came over HTTP/2.
+    pub fn is_http2(&mut self) {
+        if let Some(line) = &mut self.line {
+            line.protocol = "HTTP/2";
+        }
+    }
+
+    /// It got its permit.
+    pub fn admitted(&mut self) {
+        if let Some(line) = &mut self.line {
+            line.admitted = Some(Instant::now());
+        }
+    }
+
+    /// It has ended with a response, whole or cut short.
+    pub fn end(
+        self,
+        worker: &Worker,
+        permit: Option<&Permit>,
+        status: u16,
+        error: Option<&'static str>,
+    ) {
+        let bytes = self.bytes;
+        if let Some(line) = self.line {
+            let server = permit.and_then(Permit::server);
+            let server = server.and_then(|id| worker.server_name(id)).unwrap_or_default();
+            add(worker, |out| line.write(out, &Ended { server, permit, status, bytes, error }));
+        }
+    }
+
+    /// Its client has left; 499 is what others write then.
+    pub fn end_left(self, worker: &Worker, permit: Option<&Permit>) {
+        self.end(worker, permit, 499, Some("client_left"));
+    }
+}
+
+impl Line {
+    fn write(&self, out: &mut String, ended: &Ended<'_>) {
+        match self.format {
+            LogFormat::Json => self.write_json(out, ended),
+            LogFormat::Common => self.write_common(out, ended),
+        }
+    }
+
+    fn waited(&self) -> Duration {
+        self.admitted.unwrap_or_else(Instant::now).saturating_duration_since(self.began)
+    }
+
+    fn write_json(&self, out: &mut String, ended: &Ended<'_>) {
+        out.push_str("{\"time\":");
+        push_json(out, &rfc3339(self.began_ms));
+        let server = &*ended.server;
+        for (name, text) in [
+            ("frontend", &*self.frontend),
+            ("client", &*self.client),
+            ("method", &*self.method),
+            ("target", &*self.target),
+            ("authority", &*self.authority),
+            ("protocol", self.protocol),
+            ("server", server),
+            ("user_agent", &*self.agent),
+            ("referer", &*self.referer),
+            ("error", ended.error.unwrap_or_default()),
+        ] {
+            if !text.is_empty() {
+                let _ = write!(out, ",\"{name}\":");
+                push_json(out, text);
+            }
+        }
+        let (received, sent) = ended.bytes;
+        let _ = write!(
+            out,
+            ",\"status\":{},\"bytes_in\":{received},\"bytes_out\":{sent}",
+            ended.status
+        );
+        let _ = write!(out, ",\"seconds\":{}", Seconds(self.began.elapsed()));
+        let _ = write!(out, ",\"waited\":{}", Seconds(self.waited()));
+        if let Some(permit) = ended.permit {
+            let slept = permit.slept();
+            if !slept.is_empty() {
+                out.push_str(",\"queues\":{");
+                write_slept(out, &slept);
+                out.push('}');
+            }
+            write_values(out, permit);
+        }
+        out.push_str("}\n");
+    }
+
+    fn write_common(&self, out: &mut String, ended: &Ended<'_>) {
+        let target = format!("{} {} {}", self.method, self.target, self.protocol);
+        let time = rfc3339(self.began_ms);
+        let _ = write!(out, "{} - - [{}] ", self.client, common_date(&time));
+        push_json(out, target.trim());
+        let _ = write!(out, " {} {} ", ended.status, ended.bytes.1);
+        push_json(out, &self.referer);
+        out.push(' ');
+        push_json(out, &self.agent);
+        let server = &*ended.server;
+        let server = if server.is_empty() { "-" } else { server };
+        let _ = write!(
+            out,
+            " frontend={} server={server} seconds={} waited={}",
+            self.frontend,
+            Seconds(self.began.elapsed()),
+            Seconds(self.waited())
+        );
+        if let Some(error) = ended.error {
+            let _ = write!(out, " error={error}");
+        }
+        if let Some(permit) = ended.permit {
+            let slept = permit.slept();
+            if !slept.is_empty() {
+                out.push_str(" queues={");
+                write_slept(out, &slept);
+                out.push('}');
+            }
+        }
+        out.push('\n');
+    }
+}
+
+fn write_slept(out: &mut String, slept: &[(Box<str>, Span)]) {
+    for (index, (name, span)) in slept.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        push_json(out, name);
+        let _ = write!(out, ":{}", Seconds(Duration::from_nanos(span.0)));
+    }
+}
+
+fn write_values(out: &mut String, permit: &Permit) {
+    let values = permit.values();
+    if values.is_empty() {
+        return;
+    }
+    out.push_str(",\"values\":{");
+    for (index, (name, value)) in values.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        push_json(out, name);
+        out.push(':');
+        match value {
+            Some(value) => push_json(out, value),
+            None => out.push_str("null"),
+        }
+    }
+    out.push('}');
+}
+
+/// `2026-11-16T09:00:00.000Z` as `16/Nov/2026:09:00:00 +0000`.
+fn common_date(time: &str) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let part = |range| time.get(range).unwrap_or("00");
+    let month =
+        part(5..7).parse::<usize>().ok().and_then(|month| MONTHS.get(month.wrapping_sub(1)));
+    let (year, day, hour) = (part(0..4), part(8..10), part(11..19));
+    format!("{day}/{}/{year}:{hour} +0000", month.unwrap_or(&"Jan"))
+}
+
+/// A time in seconds, to the microsecond.
+struct Seconds(Duration);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:06}", self.0.as_secs(), self.0.subsec_micros())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Seconds, common_date};
+    use std::time::Duration;
+
+    #[test]
+    fn times_are_written_as_the_formats_want_them() {
+        assert_eq!(common_date("2026-11-16T09:08:07.123Z"), "16/Nov/2026:09:08:07 +0000");
+        assert_eq!(Seconds(Duration::from_micros(1_000_042)).to_string(), "1.000042");
+    }
+}

@@ -1,0 +1,175 @@
+//! The two ends of a connection: sockets of either kind, and TLS on a client's.
+
+use crate::serve::buffer::Prefixed;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
+
+/// A socket of either kind.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A client's end of a connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Plain(Socket),
+    Tls(Box<TlsStream<Prefixed<Socket>>>),
+}
+
+impl Socket {
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(socket) => socket.peer_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Whether there may be something to read: bytes, the end or an error. Looks only at what the
+    /// system told already, and wakes the task when it tells of something new.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> bool {
+        match self {
+            Self::Tcp(socket) => socket.poll_read_ready(cx).is_ready(),
+            Self::Unix(socket) => socket.poll_read_ready(cx).is_ready(),
+        }
+    }
+
+    /// Ends when the other side has left, also while there is something to be read.
+    pub async fn left(&self) {
+        // Interest in urgent data is also told of the end, but not of ordinary data.
+        let ended = match self {
+            Self::Tcp(socket) => socket.ready(Interest::PRIORITY).await,
+            Self::Unix(socket) => socket.ready(Interest::PRIORITY).await,
+        };
+        if ended.is_ok_and(|ready| !ready.is_read_closed()) {
+            // Urgent data, which nobody sends; leaving can then be seen only when something is read.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether the other side has left by now, as the system knows it, not as it has told.
+    pub fn has_left(&self) -> bool {
+        let flags = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let mut polled = [PollFd::from_borrowed_fd(self.fd(), flags)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let found = rustix::event::poll(&mut polled, Some(&now));
+        found.is_ok_and(|count| count > 0) && polled[0].revents().intersects(flags)
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    /// The socket below.
+    pub fn socket(&self) -> &Socket {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => &stream.get_ref().0.inner,
+        }
+    }
+
+    pub const fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Whether HTTP/2 was chosen in the handshake of TLS.
+    pub fn speaks_http2(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_write(cx, buf),
+            Self::Unix(socket) => Pin::new(socket).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Unix(socket) => Pin::new(socket).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

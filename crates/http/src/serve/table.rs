@@ -1,0 +1,169 @@
+//! The settings in use, made ready for the workers: shared, never changed, replaced as a whole.
+
+use crate::respond::Page;
+use crate::serve::tls::Tls;
+use paceline_host::Snapshot;
+use paceline_routing::{Address, BackendTimeouts, Frontend, Health};
+use paceline_types::{ServerId, Span};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// All frontends and servers.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub frontends: BTreeMap<Box<str>, Arc<Gate>>,
+    pub servers: BTreeMap<ServerId, Arc<Target>>,
+}
+
+/// A frontend in use.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub spec: Frontend,
+    pub tls: Option<Tls>,
+    /// Whether checkpoints want to see its connections.
+    pub shapes_connections: bool,
+    /// Attributes to be copied from fields: the field's name in lower case, the attribute's.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+    /// The same for cookies.
+    pub cookies: Vec<(Box<str>, Box<str>)>,
+    /// Bodies in place of the usual ones.
+    pub pages: BTreeMap<u16, Page>,
+    pub timeouts: Timeouts,
+    /// What outlives an edit.
+    pub tally: Arc<Tally>,
+}
+
+/// The timeouts of a frontend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    pub header: Duration,
+    pub body: Duration,
+    pub idle: Duration,
+    pub tunnel: Duration,
+}
+
+/// What is counted of one frontend, by all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub connections: AtomicUsize,
+    /// Told when there is room for one more connection.
+    pub room: Notify,
+    pub accepted: AtomicU64,
+    pub requests: AtomicU64,
+    /// Responses by the first digit of their status, from 1 to 5.
+    pub responses: [AtomicU64; 5],
+    /// Requests that ended without a response, because the client had left.
+    pub left: AtomicU64,
+}
+
+/// A server in use.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub id: ServerId,
+    /// `BACKEND/NAME`.
+    pub name: Box<str>,
+    pub address: Address,
+    pub timeouts: BackendTimeouts,
+    pub retries: u32,
+    pub health: Option<Health>,
+    /// How often in a row it could not be connected to.
+    pub failures: AtomicU32,
+    /// Whether it is up, as the engine was told last.
+    pub is_up: AtomicBool,
+}
+
+impl Tally {
+    /// Counts a response.
+    pub fn respond(&self, status: u16) {
+        if let Some(class) = self.responses.get(usize::from(status / 100).wrapping_sub(1)) {
+            class.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Table {
+    /// The table that a configuration says; what did not change is taken over from `old`.
+    pub fn new(
+        snapshot: &Snapshot,
+        old: &Self,
+        gate: impl Fn(&Frontend) -> Result<Extras, String>,
+    ) -> Result<Self, String> {
+        let routing = snapshot.routing();
+        let mut table = Self::default();
+        for spec in routing.frontends() {
+            let tally = old.frontends.get(&spec.name).map(|gate| Arc::clone(&gate.tally));
+            let Extras { tls, pages } = gate(spec)?;
+            let gate = Gate {
+                tls,
+                shapes_connections: snapshot.shapes_connections(&spec.name),
+                headers: names(snapshot.reads().headers(), "header."),
+                cookies: names(snapshot.reads().cookies(), "cookie."),
+                pages,
+                timeouts: Timeouts {
+                    header: duration(spec.timeouts.header),
+                    body: duration(spec.timeouts.body),
+                    idle: duration(spec.timeouts.idle),
+                    tunnel: duration(spec.timeouts.tunnel),
+                },
+                tally: tally.unwrap_or_default(),
+                spec: spec.clone(),
+            };
+            table.frontends.insert(spec.name.clone(), Arc::new(gate));
+        }
+        for backend in routing.backends() {
+            for server in &backend.servers {
+                let mut target = Target {
+                    id: server.id,
+                    name: format!("{}/{}", backend.name, server.name).into(),
+                    address: server.address.clone(),
+                    timeouts: backend.timeouts,
+                    retries: backend.retries,
+                    health: backend.health.clone(),
+                    failures: AtomicU32::new(0),
+                    is_up: AtomicBool::new(true),
+                };
+                let known = old.servers.get(&server.id);
+                if let Some(known) = known {
+                    target.is_up = AtomicBool::new(known.is_up.load(Ordering::Relaxed));
+                }
+                let target = match known.filter(|known| known.is_same(&target)) {
+                    Some(known) => Arc::clone(known),
+                    None => Arc::new(target),
+                };
+                table.servers.insert(server.id, target);
+            }
+        }
+        Ok(table)
+    }
+}
+
+/// What has to be read from files for a frontend.
+#[derive(Debug)]
+pub(crate) struct Extras {
+    pub tls: Option<Tls>,
+    pub pages: BTreeMap<u16, Page>,
+}
+
+impl Target {
+    /// Whether an edit changed nothing about it.
+    fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.address == other.address
+            && self.timeouts == other.timeouts
+            && self.retries == other.retries
+            && self.health == other.health
+    }
+}
+
+/// Names with those of the attributes they are.
+fn names(of: &[Box<str>], prefix: &str) -> Vec<(Box<str>, Box<str>)> {
+    of.iter().map(|name| (name.clone(), format!("{prefix}{name}").into())).collect()
+}
+
+/// A length of time, as the standard library has it.
+pub(crate) const fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.0)
+}

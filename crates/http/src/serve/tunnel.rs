@@ -1,0 +1,76 @@
+//! A connection that was upgraded: bytes both ways, whatever they mean.
+
+use crate::serve::buffer::{Buffer, Outgoing};
+use crate::serve::exchange::Client;
+use crate::serve::upstream::Upstream;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Way {
+    out: Outgoing,
+    has_ended: bool,
+    is_shut: bool,
+}
+
+/// Passes bytes on until both sides have ended, one breaks, or nothing comes for `idle`.
+pub(crate) async fn run(client: &mut Client, mut upstream: Upstream, idle: Duration) {
+    let (mut to_server, mut to_client) = (Way::default(), Way::default());
+    client.timer.set(idle);
+    poll_fn(|cx| {
+        let there = to_server.poll(&mut client.buf, &mut client.stream, &mut upstream.socket, cx);
+        let back = to_client.poll(&mut upstream.buf, &mut upstream.socket, &mut client.stream, cx);
+        let (Ok(there), Ok(back)) = (there, back) else { return Poll::Ready(()) };
+        if to_server.is_shut && to_client.is_shut {
+            return Poll::Ready(());
+        }
+        if there || back {
+            client.timer.set(idle);
+        }
+        client.timer.poll(cx)
+    })
+    .await;
+}
+
+impl Way {
+    /// Passes on what there is; tells whether anything moved.
+    fn poll(
+        &mut self,
+        buf: &mut Buffer,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> io::Result<bool> {
+        let mut moved = false;
+        while !self.is_shut {
+            if !buf.is_empty() && self.out.is_empty() {
+                self.out.bytes.extend_from_slice(buf.bytes());
+                buf.consume(buf.bytes().len());
+            }
+            if !self.out.is_empty() {
+                match self.out.poll_write_all(to, cx)? {
+                    Poll::Ready(()) => self.out.clear(),
+                    Poll::Pending => break,
+                }
+                moved = true;
+            } else if self.has_ended {
+                match Pin::new(&mut *to).poll_shutdown(cx) {
+                    Poll::Ready(_) => self.is_shut = true,
+                    Poll::Pending => break,
+                }
+            } else {
+                match buf.poll_fill(from, cx)? {
+                    Poll::Ready(0) => self.has_ended = true,
+                    Poll::Ready(_) => {}
+                    Poll::Pending => break,
+                }
+            }
+        }
+        Ok(moved)
+    }
+}

@@ -1,0 +1,193 @@
+//! A worker: one thread, one runtime, its own connections from accept to close.
+//!
+//! Nothing of a connection is shared between workers but the settings, which never change in place, and
+//! the engine, which is one account for all of them.
+
+use crate::respond::Reply;
+use crate::serve::h1::Gone;
+use crate::serve::health::Watchers;
+use crate::serve::log::Log;
+use crate::serve::table::{Gate, Table, Target};
+use crate::serve::upstream::{Idle, Upstream, connect};
+use paceline_host::{Control, Permit};
+use paceline_types::ServerId;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How long a connection that nobody uses stays when the daemon ends: a request may be on its way.
+const DRAIN_GRACE: Duration = Duration::from_millis(500);
+
+/// One worker's state.
+pub(crate) struct Worker {
+    pub control: Arc<Control>,
+    pub idle: Rc<Idle>,
+    pub log: Log,
+    pub watchers: Watchers,
+    table: RefCell<Arc<Table>>,
+    is_draining: Cell<bool>,
+    connections: RefCell<BTreeMap<u64, Rc<Presence>>>,
+    numbers: Cell<u64>,
+    /// Told when a connection has ended.
+    has_left: Notify,
+    own: Weak<Self>,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
+    }
+}
+
+/// A connection as the worker sees it: how to wake it.
+#[derive(Debug, Default)]
+pub(crate) struct Presence(RefCell<Option<Waker>>);
+
+impl Presence {
+    /// The connection's task waits, and wants to hear when the daemon ends.
+    pub fn wait(&self, cx: &Context<'_>) {
+        let mut waker = self.0.borrow_mut();
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+}
+
+/// That a connection is there; it is not when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Present {
+    worker: Rc<Worker>,
+    number: u64,
+    pub presence: Rc<Presence>,
+    gate: Arc<Gate>,
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.worker.connections.borrow_mut().remove(&self.number);
+        self.worker.has_left.notify_one();
+        let tally = &self.gate.tally;
+        tally.connections.fetch_sub(1, Ordering::Relaxed);
+        tally.room.notify_one();
+    }
+}
+
+impl Worker {
+    pub fn new(control: Arc<Control>, log: Log, watchers: Watchers) -> Rc<Self> {
+        Rc::new_cyclic(|own| Self {
+            own: Weak::clone(own),
+            has_left: Notify::new(),
+            control,
+            idle: Rc::default(),
+            log,
+            watchers,
+            table: RefCell::default(),
+            is_draining: Cell::new(false),
+            connections: RefCell::default(),
+            numbers: Cell::new(0),
+        })
+    }
+
+    /// A connection has come.
+    pub fn enter(self: &Rc<Self>, gate: Arc<Gate>) -> Present {
+        let number = self.numbers.replace(self.numbers.get() + 1);
+        let presence = Rc::<Presence>::default();
+        self.connections.borrow_mut().insert(number, Rc::clone(&presence));
+        Present { worker: Rc::clone(self), number, presence, gate }
+    }
+
+    /// Uses other settings from now on.
+    pub fn configure(&self, table: Arc<Table>) {
+        self.idle.retain(|server| table.servers.contains_key(&server));
+        *self.table.borrow_mut() = table;
+    }
+
+    /// The frontend as it is now; as it was, if there is none of that name any more.
+    pub fn gate(&self, gate: &Arc<Gate>) -> Arc<Gate> {
+        let table = self.table.borrow();
+        Arc::clone(table.frontends.get(&gate.spec.name).unwrap_or(gate))
+    }
+
+    /// The frontend of this name.
+    pub fn gate_named(&self, name: &str) -> Option<Arc<Gate>> {
+        self.table.borrow().frontends.get(name).cloned()
+    }
+
+    /// The daemon ends: connections end as soon as they have nothing to do. Returns when all have.
+    pub async fn drain(&self) {
+        self.is_draining.set(true);
+        for presence in self.connections.borrow().values() {
+            if let Some(waker) = presence.0.borrow_mut().take() {
+                waker.wake();
+            }
+        }
+        while !self.connections.borrow().is_empty() {
+            self.has_left.notified().await;
+        }
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    /// How long an idle connection stays when the daemon ends.
+    pub const fn drain_grace(&self) -> Duration {
+        DRAIN_GRACE
+    }
+
+    /// Itself, for tasks that outlive a call.
+    pub fn own(&self) -> Option<Rc<Self>> {
+        self.own.upgrade()
+    }
+
+    /// A server's `BACKEND/NAME`.
+    pub fn server_name(&self, id: ServerId) -> Option<Box<str>> {
+        self.target(id).map(|target| target.name.clone())
+    }
+
+    fn target(&self, id: ServerId) -> Option<Arc<Target>> {
+        self.table.borrow().servers.get(&id).cloned()
+    }
+
+    /// A connection to the server that the request was given, or to another if it cannot be connected
+    /// to and another has room. Without `is_fresh` one that was used before will do; `is_sure` has it
+    /// looked at closely.
+    pub async fn connect(
+        &self,
+        permit: &mut Permit,
+        is_fresh: bool,
+        is_sure: bool,
+    ) -> Result<Upstream, Gone> {
+        let mut tries = 0;
+        loop {
+            let target = permit.server().and_then(|id| self.target(id));
+            let Some(target) = target else {
+                let reply =
+                    Reply::new(503, "no_server", "the server was taken out of the configuration");
+                return Err(Gone::Reply(reply));
+            };
+            if !is_fresh && let Some(upstream) = self.idle.take(&target, is_sure) {
+                return Ok(upstream);
+            }
+            let error = match connect(&target).await {
+                Ok(upstream) => {
+                    target.failures.store(0, Ordering::Relaxed);
+                    return Ok(upstream);
+                }
+                Err(error) => error,
+            };
+            self.watchers.failed(&target);
+            tries += 1;
+            if tries <= target.retries && permit.reroute().is_some() {
+                continue;
+            }
+            let message = format!("server {} cannot be connected to: {error}", target.name);
+            return Err(Gone::Reply(Reply::new(502, "bad_gateway", message)));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Which bytes may stand where.
+
+const TOKEN: u8 = 1;
+const VALUE: u8 = 2;
+const TARGET: u8 = 4;
+
+/// For every byte, the places where it may stand.
+static CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        if b.is_ascii_alphanumeric() || is_token_mark(b) {
+            table[byte] |= TOKEN;
+        }
+        // RFC 9110 5.5: visible characters, blanks, tabs and what is not ASCII.
+        if b == b'\t' || (b >= b' ' && b != 0x7f) {
+            table[byte] |= VALUE;
+        }
+        if b > b' ' && b < 0x7f {
+            table[byte] |= TARGET;
+        }
+        byte += 1;
+    }
+    table
+}
+
+const fn is_token_mark(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'!' | b'#'
+            | b'$'
+            | b'%'
+            | b'&'
+            | b'\''
+            | b'*'
+            | b'+'
+            | b'-'
+            | b'.'
+            | b'^'
+            | b'_'
+            | b'`'
+            | b'|'
+            | b'~'
+    )
+}
+
+const fn has(byte: u8, class: u8) -> bool {
+    CLASS[byte as usize] & class != 0
+}
+
+/// Whether a byte may stand in a method or in the name of a field (RFC 9110 5.6.2).
+pub(crate) const fn is_token(byte: u8) -> bool {
+    has(byte, TOKEN)
+}
+
+/// Whether a byte may stand in the value of a field.
+pub(crate) const fn is_value(byte: u8) -> bool {
+    has(byte, VALUE)
+}
+
+/// Whether a byte may stand in the target of a request.
+pub(crate) const fn is_target(byte: u8) -> bool {
+    has(byte, TARGET)
+}
+
+/// Whether all bytes are such, and there is one.
+pub(crate) fn is_token_text(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|byte| is_token(*byte))
+}
+
+/// Without blanks and tabs at either end.
+pub(crate) fn trimmed(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// A decimal number, only digits, that fits.
+pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() || bytes.len() > 19 {
+        return None;
+    }
+    bytes.iter().try_fold(0u64, |sum, byte| {
+        byte.is_ascii_digit().then(|| sum * 10 + u64::from(byte - b'0'))
+    })
+}

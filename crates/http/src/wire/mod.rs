@@ -1,0 +1,26 @@
+//! HTTP/1.1 as bytes: heads, bodies and the PROXY header, read strictly and written anew.
+//!
+//! Owns what a message is and where it ends (RFC 9112). Promises H1 (whatever could be read in two
+//! ways is refused), H2 (nothing read is ever passed on as it was written) and D2 (every length has a
+//! maximum). Pure: it sees slices, never sockets or clocks.
+
+mod body;
+mod byte;
+mod chunked;
+mod field;
+mod host;
+mod proxy;
+mod request;
+mod response;
+mod target;
+mod write;
+
+pub(crate) use body::{Decoder, Encoder, Framing};
+pub(crate) use field::{Header, header_value};
+pub(crate) use proxy::read_proxy_header;
+pub(crate) use request::{HeadError, RequestHead, head_end, is_named_hop, leading_blank};
+pub(crate) use response::ResponseHead;
+pub(crate) use write::{
+    Forwarded, RequestWriter, ResponseWriter, line, number_line, push_number, read_trailers,
+    write_trailers,
+};

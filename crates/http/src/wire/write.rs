@@ -1,0 +1,347 @@
+//! Heads written anew from what was read (H2), without what is only between two neighbours (H3).
+
+use super::body::Framing;
+use super::field::{Field, Fields, Header};
+use super::request::{RequestHead, is_named_hop};
+use super::response::ResponseHead;
+
+/// What a server is told of where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forwarded<'a> {
+    /// The address of the peer, the neighbour on this connection.
+    pub peer: &'a str,
+    pub is_tls: bool,
+    /// Whether what the peer says of others is believed, and passed on (H5).
+    pub trusts: bool,
+}
+
+/// Writes the head of a request to a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestWriter<'a> {
+    pub head: &'a RequestHead,
+    /// What the head was read from.
+    pub bytes: &'a [u8],
+    pub forwarded: Forwarded<'a>,
+    /// Whether the upgrade that it may ask for passes.
+    pub upgrades: bool,
+}
+
+impl RequestWriter<'_> {
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let Self { head, bytes, .. } = *self;
+        out.reserve(bytes.len() + 128);
+        out.extend_from_slice(head.method(bytes));
+        out.push(b' ');
+        out.extend_from_slice(head.target.path(bytes));
+        if head.target.query.is_some() {
+            out.push(b'?');
+            out.extend_from_slice(head.target.query(bytes));
+        }
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        line(out, b"Host", head.target.authority(bytes));
+        for field in head.fields.iter().filter(|field| self.passes(field)) {
+            line(out, field.name.of_bytes(bytes), field.value.of_bytes(bytes));
+        }
+        self.write_forwarded(out);
+        self.write_connection(out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn passes(&self, field: &Field) -> bool {
+        let passes = match field.header {
+            Header::Host
+            | Header::Connection
+            | Header::Hop
+            | Header::ContentLength
+            | Header::TransferEncoding
+            | Header::Te
+            | Header::Upgrade
+            | Header::XForwardedFor => false,
+            Header::Expect => self.head.expects,
+            Header::Forwarded | Header::XForwardedHost | Header::XForwardedProto => {
+                self.forwarded.trusts
+            }
+            Header::Authorization | Header::Cookie | Header::Trailer | Header::Other => true,
+        };
+        passes && !is_hop(&self.head.fields, self.head.names_hops, self.bytes, field)
+    }
+
+    fn write_forwarded(&self, out: &mut Vec<u8>) {
+        let Self { head, bytes, forwarded, .. } = *self;
+        let has = |header| forwarded.trusts && head.fields.all(header, bytes).next().is_some();
+        out.extend_from_slice(b"X-Forwarded-For: ");
+        if forwarded.trusts {
+            for value in head.fields.all(Header::XForwardedFor, bytes).filter(|v| !v.is_empty()) {
+                out.extend_from_slice(value);
+                out.extend_from_slice(b", ");
+            }
+        }
+        out.extend_from_slice(forwarded.peer.as_bytes());
+        out.extend_from_slice(b"\r\n");
+        if !has(Header::XForwardedProto) {
+            let proto: &[u8] = if forwarded.is_tls { b"https" } else { b"http" };
+            line(out, b"X-Forwarded-Proto", proto);
+        }
+        if !has(Header::XForwardedHost) {
+            line(out, b"X-Forwarded-Host", head.target.authority(bytes));
+        }
+    }
+
+    fn write_connection(&self, out: &mut Vec<u8>) {
+        let Self { head, bytes, .. } = *self;
+        match head.framing {
+            Framing::Length(length) => number_line(out, b"Content-Length", length),
+            Framing::Chunked => line(out, b"Transfer-Encoding", b"chunked"),
+            // Said where it was said: a server may want it of a method that usually has a body.
+            Framing::None if head.fields.all(Header::ContentLength, bytes).next().is_some() => {
+                line(out, b"Content-Length", b"0");
+            }
+            Framing::None | Framing::Close => {}
+        }
+        let mut options: &[u8] = b"";
+        if self.upgrades
+            && let Some(protocol) = head.upgrade
+        {
+            line(out, b"Upgrade", protocol.of_bytes(bytes));
+            options = b"Upgrade";
+        } else if takes_trailers(head, bytes) {
+            line(out, b"TE", b"trailers");
+            options = b"TE";
+        }
+        if !options.is_empty() {
+            line(out, b"Connection", options);
+        }
+    }
+}
+
+/// Whether the client says that it minds trailers: they are passed on to it, so the server may know.
+fn takes_trailers(head: &RequestHead, bytes: &[u8]) -> bool {
+    let mut values = head.fields.all(Header::Te, bytes).flat_map(|te| te.split(|b| *b == b','));
+    values.any(|te| super::byte::trimmed(te).eq_ignore_ascii_case(b"trailers"))
+}
+
+/// Writes the head of a server's response to a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResponseWriter<'a> {
+    pub head: &'a ResponseHead,
+    /// What the head was read from.
+    pub bytes: &'a [u8],
+    /// Whether the client speaks HTTP/1.1.
+    pub is_11: bool,
+    /// Whether the connection is kept for another request, as far as the client goes.
+    pub keeps: bool,
+    /// Whether the response is the answer to an upgrade, which passes.
+    pub upgrades: bool,
+}
+
+impl ResponseWriter<'_> {
+    /// How the body is written behind the head: a client of HTTP/1.0 cannot read chunks.
+    pub const fn framing(&self) -> Framing {
+        match self.head.framing {
+            Framing::Chunked | Framing::Close if self.is_11 => Framing::Chunked,
+            Framing::Chunked | Framing::Close => Framing::Close,
+            framing => framing,
+        }
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let Self { head, bytes, .. } = *self;
+        out.reserve(bytes.len() + 64);
+        out.extend_from_slice(b"HTTP/1.1 ");
+        push_number(out, u64::from(head.status));
+        out.push(b' ');
+        out.extend_from_slice(head.reason.of_bytes(bytes));
+        out.extend_from_slice(b"\r\n");
+        for field in head.fields.iter().filter(|field| self.passes(field)) {
+            line(out, field.name.of_bytes(bytes), field.value.of_bytes(bytes));
+        }
+        self.write_connection(out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn passes(&self, field: &Field) -> bool {
+        let passes = match field.header {
+            Header::Connection
+            | Header::Hop
+            | Header::ContentLength
+            | Header::TransferEncoding
+            | Header::Te => false,
+            Header::Upgrade => self.upgrades,
+            _ => true,
+        };
+        passes && !is_hop(&self.head.fields, self.head.names_hops, self.bytes, field)
+    }
+
+    fn write_connection(&self, out: &mut Vec<u8>) {
+        if self.upgrades {
+            line(out, b"Connection", b"Upgrade");
+            return;
+        }
+        if self.head.status < 200 {
+            return;
+        }
+        match (self.framing(), self.head.length) {
+            (Framing::Chunked, _) => line(out, b"Transfer-Encoding", b"chunked"),
+            (Framing::Close, _) => {}
+            (Framing::Length(length), _) | (Framing::None, Some(length)) => {
+                number_line(out, b"Content-Length", length);
+            }
+            (Framing::None, None) => {}
+        }
+        match (self.keeps, self.is_11) {
+            (false, _) => line(out, b"Connection", b"close"),
+            (true, false) => line(out, b"Connection", b"keep-alive"),
+            (true, true) => {}
+        }
+    }
+}
+
+/// Whether a field goes no further because `Connection` names it.
+fn is_hop(fields: &Fields, names_hops: bool, bytes: &[u8], field: &Field) -> bool {
+    names_hops && is_named_hop(fields, bytes, field.name.of_bytes(bytes))
+}
+
+/// Writes the trailers of a body that pass.
+pub(crate) fn write_trailers(trailers: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
+    read_trailers(trailers, |name, value| line(out, name, value))
+}
+
+/// The trailers of a body that pass, by name and value: checked, without those that say how to read a
+/// message or whom it is for (RFC 9110 6.5.1).
+pub(crate) fn read_trailers(
+    trailers: &[u8],
+    mut pass: impl FnMut(&[u8], &[u8]),
+) -> Result<(), &'static str> {
+    if trailers.is_empty() {
+        return Ok(());
+    }
+    let mut fields = Fields::default();
+    fields.read(trailers, trailers).map_err(super::field::FieldError::text)?;
+    for field in fields.iter().filter(|field| field.header == Header::Other) {
+        pass(field.name.of_bytes(trailers), field.value.of_bytes(trailers));
+    }
+    Ok(())
+}
+
+/// Writes one field.
+pub(crate) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes one field whose value is a number.
+pub(crate) fn number_line(out: &mut Vec<u8>, name: &[u8], value: u64) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    push_number(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a number.
+pub(crate) fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[first..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Forwarded, RequestWriter, ResponseWriter, write_trailers};
+    use crate::wire::request::RequestHead;
+    use crate::wire::response::ResponseHead;
+
+    fn sent(text: &str, trusts: bool, upgrades: bool) -> String {
+        let mut head = RequestHead::default();
+        head.read(text.as_bytes()).unwrap();
+        let forwarded = Forwarded { peer: "192.0.2.7", is_tls: false, trusts };
+        let mut out = vec![];
+        RequestWriter { head: &head, bytes: text.as_bytes(), forwarded, upgrades }.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_written_anew_h2_h3() {
+        let text = "POST http://b/%61/../c?d HTTP/1.1\r\nhost: a\r\nX-A:  1 \r\nConnection: x-hop, close\r\n\
+                    X-Hop: secret\r\nKeep-Alive: 5\r\nProxy-Connection: x\r\nTE: gzip, trailers\r\n\
+                    Upgrade: websocket\r\ntransfer-encoding: CHUNKED\r\nCookie: c=1\r\n\r\n";
+        let expected = "POST /c?d HTTP/1.1\r\nHost: b\r\nX-A: 1\r\nCookie: c=1\r\n\
+                        X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: b\r\n\
+                        Transfer-Encoding: chunked\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
+        assert_eq!(sent(text, false, true), expected);
+    }
+
+    #[test]
+    fn only_listed_peers_are_believed_h5() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.1\r\nX-Forwarded-Proto: https\r\n\
+                    Forwarded: for=1\r\nX-Forwarded-Host: c\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n";
+        assert_eq!(
+            sent(text, false, false),
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\n\
+             X-Forwarded-Host: a\r\n\r\n"
+        );
+        assert_eq!(
+            sent(text, true, false),
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\nForwarded: for=1\r\n\
+             X-Forwarded-Host: c\r\nX-Forwarded-For: 203.0.113.1, 10.0.0.1, 192.0.2.7\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn upgrades_pass_only_where_they_may_h3() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+        assert!(sent(text, false, true).contains("Upgrade: websocket\r\nConnection: Upgrade\r\n"));
+        assert!(!sent(text, false, false).to_lowercase().contains("upgrade"));
+    }
+
+    #[test]
+    fn an_empty_body_stays_said() {
+        let text = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+        assert!(sent(text, false, true).contains("Content-Length: 0\r\n"));
+    }
+
+    fn answered(text: &str, is_11: bool, keeps: bool, is_head: bool) -> String {
+        let mut head = ResponseHead::default();
+        head.read(text.as_bytes(), is_head).unwrap();
+        let mut out = vec![];
+        let bytes = text.as_bytes();
+        ResponseWriter { head: &head, bytes, is_11, keeps, upgrades: false }.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_response_is_written_for_its_client() {
+        let text = "HTTP/1.1 200 Fine\r\nX-A: 1\r\nConnection: x-hop\r\nX-Hop: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunked = "HTTP/1.1 200 Fine\r\nX-A: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(answered(text, true, true, false), chunked);
+        let closed = "HTTP/1.1 200 Fine\r\nX-A: 1\r\nConnection: close\r\n\r\n";
+        assert_eq!(answered(text, false, false, false), closed, "HTTP/1.0 knows no chunks");
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n";
+        assert_eq!(answered(head, true, true, true), head, "HEAD keeps the length");
+        assert_eq!(
+            answered(head, false, true, false),
+            "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: keep-alive\r\n\r\n"
+        );
+        let none = "HTTP/1.1 204 No\r\n\r\n";
+        assert_eq!(answered(none, true, true, false), none);
+    }
+
+    #[test]
+    fn trailers_pass_but_those_that_would_mislead() {
+        let mut out = vec![];
+        let trailers =
+            b"X-Sum: 1\r\nContent-Length: 5\r\nHost: b\r\nTransfer-Encoding: x\r\nY:2\r\n";
+        write_trailers(trailers, &mut out).unwrap();
+        assert_eq!(out, b"X-Sum: 1\r\nY: 2\r\n");
+        assert!(write_trailers(b"X : 1\r\n", &mut vec![]).is_err());
+    }
+}
