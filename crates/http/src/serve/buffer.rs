@@ -16,7 +16,7 @@ const BYTES: usize = 16 << 10;
 const BYTES_MAX: usize = 64 << 10;
 
 /// How many a worker keeps for reuse.
-const SPARE_MAX: usize = 64;
+const SPARE_MAX: usize = 512;
 
 thread_local! {
     static SPARE: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
