@@ -5,7 +5,7 @@
 
 use crate::identity::Identity;
 use crate::objects::own_problem;
-use crate::respond::{Answer, Problem, ok};
+use crate::respond::{Answer, Problem, ok, shown};
 use crate::{Shared, body, query};
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -41,19 +41,32 @@ pub(crate) async fn apply(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let dry_run = query::flag(&uri, "dry_run")?;
+    let (dry_run, directory) = (query::flag(&uri, "dry_run")?, directory(&uri)?);
     let text = body::toml(&headers, body, &app.limits).await?;
     let _place = place().await?;
     let database = own_database(&app)?;
     // A long text takes a while, which others must not feel.
     tokio::task::block_in_place(|| {
-        let document = read(&text)?;
+        let document = read(&text, directory.as_deref())?;
         let changes = make(&database, &document, &identity, dry_run)?;
         ok(&Value::Array(changes))
     })
 }
 
-fn read(text: &str) -> Result<Document, Problem> {
+/// Where the text was read, so that relative names of files in it mean something.
+fn directory(uri: &Uri) -> Result<Option<String>, Problem> {
+    match query::text(uri, "directory")? {
+        Some(directory) if !directory.starts_with('/') || directory.contains('\0') => {
+            let found = shown(&directory);
+            Err(Problem::bad_request(format!(
+                "directory: expected an absolute path, found {found:?}"
+            )))
+        }
+        directory => Ok(directory),
+    }
+}
+
+fn read(text: &str, directory: Option<&str>) -> Result<Document, Problem> {
     if text.trim().is_empty() {
         // It is what a program that failed writes, and would delete everything.
         let hint = "if it shall delete what an earlier text made, put a comment in it";
@@ -61,6 +74,10 @@ fn read(text: &str) -> Result<Document, Problem> {
         return Err(wrong(&[ConfigError { line: 1, column: 1, message, hint }]));
     }
     let document = paceline_config::parse(text).map_err(|errors| wrong(&errors))?;
+    let document = match directory {
+        Some(directory) => document.within(directory),
+        None => document,
+    };
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     document.check(cpus).map_err(|errors| wrong(&errors))?;
     Ok(document)

@@ -50,6 +50,11 @@ impl Members {
         self.left.get(name).is_some_and(Value::is_null)
     }
 
+    /// A member, which stays there to be taken.
+    pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
+        self.left.get(name)
+    }
+
     /// Takes a member, also if it is `null`.
     pub(crate) fn given(&mut self, name: &'static str) -> Option<Value> {
         self.known.push(name);

@@ -1,17 +1,20 @@
-//! Pools, rules, checkpoints and resources: rows of the database as JSON objects, read and edited.
+//! Pools, rules, checkpoints, resources, frontends, backends and servers: rows of the database as JSON objects, read and edited.
 //!
 //! Every edit is one durable transaction, answered when it is on disk. What is there is looked at
 //! first and asserted again inside the transaction, so of two edits that overlap one is told that it
 //! lost, and nothing is half done.
 
+mod backend;
 mod checkpoint;
 mod database;
 mod edit;
 mod fields;
+mod frontend;
 mod pool;
 mod resource;
 mod rule;
 mod saved;
+mod server;
 mod token;
 mod tree;
 mod user;
@@ -37,6 +40,9 @@ pub(crate) trait Object: Send + Sync + 'static {
     const TABLE: &'static str;
     /// The column that names a row: `name` or `number`.
     const KEY: &'static str;
+    /// The column that names what a row is part of, if it has a name only there: both are its key then,
+    /// with a slash between.
+    const WITHIN: Option<&'static str> = None;
     /// Members that are columns of their own.
     const FIELDS: &'static [Field];
     /// Columns with live figures.
@@ -59,6 +65,35 @@ pub(crate) trait Object: Send + Sync + 'static {
     fn check_delete(_key: &str) -> Result<(), Problem> {
         Ok(())
     }
+
+    /// Operations that delete what is part of the object.
+    fn delete_parts(_key: &str) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+/// The columns that tell the row of this key from all others.
+fn identity<O: Object>(key: &str) -> Result<Row, Problem> {
+    let mut columns = Row::new();
+    let Some(within) = O::WITHIN else {
+        columns.insert(O::KEY.into(), key_value::<O>(key)?);
+        return Ok(columns);
+    };
+    let (whole, name) =
+        key.split_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(|| {
+            let (word, found) = (O::WORD, shown(key));
+            let upper = within.to_uppercase();
+            Problem::bad_request(format!("a {word} is named {upper}/NAME, found {found:?}"))
+        })?;
+    columns.insert(within.into(), whole.into());
+    columns.insert(O::KEY.into(), name.into());
+    Ok(columns)
+}
+
+/// The condition that only the row of this key meets.
+fn is_row<O: Object>(key: &str) -> Result<Value, Problem> {
+    let columns = identity::<O>(key)?;
+    Ok(columns.into_iter().map(|(column, value)| json!([column, "==", value])).collect())
 }
 
 /// The key of a row as the database writes it.
@@ -75,12 +110,17 @@ fn key_value<O: Object>(key: &str) -> Result<Value, Problem> {
 /// An object as clients see it.
 fn describe<O: Object>(row: &Row) -> Value {
     let mut object = Map::new();
+    if let Some(within) = O::WITHIN {
+        object.insert(within.into(), row.get(within).cloned().unwrap_or_default());
+    }
     object.insert(O::KEY.into(), row.get(O::KEY).cloned().unwrap_or_default());
     show_fields(O::FIELDS, row, &mut object);
     O::show(row, &mut object);
     let figures =
         O::FIGURES.iter().filter_map(|name| Some(((*name).into(), row.get(*name)?.clone())));
-    let figures: Map<String, Value> = figures.collect();
+    // What is not known yet is left out.
+    let figures: Map<String, Value> =
+        figures.filter(|(_, value): &(String, Value)| !value.is_array()).collect();
     if !figures.is_empty() {
         object.insert("figures".into(), Value::Object(figures));
     }
@@ -105,8 +145,9 @@ async fn list<O: Object>(
         objects.push(missing);
     }
     objects.sort_by_cached_key(|object| {
-        let key = &object[O::KEY];
-        (key.as_u64().unwrap_or_default(), key.as_str().unwrap_or_default().to_owned())
+        let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+        let number = object[O::KEY].as_u64().unwrap_or_default();
+        (number, O::WITHIN.map(text), text(O::KEY))
     });
     ok(&Value::Array(objects))
 }
@@ -169,9 +210,10 @@ async fn delete<O: Object>(
     Path(key): Path<String>,
 ) -> Answer {
     O::check_delete(&key)?;
-    let found = json!([[O::KEY, "==", key_value::<O>(&key)?]]);
-    let delete = json!({ "op": "delete", "table": O::TABLE, "where": found });
-    let results = edit(&app, &identity, vec![delete]).await;
+    let found = is_row::<O>(&key)?;
+    let mut operations = vec![json!({ "op": "delete", "table": O::TABLE, "where": found })];
+    operations.extend(O::delete_parts(&key));
+    let results = edit(&app, &identity, operations).await;
     match results.map_err(|error| database::problem::<O>(&error, &key))?.first() {
         Some(paceline_tables::OpResult::Count(1..)) => done(),
         _ => Err(no_such::<O>(&key)),
@@ -180,10 +222,12 @@ async fn delete<O: Object>(
 
 /// The columns that a body gives.
 fn read_row<O: Object>(mut members: Members, reading: &Reading, key: &str) -> Result<Row, Problem> {
-    if let Some(own) = members.take(O::KEY)
-        && own != key_value::<O>(key)?
-    {
-        return Err(members.wrong(O::KEY, &format!("{key:?} as in the path"), &own));
+    for name in [Some(O::KEY), O::WITHIN].into_iter().flatten() {
+        if let Some(own) = members.take(name)
+            && Some(&own) != identity::<O>(key)?.get(name)
+        {
+            return Err(members.wrong(name, &format!("{key:?} as in the path"), &own));
+        }
     }
     // What a GET showed may be sent back as it is.
     members.take("figures");
@@ -198,28 +242,28 @@ fn read_row<O: Object>(mut members: Members, reading: &Reading, key: &str) -> Re
 /// Writes a row: 201 if it is new.
 async fn write<O: Object>(
     app: &App,
-    identity: &Identity,
+    who: &Identity,
     key: &str,
     row: Row,
     is_there: bool,
 ) -> Answer {
     let mut operations = Vec::new();
-    let (row, mut checks) = resource::find_parents::<O>(app, identity, key, row).await?;
+    let (row, mut checks) = resource::find_parents::<O>(app, who, key, row).await?;
     operations.append(&mut checks);
-    let found = json!([[O::KEY, "==", key_value::<O>(key)?]]);
+    let found = is_row::<O>(key)?;
     if is_there {
         operations.push(edit::assert_there::<O>(key)?);
         operations.push(json!({ "op": "update", "table": O::TABLE, "where": found, "row": row }));
     } else {
         let mut row = row;
-        row.insert(O::KEY.into(), key_value::<O>(key)?);
+        row.extend(identity::<O>(key)?);
         operations.push(json!({ "op": "insert", "table": O::TABLE, "row": row }));
     }
     operations.push(select(O::TABLE, found));
-    let results = edit(app, identity, operations).await;
+    let results = edit(app, who, operations).await;
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;
     let mut rows: Vec<Row> = first_row(&results).into_iter().collect();
-    resource::name_parents::<O>(app, identity, &mut rows).await?;
+    resource::name_parents::<O>(app, who, &mut rows).await?;
     let object = rows.first().map(describe::<O>).unwrap_or_default();
     let status = if is_there { StatusCode::OK } else { StatusCode::CREATED };
     Ok(json_response(status, &object))
@@ -232,6 +276,9 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     let routes =
         crud::<checkpoint::Checkpoint>(routes, "/v1/checkpoints", "/v1/checkpoints/{name}");
     let routes = crud::<resource::Resource>(routes, "/v1/resources", "/v1/resources/{name}");
+    let routes = crud::<frontend::Frontend>(routes, "/v1/frontends", "/v1/frontends/{name}");
+    let routes = crud::<backend::Backend>(routes, "/v1/backends", "/v1/backends/{name}");
+    let routes = crud::<server::Server>(routes, "/v1/servers", "/v1/servers/{*server}");
     let routes = routes
         .add(Role::Viewer, "GET", "/v1/saved-rules", list::<saved::SavedRule>)
         .add(Role::Viewer, "GET", "/v1/saved-rules/{number}", one::<saved::SavedRule>)

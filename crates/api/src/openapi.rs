@@ -140,6 +140,28 @@ const ENTRIES: &[Entry] = &[
     ),
     ("PATCH", "/v1/resources/{name}", "operator", "Change a resource", Some("Resource"), 200),
     ("DELETE", "/v1/resources/{name}", "operator", "Delete a resource", None, 204),
+    ("GET", "/v1/frontends", "viewer", "List frontends", None, 200),
+    ("GET", "/v1/frontends/{name}", "viewer", "Show a frontend", None, 200),
+    (
+        "PUT",
+        "/v1/frontends/{name}",
+        "operator",
+        "Create or replace a frontend",
+        Some("Frontend"),
+        200,
+    ),
+    ("PATCH", "/v1/frontends/{name}", "operator", "Change a frontend", Some("Frontend"), 200),
+    ("DELETE", "/v1/frontends/{name}", "operator", "Delete a frontend", None, 204),
+    ("GET", "/v1/backends", "viewer", "List backends", None, 200),
+    ("GET", "/v1/backends/{name}", "viewer", "Show a backend", None, 200),
+    ("PUT", "/v1/backends/{name}", "operator", "Create or replace a backend", Some("Backend"), 200),
+    ("PATCH", "/v1/backends/{name}", "operator", "Change a backend", Some("Backend"), 200),
+    ("DELETE", "/v1/backends/{name}", "operator", "Delete a backend with its servers", None, 204),
+    ("GET", "/v1/servers", "viewer", "List servers of all backends", None, 200),
+    ("GET", "/v1/servers/{*server}", "viewer", "Show a server", None, 200),
+    ("PUT", "/v1/servers/{*server}", "operator", "Create or replace a server", Some("Server"), 200),
+    ("PATCH", "/v1/servers/{*server}", "operator", "Change a server", Some("Server"), 200),
+    ("DELETE", "/v1/servers/{*server}", "operator", "Delete a server", None, 204),
 ];
 
 /// `GET /v1/openapi.json`
@@ -151,7 +173,7 @@ pub(crate) async fn openapi() -> Answer {
 fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for entry in ENTRIES {
-        let path = paths.entry(entry.1).or_insert_with(|| json!({}));
+        let path = paths.entry(entry.1.replace("{*", "{")).or_insert_with(|| json!({}));
         path[entry.0.to_ascii_lowercase()] = operation(entry);
     }
     json!({
@@ -165,13 +187,15 @@ fn document() -> Value {
         "security": [{ "token": [] }],
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": schemas(),
+            "schemas": all_schemas(),
         },
     })
 }
 
 fn operation((_, path, role, summary, body, status): &Entry) -> Value {
     let parameter = path.split('/').find_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    // The star stands for a name with slashes in it, which OpenAPI has no word for.
+    let parameter = parameter.map(|name| name.trim_start_matches('*'));
     let parameters: Vec<Value> = parameter
         .iter()
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
@@ -197,14 +221,61 @@ fn operation((_, path, role, summary, body, status): &Entry) -> Value {
     operation
 }
 
-/// The bodies. A span is a text such as `1.5s`.
+fn all_schemas() -> Value {
+    let mut all = schemas();
+    if let (Some(all), Value::Object(http)) = (all.as_object_mut(), http_schemas()) {
+        all.extend(http);
+    }
+    all
+}
+
+fn object(members: Value, required: &[&str]) -> Value {
+    json!({
+        "type": "object", "properties": members, "required": required,
+        "additionalProperties": false,
+    })
+}
+
+/// The bodies of frontends, backends and servers.
+fn http_schemas() -> Value {
+    let (text, flag, number) =
+        (json!({ "type": "string" }), json!({ "type": "boolean" }), json!({ "type": "integer" }));
+    let span = json!({ "type": "string", "examples": ["1.5s"] });
+    let texts = json!({ "type": "array", "items": text });
+    let attributes = json!({ "type": "object", "additionalProperties": text });
+    json!({
+        "Frontend": object(json!({
+            "name": text, "listen": texts, "backend": text,
+            "use_backend": { "type": "array", "items": object(json!({ "when": text, "backend": text }), &["when", "backend"]) },
+            "tls": { "type": "array", "items": object(json!({ "certificate": text, "key": text }), &["certificate", "key"]) },
+            "http2": flag, "proxy_protocol": flag, "trusted": texts, "user": { "enum": ["basic", "bearer"] },
+            "upgrades": texts, "max_body": number, "max_connections": number,
+            "timeouts": object(json!({ "header": span, "body": span, "idle": span, "queue": span, "tunnel": span }), &[]),
+            "errors": attributes, "access_log": { "enum": ["json", "common"] }, "log_values": attributes,
+            "persistent": flag,
+        }), &["listen"]),
+        "Backend": object(json!({
+            "name": text, "balance": { "enum": ["round-robin", "least-connections", "power-of-two"] },
+            "queue": object(json!({ "max_len": number, "max_delay": span }), &[]), "retries": number,
+            "health": { "anyOf": [flag, object(json!({
+                "path": text, "host": text, "interval": span, "timeout": span, "rise": number, "fall": number,
+            }), &[])] },
+            "timeouts": object(json!({ "connect": span, "response": span, "idle": span }), &[]), "persistent": flag,
+        }), &[]),
+        "Server": object(json!({
+            "backend": text, "name": text, "address": text, "weight": number, "max_connections": number,
+            "persistent": flag,
+        }), &["address"]),
+    })
+}
+
+/// The other bodies. A span is a text such as `1.5s`.
 fn schemas() -> Value {
     let (text, flag, number) =
         (json!({ "type": "string" }), json!({ "type": "boolean" }), json!({ "type": "integer" }));
     let role = json!({ "enum": Role::ALL.map(Role::word) });
     let span = json!({ "type": "string", "examples": ["1.5s"] });
     let texts = json!({ "type": "array", "items": text });
-    let object = |members: Value, required: &[&str]| json!({ "type": "object", "properties": members, "required": required, "additionalProperties": false });
     let attributes = json!({ "type": "object", "additionalProperties": text });
     let claim = object(
         json!({ "resource": text, "mode": { "enum": ["exclusive", "shared"] } }),
@@ -238,7 +309,7 @@ fn schemas() -> Value {
             "then": { "enum": ["continue", "stop"] }, "disabled": flag, "log": flag,
         }), &[]),
         "Checkpoint": object(json!({
-            "name": text, "at": text, "number": number, "when": text, "key": text, "fair": text,
+            "name": text, "at": text, "on": { "enum": ["request", "connection"] }, "number": number, "when": text, "key": text, "fair": text,
             "weight": text, "rate": text, "burst": number, "concurrency": number, "period": span,
             "queue": queue, "keys_max": number, "status": number,
             "mode": { "enum": ["enforce", "watch"] }, "persistent": flag,

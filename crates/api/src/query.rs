@@ -11,7 +11,7 @@ use paceline_types::nearest;
 pub(crate) const TAKEN: &[(&str, &str, &[&str])] = &[
     ("GET", "/v1/requests", &["first", "count"]),
     ("DELETE", "/v1/locks/{lock}", &["session"]),
-    ("POST", "/v1/apply", &["dry_run"]),
+    ("POST", "/v1/apply", &["dry_run", "directory"]),
     ("GET", "/v1/backup", &["database"]),
 ];
 
@@ -64,10 +64,36 @@ fn unknown(name: &str, known: &[&str]) -> Problem {
 }
 
 /// The value of `name`, if it is there; empty where the name stands alone. Values are taken as they
-/// stand: all that the API asks for are numbers and names without characters that must be escaped.
+/// stand; [`text`] is for those with characters that must be escaped.
 pub(crate) fn value<'a>(uri: &'a Uri, name: &str) -> Option<&'a str> {
     let mut parted = pairs(uri).map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     parted.find(|(own, _)| *own == name).map(|(_, value)| value)
+}
+
+/// The text under `name`, with what was escaped in it.
+pub(crate) fn text(uri: &Uri, name: &str) -> Result<Option<String>, Problem> {
+    let Some(value) = value(uri, name) else { return Ok(None) };
+    let text = unescaped(value).and_then(|bytes| String::from_utf8(bytes).ok());
+    text.map(Some).ok_or_else(|| {
+        let found = shown(value);
+        Problem::bad_request(format!("{name}: expected a text, escaped with %, found {found:?}"))
+    })
+}
+
+/// RFC 3986, section 2.1.
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(bytes.next()?).to_digit(16);
+        let (high, low) = (digit()?, digit()?);
+        out.push(u8::try_from(high << 4 | low).ok()?);
+    }
+    Some(out)
 }
 
 /// The number under `name`, or `default`; never more than `max`.
@@ -95,7 +121,7 @@ pub(crate) fn flag(uri: &Uri, name: &str) -> Result<bool, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TAKEN, check, flag};
+    use super::{TAKEN, check, flag, text};
     use crate::app_for_tests;
     use crate::router::Routes;
 
@@ -140,6 +166,23 @@ mod tests {
         {
             let uri = format!("/{query}").parse().unwrap();
             assert_eq!(flag(&uri, "a").ok(), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_unescaped() {
+        for (query, expected) in [
+            ("", Some(None)),
+            ("?a=b", Some(Some("b"))),
+            ("?a=%2Fetc%2fx+y%25%C3%A4", Some(Some("/etc/x+y%ä"))),
+            ("?a=%", None),
+            ("?a=%2", None),
+            ("?a=%zz", None),
+            ("?a=%ff", None),
+        ] {
+            let uri = format!("/{query}").parse().unwrap();
+            let found = text(&uri, "a").ok();
+            assert_eq!(found.as_ref().map(Option::as_deref), expected, "{query}");
         }
     }
 }

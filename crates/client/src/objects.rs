@@ -20,6 +20,12 @@ pub enum Kind {
     Checkpoints,
     /// Resources, by name.
     Resources,
+    /// Frontends of the HTTP door, by name.
+    Frontends,
+    /// Backends, by name.
+    Backends,
+    /// Servers of all backends, each by `BACKEND/NAME`.
+    Servers,
     /// Locks, by name; they can only be read this way.
     Locks,
     /// Permits, by id; they can only be read this way.
@@ -41,6 +47,9 @@ impl Kind {
             Self::SavedRules => "saved-rules",
             Self::Checkpoints => "checkpoints",
             Self::Resources => "resources",
+            Self::Frontends => "frontends",
+            Self::Backends => "backends",
+            Self::Servers => "servers",
             Self::Locks => "locks",
             Self::Permits => "permits",
             Self::Tokens => "tokens",

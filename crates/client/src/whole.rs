@@ -27,8 +27,26 @@ impl Client {
     /// # Errors
     /// [`Error::Failed`] whose answer has `errors`, each with line and column, if the text is wrong.
     pub fn apply(&self, text: &str, dry_run: bool) -> Result<Vec<Value>, Error> {
-        let path = if dry_run { "/v1/apply?dry_run=true" } else { "/v1/apply" };
-        let message = Message::new(Method::Post, path, text.as_bytes());
+        self.apply_within(text, None, dry_run)
+    }
+
+    /// The same with a text from a file in this directory, an absolute path: relative names of files in
+    /// the text are looked for there, by the daemon.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub fn apply_within(
+        &self,
+        text: &str,
+        directory: Option<&str>,
+        dry_run: bool,
+    ) -> Result<Vec<Value>, Error> {
+        let dry_run = dry_run.then(|| "dry_run=true".to_owned());
+        let directory = directory.map(|path| format!("directory={}", segment(path)));
+        let query: Vec<String> = dry_run.into_iter().chain(directory).collect();
+        let mark = if query.is_empty() { "" } else { "?" };
+        let path = format!("/v1/apply{mark}{}", query.join("&"));
+        let message = Message::new(Method::Post, &path, text.as_bytes());
         let message = Message { media: "application/toml", ..message };
         let (status, body) = self.send(&message, Patience::After(APPLY_MAX))?;
         match read_answer(status, &body)? {

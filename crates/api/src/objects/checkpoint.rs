@@ -14,6 +14,7 @@ impl Object for Checkpoint {
     const KEY: &'static str = "name";
     const FIELDS: &'static [Field] = &[
         Field { member: "at", column: "at", kind: Kind::RequiredText },
+        Field { member: "on", column: "on", kind: Kind::Word(&["request", "connection"]) },
         Field { member: "number", column: "number", kind: Kind::Number(0, U32_MAX) },
         Field { member: "when", column: "when", kind: Kind::Text },
         Field { member: "key", column: "key", kind: Kind::Text },

@@ -1,7 +1,7 @@
 //! Transactions on Paceline's own database, and what their errors mean to a client.
 
 use super::Object;
-use super::key_value;
+use super::is_row;
 use crate::App;
 use crate::identity::Identity;
 use crate::respond::Problem;
@@ -133,7 +133,7 @@ pub(super) async fn select_one<O: Object>(
     identity: &Identity,
     key: &str,
 ) -> Result<Option<Row>, Problem> {
-    let found = json!([[O::KEY, "==", key_value::<O>(key)?]]);
+    let found = is_row::<O>(key)?;
     let results = transact(app, identity, vec![select(O::TABLE, found)]).await;
     // A name that no row can have is an error of the database's, and the caller's.
     results.map(|results| first_row(&results)).map_err(|error| problem::<O>(&error, key))

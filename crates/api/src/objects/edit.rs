@@ -1,7 +1,7 @@
 //! Pieces of transactions that several kinds of objects need.
 
 use super::database::{self, Row, first_row, select, select_one};
-use super::{Object, describe, key_value, no_such};
+use super::{Object, describe, is_row, no_such};
 use crate::App;
 use crate::identity::Identity;
 use crate::respond::{Answer, Problem, ok};
@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 /// The operation that fails the transaction if the row is gone.
 pub(super) fn assert_there<O: Object>(key: &str) -> Result<Value, Problem> {
-    let value = key_value::<O>(key)?;
+    let columns = super::identity::<O>(key)?;
+    let names: Vec<&String> = columns.keys().collect();
     Ok(json!({
-        "op": "wait", "timeout": 0, "table": O::TABLE, "where": [[O::KEY, "==", value]],
-        "columns": [O::KEY], "until": "==", "rows": [{ O::KEY: value }],
+        "op": "wait", "timeout": 0, "table": O::TABLE, "where": is_row::<O>(key)?,
+        "columns": names, "until": "==", "rows": [columns],
     }))
 }
 
@@ -40,7 +41,7 @@ pub(super) async fn set<O: Object>(
         return Err(no_such::<O>(key));
     };
     check(&old)?;
-    let found = json!([[O::KEY, "==", key_value::<O>(key)?]]);
+    let found = is_row::<O>(key)?;
     let operations = vec![
         assert_there::<O>(key)?,
         json!({ "op": "update", "table": O::TABLE, "where": found, "row": columns }),

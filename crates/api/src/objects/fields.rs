@@ -3,7 +3,7 @@
 use super::database::Row;
 use crate::members::Members;
 use crate::respond::Problem;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A member and its column. A member `queue.max_len` is `max_len` in the object `queue`.
 pub(crate) struct Field {
@@ -27,6 +27,32 @@ pub(crate) enum Kind {
     Flag,
     /// One of these words; what is not given stays as it is.
     KeptWord(&'static [&'static str]),
+    /// `true` or `false`; what is not given is false.
+    PlainFlag,
+    /// `true`, `false` or nothing.
+    Choice,
+    /// A list of texts, each of which counts once; one text alone is a list of it.
+    Texts,
+    /// The same, where an empty list is not the same as nothing: the database has the word `none` for it.
+    TextsOrNone,
+    /// An object of texts.
+    Map,
+    /// An object of texts by number of this range.
+    NumberedMap(i64, i64),
+}
+
+/// The word of the database for a list that is there and empty.
+const NONE: &str = "none";
+
+impl Kind {
+    /// How the database writes that a column has the value that it begins with.
+    fn nothing(self) -> Value {
+        match self {
+            Self::Flag | Self::PlainFlag => Value::Bool(false),
+            Self::Map | Self::NumberedMap(..) => json!(["map", []]),
+            _ => nothing(),
+        }
+    }
 }
 
 /// What a body is for.
@@ -49,7 +75,7 @@ impl Reading {
 
 /// How the database writes that an optional column has no value.
 pub(super) fn nothing() -> Value {
-    serde_json::json!(["set", []])
+    json!(["set", []])
 }
 
 /// Reads members into columns.
@@ -120,8 +146,7 @@ impl Field {
                 return Err(Problem::bad_request(message));
             }
             None if !reading.resets() || self.is_kept() => return Ok(()),
-            _ if matches!(self.kind, Kind::Flag) => Value::Bool(false),
-            _ => nothing(),
+            _ => self.kind.nothing(),
         };
         row.insert(self.column.into(), value);
         Ok(())
@@ -143,8 +168,31 @@ impl Field {
             Err(Problem::constraint(message, place(self.column)))
         };
         match (self.kind, &value) {
-            (Kind::Text | Kind::RequiredText, Value::String(_)) | (Kind::Flag, Value::Bool(_)) => {
-                Ok(value)
+            (Kind::Text | Kind::RequiredText, Value::String(_))
+            | (Kind::Flag | Kind::PlainFlag | Kind::Choice, Value::Bool(_)) => Ok(value),
+            (Kind::Texts | Kind::TextsOrNone, Value::String(text)) => Ok(json!(["set", [text]])),
+            (Kind::Texts | Kind::TextsOrNone, Value::Array(texts))
+                if texts.iter().all(Value::is_string) =>
+            {
+                let is_none = texts.is_empty() && matches!(self.kind, Kind::TextsOrNone);
+                Ok(if is_none { json!(["set", [NONE]]) } else { set(texts) })
+            }
+            (Kind::Map | Kind::NumberedMap(..), Value::Object(texts)) => {
+                let mut pairs = Vec::new();
+                for (key, text) in texts {
+                    let key = match self.kind {
+                        Kind::NumberedMap(min, max) => match key.parse::<i64>() {
+                            Ok(number) if (min..=max).contains(&number) => Value::from(number),
+                            _ => return cannot(format!("members named {min} to {max}")),
+                        },
+                        _ => Value::from(key.as_str()),
+                    };
+                    if !text.is_string() {
+                        return Err(members.wrong(name, "an object of texts", &value));
+                    }
+                    pairs.push(json!([key, text]));
+                }
+                Ok(json!(["map", pairs]))
             }
             (Kind::Number(min, max), Value::Number(number)) => match number.as_i64() {
                 Some(number) if (min..=max).contains(&number) => Ok(value),
@@ -157,24 +205,90 @@ impl Field {
                 }
             }
             (Kind::Number(..), _) => Err(members.wrong(name, "a whole number", &value)),
-            (Kind::Flag, _) => Err(members.wrong(name, "true or false", &value)),
+            (Kind::Flag | Kind::PlainFlag | Kind::Choice, _) => {
+                Err(members.wrong(name, "true or false", &value))
+            }
+            (Kind::Texts | Kind::TextsOrNone, _) => {
+                Err(members.wrong(name, "a list of texts", &value))
+            }
+            (Kind::Map | Kind::NumberedMap(..), _) => {
+                Err(members.wrong(name, "an object of texts", &value))
+            }
             _ => Err(members.wrong(name, "a text", &value)),
         }
     }
 }
 
+impl Field {
+    /// The value of the column as clients see it; none if there is none.
+    fn shown(&self, value: &Value) -> Option<Value> {
+        match self.kind {
+            Kind::Texts | Kind::TextsOrNone => {
+                let texts = elements(value);
+                let is_none = matches!(self.kind, Kind::TextsOrNone) && texts == [json!(NONE)];
+                let list = if is_none { Vec::new() } else { texts.to_vec() };
+                (is_none || !list.is_empty()).then_some(Value::Array(list))
+            }
+            Kind::Map | Kind::NumberedMap(..) => {
+                let texts: Map<String, Value> = pairs(value)
+                    .map(|(key, text)| {
+                        let key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+                        (key, text.clone())
+                    })
+                    .collect();
+                (!texts.is_empty()).then_some(Value::Object(texts))
+            }
+            _ => Some(value.clone()).filter(|value| !value.is_array()),
+        }
+    }
+}
+
+/// A set of these elements as the database writes it, each once.
+fn set(elements: &[Value]) -> Value {
+    let mut each: Vec<&Value> = Vec::new();
+    for element in elements {
+        if !each.contains(&element) {
+            each.push(element);
+        }
+    }
+    json!(["set", each])
+}
+
+/// The elements of a set, as the database writes it.
+pub(super) fn elements(value: &Value) -> &[Value] {
+    match value.as_array().map(Vec::as_slice) {
+        Some([Value::String(word), Value::Array(many)]) if word == "set" => many,
+        Some(_) => &[],
+        None => std::slice::from_ref(value),
+    }
+}
+
+/// The pairs of a map, as the database writes it.
+pub(super) fn pairs(value: &Value) -> impl Iterator<Item = (&Value, &Value)> {
+    let many = match value.as_array().map(Vec::as_slice) {
+        Some([Value::String(word), Value::Array(many)]) if word == "map" => many.as_slice(),
+        _ => &[],
+    };
+    many.iter().filter_map(|pair| match pair.as_array().map(Vec::as_slice) {
+        Some([key, value]) => Some((key, value)),
+        _ => None,
+    })
+}
+
 /// Shows columns as members; what has no value is left out.
 pub(super) fn show_fields(fields: &[Field], row: &Row, object: &mut Map<String, Value>) {
     for field in fields {
-        let Some(value) = row.get(field.column).filter(|value| !value.is_array()) else { continue };
+        let Some(value) = row.get(field.column).and_then(|value| field.shown(value)) else {
+            continue;
+        };
         match field.member.split_once('.') {
             None => {
-                object.insert(field.member.into(), value.clone());
+                object.insert(field.member.into(), value);
             }
             Some((outer, inner)) => {
                 let outer = object.entry(outer).or_insert_with(|| Value::Object(Map::new()));
                 if let Some(outer) = outer.as_object_mut() {
-                    outer.insert(inner.into(), value.clone());
+                    outer.insert(inner.into(), value);
                 }
             }
         }

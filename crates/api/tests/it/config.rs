@@ -45,6 +45,26 @@ fn names(client: &mut Client) -> Vec<Value> {
     pools.as_array().unwrap().iter().map(|pool| pool["name"].clone()).collect()
 }
 
+/// The daemon does not know where a text was read unless it is told.
+#[test]
+fn relative_files_are_looked_for_in_the_directory_that_is_told() {
+    let world = World::new();
+    let mut client = world.unix();
+    let text = "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:0'\nerrors = { 503 = 'e.html' }\n";
+    let error = apply(&mut client, "?dry_run", text).expect_error(422, "constraint");
+    assert_eq!(
+        (&error["errors"][0]["line"], &error["errors"][0]["column"]),
+        (&json!(4), &json!(18))
+    );
+    assert!(error["errors"][0]["hint"].as_str().unwrap().contains("whole path"), "{error}");
+    for query in ["?directory=etc", "?directory=", "?directory=%2", "?directory=%00"] {
+        apply(&mut client, query, text).expect_error(400, "bad_request");
+    }
+    apply(&mut client, "?directory=%2Fsrv%2Fmy%20files", text).expect(200);
+    let frontend = client.get("/v1/frontends/web").expect(200);
+    assert_eq!(frontend["errors"], json!({ "503": "/srv/my files/e.html" }));
+}
+
 #[test]
 fn a_text_is_compared_then_applied_then_there_is_nothing_to_change() {
     let world = World::new();

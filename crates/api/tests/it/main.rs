@@ -4,6 +4,7 @@
 mod client;
 mod config;
 mod door;
+mod http;
 mod large;
 mod objects;
 mod permits;

@@ -1,0 +1,126 @@
+//! Frontends: where requests come in.
+
+use super::Object;
+use super::database::Row;
+use super::fields::{Field, Kind, Reading, pairs};
+use crate::members::Members;
+use crate::respond::{Problem, shown};
+use serde_json::{Map, Value, json};
+
+/// The table Frontend.
+pub(super) struct Frontend;
+
+/// What stands between a backend and its condition in the column `use_backend`.
+const WHEN: &str = " when ";
+
+impl Object for Frontend {
+    const WORD: &'static str = "frontend";
+    const TABLE: &'static str = "Frontend";
+    const KEY: &'static str = "name";
+    const FIELDS: &'static [Field] = &[
+        Field { member: "listen", column: "listen", kind: Kind::Texts },
+        Field { member: "backend", column: "backend", kind: Kind::Text },
+        Field { member: "http2", column: "http2", kind: Kind::Choice },
+        Field { member: "proxy_protocol", column: "proxy_protocol", kind: Kind::PlainFlag },
+        Field { member: "trusted", column: "trusted", kind: Kind::Texts },
+        Field { member: "user", column: "user", kind: Kind::Word(&["basic", "bearer"]) },
+        Field { member: "upgrades", column: "upgrades", kind: Kind::TextsOrNone },
+        Field { member: "max_body", column: "max_body", kind: Kind::Number(0, i64::MAX) },
+        Field {
+            member: "max_connections",
+            column: "max_connections",
+            kind: Kind::Number(1, u32::MAX as i64),
+        },
+        Field { member: "timeouts.header", column: "timeout_header", kind: Kind::Text },
+        Field { member: "timeouts.body", column: "timeout_body", kind: Kind::Text },
+        Field { member: "timeouts.idle", column: "timeout_idle", kind: Kind::Text },
+        Field { member: "timeouts.queue", column: "timeout_queue", kind: Kind::Text },
+        Field { member: "timeouts.tunnel", column: "timeout_tunnel", kind: Kind::Text },
+        Field { member: "errors", column: "errors", kind: Kind::NumberedMap(400, 599) },
+        Field { member: "access_log", column: "access_log", kind: Kind::Word(&["json", "common"]) },
+        Field { member: "log_values", column: "log_values", kind: Kind::Map },
+        Field { member: "persistent", column: "persistent", kind: Kind::Flag },
+    ];
+    const FIGURES: &'static [&'static str] = &[];
+
+    fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
+        if let Some(entries) = entries(members, "use_backend", reading)? {
+            let mut lines = Vec::new();
+            for mut entry in entries {
+                let (when, backend) = (entry.required_text("when")?, word(&mut entry, "backend")?);
+                entry.finish()?;
+                lines.push(format!("{backend}{WHEN}{when}"));
+            }
+            row.insert("use_backend".into(), numbered(lines));
+        }
+        if let Some(entries) = entries(members, "tls", reading)? {
+            let (mut certificates, mut keys) = (Vec::new(), Vec::new());
+            for mut entry in entries {
+                certificates.push(entry.required_text("certificate")?);
+                keys.push(entry.required_text("key")?);
+                entry.finish()?;
+            }
+            row.insert("tls_certificate".into(), numbered(certificates));
+            row.insert("tls_key".into(), numbered(keys));
+        }
+        Ok(())
+    }
+
+    fn show(row: &Row, object: &mut Map<String, Value>) {
+        let line = |(_, text): (&Value, &Value)| {
+            let (backend, when) = text.as_str()?.split_once(WHEN)?;
+            Some(json!({ "when": when, "backend": backend }))
+        };
+        let lines: Vec<Value> =
+            row.get("use_backend").into_iter().flat_map(pairs).filter_map(line).collect();
+        let keys = |number: &Value| {
+            let mut keys = row.get("tls_key").into_iter().flat_map(pairs);
+            keys.find(|(own, _)| *own == number).map(|(_, key)| key.clone())
+        };
+        let certificates = row.get("tls_certificate").into_iter().flat_map(pairs);
+        let certificates: Vec<Value> = certificates
+            .map(|(number, file)| json!({ "certificate": file, "key": keys(number) }))
+            .collect();
+        for (name, list) in [("use_backend", lines), ("tls", certificates)] {
+            if !list.is_empty() {
+                object.insert(name.into(), Value::Array(list));
+            }
+        }
+    }
+}
+
+/// The objects of a list that is given, or nothing of a list that goes back to its default; none if the
+/// list stays as it is. One object alone is a list of it.
+fn entries(
+    members: &mut Members,
+    name: &'static str,
+    reading: &Reading,
+) -> Result<Option<Vec<Members>>, Problem> {
+    if members.peek(name).is_some_and(Value::is_object) {
+        return members.object(name).map(|one| Some(one.into_iter().collect()));
+    }
+    let is_given = members.has(name);
+    let list = members.objects(name)?;
+    Ok((is_given || reading.resets()).then_some(list))
+}
+
+/// The name of a backend, in which a blank would be taken for its end.
+fn word(members: &mut Members, name: &'static str) -> Result<String, Problem> {
+    let text = members.required_text(name)?;
+    match text.contains(char::is_whitespace) {
+        true => {
+            let (path, found) = (members.path(name), shown(&text));
+            Err(Problem::bad_request(format!(
+                "{path}: expected a name without blanks, found {found:?}"
+            )))
+        }
+        false => Ok(text),
+    }
+}
+
+/// A map from the place of each text, from 1.
+fn numbered(texts: Vec<String>) -> Value {
+    let pairs: Vec<Value> =
+        (1..).zip(texts).map(|(at, text): (i64, _)| json!([at, text])).collect();
+    json!(["map", pairs])
+}

@@ -1,0 +1,186 @@
+//! Frontends, backends and servers through the API.
+
+use crate::world::World;
+use serde_json::{Value, json};
+
+/// A frontend with every member.
+fn frontend() -> Value {
+    json!({
+        "listen": ["127.0.0.1:0", "unix:/run/web.sock"], "backend": "app",
+        "use_backend": [
+            { "when": "path == \"/\"", "backend": "app" },
+            { "when": "true", "backend": "app" },
+        ],
+        "tls": [{ "certificate": "/c.pem", "key": "/k.pem" }],
+        "http2": false, "proxy_protocol": true, "trusted": ["10.0.0.0/8"], "user": "basic",
+        "upgrades": [], "max_body": 5, "max_connections": 6,
+        "timeouts": { "header": "1s", "body": "2s", "idle": "3s", "queue": "4s", "tunnel": "5s" },
+        "errors": { "503": "/e.html" }, "access_log": "common", "log_values": { "who": "user" },
+        "persistent": false,
+    })
+}
+
+/// A backend with every member.
+fn backend() -> Value {
+    json!({
+        "balance": "power-of-two", "queue": { "max_len": 1, "max_delay": "2s" }, "retries": 0,
+        "health": { "path": "/up", "host": "h", "interval": "1s", "timeout": "1s", "rise": 1, "fall": 2 },
+        "timeouts": { "connect": "1s", "response": "2s", "idle": "3s" }, "persistent": false,
+    })
+}
+
+#[test]
+fn every_member_is_kept_and_what_a_get_shows_can_be_sent_back() {
+    let world = World::new();
+    let mut client = world.unix();
+    let address = json!({ "address": "app:80", "weight": 3, "max_connections": 4 });
+    client.put("/v1/backends/app", backend()).expect(201);
+    client.put("/v1/servers/app/a", address.clone()).expect(201);
+    client.put("/v1/frontends/web", frontend()).expect(201);
+    for (path, members) in [
+        ("/v1/frontends/web", frontend()),
+        ("/v1/backends/app", backend()),
+        ("/v1/servers/app/a", address),
+    ] {
+        let shown = client.get(path).expect(200);
+        for (name, value) in members.as_object().unwrap() {
+            assert_eq!(&shown[name], value, "{path} {name}");
+        }
+        assert_eq!(client.put(path, shown.clone()).expect(200), shown);
+        assert_eq!(client.call("PATCH", path, json!({})).expect(200), shown);
+    }
+    let server = client.get("/v1/servers/app/a").expect(200);
+    assert_eq!((&server["backend"], &server["name"]), (&json!("app"), &json!("a")));
+    assert_eq!(server["figures"], json!({ "inflight": 0 }), "nobody has looked whether it is up");
+}
+
+#[test]
+fn what_is_not_given_is_as_it_begins() {
+    let world = World::new();
+    let mut client = world.unix();
+    client.put("/v1/backends/app", backend()).expect(201);
+    client.put("/v1/frontends/web", frontend()).expect(201);
+    let web = client.put("/v1/frontends/web", json!({ "listen": "127.0.0.1:0" })).expect(200);
+    let bare = json!({
+        "name": "web", "listen": ["127.0.0.1:0"], "proxy_protocol": false, "persistent": false,
+    });
+    assert_eq!(web, bare);
+    let app = client.put("/v1/backends/app", json!({})).expect(200);
+    assert_eq!(app, json!({ "name": "app", "persistent": false }));
+    for (health, shown) in [
+        (json!(true), json!(true)),
+        (json!({ "path": "/x" }), json!({ "path": "/x" })),
+        (json!({ "fall": 5 }), json!({ "path": "/x", "fall": 5 })),
+        (json!({ "path": null }), json!({ "fall": 5 })),
+        (json!(false), Value::Null),
+        (json!({}), json!(true)),
+        (Value::Null, Value::Null),
+    ] {
+        let app = client.call("PATCH", "/v1/backends/app", json!({ "health": health })).expect(200);
+        assert_eq!(app.get("health").unwrap_or(&Value::Null), &shown, "{health}");
+    }
+    let tls = json!({ "tls": { "certificate": "/c", "key": "/k" } });
+    let web = client.call("PATCH", "/v1/frontends/web", tls).expect(200);
+    assert_eq!(web["tls"], json!([{ "certificate": "/c", "key": "/k" }]));
+    let web = client.call("PATCH", "/v1/frontends/web", json!({ "tls": null })).expect(200);
+    assert_eq!(web.get("tls"), None);
+}
+
+/// A name may have slashes in it, written as they are or escaped.
+#[test]
+fn servers_are_named_by_their_backend_and_go_with_it() {
+    let world = World::new();
+    let mut client = world.unix();
+    for backend in ["b", "a"] {
+        client.put(&format!("/v1/backends/{backend}"), json!({})).expect(201);
+    }
+    let members = json!({ "address": "unix:/run/x" });
+    for path in ["b/unix:/run/x", "b/2", "a/1", "a%2F0"] {
+        client.put(&format!("/v1/servers/{path}"), members.clone()).expect(201);
+    }
+    let list = client.get("/v1/servers").expect(200);
+    let names: Vec<String> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|server| format!("{}/{}", server["backend"], server["name"]).replace('"', ""))
+        .collect();
+    assert_eq!(names, ["a/0", "a/1", "b/2", "b/unix:/run/x"]);
+    client.get("/v1/servers/b%2Funix%3A%2Frun%2Fx").expect(200);
+    client.get("/v1/servers/b/none").expect_error(404, "not_found");
+    client.get("/v1/servers/b").expect_error(400, "bad_request");
+    let other = json!({ "backend": "a", "address": "x:1" });
+    client.put("/v1/servers/b/2", other).expect_error(400, "bad_request");
+    client.delete("/v1/servers/b/2").expect(204);
+    client.delete("/v1/servers/b/2").expect_error(404, "not_found");
+    client.delete("/v1/backends/b").expect(204);
+    assert_eq!(client.get("/v1/servers").expect(200).as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_is_wrong_says_where() {
+    let world = World::new();
+    let mut client = world.unix();
+    client.put("/v1/backends/app", json!({})).expect(201);
+    for (path, members, status, message) in [
+        ("frontends/f", json!({}), 422, "expected an address to listen on"),
+        ("frontends/f", json!({ "listen": 80 }), 400, "listen: expected a list of texts, found 80"),
+        (
+            "frontends/f",
+            json!({ "listen": "x:1", "use_backend": [{ "when": "true" }] }),
+            400,
+            "use_backend[0].backend: expected a text, but it is missing",
+        ),
+        (
+            "frontends/f",
+            json!({ "listen": "x:1", "use_backend": [{ "when": "true", "backend": "app when x" }] }),
+            400,
+            "use_backend[0].backend: expected a name without blanks",
+        ),
+        (
+            "frontends/f",
+            json!({ "listen": "x:1", "tls": [{ "cert": "/a" }] }),
+            400,
+            "tls[0].certificate: expected a text, but it is missing",
+        ),
+        (
+            "frontends/f",
+            json!({ "listen": "127.0.0.1:1", "errors": { "200": "/a" } }),
+            422,
+            "errors: expected members named 400 to 599",
+        ),
+        (
+            "frontends/f",
+            json!({ "listen": "127.0.0.1:1", "log_values": { "a": 1 } }),
+            400,
+            "log_values: expected an object of texts",
+        ),
+        (
+            "frontends/f",
+            json!({ "listen": "127.0.0.1:1", "timeout": {} }),
+            400,
+            "timeout: there is no such member, did you mean timeouts?",
+        ),
+        ("backends/b", json!({ "balance": "x" }), 422, "balance: expected round-robin or"),
+        ("backends/b", json!({ "health": "yes" }), 400, "health: expected an object"),
+        (
+            "backends/b",
+            json!({ "health": { "paht": "/" } }),
+            400,
+            "health.paht: there is no such member, did you mean path?",
+        ),
+        ("servers/app/a", json!({}), 400, "address: expected a text, but it is missing"),
+        ("servers/app/a", json!({ "address": "x" }), 422, "expected an address such as"),
+        ("servers/none/a", json!({ "address": "x:1" }), 422, "there is no backend \"none\""),
+    ] {
+        let error = client.put(&format!("/v1/{path}"), members.clone());
+        let error =
+            error.expect_error(status, if status == 400 { "bad_request" } else { "constraint" });
+        let told = error["message"].as_str().unwrap();
+        assert!(told.starts_with(message), "{members}: {told}");
+    }
+    let error = client.put("/v1/servers/app/a", json!({ "address": "x" }));
+    let place = json!({ "table": "Server", "row": "app/a", "column": "address" });
+    assert_eq!(error.expect_error(422, "constraint")["place"], place);
+    assert_eq!(client.get("/v1/frontends").expect(200), json!([]));
+}
