@@ -55,6 +55,23 @@ impl Document {
         self
     }
 
+    /// The files that it names, and where.
+    #[must_use]
+    pub fn files(&self) -> Vec<(Place, &str)> {
+        let frontends = self.objects.iter().filter(|object| object.table == FRONTEND);
+        let mut files = vec![];
+        for (object, column) in frontends.flat_map(|object| FILES.map(|column| (object, column))) {
+            let pairs = object.columns.get(column).map_or(&[][..], Datum::pairs);
+            for (key, file) in pairs {
+                let place = object.entries.get(&(column, key.to_text())).copied();
+                let place = place.unwrap_or_else(|| object.place_of(column));
+                files.extend(file.as_str().map(|file| (place, file)));
+            }
+        }
+        files.sort();
+        files
+    }
+
     /// Where the file says what is in this column of this row, if the file names the row.
     #[must_use]
     pub fn place_of(&self, table: &str, row: &str, column: Option<&str>) -> Option<Place> {

@@ -92,6 +92,15 @@ pub enum Command {
     /// List checkpoints with their limits and figures
     #[command(after_help = command::checkpoints::HELP)]
     Checkpoints(command::checkpoints::Checkpoints),
+    /// List and delete frontends, where requests come in
+    #[command(after_help = command::frontends::HELP)]
+    Frontends(command::frontends::Frontends),
+    /// List and delete backends, with how many of their servers are up
+    #[command(after_help = command::backends::HELP)]
+    Backends(command::backends::Backends),
+    /// List, weigh and delete servers
+    #[command(after_help = command::servers::HELP)]
+    Servers(command::servers::Servers),
     /// List resources
     #[command(after_help = command::resources::HELP)]
     Resources(command::resources::Resources),
@@ -140,6 +149,9 @@ impl Command {
             Self::Pools(pools) => pools.reach.json,
             Self::Rules(rules) => rules.reach.json,
             Self::Checkpoints(checkpoints) => checkpoints.reach.json,
+            Self::Frontends(frontends) => frontends.reach.json,
+            Self::Backends(backends) => backends.reach.json,
+            Self::Servers(servers) => servers.reach.json,
             Self::Resources(resources) => resources.reach.json,
             Self::Locks(locks) => locks.reach.json,
             Self::Token(token) => token.reach.json,
@@ -156,7 +168,9 @@ impl Command {
 
 const CHECK_HELP: &str = "\
 What is wrong is told as FILE:LINE:COLUMN: message, one a line, with what to try next; the exit code
-is 1 then. See examples/paceline.toml for everything that can stand in a file.
+is 1 then. See examples/paceline.toml and examples/http.toml for everything that can stand in a file.
+Files that it names, such as certificates, are looked for in its own directory unless their names begin
+with a slash; what cannot be read there is a warning.
 
 Example:
   paceline check paceline.toml && paceline serve --config paceline.toml";

@@ -23,7 +23,12 @@ pub fn check(files: &[PathBuf]) -> Result<(), String> {
 fn checked(file: &Path) -> Result<Vec<String>, String> {
     let text = text_of(file).map_err(|error| format!("{error}\n"))?;
     match paceline_config::parse(&text) {
-        Ok(document) => warnings_of(file, &document),
+        Ok(document) => {
+            let document = beside(file, document);
+            let mut warnings = warnings_of(file, &document)?;
+            warnings.extend(unreadable(file, &document));
+            Ok(warnings)
+        }
         Err(errors) => {
             let told = lines(file, &errors);
             Err(format!("{told}{}: other parts are checked when these are right\n", file.display()))
@@ -78,12 +83,40 @@ fn bounded(source: impl std::io::Read, name: &str) -> Result<String, String> {
 
 /// What is doubtful about a text, as far as it is right.
 pub fn doubts(file: &Path, text: &str) -> Vec<String> {
-    let document = paceline_config::parse(text).ok();
+    let document = paceline_config::parse(text).ok().map(|document| beside(file, document));
     document.and_then(|document| warnings_of(file, &document).ok()).unwrap_or_default()
 }
 
 fn read(file: &Path) -> Result<Document, String> {
-    paceline_config::parse(&text_of(file)?).map_err(|errors| lines(file, &errors))
+    let document = paceline_config::parse(&text_of(file)?);
+    document.map(|document| beside(file, document)).map_err(|errors| lines(file, &errors))
+}
+
+/// The directory of a file as an absolute path; none for standard input, or if it is no text.
+pub fn directory_of(file: &Path) -> Option<String> {
+    if file.as_os_str() == "-" {
+        return None;
+    }
+    let file = std::path::absolute(file).ok()?;
+    Some(file.parent()?.to_str()?.to_owned())
+}
+
+/// A document whose relative names of files are looked for where it was read.
+fn beside(file: &Path, document: Document) -> Document {
+    match directory_of(file) {
+        Some(directory) => document.within(&directory),
+        None => document,
+    }
+}
+
+/// The files named in a document that cannot be opened here. The daemon may be another user, on whom it
+/// depends in the end.
+fn unreadable(file: &Path, document: &Document) -> Vec<String> {
+    let told = |(place, name): (paceline_config::Place, &str)| {
+        let error = std::fs::File::open(name).err()?;
+        Some(format!("{}: warning: line {}: {name}: {error}", file.display(), place.line))
+    };
+    document.files().into_iter().filter_map(told).collect()
 }
 
 fn warnings_of(file: &Path, document: &Document) -> Result<Vec<String>, String> {

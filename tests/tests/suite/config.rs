@@ -108,3 +108,30 @@ fn check_tells_every_place_and_the_exit_code_says_so() {
     assert_eq!(code, 1);
     assert!(told.contains("nowhere.toml: No such file"), "{told}");
 }
+
+/// Files are looked for beside the configuration, wherever the command runs; what is not there is told.
+#[test]
+fn check_knows_frontends_and_backends_and_the_files_they_name() {
+    let check = |file: &Path| {
+        let mut command = Command::new(paceline_binary());
+        let output = command.current_dir("/").arg("check").arg(file).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/http.toml");
+    let (code, told) = check(&example);
+    assert_eq!((code, told.lines().count()), (0, 5), "each file that is not there: {told}");
+    assert!(told.lines().all(|line| line.contains("No such file")), "{told}");
+    let scratch = Scratch::new();
+    let text = "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:0'\nbackend = 'app'\n\
+                errors = { 503 = 'busy.html' }\n\
+                [[backend]]\nname = 'app'\nservers = [\n  { address = '127.0.0.1:1' },\n]\n";
+    let (code, told) = check(&written(&scratch, text));
+    let expected =
+        format!("warning: line 5: {}: No such", scratch.path().join("busy.html").display());
+    assert!(code == 0 && told.contains(&expected), "{told}");
+    let _ = scratch.write("busy.html", "busy");
+    assert_eq!(check(&written(&scratch, text)), (0, String::new()));
+    let (code, told) = check(&written(&scratch, &text.replace("address", "adress")));
+    assert_eq!(code, 1);
+    assert!(told.contains("paceline.toml:9:5: unknown key `adress`"), "{told}");
+}

@@ -120,6 +120,14 @@ impl World {
         let checkpoint = json!({ "at": "frontend api", "rate": "9000/s", "persistent": false });
         self.admin("PUT", "/v1/checkpoints/c", &checkpoint);
         self.admin("PUT", "/v1/resources/r", &json!({ "persistent": false }));
+        for path in ["/v1/frontends/g", "/v1/backends/c", "/v1/servers/b/t"] {
+            self.admin("DELETE", path, &Value::Null);
+        }
+        self.admin("PUT", "/v1/backends/b", &json!({ "persistent": false }));
+        let server = json!({ "address": "127.0.0.1:1", "persistent": false });
+        self.admin("PUT", "/v1/servers/b/s", &server);
+        let frontend = json!({ "listen": "127.0.0.1:0", "persistent": false });
+        self.admin("PUT", "/v1/frontends/f", &frontend);
     }
 }
 

@@ -13,7 +13,9 @@ use std::process::ExitCode;
 pub const HELP: &str = "\
 It is one transaction: all of it, or nothing. What an earlier file made and this one no longer names is \
 deleted; what was made by hand stays, and belongs to the file once the file names it. Each change is a \
-line: + is new, ~ changes (with what), - goes. What is wrong is told as FILE:LINE:COLUMN: message.
+line: + is new, ~ changes (with what), - goes. What is wrong is told as FILE:LINE:COLUMN: message. Files that \
+it names, such as certificates, are looked for by the daemon in the directory of FILE unless their names \
+begin with a slash.
 
 Example:
   paceline apply paceline.toml --dry-run      what it would change
@@ -45,7 +47,8 @@ pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
     for doubt in config::doubts(&apply.file, &text) {
         eprintln!("{}", clean(&doubt));
     }
-    match asker.client.apply(&text, apply.dry_run) {
+    let directory = config::directory_of(&apply.file);
+    match asker.client.apply_within(&text, directory.as_deref(), apply.dry_run) {
         Ok(changes) if changes.is_empty() && !apply.reach.json => eprintln!("nothing to change"),
         Ok(changes) => asker.show(&json!(changes), |screen| draw(&changes, screen))?,
         Err(error) => return wrong(apply, error),

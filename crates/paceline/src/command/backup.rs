@@ -17,7 +17,7 @@ meanwhile. The file is whole or not there, on disk when the command ends, and re
 database that `paceline serve` and `ovsdb-tool` open: to bring it back, stop the daemon, put the file in the \
 place of paceline.db in its data directory, and start it.
 
-What is in it: pools, rules, checkpoints, resources, users, and of tokens the hashes, so none that one could \
+What is in it: frontends, backends, pools, rules, checkpoints, resources, users, and of tokens the hashes, so none that one could \
 use. Tokens and users that were revoked after the copy was made are valid again where it is served: revoke \
 them anew. What is not: what clients held (permits, locks, sessions), the files token and secret, audit.log. \
 Fencing and request numbers go on far above those of the day of the copy, so that none is given twice; put \

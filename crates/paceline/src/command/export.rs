@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-It has pools, rules (those of the running list), checkpoints and resources: no locks, permits, tokens or \
+It has frontends, backends, pools, rules (those of the running list), checkpoints and resources: no locks, permits, tokens or \
 figures, and so no secrets. Applied again it changes nothing.
 
 Example:

@@ -5,6 +5,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "the comments here are help texts")]
 
 pub mod apply;
+pub mod backends;
 pub mod backup;
 pub mod checkpoints;
 pub mod completions;
@@ -12,6 +13,7 @@ pub mod doctor;
 pub mod events;
 pub mod explain;
 pub mod export;
+pub mod frontends;
 pub mod lock;
 pub mod locks;
 pub mod man;
@@ -22,6 +24,7 @@ mod reach;
 pub mod resources;
 pub mod rules;
 mod run;
+pub mod servers;
 pub mod token;
 pub mod tree;
 pub mod why;
@@ -30,7 +33,8 @@ pub use reach::{COMMON, Reach};
 
 use crate::failure::Failure;
 use crate::screen::Screen;
-use paceline_client::Client;
+use clap::Args;
+use paceline_client::{Client, Kind};
 use serde_json::Value;
 use std::io::Write as _;
 
@@ -68,6 +72,21 @@ impl Asker {
         }
         eprintln!("{done}");
         Ok(())
+    }
+}
+
+/// What is to be deleted.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// Its name
+    name: String,
+}
+
+impl Delete {
+    /// Deletes it.
+    pub fn run(&self, asker: &Asker, kind: Kind, word: &str) -> Result<(), Failure> {
+        asker.client.delete(kind, &self.name)?;
+        asker.show_done(&Value::Null, &format!("{word} {} is deleted", self.name))
     }
 }
 

@@ -20,7 +20,7 @@ file token of the data directory; revoking it puts a new one there.
 Roles, each may do what those before it may:
   viewer     lists, why, explain, events, metrics
   client     permits and locks
-  operator   start, stop and configure pools, new rules, checkpoints, steal locks
+  operator   start, stop and configure pools, new rules, checkpoints, servers, steal locks
   admin      create and keep pools, save rules, users and tokens
 
 Example:

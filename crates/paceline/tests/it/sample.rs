@@ -7,13 +7,19 @@ use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub fn answer(asked: &Asked) -> Option<Reply> {
-    let found = match asked.line().as_str() {
+    let line = asked.line();
+    // Where a file was read differs from machine to machine.
+    let line = line.split("&directory=").next().unwrap_or_default();
+    let found = match line {
         "GET /v1/requests" => requests(),
         "GET /v1/why/17" => why(),
         "GET /v1/pools" => pools(),
         "GET /v1/rules" => rules(),
         "GET /v1/saved-rules" => json!([]),
         "GET /v1/checkpoints" => checkpoints(),
+        "GET /v1/frontends" => frontends(),
+        "GET /v1/backends" => backends(),
+        "GET /v1/servers" => servers(),
         "GET /v1/resources" => resources(),
         "GET /v1/tree" => tree(),
         "GET /v1/locks" => locks(),
@@ -116,6 +122,38 @@ fn checkpoints() -> Value {
         {"name": "batch-inflight", "at": "pool batch", "concurrency": 10, "mode": "watch",
          "figures": {"passed": 100, "refused": 0, "queued": 0, "inflight": 8}},
         {"name": "all", "at": "frontend api", "figures": {"passed": 5}},
+    ])
+}
+
+fn frontends() -> Value {
+    json!([
+        {"name": "web", "listen": ["0.0.0.0:443", "[::]:443"], "backend": "app",
+         "tls": [{"certificate": "/etc/tls/a.pem", "key": "/etc/tls/a.key"}],
+         "use_backend": [{"when": "path.startsWith(\"/static/\")", "backend": "files"},
+                         {"when": "inflight(\"busy\") > 90", "backend": "overflow"}],
+         "user": "bearer", "access_log": "json", "persistent": true, "proxy_protocol": false},
+        {"name": "behind", "listen": ["unix:/run/paceline/web.sock"], "backend": "app",
+         "persistent": false, "proxy_protocol": true},
+    ])
+}
+
+fn backends() -> Value {
+    json!([
+        {"name": "app", "balance": "least-connections", "health": {"path": "/health"},
+         "queue": {"max_len": 1000, "max_delay": "10s"}, "persistent": true},
+        {"name": "files", "health": true, "persistent": true},
+        {"name": "overflow", "persistent": true},
+    ])
+}
+
+fn servers() -> Value {
+    json!([
+        {"backend": "app", "name": "a", "address": "10.0.0.11:8080", "weight": 2,
+         "max_connections": 100, "figures": {"up": true, "inflight": 17}},
+        {"backend": "app", "name": "b", "address": "10.0.0.12:8080",
+         "figures": {"up": false, "inflight": 0}},
+        {"backend": "files", "name": "unix:/run/files.sock", "address": "unix:/run/files.sock",
+         "figures": {"inflight": 0}},
     ])
 }
 

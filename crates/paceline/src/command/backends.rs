@@ -1,0 +1,105 @@
+//! `paceline backends`: the servers that do the same work, and how one of them is chosen.
+
+use super::{Delete, Reach, figure, text};
+use crate::failure::Failure;
+use crate::screen::{Screen, Style};
+use crate::table::{Cell, Column, Table};
+use clap::{Args, Subcommand};
+use paceline_client::Kind;
+use serde_json::Value;
+
+pub const HELP: &str = "\
+Without a command: lists them. They are made with a configuration file; examples/http.toml shows all that \
+can be set.
+
+Example:
+  paceline backends
+  paceline servers                each server by itself
+  paceline backends delete app    with its servers";
+
+#[derive(Debug, Args)]
+pub struct Backends {
+    #[command(subcommand)]
+    command: Option<BackendsCommand>,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackendsCommand {
+    /// List the backends, as without a command
+    #[command(visible_alias = "ls", after_help = "Example:\n  paceline backends list")]
+    List,
+    /// Delete a backend with its servers; no frontend may use it any more
+    #[command(visible_alias = "rm", after_help = "Example:\n  paceline backends delete app")]
+    Delete(Delete),
+}
+
+pub fn run(backends: &Backends) -> Result<(), Failure> {
+    let asker = backends.reach.open()?;
+    if let Some(BackendsCommand::Delete(delete)) = &backends.command {
+        return delete.run(&asker, Kind::Backends, "backend");
+    }
+    let list = asker.client.objects(Kind::Backends)?;
+    let servers = asker.client.objects(Kind::Servers)?;
+    let nothing = "there are no backends; add a [[backend]] to a configuration file";
+    asker.show_list(&list, nothing, |screen| draw(&list, &servers, screen))
+}
+
+fn draw(list: &[Value], servers: &[Value], screen: Screen) -> String {
+    let mut table = Table::new(&[
+        Column::text("NAME", 8),
+        Column::word("BALANCE").spare(3),
+        Column::number("SERVERS"),
+        Column::number("UP"),
+        Column::number("INFLIGHT"),
+        Column::text("HEALTH", 6).spare(2),
+        Column::text("QUEUE", 6).spare(4),
+    ]);
+    for backend in list {
+        let name = text(backend, "name");
+        let own: Vec<&Value> =
+            servers.iter().filter(|server| text(server, "backend") == name).collect();
+        let count = |state: &str| own.iter().filter(|server| figure(server, "up") == state).count();
+        let style = if count("false") > 0 { Style::Bad } else { Style::Plain };
+        let inflight =
+            own.iter().filter_map(|server| figure(server, "inflight").parse::<u64>().ok());
+        table.row(vec![
+            name.into(),
+            balance(backend).into(),
+            own.len().to_string().into(),
+            Cell::new(count("true").to_string(), style),
+            inflight.sum::<u64>().to_string().into(),
+            health(backend).into(),
+            queue(backend).into(),
+        ]);
+    }
+    table.draw(screen)
+}
+
+fn balance(backend: &Value) -> String {
+    match text(backend, "balance") {
+        balance if balance.is_empty() => "round-robin".into(),
+        balance => balance,
+    }
+}
+
+/// What servers are asked, if they are looked after.
+fn health(backend: &Value) -> String {
+    match backend.get("health") {
+        None => String::new(),
+        Some(health) => match text(health, "path") {
+            path if path.is_empty() => "connects".into(),
+            path => path,
+        },
+    }
+}
+
+/// `1000, 10s`: how many may wait, and how long.
+fn queue(backend: &Value) -> String {
+    let queue = backend.get("queue").unwrap_or(&Value::Null);
+    let each = ["max_len", "max_delay"].map(|name| text(queue, name));
+    let each: Vec<String> = each.into_iter().filter(|part| !part.is_empty()).collect();
+    each.join(", ")
+}

@@ -1,0 +1,83 @@
+//! `paceline frontends`: where requests come in.
+
+use super::{Delete, Reach, as_text, is, text};
+use crate::failure::Failure;
+use crate::screen::Screen;
+use crate::table::{Column, Table};
+use clap::{Args, Subcommand};
+use paceline_client::Kind;
+use serde_json::Value;
+
+pub const HELP: &str = "\
+Without a command: lists them. They are made with a configuration file; examples/http.toml shows all that \
+can be set.
+
+Example:
+  paceline frontends
+  paceline frontends --json      with every member, as in the configuration file
+  paceline frontends delete web";
+
+#[derive(Debug, Args)]
+pub struct Frontends {
+    #[command(subcommand)]
+    command: Option<FrontendsCommand>,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+#[derive(Debug, Subcommand)]
+enum FrontendsCommand {
+    /// List the frontends, as without a command
+    #[command(visible_alias = "ls", after_help = "Example:\n  paceline frontends list")]
+    List,
+    /// Delete a frontend: nothing new comes in there
+    #[command(visible_alias = "rm", after_help = "Example:\n  paceline frontends delete web")]
+    Delete(Delete),
+}
+
+pub fn run(frontends: &Frontends) -> Result<(), Failure> {
+    let asker = frontends.reach.open()?;
+    if let Some(FrontendsCommand::Delete(delete)) = &frontends.command {
+        return delete.run(&asker, Kind::Frontends, "frontend");
+    }
+    let list = asker.client.objects(Kind::Frontends)?;
+    let nothing = "there are no frontends; add a [[frontend]] to a configuration file";
+    asker.show_list(&list, nothing, |screen| draw(&list, screen))
+}
+
+fn draw(list: &[Value], screen: Screen) -> String {
+    let mut table = Table::new(&[
+        Column::text("NAME", 8),
+        Column::text("LISTEN", 14),
+        Column::word("TLS").spare(3),
+        Column::text("BACKEND", 8),
+        Column::text("ALSO", 4).spare(4),
+        Column::word("USER").spare(5),
+        Column::word("LOG").spare(6),
+        Column::word("KEPT").spare(2),
+    ]);
+    for frontend in list {
+        table.row(vec![
+            text(frontend, "name").into(),
+            joined(frontend, "listen", as_text).into(),
+            yes(frontend.get("tls").is_some()).into(),
+            text(frontend, "backend").into(),
+            joined(frontend, "use_backend", |line| text(line, "backend")).into(),
+            text(frontend, "user").into(),
+            text(frontend, "access_log").into(),
+            yes(is(frontend, "persistent")).into(),
+        ]);
+    }
+    table.draw(screen)
+}
+
+fn joined(object: &Value, name: &str, show: impl Fn(&Value) -> String) -> String {
+    let list = object.get(name).and_then(Value::as_array);
+    let each: Vec<String> = list.into_iter().flatten().map(show).collect();
+    each.join(", ")
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}

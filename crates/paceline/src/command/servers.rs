@@ -1,0 +1,94 @@
+//! `paceline servers`: the servers of all backends, whether they are up, and what they have to do.
+
+use super::{Delete, Reach, figure, text};
+use crate::failure::Failure;
+use crate::screen::{Screen, Style};
+use crate::table::{Cell, Column, Table};
+use clap::{Args, Subcommand};
+use paceline_client::Kind;
+use serde_json::{Value, json};
+
+pub const HELP: &str = "\
+Without a command: lists them. A server is named BACKEND/NAME, here and in the configuration file.
+
+Example:
+  paceline servers
+  paceline servers weight app/a 0      it gets nothing new; what it has goes on to its end
+  paceline servers delete app/a";
+
+#[derive(Debug, Args)]
+pub struct Servers {
+    #[command(subcommand)]
+    command: Option<ServersCommand>,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+#[derive(Debug, Subcommand)]
+enum ServersCommand {
+    /// List the servers, as without a command
+    #[command(visible_alias = "ls", after_help = "Example:\n  paceline servers list")]
+    List,
+    /// Change the share of a server: 0 is nothing new
+    #[command(after_help = "Example:\n  paceline servers weight app/a 2")]
+    Weight {
+        /// Name of the server, BACKEND/NAME
+        name: String,
+        /// Its share among the servers of its backend
+        #[arg(value_parser = clap::value_parser!(u32).range(..=65_535))]
+        weight: u32,
+    },
+    /// Delete a server
+    #[command(visible_alias = "rm", after_help = "Example:\n  paceline servers delete app/a")]
+    Delete(Delete),
+}
+
+pub fn run(servers: &Servers) -> Result<(), Failure> {
+    let asker = servers.reach.open()?;
+    match &servers.command {
+        Some(ServersCommand::Delete(delete)) => delete.run(&asker, Kind::Servers, "server"),
+        Some(ServersCommand::Weight { name, weight }) => {
+            let members = json!({ "weight": weight });
+            let server = asker.client.patch(Kind::Servers, name, &members)?;
+            asker.show_done(&server, &format!("server {name} has weight {weight}"))
+        }
+        Some(ServersCommand::List) | None => {
+            let list = asker.client.objects(Kind::Servers)?;
+            let nothing = "there are no servers; add them to a [[backend]] of a configuration file";
+            asker.show_list(&list, nothing, |screen| draw(&list, screen))
+        }
+    }
+}
+
+fn draw(list: &[Value], screen: Screen) -> String {
+    let mut table = Table::new(&[
+        Column::text("SERVER", 10),
+        Column::text("ADDRESS", 12).spare(2),
+        Column::word("STATE"),
+        Column::number("INFLIGHT"),
+        Column::number("MAX").spare(3),
+        Column::number("WEIGHT").spare(4),
+    ]);
+    for server in list {
+        let weight = text(server, "weight");
+        table.row(vec![
+            format!("{}/{}", text(server, "backend"), text(server, "name")).into(),
+            text(server, "address").into(),
+            state(server),
+            figure(server, "inflight").into(),
+            text(server, "max_connections").into(),
+            if weight.is_empty() { "1".into() } else { weight.into() },
+        ]);
+    }
+    table.draw(screen)
+}
+
+fn state(server: &Value) -> Cell {
+    match figure(server, "up").as_str() {
+        "true" => Cell::new("up", Style::Good),
+        "false" => Cell::new("down", Style::Bad),
+        // Nobody has looked yet.
+        _ => Cell::new("unknown", Style::Plain),
+    }
+}
