@@ -37,6 +37,8 @@ pub enum Answer {
     Done(bool),
     /// The engine did not take a part of the history, for this reason.
     Broken(String),
+    /// The server that a request has now.
+    Server(Option<u32>),
     /// What became of the request that was submitted.
     Submitted(u64, Outcome),
 }
@@ -69,6 +71,8 @@ pub struct Figures {
     pub inflight: BTreeMap<(&'static str, Option<&'static str>), u64>,
     /// Waiting at each checkpoint.
     pub queued: BTreeMap<(&'static str, Option<&'static str>), u64>,
+    /// Of each server whether it is up, and how many requests it has.
+    pub servers: BTreeMap<&'static str, (bool, u64)>,
 }
 
 impl Figures {
@@ -77,7 +81,8 @@ impl Figures {
     pub fn are_zero(&self) -> bool {
         let by_key = self.inflight.values().chain(self.queued.values());
         let by_pool = self.running.values().chain(self.waiting.values());
-        by_key.chain(by_pool).all(|count| *count == 0)
+        let by_server = self.servers.values().map(|(_, held)| held);
+        by_key.chain(by_pool).chain(by_server).all(|count| *count == 0)
     }
 }
 
@@ -90,6 +95,8 @@ pub fn counters(config: &Config) -> Vec<(&'static str, Option<&'static str>)> {
             all.extend(attribute.values().iter().map(|value| (checkpoint.name, Some(*value))));
         }
     }
+    let gated = config.backends.iter().filter(|backend| backend.is_gated());
+    all.extend(gated.map(|backend| (backend.gate(), None)));
     all
 }
 
@@ -134,5 +141,9 @@ pub fn look_at_model(model: &Model, seen: &mut Seen, ahead: bool) {
     for (name, key) in counters(&seen.config) {
         figures.inflight.insert((name, key), model.inflight(name, key));
         figures.queued.insert((name, key), model.queued(name, key));
+    }
+    for server in seen.config.backends.iter().flat_map(|backend| &backend.servers) {
+        let figure = (model.is_up(server.id), model.held_at(server.id));
+        figures.servers.insert(server.name, figure);
     }
 }

@@ -71,6 +71,7 @@ impl<'a> Story<'a> {
 #[must_use]
 pub fn request(user: &'static str) -> Arrival {
     Arrival {
+        connection: false,
         user,
         host: "",
         task: "",
@@ -96,6 +97,7 @@ pub fn checkpoint(id: u32, name: &'static str, limit: Limit) -> Checkpoint {
         name,
         at: At::Frontend("api"),
         number: id,
+        connection: false,
         when: None,
         key: None,
         limit,

@@ -81,6 +81,8 @@ impl Subject for Naive {
                 self.config = Rc::new((**config).clone());
                 model.configure(now, (**config).clone());
             }
+            Step::SetUp(server, up) => model.set_up(now, *server, *up),
+            Step::Reroute(id) => answer = Answer::Server(model.reroute(now, *id)),
             Step::Timeout => model.handle_timeout(now),
         }
         seen::act_of_model(model, step, &self.config, answer)

@@ -1,5 +1,6 @@
 //! The simulation itself: ten thousand seeds, the stories of the invariants, and the checks checked.
 
+use crate::history::ROUTES_EVERY;
 use crate::invariants::{fair_shares, long_run, predicted, starvation};
 use crate::run::{run, run_with_restart};
 use crate::subject::Naive;
@@ -23,6 +24,16 @@ fn thousand(number: u64) {
 fn a_restarted_engine_goes_on_as_if_only_the_waiters_had_left_p3() {
     for seed in 0..2_000 {
         if let Err(failure) = run_with_restart(seed, &mut World::new()) {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// Another thousand of those seeds that have frontends, backends and connections.
+#[test]
+fn seeds_with_servers() {
+    for number in 10_000 / ROUTES_EVERY..10_000 / ROUTES_EVERY + 1_000 {
+        if let Err(failure) = run((number + 1) * ROUTES_EVERY - 1, &mut World::new()) {
             panic!("{failure}");
         }
     }

@@ -11,6 +11,7 @@ pub fn line(seen: &Seen) -> String {
     match &seen.answer {
         Answer::None => {}
         Answer::Done(done) => write_to(&mut line, format_args!(" -> {done}")),
+        Answer::Server(server) => write_to(&mut line, format_args!(" -> {server:?}")),
         Answer::Broken(text) => write_to(&mut line, format_args!(" -> {text}")),
         Answer::Submitted(id, outcome) => write_to(&mut line, format_args!(" -> {id} {outcome:?}")),
     }
@@ -32,6 +33,9 @@ pub fn step(step: &Step) -> String {
                 "submit {:?} {:?} {:?} {:?} via {} {:?} {:?} cost {}",
                 a.user, a.host, a.task, a.text, a.frontend, a.backend, a.server, a.cost
             );
+            if a.connection {
+                text.push_str(" connection");
+            }
             if !a.claims.is_empty() {
                 write_to(&mut text, format_args!(" claims {:?} {:?}", a.claims, a.unknown));
             }
@@ -52,6 +56,8 @@ pub fn step(step: &Step) -> String {
         Step::LockTaken(session, lock) => format!("session {session} takes lock {lock}"),
         Step::LockLost(session, lock) => format!("session {session} loses lock {lock}"),
         Step::Configure(_, what) => format!("configure: {what}"),
+        Step::SetUp(server, up) => format!("server {server} up {up}"),
+        Step::Reroute(id) => format!("reroute {id}"),
         Step::Timeout => "timeout".into(),
     }
 }

@@ -17,6 +17,10 @@ pub const FRONTENDS: [&str; 2] = ["api", "web"];
 pub const BACKENDS: [&str; 2] = ["db", "app"];
 /// Servers of the first backend.
 pub const SERVERS: [&str; 2] = ["db/one", "db/two"];
+/// Servers of all backends.
+pub const FLEET: [&str; 5] = ["db/one", "db/two", "db/three", "app/one", "app/two"];
+/// The gates of both backends.
+pub const GATES: [&str; 2] = ["servers of db", "servers of app"];
 /// Locks.
 pub const LOCKS: [&str; 2] = ["key", "door"];
 /// Names of checkpoints.
@@ -35,7 +39,7 @@ pub const MADE: [&str; 3] = ["tmp0", "tmp1", "tmp2"];
 /// The word of some alphabet that is this text; a word of none is shown as `?`.
 #[must_use]
 pub fn known(text: &str) -> &'static str {
-    let all: [&[&'static str]; 12] = [
+    let all: [&[&'static str]; 14] = [
         &USERS,
         &HOSTS,
         &TASKS,
@@ -43,6 +47,8 @@ pub fn known(text: &str) -> &'static str {
         &FRONTENDS,
         &BACKENDS,
         &SERVERS,
+        &FLEET,
+        &GATES,
         &LOCKS,
         &CHECKPOINTS,
         &POOLS,

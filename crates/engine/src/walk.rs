@@ -63,6 +63,8 @@ impl Engine {
                     Ok(seated) => work = seated,
                     Err(outcome) => return outcome,
                 }
+                // An edit may have had it come this far before its server was known.
+                next = behind_backend(&work);
             }
             let Some(step) = work.draft.steps.get(next).copied() else { break };
             next += 1;
@@ -357,6 +359,11 @@ fn wants_server(work: &Work, next: usize) -> Option<BackendId> {
         return None;
     }
     route.chosen.backend
+}
+
+/// The first step behind its backend's list.
+fn behind_backend(work: &Work) -> usize {
+    work.draft.steps.partition_point(|step| step.position.0 <= List::Backend)
 }
 
 /// Where the walk goes on: after the checkpoint it reached last, wherever that stands now; at the

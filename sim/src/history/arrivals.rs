@@ -12,6 +12,7 @@ impl History {
         let backend = rng.pick(&["db", "db", "app", ""]);
         let server = if backend == "db" && rng.chance(60) { rng.pick(&SERVERS) } else { "" };
         let mut arrival = Arrival {
+            connection: false,
             user: rng.pick(&USERS),
             host: rng.pick(&HOSTS),
             task: rng.pick(&TASKS),
@@ -44,6 +45,7 @@ impl History {
         if rng.chance(self.profile.claims) {
             self.claim(&mut arrival, config);
         }
+        self.send_to_door(&mut arrival);
         arrival
     }
 

@@ -6,7 +6,7 @@ use crate::model::config::{
     At, Attribute, Bounds, Checkpoint, Config, Limit, Pattern, Pool, PoolState, Resource, Rule,
     Verdict, Weight, When,
 };
-use crate::words::{BACKENDS, CHECKPOINTS, FRONTENDS, POOLS, RESOURCES, SERVERS, USERS};
+use crate::words::{BACKENDS, CHECKPOINTS, FLEET, FRONTENDS, POOLS, RESOURCES, SERVERS, USERS};
 
 /// A delay that no history reaches.
 const FOREVER: u64 = 400 * 86_400_000 * MS;
@@ -41,6 +41,7 @@ impl History {
             config.checkpoints.extend(checkpoint);
         }
         config.rules = self.rules(&config);
+        self.routes(&mut config);
         config
     }
 
@@ -49,6 +50,7 @@ impl History {
         match self.rng.below(10) {
             0..5 => At::Frontend(FRONTENDS[self.rng.weighted(&[3, 1])]),
             5 | 6 => At::Backend(BACKENDS[self.rng.weighted(&[3, 1])]),
+            7 if self.profile.routes => At::Server(self.rng.pick(&FLEET)),
             7 => At::Server(self.rng.pick(&SERVERS)),
             _ => At::Pool(self.rng.pick(&config.pools).name),
         }
@@ -70,6 +72,7 @@ impl History {
             name,
             at,
             number: self.rng.below(3) as u32,
+            connection: false,
             when,
             key,
             fair: fair.filter(|_| limit != Limit::Count),

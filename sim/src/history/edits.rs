@@ -2,7 +2,7 @@
 
 use super::{History, MS};
 use crate::model::config::{At, Checkpoint, Config, Limit, PoolState, When};
-use crate::model::{Model, State};
+use crate::model::{Model, State, is_gate};
 
 type Edit = fn(&mut History, &Model, &mut Config) -> Option<String>;
 
@@ -46,6 +46,10 @@ impl History {
     /// Another configuration that differs in one thing or a few, and what they are.
     pub(super) fn edit(&mut self, model: &Model) -> Option<(Config, String)> {
         let mut config = model.config.clone();
+        config.checkpoints.retain(|checkpoint| !is_gate(checkpoint.id));
+        if let Some(what) = self.edit_routes(&mut config) {
+            return Some((config, what));
+        }
         let mut done: Option<String> = None;
         for _ in 0..[1, 2, 4][self.rng.weighted(&[80, 12, 8])] {
             let edit = match self.rng.weighted(&[10, 8, 6, 3]) {
@@ -112,6 +116,7 @@ impl History {
         let at = self.at(config);
         let checkpoint = &mut config.checkpoints[index];
         checkpoint.at = at;
+        checkpoint.connection &= matches!(at, At::Frontend(_));
         Some(format!("{} at {at:?}", checkpoint.name))
     }
 
@@ -348,7 +353,7 @@ fn is_below(node: u32, root: u32, config: &Config) -> bool {
 }
 
 /// Conditions may only name what there is, and keys only where there are keys.
-fn drop_conditions(config: &mut Config, name: &str) {
+pub(super) fn drop_conditions(config: &mut Config, name: &str) {
     let speaks = |when: &When| match when {
         When::Inflight(of, ..) | When::Queued(of, ..) | When::Rate(of, ..) => *of == name,
         When::Running(of, _) | When::Waiting(of, _) => *of == name,
@@ -356,6 +361,9 @@ fn drop_conditions(config: &mut Config, name: &str) {
     };
     let rules = config.rules.iter_mut().map(|rule| &mut rule.when);
     let checkpoints = config.checkpoints.iter_mut().map(|checkpoint| &mut checkpoint.when);
+    for frontend in &mut config.frontends {
+        frontend.lines.retain(|(when, _)| !speaks(when));
+    }
     for when in rules.chain(checkpoints) {
         *when = when.filter(|when| !speaks(when));
     }

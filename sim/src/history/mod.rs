@@ -7,6 +7,7 @@ mod arrivals;
 mod configs;
 mod edits;
 mod profile;
+mod routes;
 
 pub use profile::{Focus, Profile};
 
@@ -17,6 +18,9 @@ use crate::words::LOCKS;
 use std::collections::BTreeSet;
 
 const MS: u64 = 1_000_000;
+
+/// One of so many seeds has frontends, backends and connections.
+pub const ROUTES_EVERY: u64 = 8;
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -35,6 +39,10 @@ pub enum Step {
     LockLost(u64, &'static str),
     /// The configuration changes, in the way that the text says.
     Configure(Box<Config>, String),
+    /// A server comes up or goes down.
+    SetUp(u32, bool),
+    /// A request could not reach its server.
+    Reroute(u64),
     /// Only time passes.
     Timeout,
 }
@@ -47,6 +55,7 @@ pub fn without_memory(config: &mut Config) {
         (checkpoint.when, checkpoint.keys_max) = (None, 1_000);
     }
     config.rules.iter_mut().for_each(|rule| rule.when = None);
+    config.frontends.clear();
 }
 
 /// The dice of one seed.
@@ -62,6 +71,8 @@ pub struct History {
     next_checkpoint: u32,
     next_pool: u32,
     next_resource: u32,
+    next_backend: u32,
+    next_server: u32,
     /// Resources that were deleted, by the name they had last.
     deleted: Vec<(u32, &'static str)>,
 }
@@ -71,7 +82,8 @@ impl History {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let profile = Profile::draw(&mut rng);
+        let mut profile = Profile::draw(&mut rng);
+        profile.routes = seed % ROUTES_EVERY == ROUTES_EVERY - 1;
         let clock = rng.pick(&[0, 1, 1_000_000 * MS, 1_000_000 * MS, 1_000_000_000 * MS]);
         Self {
             rng,
@@ -81,6 +93,8 @@ impl History {
             next_checkpoint: 1,
             next_pool: 1,
             next_resource: 1,
+            next_backend: 1,
+            next_server: 1,
             deleted: vec![],
         }
     }
@@ -94,6 +108,9 @@ impl History {
     /// What happens next, and when.
     pub fn step(&mut self, model: &Model) -> (u64, Step) {
         let mix = self.profile.mix;
+        if let Some(step) = self.serve(model) {
+            return (self.tick(model, false), step);
+        }
         let step = match self.rng.weighted(&mix) {
             0 => Step::Submit(Box::new(self.arrival(&model.config))),
             1 => Step::Settle(self.someone(model, true)),

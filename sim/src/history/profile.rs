@@ -58,6 +58,8 @@ pub struct Profile {
     pub step_max: usize,
     /// How many requests may be alive.
     pub requests_max: usize,
+    /// Whether there are frontends, backends and connections.
+    pub routes: bool,
 }
 
 impl Profile {
@@ -91,6 +93,7 @@ impl Profile {
             full: 40,
             step_max: 256,
             requests_max: 1_000_000,
+            routes: false,
         };
         profile.dwell(rng);
         // Few settles fill the house, many empty it.

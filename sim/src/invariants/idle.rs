@@ -55,6 +55,10 @@ fn counter_is_used_up(
     name: &str,
     key: Option<&'static str>,
 ) -> Result<(), String> {
+    // Whether there is room at servers is looked at on its own.
+    if crate::words::GATES.contains(&name) {
+        return Ok(());
+    }
     let Some(checkpoint) = seen.config.checkpoints.iter().find(|c| c.name == name) else {
         return Err(format!("request {id} waits at {name}, which does not exist"));
     };

@@ -8,6 +8,7 @@ mod dead;
 mod given_back;
 mod idle;
 mod limits;
+mod servers;
 mod stops;
 mod why;
 mod windows;
@@ -53,6 +54,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(stops::Stops::default()),
         Box::new(given_back::GivenBack),
         Box::new(idle::Idle),
+        Box::new(servers::Servers::default()),
         Box::new(why::Why::default()),
     ]
 }

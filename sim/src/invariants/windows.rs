@@ -11,6 +11,7 @@ use crate::history::Step;
 use crate::model::config::{Arrival, At, Checkpoint, Config, Limit};
 use crate::model::{Effect, Outcome, Spot, position};
 use crate::seen::{Answer, Seen};
+use crate::words::GATES;
 use std::collections::BTreeMap;
 
 /// One request that passed.
@@ -92,6 +93,7 @@ impl Windows {
                     && now.fair == before.fair
                     && now.when == before.when
                     && now.watch == before.watch
+                    && now.connection == before.connection
             });
             if same && !slip_changed {
                 continue;
@@ -122,7 +124,7 @@ impl Windows {
                     At::Pool(_) => false,
                 };
                 let behind = self.started.contains(id) || is_behind(seen, *id, checkpoint);
-                if !on_list || !behind {
+                if !on_list || !behind || checkpoint.connection != arrival.connection {
                     continue;
                 }
                 let key = checkpoint.key.map(|attribute| arrival.value(attribute));
@@ -178,6 +180,8 @@ impl Windows {
 fn is_behind(seen: &Seen, id: u64, checkpoint: &Checkpoint) -> bool {
     match seen.alive.get(&id).map(|sight| &sight.spot) {
         None => false,
+        // A gate is behind all checkpoints of its backend.
+        Some(Spot::Checkpoint(name, _)) if GATES.contains(name) => position(checkpoint).0 < 2,
         Some(Spot::Checkpoint(name, _)) => {
             let at = seen.config.checkpoints.iter().find(|c| c.name == *name);
             at.is_some_and(|at| position(at) > position(checkpoint))

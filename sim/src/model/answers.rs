@@ -91,7 +91,9 @@ impl Model {
             }
             Some(State::InPool(_)) => {
                 let pool = self.requests[&id].pool;
-                let runs = all.filter(|(_, r)| r.pool == pool && r.state == State::Running);
+                let runs = all.filter(|(_, r)| {
+                    r.pool == pool && r.state == State::Running && !r.arrival.connection
+                });
                 let mut ahead = self.in_the_way(id);
                 ahead.extend(runs.map(|(other, _)| *other));
                 ahead

@@ -5,6 +5,7 @@
 
 use super::config::{At, Checkpoint, Limit, Weight};
 use super::seats::GONE;
+use super::servers::{BEHIND_BACKEND, is_gate};
 use super::{Event, Model, Passed, Place, Position, Queued, Rank, Reason, Seat, State};
 
 /// Ticks in a nanosecond: divisible by every N in [`NUMBERS`].
@@ -52,15 +53,32 @@ impl Model {
     /// Takes a request past every checkpoint behind `after`, as far as it goes.
     pub(super) fn walk(&mut self, id: u64, mut after: Option<Position>) {
         self.leave_gone_pool(id);
-        while let Some(checkpoint) = self.next_checkpoint(id, after) {
+        self.leave_lost_server(id, &mut after);
+        loop {
+            let next = self.next_checkpoint(id, after);
+            if self.wants_server(id, next.as_ref()) {
+                match self.find_server(id) {
+                    Step::Pass => after = Some(BEHIND_BACKEND),
+                    Step::Wait => return self.give_back_later(),
+                    Step::Refuse(reason) => return self.refuse(id, reason),
+                }
+                continue;
+            }
+            let Some(checkpoint) = next else { break };
+            if is_gate(checkpoint.id)
+                && let Some(reason) = self.no_server(id)
+            {
+                return self.refuse(id, reason);
+            }
             after = Some(position(&checkpoint));
             match self.arrive(id, &checkpoint, None) {
                 Step::Pass => {}
-                Step::Wait => return,
+                Step::Wait => return self.give_back_later(),
                 Step::Refuse(reason) => return self.refuse(id, reason),
             }
         }
         self.enter(id);
+        self.give_back_later();
     }
 
     /// A waiter of a checkpoint that starts anew arrives there again, past the bounds.
@@ -77,8 +95,9 @@ impl Model {
 
     /// The `count` checkpoints of a request's frontend, which count before the rules.
     pub(super) fn frontend_counts(&self, id: u64) -> Vec<Checkpoint> {
-        let at = At::Frontend(self.requests[&id].arrival.frontend);
-        let all = self.config.checkpoints.iter();
+        let arrival = &self.requests[&id].arrival;
+        let at = At::Frontend(arrival.frontend);
+        let all = self.config.checkpoints.iter().filter(|c| c.connection == arrival.connection);
         let mut found: Vec<_> =
             all.filter(|c| c.at == at && c.limit == Limit::Count).cloned().collect();
         found.sort_by_key(position);
@@ -99,7 +118,11 @@ impl Model {
 
     fn is_on_the_way(&self, id: u64, checkpoint: &Checkpoint) -> bool {
         let request = &self.requests[&id];
+        if request.arrival.connection != checkpoint.connection {
+            return false;
+        }
         match checkpoint.at {
+            _ if is_gate(checkpoint.id) && request.backend.is_none() => false,
             At::Frontend(name) => {
                 request.arrival.frontend == name && checkpoint.limit != Limit::Count
             }
@@ -124,7 +147,8 @@ impl Model {
         }
         match at.limit {
             Limit::Count => self.pass(id, at, seat, None),
-            Limit::Concurrency(limit) => {
+            Limit::Concurrency(_) => {
+                let limit = self.limit(at);
                 let free = self.held(at.id, seat.counter) < limit
                     && self.order(at.id, seat.counter).is_empty();
                 if free || at.watch {
@@ -234,7 +258,7 @@ impl Model {
     pub(super) fn pass_head(&mut self, id: u64) {
         let Some(State::Queued(queued)) = self.state(id).cloned() else { return };
         let Some(at) = self.checkpoint(queued.checkpoint).cloned() else { return };
-        let Limit::Rate { n, d, .. } = at.limit else { return };
+        let Limit::Rate { n, d, .. } = at.limit else { return self.hand_over_next(&at) };
         if self.costs_too_much(id, &at) {
             let place = Place::Checkpoint(at.name, queued.seat.key);
             return self.refuse(id, Reason::CostTooHigh(place));
@@ -283,8 +307,8 @@ impl Model {
     /// Hands a count that was given back to the next waiter, if fewer than the limit are held. It
     /// walks on later.
     fn hand_over(&mut self, at: &Checkpoint, key: Option<&'static str>) {
-        let Limit::Concurrency(limit) = at.limit else { return };
-        if self.held(at.id, key) < limit
+        let Limit::Concurrency(_) = at.limit else { return };
+        if self.held(at.id, key) < self.limit(at)
             && let Some(next) = self.order(at.id, key).first().copied()
             && let Some(State::Queued(queued)) = self.state(next).cloned()
         {
@@ -295,7 +319,8 @@ impl Model {
 
     /// Who is the next to find room at a concurrency checkpoint: the lowest rank of all counters.
     pub(super) fn next_handed(&self, at: &Checkpoint) -> Option<(u64, Queued)> {
-        let Limit::Concurrency(limit) = at.limit else { return None };
+        let Limit::Concurrency(_) = at.limit else { return None };
+        let limit = self.limit(at);
         let heads = self.heads(at).into_iter();
         let free = heads.filter(|(_, queued)| self.held(at.id, queued.seat.counter) < limit);
         free.min_by_key(|(id, _)| self.requests[id].rank)
@@ -312,7 +337,13 @@ impl Model {
     /// The passes that will be due: of each rate queue its head.
     pub(super) fn pass_events(&self) -> impl Iterator<Item = Event> {
         let rates = self.config.checkpoints.iter();
-        rates.filter(|c| matches!(c.limit, Limit::Rate { .. })).flat_map(|at| {
+        // Whoever finds room at a gate goes before anything else that is due.
+        let gates = self.config.checkpoints.iter().filter(|c| is_gate(c.id));
+        let gates = gates.filter_map(|at| self.next_handed(at)).map(|(id, _)| {
+            let rank = self.requests[&id].rank;
+            Event { at: 0, expiry: false, rank, id }
+        });
+        let rates = rates.filter(|c| matches!(c.limit, Limit::Rate { .. })).flat_map(|at| {
             self.heads(at).into_iter().map(|(id, queued)| {
                 let time = nanoseconds(self.pass_ticks(id, at, queued.seat.counter));
                 let rank = self.requests[&id].rank;
@@ -321,7 +352,8 @@ impl Model {
                 let at = if self.costs_too_much(id, at) { 0 } else { time };
                 Event { at, expiry: false, rank, id }
             })
-        })
+        });
+        gates.chain(rates)
     }
 
     fn costs_too_much(&self, id: u64, at: &Checkpoint) -> bool {

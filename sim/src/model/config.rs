@@ -2,7 +2,7 @@
 //!
 //! Names come from fixed alphabets, so they are static texts and everything is easily copied.
 
-use crate::words::{HOSTS, TASKS, TEXTS, USERS};
+use crate::words::{GATES, HOSTS, TASKS, TEXTS, USERS};
 use paceline_types::Mode;
 
 /// Everything an administrator can set.
@@ -24,6 +24,76 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// The graph.
     pub resources: Vec<Resource>,
+    /// The configured frontends.
+    pub frontends: Vec<Frontend>,
+    /// The backends.
+    pub backends: Vec<Backend>,
+}
+
+/// A configured frontend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frontend {
+    /// Its name.
+    pub name: &'static str,
+    /// Conditions, and the backend of those for whom they hold.
+    pub lines: Vec<(When, &'static str)>,
+    /// The backend of all others.
+    pub backend: Option<&'static str>,
+}
+
+/// A backend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Backend {
+    /// Its number for as long as it exists.
+    pub id: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// How a server is chosen.
+    pub balance: Balance,
+    /// Its servers.
+    pub servers: Vec<Server>,
+    /// How many may wait.
+    pub max_len: u64,
+    /// How long one may wait.
+    pub max_delay: u64,
+}
+
+/// A server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its number for as long as it exists.
+    pub id: u32,
+    /// Its name, as `BACKEND/NAME`.
+    pub name: &'static str,
+    /// Its share.
+    pub weight: u64,
+    /// How many requests it may have.
+    pub max: Option<u64>,
+}
+
+/// How a server is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// In turn.
+    RoundRobin,
+    /// The one with the least to do.
+    Least,
+    /// The better of two.
+    TwoLots,
+}
+
+impl Backend {
+    /// Whether requests may have to wait for a server.
+    #[must_use]
+    pub fn is_gated(&self) -> bool {
+        self.servers.iter().any(|server| server.max.is_some())
+    }
+
+    /// The name of its gate.
+    #[must_use]
+    pub const fn gate(&self) -> &'static str {
+        GATES[if self.name.len() == 2 { 0 } else { 1 }]
+    }
 }
 
 /// An attribute that rules, keys and flows read.
@@ -187,6 +257,8 @@ pub struct Checkpoint {
     pub at: At,
     /// Its place in the list.
     pub number: u32,
+    /// Whether connections pass it, and not requests.
+    pub connection: bool,
     /// For which requests.
     pub when: Option<When>,
     /// One counter for each value of this.
@@ -252,6 +324,8 @@ pub use paceline_types::Unknown;
 /// One piece of work that comes in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
+    /// Whether it is a connection.
+    pub connection: bool,
     /// The attribute of that name.
     pub user: &'static str,
     /// The attribute of that name.
@@ -325,6 +399,8 @@ impl Config {
                 state: PoolState::Started,
             }],
             resources: vec![],
+            frontends: vec![],
+            backends: vec![],
         }
     }
 }

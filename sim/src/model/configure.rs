@@ -6,6 +6,7 @@
 use super::checkpoints::{TICKS, position};
 use super::config::{Checkpoint, Config, Limit, Resource, Unknown};
 use super::seats::GONE;
+use super::servers::is_gate;
 use super::{Effect, Model, Position, Queued, Rank, Reason, State};
 
 /// Waiters of each counter, in the order in which they would have been served.
@@ -27,9 +28,13 @@ impl Model {
     pub fn configure(&mut self, now: u64, config: Config) {
         self.begin(now);
         let old = std::mem::replace(&mut self.config, config);
+        self.add_gates();
         let mut moves: Vec<Move> =
             old.checkpoints.iter().map(|checkpoint| self.checkpoint_changed(checkpoint)).collect();
+        let gates = self.config.checkpoints.iter().filter(|at| is_gate(at.id));
+        moves.extend(gates.cloned().map(Move::HandOver));
         self.pools_changed();
+        self.servers_changed(&old);
         self.resources_changed(&old);
         self.grant();
         while let Some((_, index)) =
@@ -83,7 +88,7 @@ impl Model {
             return Move::On(self.empty(old), position(old));
         };
         let kind = std::mem::discriminant(&old.limit) != std::mem::discriminant(&new.limit);
-        if kind || old.key != new.key {
+        if kind || old.key != new.key || old.connection != new.connection {
             let waiters = self.empty(old);
             return self.will_arrive_again(waiters, new);
         }

@@ -6,6 +6,9 @@ use super::{Claimed, InPool, Model, Place, Reason, State};
 impl Model {
     /// Step 6 of the path.
     pub(super) fn enter(&mut self, id: u64) {
+        if self.requests[&id].arrival.connection {
+            return self.start(id);
+        }
         if let Some(name) = self.unknown_refused(id) {
             return self.refuse(id, Reason::UnknownResource(name));
         }

@@ -13,11 +13,14 @@ mod graph;
 mod line;
 mod rules;
 mod seats;
+mod servers;
 #[cfg(test)]
 mod tests;
 
 pub use answers::Spot;
 pub use checkpoints::{Counter, NUMBERS, TICKS, position};
+pub use servers::is_gate;
+use servers::{Later, Shares};
 
 use config::{Arrival, Checkpoint, Config};
 use paceline_types::Mode;
@@ -189,6 +192,12 @@ pub struct Request {
     pub walk: Vec<Passed>,
     /// How far it has come.
     pub state: State,
+    /// The number of its backend, if its frontend was configured when it came.
+    pub backend: Option<u32>,
+    /// The number of its server.
+    pub seat: Option<u32>,
+    /// Servers that it could not reach.
+    pub tried: Vec<u32>,
 }
 
 impl Request {
@@ -220,6 +229,12 @@ pub struct Model {
     /// The request that the running call submitted, and why it was refused.
     submitted: Option<u64>,
     refused: Option<Reason>,
+    /// What the choices of servers remember, and who is down.
+    shares: Shares,
+    /// What is given back when those who lost their server have moved on.
+    later: Vec<Later>,
+    /// Whether they move on just now.
+    astray: bool,
 }
 
 impl Model {
@@ -239,6 +254,9 @@ impl Model {
             last_id: 0,
             submitted: None,
             refused: None,
+            shares: Shares::new(7),
+            later: vec![],
+            astray: false,
         }
     }
 
@@ -359,6 +377,9 @@ impl Model {
             claims: claims.collect(),
             walk: vec![],
             state: State::Moving,
+            backend: None,
+            seat: None,
+            tried: vec![],
             arrival,
         }
     }
@@ -367,6 +388,12 @@ impl Model {
     fn classify(&mut self, id: u64, owns: &dyn Fn(u64, &str) -> bool) {
         for checkpoint in self.frontend_counts(id) {
             self.arrive(id, &checkpoint, None);
+        }
+        if self.requests[&id].arrival.connection {
+            return self.walk(id, None);
+        }
+        if let Err(reason) = self.choose_backend(id) {
+            return self.refuse(id, reason);
         }
         let priority = match self.verdict(id) {
             Ok(priority) => priority,
@@ -441,6 +468,7 @@ impl Model {
     /// checkpoint in the order of their walks; then those who got a count walk on.
     fn end_all(&mut self, ends: Vec<(u64, bool)>) {
         for (id, _) in &ends {
+            self.leave_ungated_seat(*id);
             let Some(request) = self.requests.get_mut(id) else { continue };
             let was = std::mem::replace(&mut request.state, State::Moving);
             if let State::Queued(queued) = &was {
@@ -448,15 +476,23 @@ impl Model {
             }
         }
         self.grant();
-        for (id, ran) in ends {
-            let Some(request) = self.requests.get_mut(&id) else { continue };
-            let (cost, walk) = (request.arrival.cost, std::mem::take(&mut request.walk));
-            for passed in walk {
-                self.give_back(&passed, if ran { 0 } else { cost });
+        self.later.extend(ends.into_iter().map(|(id, ran)| Later::End(id, ran)));
+        self.give_back_later();
+    }
+
+    /// Gives back what a request holds that is over.
+    fn give_back_all(&mut self, id: u64, ran: bool) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let (cost, walk) = (request.arrival.cost, std::mem::take(&mut request.walk));
+        for passed in walk {
+            if is_gate(passed.checkpoint)
+                && let Some(request) = self.requests.get_mut(&id)
+            {
+                request.seat = None;
             }
-            self.requests.remove(&id);
+            self.give_back(&passed, if ran { 0 } else { cost });
         }
-        self.walk_handed();
+        self.requests.remove(&id);
     }
 
     /// Whoever was handed a count walks on, in the order they got it; who gets one meanwhile, later.

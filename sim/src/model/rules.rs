@@ -120,7 +120,10 @@ impl Model {
     #[must_use]
     pub fn running(&self, pool: &str) -> u64 {
         let Some(id) = self.pool_id(pool) else { return 0 };
-        let runs = |request: &&Request| request.pool == id && request.state == State::Running;
+        let runs = |request: &&Request| {
+            let runs = request.pool == id && request.state == State::Running;
+            runs && !request.arrival.connection
+        };
         self.requests.values().filter(runs).count() as u64
     }
 

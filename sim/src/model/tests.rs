@@ -295,6 +295,8 @@ fn random_histories_reach_every_corner() {
                 Step::LockTaken(..) => {}
                 Step::LockLost(session, lock) => model.lock_lost(now, session, lock),
                 Step::Configure(config, _) => model.configure(now, *config),
+                Step::SetUp(server, up) => model.set_up(now, server, up),
+                Step::Reroute(id) => drop(model.reroute(now, id)),
                 Step::Timeout => model.handle_timeout(now),
             }
         }

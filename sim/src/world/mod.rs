@@ -14,7 +14,7 @@ use crate::words::known;
 use paceline_engine::{Engine, Plan, Snapshot, WaitsFor, prepare};
 use paceline_expr::Counter;
 use paceline_pools::PoolSet;
-use paceline_types::{CheckpointId, RequestId, SessionId, Time, limits};
+use paceline_types::{CheckpointId, RequestId, ServerId, SessionId, Time, limits};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,6 +58,11 @@ impl World {
                 self.engine.lock_lost(now, SessionId(*session), lock);
             }
             Step::Configure(config, _) => return self.configure(now, config),
+            Step::SetUp(server, up) => self.engine.set_up(now, ServerId(*server), *up),
+            Step::Reroute(id) => {
+                let server = self.engine.reroute(now, RequestId(*id));
+                return Answer::Server(server.map(|server| server.0));
+            }
             Step::Timeout => self.engine.handle_timeout(now),
         }
         Answer::None
@@ -137,12 +142,18 @@ impl World {
             figures.running.insert(pool.name, count(Counter::Running(spec.id), None));
             figures.waiting.insert(pool.name, count(Counter::Waiting(spec.id), None));
         }
+        let gates = self.config.backends.iter().map(|b| (b.gate(), b.id | 1 << 31));
         let ids: BTreeMap<&str, u32> =
-            self.config.checkpoints.iter().map(|c| (c.name, c.id)).collect();
+            self.config.checkpoints.iter().map(|c| (c.name, c.id)).chain(gates).collect();
         for (name, key) in seen::counters(&self.config) {
             let id = CheckpointId(ids[name]);
             figures.inflight.insert((name, key), count(Counter::Inflight(id), key));
             figures.queued.insert((name, key), count(Counter::Queued(id), key));
+        }
+        for server in self.config.backends.iter().flat_map(|backend| &backend.servers) {
+            let found = self.engine.fleet().server(ServerId(server.id));
+            let found = found.map(|found| (found.up, u64::from(found.held)));
+            figures.servers.insert(server.name, found.unwrap_or_default());
         }
         figures
     }

@@ -2,18 +2,19 @@
 
 use crate::model;
 use crate::model::config::{
-    Arrival, At, Attribute, Checkpoint, Config, Limit, Pattern, Pool, PoolState, Rule, Verdict,
-    Weight, When,
+    Arrival, At, Attribute, Balance, Checkpoint, Config, Limit, Pattern, Pool, PoolState, Rule,
+    Verdict, Weight, When,
 };
 use crate::words::known;
 use paceline_checkpoints as checkpoints;
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine as engine;
 use paceline_pools::{PoolError, PoolSet, PoolSpec, QueueBounds, Range, State};
+use paceline_routing as routing;
 use paceline_rules::{Action, Criterion, PatternMode, Then};
 use paceline_types::{
-    Attributes, CheckpointId, Claim, Known, Name, Place, PoolId, Priority, Reason, Request,
-    SessionId, Span,
+    Attributes, BackendId, CheckpointId, Claim, Known, Name, On, Place, PoolId, Priority, Reason,
+    Request, ServerId, SessionId, Span,
 };
 
 /// A request as a door would hand it in.
@@ -33,7 +34,7 @@ pub fn request(arrival: &Arrival) -> Request {
     }
     let claim = |(name, mode): &(&'static str, _)| Claim { resource: (*name).into(), mode: *mode };
     Request {
-        on: paceline_types::On::Request,
+        on: if arrival.connection { On::Connection } else { On::Request },
         attributes,
         cost: arrival.cost as u32,
         claims: arrival.claims.iter().map(claim).collect(),
@@ -60,7 +61,45 @@ pub fn config(config: &Config, pools: &PoolSet) -> engine::Config {
         checkpoints: config.checkpoints.iter().map(checkpoint).collect(),
         pools: pools.clone(),
         resources: config.resources.iter().map(resource).collect(),
+        frontends: config.frontends.iter().map(frontend).collect(),
+        backends: config.backends.iter().map(backend).collect(),
         ..engine::Config::default()
+    }
+}
+
+fn frontend(frontend: &model::config::Frontend) -> routing::Frontend {
+    let listen = vec![routing::Address::Unix(format!("/run/{}", frontend.name).into())];
+    let line = |(when, backend): &(When, &'static str)| routing::UseBackend {
+        when: condition(*when),
+        backend: (*backend).into(),
+    };
+    routing::Frontend {
+        backend: frontend.backend.map(Into::into),
+        use_backend: frontend.lines.iter().map(line).collect(),
+        ..routing::Frontend::new(frontend.name, listen)
+    }
+}
+
+fn backend(backend: &model::config::Backend) -> routing::Backend {
+    let server = |server: &model::config::Server| {
+        let (_, name) = server.name.split_once('/').unwrap_or_default();
+        let address = routing::Address::Unix("/run/server".into());
+        routing::Server {
+            weight: server.weight as u32,
+            connections_max: server.max.map(|max| max as u32),
+            ..routing::Server::new(ServerId(server.id), name, address)
+        }
+    };
+    routing::Backend {
+        balance: match backend.balance {
+            Balance::RoundRobin => routing::Balance::RoundRobin,
+            Balance::Least => routing::Balance::LeastConnections,
+            Balance::TwoLots => routing::Balance::PowerOfTwo,
+        },
+        servers: backend.servers.iter().map(server).collect(),
+        queue_len_max: Some(backend.max_len),
+        queue_delay_max: Some(Span(backend.max_delay)),
+        ..routing::Backend::new(BackendId(backend.id), backend.name)
     }
 }
 
@@ -109,6 +148,7 @@ fn checkpoint(checkpoint: &Checkpoint) -> checkpoints::Spec {
     let id = CheckpointId(checkpoint.id);
     let mut spec = checkpoints::Spec::new(id, checkpoint.name, at, limit);
     spec.number = checkpoint.number;
+    spec.on = if checkpoint.connection { On::Connection } else { On::Request };
     spec.when = checkpoint.when.map(condition);
     spec.key = checkpoint.key.map(|attribute| attribute.name().into());
     spec.fair = checkpoint.fair.map(|attribute| attribute.name().into());

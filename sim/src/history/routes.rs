@@ -1,0 +1,233 @@
+//! Frontends, backends, servers and connections, for the seeds that have them.
+
+use super::edits::drop_conditions;
+use super::{History, MS, Step};
+use crate::model::config::{
+    Arrival, At, Backend, Balance, Config, Frontend, Limit, Server, Unknown, When,
+};
+use crate::model::{Model, State};
+use crate::words::{BACKENDS, FLEET};
+
+impl History {
+    /// Frontends and backends at the start.
+    pub(super) fn routes(&mut self, config: &mut Config) {
+        if !self.profile.routes {
+            return;
+        }
+        for checkpoint in &mut config.checkpoints {
+            if let At::Frontend(name) = &mut checkpoint.at {
+                *name = if self.rng.chance(80) { "web" } else { "api" };
+                checkpoint.connection = self.rng.chance(25);
+            }
+        }
+        for name in BACKENDS {
+            let backend = self.backend(name);
+            config.backends.push(backend);
+        }
+        let frontend = self.frontend(config);
+        config.frontends.push(frontend);
+    }
+
+    fn backend(&mut self, name: &'static str) -> Backend {
+        self.next_backend += 1;
+        let mut backend = Backend {
+            id: self.next_backend,
+            name,
+            balance: self.balance(),
+            servers: vec![],
+            max_len: if self.rng.chance(60) { 1_000 } else { self.max_len() },
+            max_delay: self.max_delay().unwrap_or(1_000_000 * MS),
+        };
+        for name in FLEET.iter().filter(|name| is_of(name, backend.name)) {
+            if self.rng.chance(75) {
+                let server = self.server(name);
+                backend.servers.push(server);
+            }
+        }
+        backend
+    }
+
+    fn balance(&mut self) -> Balance {
+        self.rng.pick(&[Balance::RoundRobin, Balance::Least, Balance::TwoLots])
+    }
+
+    fn server(&mut self, name: &'static str) -> Server {
+        self.next_server += 1;
+        let (weight, max) = (self.server_weight(), self.server_max());
+        Server { id: self.next_server, name, weight, max }
+    }
+
+    fn server_weight(&mut self) -> u64 {
+        self.rng.pick(&[0, 1, 1, 1, 2, 3, 256])
+    }
+
+    fn server_max(&mut self) -> Option<u64> {
+        self.rng.chance(65).then(|| self.rng.between(1, 3))
+    }
+
+    fn frontend(&mut self, config: &Config) -> Frontend {
+        let backends: Vec<&str> = config.backends.iter().map(|backend| backend.name).collect();
+        let mut lines = vec![];
+        for _ in 0..self.rng.weighted(&[4, 3, 2, 1]) {
+            let gate = self.rng.pick_any(&config.backends).filter(|backend| backend.is_gated());
+            let n = self.rng.below(3);
+            let when = match (gate, self.rng.below(3)) {
+                (Some(backend), 0) => When::Queued(backend.gate(), None, n),
+                (Some(backend), 1) => When::Inflight(backend.gate(), None, n),
+                _ => self.when(config),
+            };
+            lines.extend(self.rng.pick_any(&backends).map(|backend| (when, backend)));
+        }
+        let has_rest = self.rng.chance(90);
+        let backend = self.rng.pick_any(&backends).filter(|_| has_rest);
+        Frontend { name: "web", lines, backend }
+    }
+
+    /// Most of what comes, comes to the frontend; some of it are connections.
+    pub(super) fn send_to_door(&mut self, arrival: &mut Arrival) {
+        if !self.profile.routes || self.rng.chance(20) {
+            return;
+        }
+        (arrival.frontend, arrival.backend, arrival.server) = ("web", "", "");
+        if self.rng.chance(20) {
+            arrival.connection = true;
+            (arrival.claims, arrival.locks, arrival.unknown) = (vec![], vec![], Unknown::Refuse);
+        }
+    }
+
+    /// Servers come and go, or cannot be reached.
+    pub(super) fn serve(&mut self, model: &Model) -> Option<Step> {
+        if !self.profile.routes {
+            return None;
+        }
+        match self.rng.below(100) {
+            0..8 => {
+                let servers = model.config.backends.iter().flat_map(|backend| &backend.servers);
+                let servers: Vec<u32> = servers.map(|server| server.id).collect();
+                let up = self.rng.chance(60);
+                self.rng.pick_any(&servers).map(|server| Step::SetUp(server, up))
+            }
+            8..14 => {
+                let runs = |state: &State| *state == State::Running;
+                let all = model.requests.iter().filter(|(_, r)| runs(&r.state) && r.seat.is_some());
+                let all: Vec<u64> = all.map(|(id, _)| *id).collect();
+                self.rng.pick_any(&all).map(Step::Reroute)
+            }
+            _ => None,
+        }
+    }
+
+    /// An edit of frontends, backends or servers, in about half of the cases.
+    pub(super) fn edit_routes(&mut self, config: &mut Config) -> Option<String> {
+        if !self.profile.routes || self.rng.chance(50) {
+            return None;
+        }
+        let what = self.edit_route(config)?;
+        let gates: Vec<&str> = config
+            .backends
+            .iter()
+            .filter(|backend| !backend.is_gated())
+            .map(Backend::gate)
+            .collect();
+        let missing =
+            BACKENDS.iter().filter(|name| config.backends.iter().all(|b| b.name != **name));
+        let missing: Vec<&str> = missing.map(|name| gate_of(name)).collect();
+        gates.into_iter().chain(missing).for_each(|gate| drop_conditions(config, gate));
+        Some(what)
+    }
+
+    fn edit_route(&mut self, config: &mut Config) -> Option<String> {
+        match self.rng.below(12) {
+            0 => {
+                let frontend = self.frontend(config);
+                let what = format!("{frontend:?}");
+                config.frontends = vec![frontend];
+                Some(what)
+            }
+            1 if self.rng.chance(30) => {
+                config.frontends.clear();
+                Some("no frontend".into())
+            }
+            2 => self.edit_connection(config),
+            3 if self.rng.chance(40) => self.replace_backend(config),
+            4 | 5 => self.edit_fleet(config),
+            6 | 7 => {
+                let index = self.any_backend(config)?;
+                let (max_len, max_delay) = (self.max_len(), self.max_delay());
+                let balance = self.balance();
+                let backend = &mut config.backends[index];
+                (backend.max_len, backend.balance) = (max_len, balance);
+                backend.max_delay = max_delay.unwrap_or(1_000_000 * MS);
+                Some(format!("{backend:?}"))
+            }
+            _ => {
+                let index = self.any_backend(config)?;
+                let at = self.rng.below(config.backends[index].servers.len().max(1) as u64);
+                let (weight, max) = (self.server_weight(), self.server_max());
+                let server = config.backends[index].servers.get_mut(at as usize)?;
+                (server.weight, server.max) = (weight, max);
+                Some(format!("{server:?}"))
+            }
+        }
+    }
+
+    fn any_backend(&mut self, config: &Config) -> Option<usize> {
+        let count = config.backends.len() as u64;
+        (count > 0).then(|| self.rng.below(count) as usize)
+    }
+
+    /// A checkpoint of a frontend is for the others from now on.
+    fn edit_connection(&mut self, config: &mut Config) -> Option<String> {
+        let all = config.checkpoints.iter_mut();
+        let mut fits: Vec<_> =
+            all.filter(|c| matches!(c.at, At::Frontend(_)) && c.limit != Limit::Count).collect();
+        let index = self.rng.below(fits.len().max(1) as u64) as usize;
+        let checkpoint = fits.get_mut(index)?;
+        checkpoint.connection = !checkpoint.connection;
+        Some(format!("{} connection {}", checkpoint.name, checkpoint.connection))
+    }
+
+    /// A backend goes, and another of the same name comes, or none.
+    fn replace_backend(&mut self, config: &mut Config) -> Option<String> {
+        let index = self.any_backend(config)?;
+        let name = config.backends.remove(index).name;
+        if config.backends.is_empty() || self.rng.chance(70) {
+            let backend = self.backend(name);
+            config.backends.push(backend);
+            return Some(format!("another {name}"));
+        }
+        for frontend in &mut config.frontends {
+            frontend.lines.retain(|(_, to)| *to != name);
+            frontend.backend = frontend.backend.filter(|to| *to != name);
+        }
+        Some(format!("no {name}"))
+    }
+
+    /// A server comes or goes.
+    fn edit_fleet(&mut self, config: &mut Config) -> Option<String> {
+        let index = self.any_backend(config)?;
+        let name = config.backends[index].name;
+        let names: Vec<&str> = FLEET.iter().copied().filter(|full| is_of(full, name)).collect();
+        let name = self.rng.pick_any(&names)?;
+        let new = self.server(name);
+        let servers = &mut config.backends[index].servers;
+        match servers.iter().position(|server| server.name == name) {
+            Some(at) => {
+                servers.remove(at);
+                Some(format!("{name} deleted"))
+            }
+            None => {
+                servers.push(new);
+                Some(format!("{new:?}"))
+            }
+        }
+    }
+}
+
+fn is_of(server: &str, backend: &str) -> bool {
+    server.split_once('/').is_some_and(|(of, _)| of == backend)
+}
+
+fn gate_of(backend: &str) -> &'static str {
+    crate::words::GATES[usize::from(backend != BACKENDS[0])]
+}

@@ -1,0 +1,407 @@
+//! Backends and servers: who goes where, and what is left at each.
+//!
+//! Who has a server is counted from the requests; only what the choices remember, and which servers
+//! are down, is kept.
+
+use super::checkpoints::Step;
+use super::config::{At, Backend, Balance, Bounds, Checkpoint, Config, Limit, Server, Weight};
+use super::seats::GONE;
+use super::{Model, Passed, Position, Queued, Reason, Request, Seat, State};
+use std::collections::BTreeMap;
+
+/// Numbers of gates have this bit.
+const GATES: u32 = 1 << 31;
+
+/// Behind all checkpoints of a backend.
+pub(super) const BEHIND_BACKEND: Position = (1, u32::MAX, u32::MAX);
+
+/// Whether a checkpoint is one that nobody wrote.
+#[must_use]
+pub const fn is_gate(id: u32) -> bool {
+    id & GATES != 0
+}
+
+/// What the choices remember.
+#[derive(Clone, Debug)]
+pub(super) struct Shares {
+    down: Vec<u32>,
+    credit: BTreeMap<u32, i64>,
+    turn: BTreeMap<u32, usize>,
+    lot: u64,
+}
+
+impl Shares {
+    pub const fn new(seed: u64) -> Self {
+        Self { down: vec![], credit: BTreeMap::new(), turn: BTreeMap::new(), lot: seed }
+    }
+
+    /// A lot below `n`.
+    fn draw(&mut self, n: usize) -> usize {
+        self.lot = self.lot.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let a = (self.lot ^ (self.lot >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let b = (a ^ (a >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let lot = b ^ (b >> 31);
+        (u128::from(lot) * n as u128 / (1 << 64)) as usize
+    }
+}
+
+/// What is given back later.
+#[derive(Clone, Debug)]
+pub(super) enum Later {
+    /// One count of a request that goes on.
+    One(u64, Passed),
+    /// All of a request that is over, and whether it ran.
+    End(u64, bool),
+}
+
+impl Model {
+    /// A server comes up or goes down; who sleeps at its checkpoints goes on, by rank.
+    pub fn set_up(&mut self, now: u64, server: u32, up: bool) {
+        self.begin(now);
+        let was_down = self.shares.down.contains(&server);
+        if up {
+            self.shares.down.retain(|down| *down != server);
+        } else if !was_down && self.server(server).is_some() {
+            self.shares.down.push(server);
+            let name = self.server(server).map_or("", |server| server.name);
+            self.move_on(&[(server, name)]);
+        }
+        self.due();
+    }
+
+    /// A request that runs gets another server, if one lets it pass at once.
+    pub fn reroute(&mut self, now: u64, id: u64) -> Option<u32> {
+        self.begin(now);
+        let server = self.find_other(id);
+        self.give_back_later();
+        self.due();
+        server
+    }
+
+    /// How many requests a server has.
+    #[must_use]
+    pub fn held_at(&self, server: u32) -> u64 {
+        self.requests.values().filter(|request| request.seat == Some(server)).count() as u64
+    }
+
+    /// Whether a server is up.
+    #[must_use]
+    pub fn is_up(&self, server: u32) -> bool {
+        !self.shares.down.contains(&server)
+    }
+
+    fn find_other(&mut self, id: u64) -> Option<u32> {
+        let request = self.requests.get(&id).filter(|r| r.state == State::Running)?;
+        let (backend, seat, old) = (request.backend?, request.seat?, request.arrival.server);
+        if let Some(request) = self.requests.get_mut(&id)
+            && !request.tried.contains(&seat)
+        {
+            request.tried.push(seat);
+        }
+        let mut except = self.requests[&id].tried.clone();
+        while let Some(server) = self.choose(backend, &except) {
+            self.name_server(id, server.name);
+            if let Some(list) = self.would_pass(id, server.name) {
+                self.leave_server_list(id);
+                self.sit(id, server);
+                for checkpoint in list {
+                    self.arrive(id, &checkpoint, None);
+                }
+                if let Some(request) = self.requests.get_mut(&id) {
+                    request.state = State::Running;
+                }
+                return Some(server.id);
+            }
+            except.push(server.id);
+        }
+        self.name_server(id, old);
+        None
+    }
+
+    /// The checkpoints of a server that apply, without their conditions, if each lets it pass.
+    fn would_pass(&self, id: u64, server: &'static str) -> Option<Vec<Checkpoint>> {
+        let all = self.config.checkpoints.iter().filter(|c| c.at == At::Server(server));
+        let mut list: Vec<Checkpoint> = all.cloned().collect();
+        list.sort_by_key(super::position);
+        let priority = self.requests[&id].priority;
+        list.retain(|c| c.when.is_none_or(|when| self.holds(id, when, priority)));
+        for checkpoint in &mut list {
+            checkpoint.when = None;
+            if !matches!(self.clone().arrive(id, checkpoint, None), Step::Pass) {
+                return None;
+            }
+        }
+        Some(list)
+    }
+
+    /// The first line that holds, or the rest; none if the frontend is not configured.
+    pub(super) fn choose_backend(&mut self, id: u64) -> Result<(), Reason> {
+        let name = self.requests[&id].arrival.frontend;
+        let Some(frontend) = self.config.frontends.iter().find(|f| f.name == name) else {
+            return Ok(());
+        };
+        let line = frontend.lines.iter().find(|(when, _)| self.holds(id, *when, 0));
+        let backend = line.map(|(_, backend)| *backend).or(frontend.backend);
+        let Some(backend) = backend else { return Err(Reason::NoBackend(name)) };
+        let number = self.config.backends.iter().find(|b| b.name == backend).map(|b| b.id);
+        if let Some(request) = self.requests.get_mut(&id) {
+            (request.arrival.backend, request.backend) = (backend, number);
+        }
+        Ok(())
+    }
+
+    /// Whether a request needs a server before it goes on to this checkpoint.
+    pub(super) fn wants_server(&self, id: u64, next: Option<&Checkpoint>) -> bool {
+        let request = &self.requests[&id];
+        let is_behind = next.is_none_or(|checkpoint| super::position(checkpoint).0 > 1);
+        request.backend.is_some() && request.seat.is_none() && is_behind
+    }
+
+    /// Why a request gets no server whatever it waits.
+    pub(super) fn no_server(&self, id: u64) -> Option<Reason> {
+        let request = &self.requests[&id];
+        let usable = self.usable(request.backend?);
+        usable.is_empty().then_some(Reason::NoServer(request.arrival.backend))
+    }
+
+    /// Gives a request a server, or has it wait at the gate once more.
+    pub(super) fn find_server(&mut self, id: u64) -> Step {
+        let Some(backend) = self.requests[&id].backend else { return Step::Pass };
+        if let Some(reason) = self.no_server(id) {
+            return Step::Refuse(reason);
+        }
+        if let Some(server) = self.choose(backend, &[]) {
+            self.sit(id, server);
+            return Step::Pass;
+        }
+        let Some(gate) = self.checkpoint(GATES | backend).cloned() else { return Step::Pass };
+        let holds = |passed: &Passed| passed.checkpoint == gate.id;
+        let was_counted = self.requests[&id].walk.iter().any(holds);
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.walk.retain(|passed| !holds(passed));
+        }
+        let longest = self.now.saturating_add(gate.queue.max_delay);
+        let deadline = [longest].into_iter().chain(self.requests[&id].own_deadline()).min();
+        let counter = if was_counted { None } else { Some(GONE) };
+        let was = Queued {
+            checkpoint: gate.id,
+            seat: Seat { key: None, counter },
+            flow: "",
+            share: 1,
+            since: self.now,
+            deadline,
+        };
+        self.arrive(id, &gate, Some(&was))
+    }
+
+    fn sit(&mut self, id: u64, server: Server) {
+        self.name_server(id, server.name);
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.seat = Some(server.id);
+        }
+    }
+
+    fn name_server(&mut self, id: u64, name: &'static str) {
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.arrival.server = name;
+        }
+    }
+
+    /// The limit of a concurrency; that of a gate is who has a server, and what is free.
+    pub(super) fn limit(&self, at: &Checkpoint) -> u64 {
+        let Limit::Concurrency(limit) = at.limit else { return u64::MAX };
+        if !is_gate(at.id) {
+            return limit;
+        }
+        let usable = self.usable(at.id & !GATES);
+        let room = usable.iter().map(|server| self.room(server));
+        let counts = |request: &&Request| {
+            request.seat.is_some() && request.walk.iter().any(|p| p.checkpoint == at.id)
+        };
+        let counted = self.requests.values().filter(counts).count() as u64;
+        match usable.is_empty() {
+            true => u64::MAX,
+            false => room.fold(counted, u64::saturating_add),
+        }
+    }
+
+    fn room(&self, server: &Server) -> u64 {
+        let held = self.held_at(server.id);
+        server.max.map_or(u64::MAX, |max| max.saturating_sub(held))
+    }
+
+    fn usable(&self, backend: u32) -> Vec<Server> {
+        let backend = self.config.backends.iter().find(|b| b.id == backend);
+        let servers = backend.map_or(&[][..], |backend| &backend.servers).iter();
+        servers.filter(|server| server.weight > 0 && self.is_up(server.id)).copied().collect()
+    }
+
+    /// The next server of a backend, but for these.
+    fn choose(&mut self, backend: u32, except: &[u32]) -> Option<Server> {
+        let balance = self.config.backends.iter().find(|b| b.id == backend)?.balance;
+        let mut fit = self.usable(backend);
+        fit.retain(|server| self.room(server) > 0 && !except.contains(&server.id));
+        match balance {
+            Balance::RoundRobin => self.in_turn(&fit),
+            Balance::Least => self.least(backend, &fit),
+            Balance::TwoLots => {
+                if fit.len() < 2 {
+                    return fit.first().copied();
+                }
+                let one = fit.remove(self.shares.draw(fit.len()));
+                let other = fit[self.shares.draw(fit.len())];
+                Some(if self.load(&other) < self.load(&one) { other } else { one })
+            }
+        }
+    }
+
+    fn in_turn(&mut self, fit: &[Server]) -> Option<Server> {
+        for server in fit {
+            *self.shares.credit.entry(server.id).or_default() += server.weight as i64;
+        }
+        let best = fit.iter().map(|server| self.shares.credit[&server.id]).max()?;
+        let chosen = *fit.iter().find(|server| self.shares.credit[&server.id] == best)?;
+        let all: u64 = fit.iter().map(|server| server.weight).sum();
+        *self.shares.credit.entry(chosen.id).or_default() -= all as i64;
+        Some(chosen)
+    }
+
+    fn least(&mut self, backend: u32, fit: &[Server]) -> Option<Server> {
+        let servers = self.config.backends.iter().find(|b| b.id == backend)?.servers.clone();
+        let first = self.shares.turn.get(&backend).copied().filter(|turn| *turn < servers.len());
+        let mut order: Vec<usize> = (0..servers.len()).collect();
+        order.rotate_left(first.unwrap_or(0));
+        let least = fit.iter().map(|server| self.load(server)).min()?;
+        let is_it = |at: &usize| fit.contains(&servers[*at]) && self.load(&servers[*at]) == least;
+        let at = order.into_iter().find(is_it)?;
+        self.shares.turn.insert(backend, at + 1);
+        Some(servers[at])
+    }
+
+    /// (requests + 1) / weight, as a whole number: of all weights from 1 to 256 that histories use, 768
+    /// is a multiple.
+    fn load(&self, server: &Server) -> u64 {
+        (self.held_at(server.id) + 1) * 768 / server.weight
+    }
+
+    fn server(&self, id: u32) -> Option<&Server> {
+        self.config.backends.iter().flat_map(|b| &b.servers).find(|server| server.id == id)
+    }
+
+    /// Who walks on from its server's list while that server is down or gone has none any more.
+    pub(super) fn leave_lost_server(&mut self, id: u64, after: &mut Option<Position>) {
+        let Some(seat) = self.requests[&id].seat else { return };
+        let is_there = after.is_none_or(|(list, _, _)| list <= 2);
+        if !is_there || (self.server(seat).is_some() && self.is_up(seat)) {
+            return;
+        }
+        self.leave_server_list(id);
+        self.name_server(id, "");
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.seat = None;
+        }
+        *after = Some(BEHIND_BACKEND);
+    }
+
+    /// What it holds at checkpoints of servers is given back later.
+    fn leave_server_list(&mut self, id: u64) {
+        let of_server = |passed: &&Passed| {
+            let checkpoint = self.checkpoint(passed.checkpoint);
+            checkpoint.is_some_and(|checkpoint| matches!(checkpoint.at, At::Server(_)))
+        };
+        let passed: Vec<Passed> =
+            self.requests[&id].walk.iter().filter(of_server).cloned().collect();
+        self.later.extend(passed.into_iter().map(|passed| Later::One(id, passed)));
+    }
+
+    /// Those who sleep at the checkpoints of servers that are down or gone go on, by rank.
+    fn move_on(&mut self, servers: &[(u32, &'static str)]) {
+        self.astray = true;
+        let mut lost = vec![];
+        for (server, name) in servers {
+            let sleeps = |request: &Request| match &request.state {
+                State::Queued(queued) => self
+                    .checkpoint(queued.checkpoint)
+                    .is_some_and(|c| c.at == At::Server(name) && request.seat == Some(*server)),
+                _ => false,
+            };
+            let ids = self.requests.iter().filter(|(_, r)| sleeps(r)).map(|(id, _)| *id);
+            lost.extend(self.by_rank(ids.collect()));
+        }
+        for id in lost {
+            let Some(request) = self.requests.get_mut(&id) else { continue };
+            if let State::Queued(queued) = std::mem::replace(&mut request.state, State::Moving) {
+                self.forget_tags_if_empty(queued.checkpoint, queued.seat.counter);
+            }
+            self.walk(id, Some((2, 0, 0)));
+        }
+        self.astray = false;
+        self.give_back_later();
+    }
+
+    /// Gives back what waits to be given back; then those who got a count walk on.
+    pub(super) fn give_back_later(&mut self) {
+        if self.astray {
+            return;
+        }
+        for later in std::mem::take(&mut self.later) {
+            match later {
+                Later::One(id, passed) => {
+                    let Some(request) = self.requests.get_mut(&id) else { continue };
+                    let cost = request.arrival.cost;
+                    let found = request.walk.iter().position(|other| *other == passed);
+                    found.map(|at| request.walk.remove(at));
+                    self.give_back(&passed, cost);
+                }
+                Later::End(id, ran) => self.give_back_all(id, ran),
+            }
+        }
+        self.walk_handed();
+    }
+
+    /// A server without a gate is given back before all counts.
+    pub(super) fn leave_ungated_seat(&mut self, id: u64) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let gate = request.backend.map(|backend| GATES | backend);
+        if !request.walk.iter().any(|passed| Some(passed.checkpoint) == gate) {
+            request.seat = None;
+        }
+    }
+
+    /// The gates of all backends that have one, as checkpoints.
+    pub(super) fn add_gates(&mut self) {
+        let gates = self.config.backends.iter().filter(|backend| backend.is_gated()).map(gate);
+        let gates: Vec<Checkpoint> = gates.collect();
+        self.config.checkpoints.retain(|checkpoint| !is_gate(checkpoint.id));
+        self.config.checkpoints.extend(gates);
+    }
+
+    /// Servers that an edit deleted have nobody who sleeps there; a new one is up.
+    pub(super) fn servers_changed(&mut self, old: &Config) {
+        let servers = old.backends.iter().flat_map(|backend| &backend.servers);
+        let gone: Vec<(u32, &'static str)> = servers
+            .filter(|server| self.server(server.id).is_none())
+            .map(|server| (server.id, server.name))
+            .collect();
+        self.move_on(&gone);
+    }
+}
+
+fn gate(backend: &Backend) -> Checkpoint {
+    let max_total = backend.max_len.max(100_000);
+    Checkpoint {
+        id: GATES | backend.id,
+        name: backend.gate(),
+        at: At::Backend(backend.name),
+        number: u32::MAX,
+        connection: false,
+        when: None,
+        key: None,
+        limit: Limit::Concurrency(0),
+        fair: None,
+        weight: Weight::Same,
+        queue: Bounds { max_len: backend.max_len, max_total, max_delay: backend.max_delay },
+        keys_max: 1_000_000,
+        watch: false,
+    }
+}
