@@ -6,7 +6,7 @@
 
 use crate::wire::{line, number_line, push_number};
 use paceline_host::Quota;
-use paceline_types::{Place, Reason, Refusal, Time};
+use paceline_types::{Place, Reason, Refusal, Time, civil};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -127,6 +127,7 @@ impl Reply {
         out.push(b' ');
         out.extend_from_slice(phrase(self.status).as_bytes());
         out.extend_from_slice(b"\r\n");
+        line(out, b"Date", http_date(how.wall_ms).as_bytes());
         line(out, b"Content-Type", content_type.as_bytes());
         number_line(out, b"Content-Length", body.len() as u64);
         line(out, b"Cache-Control", b"no-store");
@@ -153,6 +154,21 @@ pub(crate) struct How<'a> {
     pub is_json: bool,
     pub is_head: bool,
     pub keeps: bool,
+    /// Milliseconds since 1970.
+    pub wall_ms: u64,
+}
+
+/// Milliseconds since 1970 as HTTP writes a time (RFC 9110 5.6.7).
+pub(crate) fn http_date(wall_ms: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, second) = (wall_ms / 86_400_000, wall_ms / 1_000 % 86_400);
+    let (year, month, day) = civil(i64::try_from(days).unwrap_or_default());
+    let weekday = DAYS[(days % 7) as usize];
+    let month = MONTHS.get(month as usize - 1).unwrap_or(&"Jan");
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 /// The usual status of a reason, and its word.
@@ -239,7 +255,10 @@ mod tests {
 
     fn written(reply: &Reply, is_json: bool, is_head: bool) -> String {
         let mut out = vec![];
-        reply.write(How { page: None, is_json, is_head, keeps: false }, &mut out);
+        reply.write(
+            How { page: None, is_json, is_head, keeps: false, wall_ms: 784_111_777_000 },
+            &mut out,
+        );
         String::from_utf8(out).unwrap()
     }
 
@@ -249,6 +268,7 @@ mod tests {
         let reply = Reply::refused(&refusal(Some(429)), Time(1_000_000_000), Some(quota));
         let text = written(&reply, true, false);
         assert!(text.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{text}");
+        assert!(text.contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), "{text}");
         assert!(text.contains("\r\nRetry-After: 2\r\n"), "rounded up: {text}");
         assert!(
             text.contains("\r\nRateLimit-Policy: \"per \\\"user\\\"\";q=100;w=60\r\n"),

@@ -8,7 +8,7 @@ use crate::serve::accept;
 use crate::serve::health::{Ward, Watchers};
 use crate::serve::listen::{self, Listening};
 use crate::serve::log::{Log, Writer};
-use crate::serve::table::{Extras, Table};
+use crate::serve::table::{Extras, Gate, Table};
 use crate::serve::tls::Tls;
 use crate::serve::worker::Worker;
 use paceline_host::{Control, Snapshot};
@@ -45,6 +45,8 @@ pub struct Door {
 /// What the door is told.
 #[derive(Debug)]
 enum Order {
+    /// The configuration has changed.
+    Follow,
     /// Read files again, such as renewed certificates.
     Reload,
     /// Take no new connections, and tell when all have ended.
@@ -84,7 +86,7 @@ impl Door {
             addresses: Arc::clone(&addresses),
         };
         let snapshot = settings.borrow_and_update().clone();
-        keeper.configure(&snapshot)?;
+        keeper.configure(&snapshot, true)?;
         tokio::spawn(keeper.run(settings, told, failures));
         Ok(Self { orders, addresses, log })
     }
@@ -143,7 +145,7 @@ impl Keeper {
                     None => return,
                 },
                 changed = settings.changed() => match changed {
-                    Ok(()) => Order::Reload,
+                    Ok(()) => Order::Follow,
                     Err(_) => return,
                 },
                 Some(target) = failures.recv() => {
@@ -152,9 +154,10 @@ impl Keeper {
                 }
             };
             match order {
-                Order::Reload => {
+                Order::Follow | Order::Reload => {
                     let snapshot = settings.borrow_and_update().clone();
-                    if let Err(message) = self.configure(&snapshot) {
+                    let rereads = matches!(order, Order::Reload);
+                    if let Err(message) = self.configure(&snapshot, rereads) {
                         tracing::error!("the HTTP door stays as it was: {message}");
                     }
                 }
@@ -167,8 +170,15 @@ impl Keeper {
         }
     }
 
-    /// Does what the configuration says.
-    fn configure(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+    /// Does what the configuration says. Files are read again with `rereads`, else only where an edit
+    /// touched their frontend: a new certificate forgets the sessions of TLS.
+    fn configure(&mut self, snapshot: &Snapshot, rereads: bool) -> Result<(), String> {
+        let extras = |spec: &Frontend, known: Option<&Gate>| match known
+            .filter(|gate| !rereads && gate.spec == *spec)
+        {
+            Some(gate) => Ok(Extras { tls: gate.tls.clone(), pages: gate.pages.clone() }),
+            None => extras(spec),
+        };
         let table = Arc::new(Table::new(snapshot, &self.table, extras)?);
         if !table.frontends.is_empty() && self.workers.is_empty() {
             self.start_workers(self.options.threads)?;

@@ -20,7 +20,7 @@ use crate::wire::{
     Forwarded, Framing, HeadError, RequestHead, RequestWriter, ResponseHead, head_end,
     leading_blank,
 };
-use paceline_host::Permit;
+use paceline_host::{Permit, wall_ms};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -62,6 +62,17 @@ enum Next {
     End,
 }
 
+/// What becomes of a connection after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// It waits for the next request.
+    Next,
+    /// It is closed in order: the client can read all that was sent.
+    Close,
+    /// It is cut off, so that the client can tell that something is missing.
+    Cut,
+}
+
 /// How a connection was left.
 #[derive(Debug)]
 pub(crate) enum Left {
@@ -94,18 +105,21 @@ impl Connection {
                 Ok(next) => next,
                 Err(error) => {
                     self.refuse_head(error).await;
+                    self.linger().await;
                     return Left::Closed;
                 }
             };
             match next {
                 Next::End => return Left::Closed,
                 Next::Http2 => return Left::Http2(self.client.stream, self.client.buf),
-                Next::Head(len) => {
-                    self.gate = self.worker.gate(&self.gate);
-                    if !self.serve(len).await {
+                Next::Head(len) => match self.serve(len).await {
+                    After::Next => {}
+                    After::Close => {
+                        self.linger().await;
                         return Left::Closed;
                     }
-                }
+                    After::Cut => return Left::Closed,
+                },
             }
             is_first = false;
         }
@@ -119,7 +133,7 @@ impl Connection {
         self.client.timer.set(wait);
         poll_fn(|cx| {
             loop {
-                if scanned == 0 && has_begun {
+                if scanned == 0 {
                     // RFC 9112 2.2: an empty line before a request is passed over.
                     let blank = leading_blank(self.client.buf.bytes());
                     self.client.buf.consume(blank);
@@ -165,12 +179,13 @@ impl Connection {
         }
     }
 
-    /// Serves the request whose head has `len` bytes. Tells whether another can follow.
-    async fn serve(&mut self, len: usize) -> bool {
+    /// Serves the request whose head has `len` bytes.
+    async fn serve(&mut self, len: usize) -> After {
+        self.gate = self.worker.gate(&self.gate);
         let bytes = &self.client.buf.bytes()[..len];
         if let Err(error) = self.head.read(bytes) {
             self.refuse_head(Bad::Head(error)).await;
-            return false;
+            return After::Close;
         }
         let gate = Arc::clone(&self.gate);
         gate.tally.requests.fetch_add(1, Ordering::Relaxed);
@@ -193,7 +208,7 @@ impl Connection {
             Err(Stop::Left) => {
                 gate.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, None);
-                return false;
+                return After::Cut;
             }
             Err(Stop::Reply(reply)) => {
                 let keeps = asked.keeps && asked.framing == Framing::None;
@@ -205,19 +220,19 @@ impl Connection {
         record.admitted();
         let ended = self.exchange(&mut permit, asked, is_idempotent, &mut record).await;
         match ended {
-            Ok(keeps) => {
+            Ok(after) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
-                keeps
+                after
             }
             Err(Gone::Left) => {
                 gate.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, Some(&permit));
-                false
+                After::Cut
             }
             Err(Gone::Cut(word)) => {
                 let status = self.response.status;
                 record.end(&self.worker, Some(&permit), status, Some(word));
-                false
+                After::Cut
             }
             Err(Gone::Reply(reply)) => {
                 // The slot is free before a slow client has read why it got nothing.
@@ -262,14 +277,14 @@ impl Connection {
         writer.write(&mut self.sent.bytes);
     }
 
-    /// Sends the request and passes the response on; whether another request can follow.
+    /// Sends the request and passes the response on.
     async fn exchange(
         &mut self,
         permit: &mut Permit,
         mut asked: Asked,
         is_idempotent: bool,
         record: &mut Record,
-    ) -> Result<bool, Gone> {
+    ) -> Result<After, Gone> {
         let mut is_fresh = false;
         loop {
             let mut upstream = self.worker.connect(permit, is_fresh, !is_idempotent).await?;
@@ -298,18 +313,18 @@ impl Connection {
         }
     }
 
-    async fn ended(&mut self, end: End, upstream: Upstream) -> bool {
+    async fn ended(&mut self, end: End, upstream: Upstream) -> After {
         self.gate.tally.respond(self.response.status);
         match end {
             End::Whole { keeps, reuses } => {
                 if reuses {
                     self.worker.idle.put(upstream);
                 }
-                keeps && !(self.worker.is_draining() && self.client.buf.is_empty())
+                if keeps { After::Next } else { After::Close }
             }
             End::Upgraded => {
                 tunnel::run(&mut self.client, upstream, self.gate.timeouts.tunnel).await;
-                false
+                After::Cut
             }
         }
     }
@@ -326,12 +341,12 @@ impl Connection {
         self.reply(&reply, false, false, false).await;
     }
 
-    /// Sends a response of our own. Tells whether another request can follow.
-    async fn reply(&mut self, reply: &Reply, is_json: bool, is_head: bool, keeps: bool) -> bool {
+    /// Sends a response of our own, behind what is still to be written.
+    async fn reply(&mut self, reply: &Reply, is_json: bool, is_head: bool, keeps: bool) -> After {
         self.gate.tally.respond(reply.status);
         let page = self.gate.pages.get(&reply.status);
-        self.client.out.clear();
-        reply.write(How { page, is_json, is_head, keeps }, &mut self.client.out.bytes);
+        let how = How { page, is_json, is_head, keeps, wall_ms: wall_ms() };
+        reply.write(how, &mut self.client.out.bytes);
         self.client.timer.set(self.gate.timeouts.body);
         let written = poll_fn(|cx| {
             let client = &mut self.client;
@@ -342,10 +357,11 @@ impl Connection {
         })
         .await;
         self.client.out.clear();
-        if written && !keeps {
-            self.linger().await;
+        match (written, keeps) {
+            (false, _) => After::Cut,
+            (true, false) => After::Close,
+            (true, true) => After::Next,
         }
-        written && keeps
     }
 
     /// Ends our side, and reads for a while what the client still sends: closing over unread bytes would

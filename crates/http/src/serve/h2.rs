@@ -7,7 +7,7 @@
 mod exchange;
 mod head;
 
-use crate::respond::Reply;
+use crate::respond::{Reply, http_date};
 use crate::serve::admit::{Stop, admit_until};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing, Prefixed};
@@ -24,7 +24,7 @@ use exchange::{Exchange, Reply2};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
-use paceline_host::Permit;
+use paceline_host::{Permit, wall_ms};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -268,6 +268,7 @@ impl One<'_> {
         let (body, content_type) = reply.body(page, self.is_json);
         let mut response = http::Response::builder()
             .status(reply.status)
+            .header("date", http_date(wall_ms()))
             .header("content-type", content_type)
             .header("content-length", body.len())
             .header("cache-control", "no-store");

@@ -89,13 +89,14 @@ impl Table {
     pub fn new(
         snapshot: &Snapshot,
         old: &Self,
-        gate: impl Fn(&Frontend) -> Result<Extras, String>,
+        extras: impl Fn(&Frontend, Option<&Gate>) -> Result<Extras, String>,
     ) -> Result<Self, String> {
         let routing = snapshot.routing();
         let mut table = Self::default();
         for spec in routing.frontends() {
-            let tally = old.frontends.get(&spec.name).map(|gate| Arc::clone(&gate.tally));
-            let Extras { tls, pages } = gate(spec)?;
+            let known = old.frontends.get(&spec.name).map(|gate| &**gate);
+            let tally = known.map(|gate| Arc::clone(&gate.tally));
+            let Extras { tls, pages } = extras(spec, known)?;
             let gate = Gate {
                 tls,
                 shapes_connections: snapshot.shapes_connections(&spec.name),

@@ -40,6 +40,9 @@ impl Tls {
             .map_err(|error| error.to_string())?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(certificates));
+        // Clients may take up their session at any worker, and after many others.
+        config.ticketer =
+            rustls::crypto::ring::Ticketer::new().map_err(|error| error.to_string())?;
         if frontend.http2 {
             config.alpn_protocols.push(b"h2".to_vec());
         }

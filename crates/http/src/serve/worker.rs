@@ -13,6 +13,7 @@ use paceline_host::{Control, Permit};
 use paceline_types::ServerId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -181,7 +182,9 @@ impl Worker {
                 }
                 Err(error) => error,
             };
-            self.watchers.failed(&target);
+            if is_of_server(&error) {
+                self.watchers.failed(&target);
+            }
             tries += 1;
             if tries <= target.retries && permit.reroute().is_some() {
                 continue;
@@ -190,4 +193,16 @@ impl Worker {
             return Err(Gone::Reply(Reply::new(502, "bad_gateway", message)));
         }
     }
+}
+
+/// Whether an error says something about the server, not about this machine's means.
+fn is_of_server(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, OutOfMemory, PermissionDenied};
+    const NO_DESCRIPTORS: [i32; 3] = [
+        rustix::io::Errno::MFILE.raw_os_error(),
+        rustix::io::Errno::NFILE.raw_os_error(),
+        rustix::io::Errno::NOBUFS.raw_os_error(),
+    ];
+    !matches!(error.kind(), AddrNotAvailable | OutOfMemory | PermissionDenied)
+        && !error.raw_os_error().is_some_and(|number| NO_DESCRIPTORS.contains(&number))
 }
