@@ -14,10 +14,7 @@ impl Engine {
     /// A request that passed all its checkpoints runs, waits, or is refused.
     pub(crate) fn enter(&mut self, mut work: Box<Work>) -> Outcome {
         if work.draft.is_connection() {
-            work.start(self.now);
-            self.stats.started += 1;
-            self.keep(work);
-            return Outcome::Started;
+            return self.start_connection(work);
         }
         if !work.claims() {
             // Where there is a slot for everybody, nobody is passed.
@@ -233,6 +230,14 @@ impl Engine {
         self.pools.take(work.pool);
         work.start(self.now);
         self.started(work.pool, work.rank.id);
+        self.keep(work);
+        Outcome::Started
+    }
+
+    /// A connection runs in no pool.
+    pub(crate) fn start_connection(&mut self, mut work: Box<Work>) -> Outcome {
+        work.start(self.now);
+        self.stats.started += 1;
         self.keep(work);
         Outcome::Started
     }

@@ -54,7 +54,11 @@ impl Engine {
             self.claims.take_at_once(id, work.rank, work.draft.request.session, wanted);
         }
         let (pool, arrival) = (work.pool, work.arrival);
-        self.start_at_once(work);
+        if work.draft.is_connection() {
+            self.start_connection(work);
+        } else {
+            self.start_at_once(work);
+        }
         Grant { priority, pool, server: None, arrival, since: arrival }
     }
 }

@@ -200,3 +200,101 @@ fn check_spans(of: impl Fn() -> Of, spans: &[(&'static str, Span)]) -> Checked {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{WAITERS_MAX, check};
+    use crate::routing::{
+        BACKENDS_MAX, FRONTENDS_MAX, LINES_MAX, LISTEN_MAX, SERVERS_MAX, VALUES_MAX,
+    };
+    use crate::{Address, Backend, Frontend, Health, Problem, Server, UseBackend};
+    use paceline_types::{BackendId, ServerId, Span};
+
+    fn backend(id: usize) -> Backend {
+        Backend::new(BackendId(id as u32), &format!("b{id}"))
+    }
+
+    fn server(id: usize) -> Server {
+        Server::new(ServerId(id as u32), &format!("s{id}"), Address::Unix("/run/s".into()))
+    }
+
+    fn frontend(id: usize) -> Frontend {
+        Frontend::new(&format!("f{id}"), vec![Address::Unix(format!("/run/f{id}").into())])
+    }
+
+    /// The setting and the problem of the first mistake.
+    fn wrong(frontends: &[Frontend], backends: &[Backend]) -> Option<(&'static str, Problem)> {
+        check(frontends, backends).err().map(|error| (error.field, error.problem))
+    }
+
+    /// The last number that is right is no mistake, the next is one.
+    #[test]
+    fn every_list_has_a_limit() {
+        let too_many = |max| Problem::TooMany { max };
+        let backends = |count: usize| (0..count).map(backend).collect::<Vec<_>>();
+        assert_eq!(wrong(&[], &backends(BACKENDS_MAX)), None);
+        let max = BACKENDS_MAX;
+        assert_eq!(wrong(&[], &backends(max + 1)), Some(("name", too_many(max))));
+        let frontends = |count: usize| (0..count).map(frontend).collect::<Vec<_>>();
+        assert_eq!(wrong(&frontends(FRONTENDS_MAX), &[]), None);
+        let max = FRONTENDS_MAX;
+        assert_eq!(wrong(&frontends(max + 1), &[]), Some(("name", too_many(max))));
+        let servers =
+            |count: usize| Backend { servers: (0..count).map(server).collect(), ..backend(0) };
+        assert_eq!(wrong(&[], &[servers(SERVERS_MAX)]), None);
+        let max = SERVERS_MAX;
+        assert_eq!(wrong(&[], &[servers(max + 1)]), Some(("servers", too_many(max))));
+        let line = UseBackend { when: "true".into(), backend: "b0".into() };
+        let address = |at: usize| Address::Unix(format!("/run/{at}").into());
+        for more in [0, 1] {
+            let lines = vec![line.clone(); LINES_MAX + more];
+            let values = vec![("v".into(), "user".into()); VALUES_MAX + more];
+            let listen = (0..LISTEN_MAX + more).map(address).collect();
+            for (field, max, frontend) in [
+                ("use_backend", LINES_MAX, Frontend { use_backend: lines, ..frontend(0) }),
+                ("log_values", VALUES_MAX, Frontend { log_values: values, ..frontend(0) }),
+                ("listen", LISTEN_MAX, Frontend { listen, ..frontend(0) }),
+            ] {
+                let error = (more > 0).then(|| (field, too_many(max)));
+                assert_eq!(wrong(&[frontend], &[backend(0)]), error);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_named() {
+        let with = |change: &dyn Fn(&mut Backend)| {
+            let mut backend = backend(0);
+            backend.health = Some(Health::default());
+            change(&mut backend);
+            wrong(&[], &[backend])
+        };
+        let zero = |field| Some((field, Problem::Zero));
+        let health = |change: fn(&mut Health)| with(&|b| b.health.iter_mut().for_each(change));
+        assert_eq!(with(&|_| ()), None);
+        assert_eq!(health(|h| h.rise = 0), zero("health_rise"));
+        assert_eq!(health(|h| h.fall = 0), zero("health_fall"));
+        assert_eq!(health(|h| h.interval = Span::ZERO), zero("health_interval"));
+        assert_eq!(health(|h| h.timeout = Span::ZERO), zero("health_timeout"));
+        assert_eq!(with(&|b| b.timeouts.connect = Span::ZERO), zero("timeout_connect"));
+        assert_eq!(with(&|b| b.queue_len_max = Some(WAITERS_MAX)), None);
+        let most = Problem::MoreThan { max: WAITERS_MAX };
+        let found = with(&|b| b.queue_len_max = Some(WAITERS_MAX + 1));
+        assert_eq!(found, Some(("queue_max_len", most)));
+        let front = |change: &dyn Fn(&mut Frontend)| {
+            let mut frontend = frontend(0);
+            change(&mut frontend);
+            wrong(&[frontend], &[])
+        };
+        assert_eq!(front(&|f| f.timeouts.queue = Some(Span::ZERO)), zero("timeout_queue"));
+        assert_eq!(front(&|f| f.timeouts.header = Span::ZERO), zero("timeout_header"));
+        assert_eq!(front(&|f| f.connections_max = 0), zero("max_connections"));
+        assert_eq!(front(&|f| f.listen.clear()), Some(("listen", Problem::NoAddress)));
+    }
+
+    #[test]
+    fn a_server_belongs_to_one_backend() {
+        let with = |id| Backend { servers: vec![server(1)], ..backend(id) };
+        assert_eq!(wrong(&[], &[with(0), with(1)]), Some(("name", Problem::Duplicate)));
+    }
+}

@@ -6,8 +6,8 @@ use paceline_engine::{Config, Effect, Engine, Outcome, Plan, WaitsFor, prepare};
 use paceline_pools::{Change, PoolSet, Range};
 use paceline_rules::Rule;
 use paceline_types::{
-    Attributes, CheckpointId, Claim, Mode, Priority, Reason, Refusal, Request, RequestId, Time,
-    Unknown, limits,
+    Attributes, CheckpointId, Claim, KNOWN, Mode, Priority, Reason, Refusal, Request, RequestId,
+    Time, Unknown, limits,
 };
 
 pub fn configure(engine: &mut Engine, config: &Config) {
@@ -136,4 +136,32 @@ fn a_request_is_renewed_for_the_configuration_in_use() {
     let (_, outcome) = engine.submit(Time(0), prepared, &|_, _| false);
     let rejected = Refusal::lasting(Reason::Rejected { rule: 10 });
     assert_eq!(outcome, Outcome::Refused(rejected));
+}
+
+#[test]
+fn what_is_read_is_known() {
+    let rules = vec![Rule::parse("10 header.X-Team exact a and path glob /x* set 1 stop").unwrap()];
+    let limit = Limit::Concurrency(1);
+    let mut spec = Spec::new(CheckpointId(1), "c", At::Frontend("api".into()), limit);
+    spec.key = Some("cookie[\"Id\"] + client".into());
+    let listen = vec!["127.0.0.1:80".parse().unwrap()];
+    let web = paceline_routing::Frontend {
+        use_backend: vec![paceline_routing::UseBackend {
+            when: "method == \"GET\" && header[\"Accept\"] != \"\"".into(),
+            backend: "app".into(),
+        }],
+        log_values: vec![("agent".into(), "header[\"user-agent\"]".into())],
+        ..paceline_routing::Frontend::new("web", listen)
+    };
+    let app = paceline_routing::Backend::new(paceline_types::BackendId(1), "app");
+    let (frontends, backends, checkpoints) = (vec![web], vec![app], vec![spec]);
+    let config = Config { rules, checkpoints, frontends, backends, ..Config::default() };
+    let plan = Plan::new(&Engine::new(1).snapshot(), config).unwrap();
+    let reads = plan.snapshot().reads();
+    let headers: Vec<&str> = reads.headers().iter().map(AsRef::as_ref).collect();
+    let cookies: Vec<&str> = reads.cookies().iter().map(AsRef::as_ref).collect();
+    assert_eq!((headers, cookies), (vec!["accept", "user-agent", "x-team"], vec!["Id"]));
+    let read: Vec<&str> =
+        KNOWN.iter().filter(|(_, known)| reads.reads(*known)).map(|(name, _)| *name).collect();
+    assert_eq!(read, ["method", "path", "client"]);
 }

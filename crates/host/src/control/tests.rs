@@ -145,7 +145,10 @@ fn web(servers: &[(u32, Option<u32>)]) -> Config {
     let servers = servers.iter().map(server).collect();
     let app = Backend { servers, ..Backend::new(BackendId(1), "app") };
     let listen = vec!["127.0.0.1:8080".parse().unwrap()];
-    let log_values = vec![("waiting".into(), "queued(\"servers of app\")".into())];
+    let log_values = match app.is_gated() {
+        true => vec![("waiting".into(), "queued(\"servers of app\")".into())],
+        false => vec![],
+    };
     let web = Frontend { backend: Some("app".into()), log_values, ..Frontend::new("web", listen) };
     Config { frontends: vec![web], backends: vec![app], ..Config::default() }
 }
@@ -199,4 +202,32 @@ fn a_permit_has_a_server_and_can_change_it() {
     assert!(&*slept[0].0 == "servers of app" && slept[0].1 > Span::ZERO, "{slept:?}");
     drop(permit);
     assert_eq!(held(&control), [(false, 0), (true, 0)]);
+}
+
+/// What admitting and settling costs: `cargo test --release -p paceline-host -- --ignored cost`.
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_admitting_and_settling() {
+    let measure = |name: &str, control: &Arc<Control>, request: &Request| {
+        let mut best = f64::MAX;
+        for _ in 0..20 {
+            let requests: Vec<Request> = (0..20_000).map(|_| request.clone()).collect();
+            let begin = std::time::Instant::now();
+            for request in requests {
+                drop(std::hint::black_box(control.admit(request).unwrap()));
+            }
+            best = best.min(begin.elapsed().as_nanos() as f64 / 20_000.0);
+        }
+        println!("{name}: {best:.0} ns");
+    };
+    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+    measure("nothing configured", &control, &request());
+    for (name, servers) in [
+        ("a frontend, a backend, a server", vec![(1, None)]),
+        ("the same with a maximum", vec![(1, Some(1_000))]),
+        ("ten servers", (1..=10).map(|id| (id, None)).collect()),
+    ] {
+        control.configure(&Plan::new(&control.snapshot(), web(&servers)).unwrap());
+        measure(name, &control, &web_request());
+    }
 }
