@@ -116,6 +116,7 @@ impl<'a> Race<'a> {
         }
         self.trace.push(format!("{now:>16} restart"));
         self.subject.restart(now);
+        self.naive.restart(now);
         history.profile.mix[5] = edits;
         for _ in 0..history.profile.steps / 2 {
             let (now, mut step) = history.step(&self.naive.model);

@@ -88,8 +88,11 @@ impl Subject for Naive {
         seen::act_of_model(model, step, &self.config, answer)
     }
 
-    /// In the model only what runs and the configuration are there, once nobody waits.
-    fn restart(&mut self, _: u64) {}
+    /// In the model only what runs and the configuration are there, once nobody waits, and which servers
+    /// are down.
+    fn restart(&mut self, _: u64) {
+        self.model.restart();
+    }
 
     fn look(&self, seen: &mut Seen) {
         seen::look_at_model(&self.model, seen, true);

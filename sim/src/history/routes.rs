@@ -24,8 +24,22 @@ impl History {
             let backend = self.backend(name);
             config.backends.push(backend);
         }
+        self.guard_servers(config);
         let frontend = self.frontend(config);
         config.frontends.push(frontend);
+    }
+
+    /// Some checkpoints stand at servers that requests go to.
+    fn guard_servers(&mut self, config: &mut Config) {
+        let servers: Vec<&str> =
+            config.backends.iter().flat_map(|b| &b.servers).map(|server| server.name).collect();
+        for checkpoint in &mut config.checkpoints {
+            if self.rng.chance(30)
+                && let Some(server) = self.rng.pick_any(&servers)
+            {
+                (checkpoint.at, checkpoint.connection) = (At::Server(server), false);
+            }
+        }
     }
 
     fn backend(&mut self, name: &'static str) -> Backend {
@@ -85,7 +99,12 @@ impl History {
 
     /// Most of what comes, comes to the frontend; some of it are connections.
     pub(super) fn send_to_door(&mut self, arrival: &mut Arrival) {
-        if !self.profile.routes || self.rng.chance(20) {
+        if !self.profile.routes {
+            return;
+        }
+        if self.rng.chance(20) {
+            // Who comes to the frontend has no say in where it goes.
+            arrival.frontend = "api";
             return;
         }
         (arrival.frontend, arrival.backend, arrival.server) = ("web", "", "");

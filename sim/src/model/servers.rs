@@ -69,6 +69,11 @@ impl Model {
         self.due();
     }
 
+    /// After a restart all servers are up, and no choice is remembered.
+    pub fn restart(&mut self) {
+        self.shares = Shares::new(7);
+    }
+
     /// A request that runs gets another server, if one lets it pass at once.
     pub fn reroute(&mut self, now: u64, id: u64) -> Option<u32> {
         self.begin(now);
