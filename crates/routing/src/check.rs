@@ -67,12 +67,17 @@ fn of_backend(backend: &Backend) -> Of {
 /// Whether a name is one word.
 fn is_word(name: &str) -> bool {
     (1..=limits::NAME_BYTES_MAX).contains(&name.len())
-        && !name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '/')
+        && !name.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// Whether a name is one word that can stand before a slash and the name of a part.
+fn is_slashless(name: &str) -> bool {
+    is_word(name) && !name.contains('/')
 }
 
 fn check_backend(backend: &Backend, ids: &mut Ids) -> Checked {
     let of = || of_backend(backend);
-    if !is_word(&backend.name) {
+    if !is_slashless(&backend.name) {
         return wrong(of(), "name", Problem::Name);
     }
     if backend.servers.len() > SERVERS_MAX {
@@ -113,8 +118,9 @@ fn check_health(of: impl Fn() -> Of, health: &Health) -> Checked {
 
 fn check_server(backend: &Backend, server: &Server, is_new: bool) -> Checked {
     let of = Of::Server { backend: backend.name.clone(), name: server.name.clone() };
+    // A server without a name of its own is called by its address, which may be a path.
     if !is_word(&server.name) {
-        wrong(of, "name", Problem::Name)
+        wrong(of, "name", Problem::Word)
     } else if !is_new {
         wrong(of, "name", Problem::Duplicate)
     } else if server.weight > WEIGHT_MAX {
@@ -128,7 +134,7 @@ fn check_server(backend: &Backend, server: &Server, is_new: bool) -> Checked {
 
 fn check_frontend(frontend: &Frontend, backends: &BTreeSet<&str>) -> Checked {
     let of = || of_frontend(frontend);
-    if !is_word(&frontend.name) {
+    if !is_slashless(&frontend.name) {
         return wrong(of(), "name", Problem::Name);
     }
     if RESERVED.contains(&&*frontend.name) {

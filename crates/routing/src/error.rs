@@ -44,6 +44,8 @@ pub enum Problem {
     },
     /// The name is empty or too long, or has blanks, control characters or a slash in it.
     Name,
+    /// The name is empty or too long, or has blanks or control characters in it.
+    Word,
     /// Another one has the same.
     Duplicate,
     /// The name belongs to a door.
@@ -112,6 +114,13 @@ impl fmt::Display for Problem {
                 "expected one word of 1 to {} bytes, without blanks and slashes",
                 limits::NAME_BYTES_MAX
             ),
+            Self::Word => {
+                write!(
+                    f,
+                    "expected one word of 1 to {} bytes, without blanks",
+                    limits::NAME_BYTES_MAX
+                )
+            }
             Self::Duplicate => f.write_str("another one has the same"),
             Self::Reserved => {
                 f.write_str("\"api\", \"sql\" and \"ovsdb\" are doors of their own, choose another")
