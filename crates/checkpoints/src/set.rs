@@ -39,11 +39,13 @@ pub struct CheckpointSet {
 /// Something that works, but hardly as it was meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// Requests hold a count of `concurrency` while they wait at `rate`, which comes later in the
-    /// same list.
+    /// Requests, or connections, hold a count of `concurrency` while they wait at `rate`, which comes
+    /// later in the same list.
     ConcurrencyBeforeRate {
         /// The list.
         at: At,
+        /// What passes both.
+        on: On,
         /// The name of the first of the two.
         concurrency: Box<str>,
         /// The name of the second.
@@ -53,10 +55,14 @@ pub enum Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::ConcurrencyBeforeRate { at, concurrency, rate } = self;
+        let Self::ConcurrencyBeforeRate { at, on, concurrency, rate } = self;
+        let who = match on {
+            On::Request => "requests",
+            On::Connection => "connections",
+        };
         write!(
             f,
-            "{at}: requests hold a count of checkpoint \"{concurrency}\" while they wait at the \
+            "{at}: {who} hold a count of checkpoint \"{concurrency}\" while they wait at the \
              rate of checkpoint \"{rate}\", which comes later"
         )
     }
@@ -108,7 +114,8 @@ impl CheckpointSet {
         }
         for list in set.lists.values_mut() {
             list.sort_by_key(|checked| (checked.spec.number, checked.spec.id));
-            set.warnings.extend(warning(list));
+            let on = [On::Request, On::Connection].into_iter();
+            set.warnings.extend(on.filter_map(|on| warning(list, on)));
         }
         Ok(set)
     }
@@ -195,13 +202,15 @@ impl Checked {
     }
 }
 
-/// The first concurrency checkpoint of a list that has a rate behind it, once.
-fn warning(list: &[Arc<Checked>]) -> Option<Warning> {
-    let mut specs = list.iter().map(|checked| &checked.spec);
+/// The first concurrency checkpoint of a list that has a rate behind it, once. Requests and connections
+/// do not wait at each other's.
+fn warning(list: &[Arc<Checked>], on: On) -> Option<Warning> {
+    let mut specs = list.iter().map(|checked| &checked.spec).filter(|spec| spec.on == on);
     let concurrency = specs.find(|spec| matches!(spec.limit, Limit::Concurrency(_)))?;
     let rate = specs.find(|spec| matches!(spec.limit, Limit::Rate { .. }))?;
     Some(Warning::ConcurrencyBeforeRate {
         at: rate.at.clone(),
+        on,
         concurrency: concurrency.name.clone(),
         rate: rate.name.clone(),
     })

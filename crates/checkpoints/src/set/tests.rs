@@ -5,7 +5,7 @@ use crate::at::At;
 use crate::limit::Limit;
 use crate::spec::{CHECKPOINTS_MAX, KEYS_MAX_MAX, QueueSpec, Spec, WAITERS_MAX};
 use paceline_expr::Scope;
-use paceline_types::{CheckpointId, PoolId, Span, limits};
+use paceline_types::{CheckpointId, On, PoolId, Span, limits};
 
 struct Names;
 
@@ -150,6 +150,25 @@ fn names_and_numbers_occur_once() {
 }
 
 #[test]
+fn requests_and_connections_are_warned_of_apart() {
+    use On::{Connection, Request};
+    let count = |on_concurrency: On, on_rate: On| {
+        let mut specs = vec![spec(1, "few"), spec(2, "slow")];
+        specs[0].limit = Limit::Concurrency(3);
+        (specs[0].on, specs[0].number) = (on_concurrency, 10);
+        (specs[1].on, specs[1].number) = (on_rate, 20);
+        let set = CheckpointSet::compile(specs, &Names).unwrap();
+        set.warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    // A connection has passed all of its own before its first request comes.
+    assert!(count(Connection, Request).is_empty());
+    assert!(count(Request, Connection).is_empty());
+    assert_eq!(count(Request, Request).len(), 1);
+    let [warning] = &count(Connection, Connection)[..] else { panic!("not one") };
+    assert!(warning.starts_with("frontend api: connections hold a count"), "{warning}");
+}
+
+#[test]
 fn lists_are_in_order_and_warn() {
     let mut specs = vec![spec(5, "five"), spec(2, "two"), spec(9, "nine"), spec(4, "four")];
     specs[0].number = 10;
@@ -171,6 +190,7 @@ fn lists_are_in_order_and_warn() {
         *warning,
         Warning::ConcurrencyBeforeRate {
             at: At::Frontend("api".into()),
+            on: On::Request,
             concurrency: "two".into(),
             rate: "nine".into()
         }
