@@ -10,14 +10,15 @@ use crate::{App, Shared};
 use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// Figures of rows: table, naming column, label, and each column with its metric, type and meaning.
-const TABLES: [(&str, &str, &str, &[Figure]); 4] = [
+/// Figures of rows: table, naming columns (a slash is written between two), label, and each column with
+/// its metric, type and meaning.
+const TABLES: [(&str, &[&str], &str, &[Figure]); 5] = [
     (
         "Pool",
-        "name",
+        &["name"],
         "pool",
         &[
             ("running", "paceline_pool_running", "gauge", "Requests that run in the pool."),
@@ -26,7 +27,7 @@ const TABLES: [(&str, &str, &str, &[Figure]); 4] = [
     ),
     (
         "Rule",
-        "number",
+        &["number"],
         "rule",
         &[
             (
@@ -41,7 +42,7 @@ const TABLES: [(&str, &str, &str, &[Figure]); 4] = [
     ),
     (
         "Checkpoint",
-        "name",
+        &["name"],
         "checkpoint",
         &[
             ("arrived", "paceline_checkpoint_arrived_total", "counter", "Requests that came."),
@@ -54,11 +55,20 @@ const TABLES: [(&str, &str, &str, &[Figure]); 4] = [
     ),
     (
         "Resource",
-        "name",
+        &["name"],
         "resource",
         &[
             ("holding", "paceline_resource_holding", "gauge", "Requests that hold it."),
             ("waiting", "paceline_resource_waiting", "gauge", "Requests that wait for it."),
+        ],
+    ),
+    (
+        "Server",
+        &["backend", "name"],
+        "server",
+        &[
+            ("up", "paceline_server_up", "gauge", "Whether the server is up."),
+            ("inflight", "paceline_server_inflight", "gauge", "Requests that the server has."),
         ],
     ),
 ];
@@ -73,23 +83,33 @@ pub(crate) async fn metrics(
 ) -> Result<Response, Problem> {
     let mut text = String::new();
     own_figures(&app, &mut text);
-    for (table, key, label, figures) in TABLES {
+    for (table, keys, label, figures) in TABLES {
         let rows = select_all(&app, &identity, table).await?;
         for (column, metric, kind, help) in figures {
             head(&mut text, metric, kind, help);
             for row in &rows {
-                let name = match row.get(key) {
-                    Some(Value::String(name)) => escaped(name),
-                    Some(other) => other.to_string(),
-                    None => continue,
-                };
-                let value = row.get(*column).and_then(Value::as_i64).unwrap_or_default();
+                let Some(value) = row.get(*column).and_then(number) else { continue };
                 // Writing to a text cannot fail.
-                let _ = writeln!(text, "{metric}{{{label}=\"{name}\"}} {value}");
+                let _ = writeln!(text, "{metric}{{{label}=\"{}\"}} {value}", title(row, keys));
             }
         }
     }
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+/// A figure; none of what is not known yet.
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_bool().map(i64::from))
+}
+
+/// What a row is called, as the value of a label.
+fn title(row: &Map<String, Value>, keys: &[&str]) -> String {
+    let part = |key: &&str| match row.get(*key) {
+        Some(Value::String(name)) => escaped(name),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    };
+    keys.iter().map(part).collect::<Vec<_>>().join("/")
 }
 
 fn own_figures(app: &App, text: &mut String) {

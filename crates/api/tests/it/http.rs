@@ -1,6 +1,8 @@
 //! Frontends, backends and servers through the API.
 
 use crate::world::World;
+use paceline_host::Admission;
+use paceline_types::{Attributes, Request};
 use serde_json::{Value, json};
 
 /// A frontend with every member.
@@ -51,7 +53,43 @@ fn every_member_is_kept_and_what_a_get_shows_can_be_sent_back() {
     }
     let server = client.get("/v1/servers/app/a").expect(200);
     assert_eq!((&server["backend"], &server["name"]), (&json!("app"), &json!("a")));
-    assert_eq!(server["figures"], json!({ "inflight": 0 }), "nobody has looked whether it is up");
+    assert_eq!(server["figures"]["inflight"], 0);
+}
+
+/// Figures are those of the last second.
+#[test]
+fn servers_show_whether_they_are_up_and_how_many_requests_they_have() {
+    let world = World::new();
+    let mut client = world.unix();
+    client.put("/v1/backends/app", json!({})).expect(201);
+    for name in ["a", "b"] {
+        client.put(&format!("/v1/servers/app/{name}"), json!({ "address": "app:80" })).expect(201);
+    }
+    let members = json!({ "listen": "127.0.0.1:0", "backend": "app" });
+    client.put("/v1/frontends/web", members).expect(201);
+    let control = world.host.control();
+    let snapshot = control.snapshot();
+    let servers = &snapshot.routing().backends()[0].servers;
+    let down = servers.iter().find(|server| &*server.name == "b").unwrap().id;
+    control.set_up(down, false);
+    let mut attributes = Attributes::new();
+    attributes.set("frontend", "web").unwrap();
+    let Ok(Admission::Started(_permit)) = control.admit(Request::new(attributes)) else {
+        panic!("not started")
+    };
+    let mut figures =
+        |name: &str| client.get(&format!("/v1/servers/app/{name}")).expect(200)["figures"].clone();
+    while figures("a") != json!({ "up": true, "inflight": 1 }) {}
+    while figures("b") != json!({ "up": false, "inflight": 0 }) {}
+    let metrics = client.get("/metrics").text;
+    for line in [
+        "paceline_server_up{server=\"app/a\"} 1",
+        "paceline_server_up{server=\"app/b\"} 0",
+        "paceline_server_inflight{server=\"app/a\"} 1",
+        "paceline_server_inflight{server=\"app/b\"} 0",
+    ] {
+        assert!(metrics.lines().any(|own| own == line), "{line}: {metrics}");
+    }
 }
 
 #[test]

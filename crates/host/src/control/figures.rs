@@ -2,10 +2,12 @@
 
 use super::Control;
 use paceline_claims::NodeKey;
+use paceline_engine::Snapshot;
 use paceline_model::Figures;
+use paceline_routing::ServerFigures;
 use paceline_types::PoolId;
 
-/// Checkpoints or resources that one turn under the lock looks at.
+/// Checkpoints, resources or servers that one turn under the lock looks at.
 const TURN: usize = 256;
 
 impl Control {
@@ -31,6 +33,7 @@ impl Control {
             figures.checkpoints.extend(ids.iter().copied().filter_map(of));
         }
         self.resource_figures(&mut figures);
+        self.server_figures(&snapshot, &mut figures);
         figures
     }
 
@@ -39,6 +42,20 @@ impl Control {
     pub fn pool_figures(&self, pool: PoolId) -> (u32, usize) {
         let state = self.state();
         (state.engine.pools().running(pool), state.engine.pools().waiting(pool))
+    }
+
+    fn server_figures(&self, snapshot: &Snapshot, figures: &mut Figures) {
+        let backends = snapshot.routing().backends().iter();
+        let servers: Vec<_> =
+            backends.flat_map(|backend| &backend.servers).map(|server| server.id).collect();
+        for ids in servers.chunks(TURN) {
+            let state = self.state();
+            let of = |id| {
+                let ServerFigures { up, held } = state.engine.fleet().server(id)?;
+                Some((id, (up, u64::from(held))))
+            };
+            figures.servers.extend(ids.iter().copied().filter_map(of));
+        }
     }
 
     fn resource_figures(&self, figures: &mut Figures) {
