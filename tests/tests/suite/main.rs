@@ -10,6 +10,7 @@ mod daemon;
 mod demo;
 mod files;
 mod guide;
+mod http;
 mod network;
 mod restart;
 mod roles;

@@ -1,0 +1,20 @@
+//! The HTTP door from outside: real clients in front of the built daemon, a server behind it that records
+//! every byte, and limits measured where they count, at that server.
+
+mod attributes;
+mod bodies;
+mod chain;
+mod curl;
+mod leaving;
+mod refusals;
+mod routing;
+mod tls;
+mod websocket;
+
+/// Runs curl with these words and gives what it wrote.
+#[track_caller]
+fn curl(words: &[&str]) -> String {
+    let mut all = vec!["--silent", "--show-error", "--max-time", "60"];
+    all.extend(words);
+    paceline_tests::tool::run("curl", &all).unwrap()
+}

@@ -1,0 +1,131 @@
+//! TLS at a frontend (X1), with certificates made on the spot by `openssl`: names, protocols, renewal.
+
+use super::curl;
+use paceline_tests::{Proxy, Scratch, Upstream, tool, until};
+
+/// Makes a certificate for `name` that vouches for itself, in `NAME.pem` and `NAME.key`.
+fn certify(scratch: &Scratch, file: &str, name: &str) {
+    let (key, pem) = (scratch.join(&format!("{file}.key")), scratch.join(&format!("{file}.pem")));
+    let (subject, names) = (format!("/CN={name}"), format!("subjectAltName=DNS:{name}"));
+    let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+    let mut words: Vec<&str> = words.split(' ').collect();
+    let (key, pem) = (key.display().to_string(), pem.display().to_string());
+    words.extend(["-subj", &subject, "-addext", &names, "-keyout", &key, "-out", &pem]);
+    tool::run("openssl", &words).unwrap();
+}
+
+fn proxy(upstream: &Upstream, more: &str) -> Proxy {
+    let scratch = Scratch::new();
+    certify(&scratch, "one", "one.test");
+    certify(&scratch, "two", "two.test");
+    let tls = "tls = [{ certificate = \"one.pem\", key = \"one.key\" }, \
+               { certificate = \"two.pem\", key = \"two.key\" }]\n";
+    Proxy::start_in(scratch, &Proxy::config(upstream.address(), &format!("{tls}{more}")))
+}
+
+/// Asks for `name`, which has to have the certificate in `file`.
+fn ask(proxy: &Proxy, name: &str, file: &str, more: &[&str]) -> Result<String, String> {
+    let port = proxy.address("web").rsplit_once(':').unwrap().1;
+    let resolve = format!("{name}:{port}:127.0.0.1");
+    let pem = proxy.scratch.join(&format!("{file}.pem")).display().to_string();
+    let url = format!("https://{name}:{port}/");
+    let mut words = vec!["-sS", "--max-time", "60", "--resolve", &resolve, "--cacert", &pem, &url];
+    words.extend(more);
+    tool::run("curl", &words)
+}
+
+#[test]
+fn the_certificate_is_chosen_by_the_name_and_the_first_is_for_all_others() {
+    let upstream = Upstream::saying("hello");
+    let proxy = proxy(&upstream, "");
+    for name in ["one", "two"] {
+        assert_eq!(ask(&proxy, &format!("{name}.test"), name, &[]).unwrap(), "hello");
+    }
+    assert!(ask(&proxy, "one.test", "two", &[]).is_err(), "the other certificate does not fit");
+    let shown = ask(&proxy, "three.test", "one", &["-k", "-w", "%{certs}"]).unwrap();
+    assert!(shown.contains("Subject:CN = one.test"), "{shown}");
+    // By its address there is no name to choose by.
+    let url = format!("https://{}/", proxy.address("web"));
+    let shown = curl(&["-k", "-w", "%{certs}", &url]);
+    assert!(shown.contains("Subject:CN = one.test"), "{shown}");
+    let seen = upstream.seen();
+    assert_eq!(seen[0].field("x-forwarded-proto"), Some("https"));
+}
+
+#[test]
+fn the_protocol_is_agreed_in_the_handshake() {
+    let upstream = Upstream::saying("hello");
+    let version = ["-w", " %{http_version}"];
+    let with = |proxy: &Proxy, word: &str| {
+        let words = [&[word], &version[..]].concat();
+        ask(proxy, "one.test", "one", &words).unwrap()
+    };
+    let both = proxy(&upstream, "");
+    assert_eq!(with(&both, "--http2"), "hello 2");
+    assert_eq!(with(&both, "--http1.1"), "hello 1.1");
+    assert_eq!(with(&both, "--no-alpn"), "hello 1.1");
+    let old = proxy(&upstream, "http2 = false\n");
+    assert_eq!(with(&old, "--http2"), "hello 1.1");
+    assert_eq!(upstream.seen()[0].field("host"), upstream.seen()[1].field("host"));
+}
+
+#[test]
+fn only_tls_1_2_and_newer_are_spoken_x1() {
+    let upstream = Upstream::saying("hello");
+    let proxy = proxy(&upstream, "");
+    for (version, is_spoken) in [("1.0", false), ("1.1", false), ("1.2", true), ("1.3", true)] {
+        let word = format!("--tlsv{version}");
+        let words = [&word, "--tls-max", version, "--ciphers", "DEFAULT@SECLEVEL=0"];
+        assert_eq!(ask(&proxy, "one.test", "one", &words).is_ok(), is_spoken, "{version}");
+    }
+}
+
+/// Many requests at once on one connection; the server sees one of ours for each at most.
+#[test]
+fn requests_of_http2_share_a_connection() {
+    let upstream = Upstream::saying("hello ");
+    let proxy = proxy(&upstream, "");
+    let port = proxy.address("web").rsplit_once(':').unwrap().1;
+    let urls: Vec<String> = (0..20).map(|n| format!("https://127.0.0.1:{port}/{n}")).collect();
+    let mut words = vec!["-k", "--http2", "--parallel", "--write-out", "%{http_version};"];
+    words.extend(urls.iter().map(String::as_str));
+    let shown = curl(&words);
+    assert_eq!((shown.matches("hello ").count(), shown.matches("2;").count()), (20, 20), "{shown}");
+    assert_eq!(upstream.count(), 20);
+    let records = proxy.records(20);
+    assert!(records.iter().all(|record| record["protocol"] == "HTTP/2"), "{records:?}");
+}
+
+/// Rules see the name of the handshake, and a frontend with TLS takes nothing in the clear.
+#[test]
+fn the_name_is_an_attribute_and_plain_text_is_refused() {
+    let upstream = Upstream::saying("hello");
+    let proxy = proxy(&upstream, "[[rule]]\nmatch = { sni = \"two.test\" }\nreject = true\n");
+    let status = ["-o", "/dev/null", "-w", "%{http_code}"];
+    assert_eq!(ask(&proxy, "one.test", "one", &status).unwrap(), "200");
+    assert_eq!(ask(&proxy, "two.test", "two", &status).unwrap(), "403");
+    let mut web = proxy.connect();
+    web.ask("/", "");
+    assert!(web.try_answer(false).is_err());
+    assert_eq!(upstream.count(), 1);
+}
+
+/// A certificate that was renewed under the same name is used after SIGHUP; one that is broken is not,
+/// and the one before stays.
+#[test]
+fn a_renewed_certificate_is_used_after_a_reload() {
+    let upstream = Upstream::saying("hello");
+    let proxy = proxy(&upstream, "");
+    assert_eq!(ask(&proxy, "one.test", "one", &[]).unwrap(), "hello");
+    certify(&proxy.scratch, "one", "one.test");
+    assert!(ask(&proxy, "one.test", "one", &[]).is_err(), "not before it is told");
+    let config = std::fs::read_to_string(proxy.scratch.join("http.toml")).unwrap();
+    proxy.reload(&config);
+    until(|| ask(&proxy, "one.test", "one", &[]), Result::is_ok).unwrap();
+    let kept = std::fs::read(proxy.scratch.join("one.pem")).unwrap();
+    let _ = proxy.scratch.write("one.pem", "nonsense");
+    proxy.daemon.signal(rustix::process::Signal::HUP);
+    proxy.daemon.log_line(&["stays as it was", "one.pem"]).unwrap();
+    let _ = proxy.scratch.write("one.pem", kept);
+    assert_eq!(ask(&proxy, "one.test", "one", &[]).unwrap(), "hello");
+}
