@@ -10,7 +10,6 @@ use crate::serve::worker::Worker;
 use crate::wire::{RequestHead, header_value};
 use paceline_host::{Permit, rfc3339, wall_ms};
 use paceline_routing::LogFormat;
-use paceline_types::Span;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -293,15 +292,7 @@ impl Line {
         );
         let _ = write!(out, ",\"seconds\":{}", Seconds(self.began.elapsed()));
         let _ = write!(out, ",\"waited\":{}", Seconds(self.waited()));
-        if let Some(permit) = ended.permit {
-            let slept = permit.slept();
-            if !slept.is_empty() {
-                out.push_str(",\"queues\":{");
-                write_slept(out, &slept);
-                out.push('}');
-            }
-            write_values(out, permit);
-        }
+        write_objects(out, ended.permit, ",\"queues\":", ",\"values\":");
         out.push_str("}\n");
     }
 
@@ -326,44 +317,38 @@ impl Line {
         if let Some(error) = ended.error {
             let _ = write!(out, " error={error}");
         }
-        if let Some(permit) = ended.permit {
-            let slept = permit.slept();
-            if !slept.is_empty() {
-                out.push_str(" queues={");
-                write_slept(out, &slept);
-                out.push('}');
-            }
-        }
+        write_objects(out, ended.permit, " queues=", " values=");
         out.push('\n');
     }
 }
 
-fn write_slept(out: &mut String, slept: &[(Box<str>, Span)]) {
-    for (index, (name, span)) in slept.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        push_json(out, name);
-        let _ = write!(out, ":{}", Seconds(Duration::from_nanos(span.0)));
-    }
+/// Writes the time in each queue, and the values asked for, where there are any.
+fn write_objects(out: &mut String, permit: Option<&Permit>, queues: &str, values: &str) {
+    let Some(permit) = permit else { return };
+    write_object(out, queues, &permit.slept(), |out, span| {
+        let _ = write!(out, "{}", Seconds(Duration::from_nanos(span.0)));
+    });
+    write_object(out, values, &permit.values(), |out, value| match value {
+        Some(value) => push_json(out, value),
+        None => out.push_str("null"),
+    });
 }
 
-fn write_values(out: &mut String, permit: &Permit) {
-    let values = permit.values();
-    if values.is_empty() {
+fn write_object<T>(
+    out: &mut String,
+    title: &str,
+    members: &[(Box<str>, T)],
+    write: impl Fn(&mut String, &T),
+) {
+    if members.is_empty() {
         return;
     }
-    out.push_str(",\"values\":{");
-    for (index, (name, value)) in values.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
+    out.push_str(title);
+    for (index, (name, value)) in members.iter().enumerate() {
+        out.push(if index == 0 { '{' } else { ',' });
         push_json(out, name);
         out.push(':');
-        match value {
-            Some(value) => push_json(out, value),
-            None => out.push_str("null"),
-        }
+        write(out, value);
     }
     out.push('}');
 }
