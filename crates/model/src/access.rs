@@ -79,11 +79,7 @@ impl Model {
         let is_moved =
             old.zip(new).is_some_and(|(old, new)| old.flag("applied") != new.flag("applied"));
         let is_guarded = kept(old) || (change.table == tables.pool && !is_default);
-        // What is in a file that an error body names is shown to everyone, and the daemon may read files
-        // that operators may not, such as that of the first token.
-        let has = |row: Reader<'_>, file| row.numbered("errors").any(|own| own == file);
-        let mut named = new.into_iter().flat_map(|row| row.numbered("errors"));
-        let names_file = named.any(|file| !old.is_some_and(|old| has(old, file)));
+        let names_file = new.is_some_and(|new| names_file(old, new));
         let needs_admin =
             names_file || makes_pool || kept(old) != kept(new) || (is_moved && is_guarded);
         if needs_admin { Role::Admin } else { Role::Operator }
@@ -169,6 +165,20 @@ fn parse_hash(text: &str) -> Option<[u8; 32]> {
     let bytes: Vec<u8> =
         digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |all, d| all << 4 | d)).collect();
     bytes.try_into().ok().filter(|_| text.len() == 64)
+}
+
+/// Whether a change names a file that the row did not name. What is in a page is shown to everyone, and a
+/// socket is connected to or made with the daemon's own rights: by its own API's socket, everyone would
+/// be admin.
+fn names_file(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
+    let had_page = |page| old.is_some_and(|old| old.numbered("errors").any(|own| own == page));
+    let names_page = new.numbered("errors").any(|page| !had_page(page));
+    let sockets = |row: Reader<'_>| {
+        let own = row.optional("address").into_iter().chain(row.texts("listen"));
+        own.filter(|text| text.starts_with("unix:")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let had = old.map_or_else(Vec::new, sockets);
+    names_page || sockets(new).iter().any(|socket| !had.contains(socket))
 }
 
 #[cfg(test)]

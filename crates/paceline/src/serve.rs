@@ -111,7 +111,7 @@ async fn serve(
     for remote in remotes {
         doors.push(paceline_ovsdb::open(host.clone(), remote, &door_options).await?);
     }
-    let http = open_http(&host, data).await?;
+    let http = open_http(&host, options, data).await?;
     let api = api.open().await?;
     announce(&host, &doors, &api, &http, policy);
     notify("READY=1");
@@ -134,11 +134,17 @@ async fn serve(
 }
 
 /// Opens the HTTP door, which listens wherever the configuration has frontends.
-async fn open_http(host: &Host, data: &Path) -> Result<paceline_http::Door, String> {
+async fn open_http(
+    host: &Host,
+    options: &Serve,
+    data: &Path,
+) -> Result<paceline_http::Door, String> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = host.http_threads().unwrap_or(cpus);
     let access_log = absolute(data).join("access.log");
-    let options = paceline_http::Options { access_log, threads };
+    // Whoever gives a file is there to mend it. What was edited later must not keep locks and permits away.
+    let is_strict = options.config.is_some();
+    let options = paceline_http::Options { access_log, threads, is_strict };
     paceline_http::Door::open(Arc::clone(host.control()), options).await
 }
 

@@ -8,7 +8,7 @@ use crate::serve::accept;
 use crate::serve::health::{Ward, Watchers};
 use crate::serve::listen::{self, Listening};
 use crate::serve::log::{Log, Writer};
-use crate::serve::table::{Extras, Gate, Table};
+use crate::serve::table::{Extras, Gate, Problem, Table};
 use crate::serve::tls::Tls;
 use crate::serve::worker::Worker;
 use paceline_host::{Control, Snapshot};
@@ -16,7 +16,7 @@ use paceline_routing::{Address, ErrorBody, Frontend};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -32,14 +32,24 @@ pub struct Options {
     pub access_log: PathBuf,
     /// Worker threads.
     pub threads: usize,
+    /// Whether a frontend that cannot be opened at the start keeps the door from opening. If not, the others
+    /// are opened.
+    pub is_strict: bool,
 }
 
 /// The open door.
 #[derive(Debug)]
 pub struct Door {
     orders: mpsc::UnboundedSender<Order>,
-    addresses: Arc<Mutex<Vec<(String, String)>>>,
+    shown: Arc<Mutex<Shown>>,
     log: Writer,
+}
+
+/// What can be seen of the door.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    addresses: Vec<(String, String)>,
+    problems: Vec<(String, String)>,
 }
 
 /// What the door is told.
@@ -70,9 +80,10 @@ impl Door {
     pub async fn open(control: Arc<Control>, options: Options) -> Result<Self, String> {
         let log = Writer::start(options.access_log.clone())
             .map_err(|error| format!("cannot start the access log: {error}"))?;
+        let is_strict = options.is_strict;
         let (orders, told) = mpsc::unbounded_channel();
         let (watchers, failures) = Watchers::new();
-        let addresses = Arc::<Mutex<Vec<(String, String)>>>::default();
+        let shown = Arc::<Mutex<Shown>>::default();
         let mut settings = control.follow();
         let mut keeper = Keeper {
             ward: Ward::new(Arc::clone(&control)),
@@ -83,18 +94,27 @@ impl Door {
             workers: vec![],
             listeners: BTreeMap::new(),
             table: Arc::default(),
-            addresses: Arc::clone(&addresses),
+            shown: Arc::clone(&shown),
         };
         let snapshot = settings.borrow_and_update().clone();
-        keeper.configure(&snapshot, true)?;
+        let problems = keeper.configure(&snapshot, true)?;
+        if let (true, Some(Problem { frontend, message })) = (is_strict, problems.first()) {
+            return Err(format!("frontend {frontend}: {message}"));
+        }
         tokio::spawn(keeper.run(settings, told, failures));
-        Ok(Self { orders, addresses, log })
+        Ok(Self { orders, shown, log })
     }
 
     /// The frontends with the addresses where they listen.
     #[must_use]
     pub fn addresses(&self) -> Vec<(String, String)> {
-        self.addresses.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).addresses.clone()
+    }
+
+    /// The frontends that are not as the configuration says, each with why.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(String, String)> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).problems.clone()
     }
 
     /// Reads certificates and pages again, and opens the access log again.
@@ -117,6 +137,9 @@ impl Door {
 /// Tells a listener which frontend it is for; none ends it.
 type Whose = watch::Sender<Option<Box<str>>>;
 
+/// An address as it was written, as it was bound, and its sockets.
+type Opened = (Address, Address, Vec<Listening>);
+
 /// What keeps the door as the configuration says.
 struct Keeper {
     control: Arc<Control>,
@@ -128,7 +151,7 @@ struct Keeper {
     /// The addresses as they were written, with the frontend that each is for.
     listeners: BTreeMap<Address, (Address, Whose)>,
     table: Arc<Table>,
-    addresses: Arc<Mutex<Vec<(String, String)>>>,
+    shown: Arc<Mutex<Shown>>,
 }
 
 impl Keeper {
@@ -158,7 +181,7 @@ impl Keeper {
                     let snapshot = settings.borrow_and_update().clone();
                     let rereads = matches!(order, Order::Reload);
                     if let Err(message) = self.configure(&snapshot, rereads) {
-                        tracing::error!("the HTTP door stays as it was: {message}");
+                        tracing::error!("the HTTP door cannot open: {message}");
                     }
                 }
                 Order::Drain(done) => {
@@ -170,20 +193,24 @@ impl Keeper {
         }
     }
 
-    /// Does what the configuration says. Files are read again with `rereads`, else only where an edit
-    /// touched their frontend: a new certificate forgets the sessions of TLS.
-    fn configure(&mut self, snapshot: &Snapshot, rereads: bool) -> Result<(), String> {
-        let extras = |spec: &Frontend, known: Option<&Gate>| match known
-            .filter(|gate| !rereads && gate.spec == *spec)
-        {
-            Some(gate) => Ok(Extras { tls: gate.tls.clone(), pages: gate.pages.clone() }),
-            None => extras(spec),
+    /// Does what the configuration says, and tells what of it cannot be. Files are read again with
+    /// `rereads`, else only where an edit touched their frontend: a new certificate forgets the sessions of
+    /// TLS.
+    ///
+    /// # Errors
+    ///
+    /// When there can be no workers.
+    fn configure(&mut self, snapshot: &Snapshot, rereads: bool) -> Result<Vec<Problem>, String> {
+        let extras = |spec: &Frontend, known: Option<&Gate>| {
+            let kept = known.filter(|gate| !rereads && gate.spec == *spec);
+            kept.and_then(|gate| gate.extras_for(spec)).map_or_else(|| extras(spec), Ok)
         };
-        let table = Arc::new(Table::new(snapshot, &self.table, extras)?);
+        let (table, mut problems) = Table::new(snapshot, &self.table, extras);
         if !table.frontends.is_empty() && self.workers.is_empty() {
             self.start_workers(self.options.threads)?;
         }
-        let opened = self.open_listeners(&table)?;
+        let table = Arc::new(table);
+        let opened = self.open_listeners(&table, &mut problems);
         self.ward.configure(&table);
         for worker in &self.workers {
             // A worker ends only with the door.
@@ -191,7 +218,11 @@ impl Keeper {
         }
         self.table = table;
         self.set_listeners(opened);
-        Ok(())
+        for Problem { frontend, message } in &problems {
+            tracing::error!(%frontend, "a frontend is not as configured: {message}");
+        }
+        self.show(&problems);
+        Ok(problems)
     }
 
     fn start_workers(&mut self, count: usize) -> Result<(), String> {
@@ -208,30 +239,28 @@ impl Keeper {
         Ok(())
     }
 
-    /// Opens sockets at addresses that are new. Nothing is changed if one cannot be.
-    fn open_listeners(
-        &self,
-        table: &Table,
-    ) -> Result<Vec<(Address, Address, Vec<Listening>)>, String> {
+    /// Opens sockets at addresses that are new.
+    fn open_listeners(&self, table: &Table, problems: &mut Vec<Problem>) -> Vec<Opened> {
         let mut opened = vec![];
         for gate in table.frontends.values() {
             for address in &gate.spec.listen {
                 if self.listeners.contains_key(address) {
                     continue;
                 }
-                let (bound, sockets) =
-                    listen::open(address, self.workers.len()).map_err(|error| {
-                        let name = &gate.spec.name;
-                        format!("frontend {name}: cannot listen at {address}: {error}")
-                    })?;
-                opened.push((address.clone(), bound, sockets));
+                match listen::open(address, self.workers.len()) {
+                    Ok((bound, sockets)) => opened.push((address.clone(), bound, sockets)),
+                    Err(error) => problems.push(Problem {
+                        frontend: gate.spec.name.clone(),
+                        message: format!("cannot listen at {address}: {error}"),
+                    }),
+                }
             }
         }
-        Ok(opened)
+        opened
     }
 
     /// Uses new sockets, gives others to the frontends they are for now, closes the rest.
-    fn set_listeners(&mut self, opened: Vec<(Address, Address, Vec<Listening>)>) {
+    fn set_listeners(&mut self, opened: Vec<Opened>) {
         for (address, bound, sockets) in opened {
             let (sender, whose) = watch::channel(None);
             self.listeners.insert(address.clone(), (bound, sender));
@@ -251,7 +280,6 @@ impl Keeper {
             }
             is_kept
         });
-        self.publish_addresses();
     }
 
     /// Tells a listener whose it is.
@@ -268,14 +296,16 @@ impl Keeper {
         }
     }
 
-    fn publish_addresses(&self) {
+    /// Shows where it listens, and what is wrong.
+    fn show(&self, problems: &[Problem]) {
         let listed = self.listeners.values().map(|(bound, whose)| {
             (whose.borrow().as_deref().unwrap_or_default().to_owned(), bound.to_string())
         });
-        let mut addresses =
-            self.addresses.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        *addresses = listed.collect();
+        let mut addresses: Vec<_> = listed.collect();
         addresses.sort();
+        let problems = problems.iter().map(|one| (one.frontend.to_string(), one.message.clone()));
+        let shown = Shown { addresses, problems: problems.collect() };
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 
     async fn drain(&mut self) {
@@ -302,9 +332,7 @@ fn extras(frontend: &Frontend) -> Result<Extras, String> {
     let tls = Tls::new(frontend)?;
     let mut pages = BTreeMap::new();
     for ErrorBody { status, file } in &frontend.errors {
-        let page = page(file).map_err(|error| {
-            format!("frontend {}: cannot read the page {file}: {error}", frontend.name)
-        })?;
+        let page = page(file).map_err(|error| format!("cannot read the page {file}: {error}"))?;
         pages.insert(*status, page);
     }
     Ok(Extras { tls, pages })

@@ -37,7 +37,7 @@ impl Watchers {
 
     /// A server could not be connected to.
     pub fn failed(&self, target: &Arc<Target>) {
-        let failures = target.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        let failures = target.vitals.failures.fetch_add(1, Ordering::Relaxed) + 1;
         // Told once each time a server goes down, so nothing piles up.
         if target.health.is_none() && failures == FAILURES_MAX {
             let _ = self.0.send(Arc::clone(target));
@@ -75,7 +75,9 @@ impl Ward {
             if self.tasks.contains_key(id) {
                 continue;
             }
-            let is_up = target.is_up.load(Ordering::Relaxed);
+            // The engine may have been told otherwise by a watch that has just ended.
+            let is_up = target.is_up();
+            self.control.set_up(*id, is_up);
             match target.health.clone() {
                 Some(health) => self.watch(target, health, false),
                 None if !is_up => self.recover(target),
@@ -86,7 +88,7 @@ impl Ward {
 
     /// A server that is not looked after cannot be connected to: it is down until it can.
     pub fn failed(&mut self, target: &Arc<Target>) {
-        if target.health.is_none() && target.is_up.load(Ordering::Relaxed) {
+        if target.health.is_none() && target.is_up() {
             set_up(&self.control, target, false);
             self.recover(target);
         }
@@ -115,14 +117,14 @@ async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once:
         ticks.tick().await;
         let answered = timeout(duration(health.timeout), ask(&target, &health)).await;
         let answer = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let is_up = target.is_up.load(Ordering::Relaxed);
+        let is_up = target.is_up();
         same = if answer.is_ok() == is_up { 0 } else { same + 1 };
         if same >= if is_up { health.fall } else { health.rise } {
             same = 0;
             if let Err(error) = answer {
                 tracing::warn!(server = %target.name, %error, "a server does not answer");
             }
-            target.failures.store(0, Ordering::Relaxed);
+            target.vitals.failures.store(0, Ordering::Relaxed);
             set_up(&control, &target, !is_up);
             if once && !is_up {
                 return;
@@ -132,7 +134,7 @@ async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once:
 }
 
 fn set_up(control: &Control, target: &Target, is_up: bool) {
-    target.is_up.store(is_up, Ordering::Relaxed);
+    target.vitals.is_up.store(is_up, Ordering::Relaxed);
     control.set_up(target.id, is_up);
     match is_up {
         true => tracing::info!(server = %target.name, "a server is up"),

@@ -6,6 +6,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixListener;
 
 /// Connections that may wait to be accepted; the system may allow fewer.
@@ -71,7 +72,8 @@ fn bound(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
 fn open_unix(path: &str) -> io::Result<UnixListener> {
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            let is_socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
+            if !is_socket || std::os::unix::net::UnixStream::connect(path).is_ok() {
                 return Err(error);
             }
             std::fs::remove_file(path)?;
@@ -81,4 +83,26 @@ fn open_unix(path: &str) -> io::Result<UnixListener> {
     };
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::open_unix;
+
+    /// A socket that nobody listens at is taken over; a file, or a socket in use, never is.
+    #[test]
+    fn only_dead_sockets_are_taken_over() {
+        let directory =
+            std::env::temp_dir().join(format!("paceline-listen-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (file, socket) = (directory.join("file"), directory.join("socket"));
+        std::fs::write(&file, "precious").unwrap();
+        assert!(open_unix(file.to_str().unwrap()).is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+        let first = open_unix(socket.to_str().unwrap()).unwrap();
+        assert!(open_unix(socket.to_str().unwrap()).is_err(), "somebody listens there");
+        drop(first);
+        assert!(open_unix(socket.to_str().unwrap()).is_ok());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 }

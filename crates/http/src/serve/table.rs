@@ -3,7 +3,7 @@
 use crate::respond::Page;
 use crate::serve::tls::Tls;
 use paceline_host::Snapshot;
-use paceline_routing::{Address, BackendTimeouts, Frontend, Health};
+use paceline_routing::{Address, Backend, BackendTimeouts, Frontend, Health, Server};
 use paceline_types::{ServerId, Span};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,10 +69,22 @@ pub(crate) struct Target {
     pub timeouts: BackendTimeouts,
     pub retries: u32,
     pub health: Option<Health>,
+    pub vitals: Arc<Vitals>,
+}
+
+/// How a server is, whatever edits make of its settings.
+#[derive(Debug)]
+pub(crate) struct Vitals {
     /// How often in a row it could not be connected to.
     pub failures: AtomicU32,
     /// Whether it is up, as the engine was told last.
     pub is_up: AtomicBool,
+}
+
+impl Default for Vitals {
+    fn default() -> Self {
+        Self { failures: AtomicU32::new(0), is_up: AtomicBool::new(true) }
+    }
 }
 
 impl Tally {
@@ -85,51 +97,31 @@ impl Tally {
 }
 
 impl Table {
-    /// The table that a configuration says; what did not change is taken over from `old`.
+    /// The table that a configuration says, and what of it cannot be; what did not change is taken over
+    /// from `old`. A frontend whose files cannot be read goes on with those it has.
     pub fn new(
         snapshot: &Snapshot,
         old: &Self,
         extras: impl Fn(&Frontend, Option<&Gate>) -> Result<Extras, String>,
-    ) -> Result<Self, String> {
-        let routing = snapshot.routing();
-        let mut table = Self::default();
-        for spec in routing.frontends() {
+    ) -> (Self, Vec<Problem>) {
+        let (mut table, mut problems) = (Self::default(), vec![]);
+        for spec in snapshot.routing().frontends() {
             let known = old.frontends.get(&spec.name).map(|gate| &**gate);
-            let tally = known.map(|gate| Arc::clone(&gate.tally));
-            let Extras { tls, pages } = extras(spec, known)?;
-            let gate = Gate {
-                tls,
-                shapes_connections: snapshot.shapes_connections(&spec.name),
-                headers: names(snapshot.reads().headers(), "header."),
-                cookies: names(snapshot.reads().cookies(), "cookie."),
-                pages,
-                timeouts: Timeouts {
-                    header: duration(spec.timeouts.header),
-                    body: duration(spec.timeouts.body),
-                    idle: duration(spec.timeouts.idle),
-                    tunnel: duration(spec.timeouts.tunnel),
-                },
-                tally: tally.unwrap_or_default(),
-                spec: spec.clone(),
-            };
-            table.frontends.insert(spec.name.clone(), Arc::new(gate));
+            let extras = extras(spec, known).or_else(|message| {
+                let kept = known.and_then(|gate| gate.extras_for(spec));
+                problems.push(Problem { frontend: spec.name.clone(), message });
+                kept.ok_or(())
+            });
+            if let Ok(extras) = extras {
+                let gate = Gate::new(snapshot, spec, known, extras);
+                table.frontends.insert(spec.name.clone(), Arc::new(gate));
+            }
         }
-        for backend in routing.backends() {
+        for backend in snapshot.routing().backends() {
             for server in &backend.servers {
-                let mut target = Target {
-                    id: server.id,
-                    name: format!("{}/{}", backend.name, server.name).into(),
-                    address: server.address.clone(),
-                    timeouts: backend.timeouts,
-                    retries: backend.retries,
-                    health: backend.health.clone(),
-                    failures: AtomicU32::new(0),
-                    is_up: AtomicBool::new(true),
-                };
                 let known = old.servers.get(&server.id);
-                if let Some(known) = known {
-                    target.is_up = AtomicBool::new(known.is_up.load(Ordering::Relaxed));
-                }
+                let vitals = known.map(|known| Arc::clone(&known.vitals)).unwrap_or_default();
+                let target = Target::new(backend, server, vitals);
                 let target = match known.filter(|known| known.is_same(&target)) {
                     Some(known) => Arc::clone(known),
                     None => Arc::new(target),
@@ -137,7 +129,40 @@ impl Table {
                 table.servers.insert(server.id, target);
             }
         }
-        Ok(table)
+        (table, problems)
+    }
+}
+
+/// What is wrong with a frontend that the configuration cannot know: a file or an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub frontend: Box<str>,
+    pub message: String,
+}
+
+impl Gate {
+    fn new(snapshot: &Snapshot, spec: &Frontend, known: Option<&Self>, extras: Extras) -> Self {
+        Self {
+            tls: extras.tls,
+            shapes_connections: snapshot.shapes_connections(&spec.name),
+            headers: names(snapshot.reads().headers(), "header."),
+            cookies: names(snapshot.reads().cookies(), "cookie."),
+            pages: extras.pages,
+            timeouts: Timeouts {
+                header: duration(spec.timeouts.header),
+                body: duration(spec.timeouts.body),
+                idle: duration(spec.timeouts.idle),
+                tunnel: duration(spec.timeouts.tunnel),
+            },
+            tally: known.map(|gate| Arc::clone(&gate.tally)).unwrap_or_default(),
+            spec: spec.clone(),
+        }
+    }
+
+    /// What it has from files, for itself after an edit; not if that would give up TLS.
+    pub fn extras_for(&self, spec: &Frontend) -> Option<Extras> {
+        let stays = self.tls.is_some() != spec.certificates.is_empty();
+        stays.then(|| Extras { tls: self.tls.clone(), pages: self.pages.clone() })
     }
 }
 
@@ -149,6 +174,23 @@ pub(crate) struct Extras {
 }
 
 impl Target {
+    /// A server, as its settings say.
+    pub fn new(backend: &Backend, server: &Server, vitals: Arc<Vitals>) -> Self {
+        Self {
+            id: server.id,
+            name: format!("{}/{}", backend.name, server.name).into(),
+            address: server.address.clone(),
+            timeouts: backend.timeouts,
+            retries: backend.retries,
+            health: backend.health.clone(),
+            vitals,
+        }
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.vitals.is_up.load(Ordering::Relaxed)
+    }
+
     /// Whether an edit changed nothing about it.
     fn is_same(&self, other: &Self) -> bool {
         self.name == other.name

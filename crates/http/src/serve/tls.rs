@@ -31,8 +31,7 @@ impl Tls {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut certificates = Certificates(vec![]);
         for files in &frontend.certificates {
-            let key = load(&files.certificate, &files.key, &provider)
-                .map_err(|error| format!("frontend {}: {error}", frontend.name))?;
+            let key = load(&files.certificate, &files.key, &provider)?;
             certificates.0.push(Arc::new(key));
         }
         let mut config = ServerConfig::builder_with_provider(provider)

@@ -151,8 +151,15 @@ impl Worker {
         self.target(id).map(|target| target.name.clone())
     }
 
+    /// The server of this number; one that the engine knows already and the door's table does not yet
+    /// is made from its settings.
     fn target(&self, id: ServerId) -> Option<Arc<Target>> {
-        self.table.borrow().servers.get(&id).cloned()
+        let known = self.table.borrow().servers.get(&id).cloned();
+        known.or_else(|| {
+            let snapshot = self.control.snapshot();
+            let (backend, server) = snapshot.routing().server(id)?;
+            Some(Arc::new(Target::new(backend, server, Arc::default())))
+        })
     }
 
     /// A connection to the server that the request was given, or to another if it cannot be connected
@@ -168,16 +175,19 @@ impl Worker {
         loop {
             let target = permit.server().and_then(|id| self.target(id));
             let Some(target) = target else {
-                let reply =
-                    Reply::new(503, "no_server", "the server was taken out of the configuration");
-                return Err(Gone::Reply(reply));
+                // An edit took its server away.
+                if permit.reroute().is_some() {
+                    continue;
+                }
+                let message = "the server was taken out of the configuration";
+                return Err(Gone::Reply(Reply::new(503, "no_server", message)));
             };
             if !is_fresh && let Some(upstream) = self.idle.take(&target, is_sure) {
                 return Ok(upstream);
             }
             let error = match connect(&target).await {
                 Ok(upstream) => {
-                    target.failures.store(0, Ordering::Relaxed);
+                    target.vitals.failures.store(0, Ordering::Relaxed);
                     return Ok(upstream);
                 }
                 Err(error) => error,

@@ -434,6 +434,44 @@ fn only_admins_name_files_that_are_shown() {
     }
 }
 
+/// The daemon would connect to its own API's socket, or take the place of a file, with its own rights.
+#[test]
+fn only_admins_name_sockets() {
+    let mut world = World::new();
+    let role = |world: &mut World, operations: &str| {
+        let changes = world.transact(operations).unwrap();
+        world.model.least_role(&changes).0
+    };
+    let insert = |table: &str, row: &str| {
+        format!(r#"[{{"op": "insert", "table": "{table}", "row": {row}}}]"#)
+    };
+    let update = |table: &str, row: &str| {
+        format!(r#"[{{"op": "update", "table": "{table}", "where": [], "row": {row}}}]"#)
+    };
+    for (operations, needed) in [
+        (
+            insert("Server", r#"{"backend": "b", "name": "s", "address": "127.0.0.1:80"}"#),
+            Role::Operator,
+        ),
+        (update("Server", r#"{"address": "unix:/run/api.sock"}"#), Role::Admin),
+        (update("Server", r#"{"weight": 2}"#), Role::Operator),
+        (update("Server", r#"{"address": "unix:/run/b.sock"}"#), Role::Admin),
+        (update("Server", r#"{"address": "127.0.0.1:81"}"#), Role::Operator),
+        (insert("Frontend", r#"{"name": "f", "listen": "unix:/run/f.sock"}"#), Role::Admin),
+        (
+            update("Frontend", r#"{"listen": ["set", ["unix:/run/f.sock", "127.0.0.1:80"]]}"#),
+            Role::Operator,
+        ),
+        (
+            update("Frontend", r#"{"listen": ["set", ["unix:/run/f.sock", "unix:/run/g.sock"]]}"#),
+            Role::Admin,
+        ),
+        (update("Frontend", r#"{"listen": "127.0.0.1:80"}"#), Role::Operator),
+    ] {
+        assert_eq!(role(&mut world, &operations), needed, "{operations}");
+    }
+}
+
 #[test]
 fn as_many_frontends_backends_and_servers_as_there_may_be() {
     let mut world = World::new();
