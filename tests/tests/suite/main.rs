@@ -11,6 +11,7 @@ mod demo;
 mod files;
 mod guide;
 mod http;
+mod manuals;
 mod network;
 mod restart;
 mod roles;
