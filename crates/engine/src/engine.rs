@@ -228,6 +228,15 @@ impl Engine {
         ran
     }
 
+    /// A request that runs has done nothing, because whoever asked for it had left by then: everything
+    /// it holds is given back, and what it spent too. Tells whether it ran.
+    pub fn withdraw(&mut self, now: Time, id: RequestId) -> bool {
+        self.begin(now);
+        let ran = self.end_running(id, false);
+        self.run();
+        ran
+    }
+
     /// A waiter leaves: at once, having spent nothing. Tells whether it waited; if it did not,
     /// nothing happens.
     pub fn cancel(&mut self, now: Time, id: RequestId) -> bool {
@@ -484,11 +493,20 @@ impl Engine {
     }
 
     fn settle_one(&mut self, id: RequestId) -> bool {
+        self.end_running(id, true)
+    }
+
+    /// Ends a request that runs; one that was of no use gets back what it spent.
+    fn end_running(&mut self, id: RequestId, was_of_use: bool) -> bool {
         let Some(Stage::Running { since }) = self.requests.get(&id).map(|work| work.stage) else {
             return false;
         };
         let Some(mut work) = self.requests.remove(&id) else { return false };
-        self.stats.settled += 1;
+        if was_of_use {
+            self.stats.settled += 1;
+        } else {
+            self.stats.cancelled += 1;
+        }
         self.forget(&work);
         if !work.draft.is_connection() {
             self.slot_users.remove(&(work.pool, id));
@@ -497,7 +515,7 @@ impl Engine {
         if work.claims() {
             self.remove_claims(id);
         }
-        self.return_all(&mut work, true);
+        self.return_all(&mut work, was_of_use);
         true
     }
 

@@ -20,3 +20,9 @@ pub(crate) const CHUNK_EXTENSION_BYTES_MAX: usize = 1 << 10;
 
 /// Longest trailers of one message.
 pub(crate) const TRAILER_BYTES_MAX: usize = 8 << 10;
+
+/// Answers before the last one (1xx) that a server may send to one request.
+pub(crate) const INTERIM_RESPONSES_MAX: u32 = 100;
+
+/// Options that the `Connection` fields of one head may have together.
+pub(crate) const OPTIONS_MAX: usize = 32;

@@ -137,8 +137,10 @@ impl Reply {
         if self.status == 405 {
             line(out, b"Allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
         }
-        if !how.keeps {
-            line(out, b"Connection", b"close");
+        match (how.keeps, how.is_11) {
+            (false, _) => line(out, b"Connection", b"close"),
+            (true, false) => line(out, b"Connection", b"keep-alive"),
+            (true, true) => {}
         }
         out.extend_from_slice(b"\r\n");
         if !how.is_head {
@@ -154,6 +156,8 @@ pub(crate) struct How<'a> {
     pub is_json: bool,
     pub is_head: bool,
     pub keeps: bool,
+    /// Whether the client speaks HTTP/1.1.
+    pub is_11: bool,
     /// Milliseconds since 1970.
     pub wall_ms: u64,
 }
@@ -256,7 +260,14 @@ mod tests {
     fn written(reply: &Reply, is_json: bool, is_head: bool) -> String {
         let mut out = vec![];
         reply.write(
-            How { page: None, is_json, is_head, keeps: false, wall_ms: 784_111_777_000 },
+            How {
+                page: None,
+                is_json,
+                is_head,
+                keeps: false,
+                is_11: true,
+                wall_ms: 784_111_777_000,
+            },
             &mut out,
         );
         String::from_utf8(out).unwrap()

@@ -94,6 +94,13 @@ impl Permit {
         Some(server)
     }
 
+    /// Whoever asked has gone, and nothing was done: what was spent is given back with all the rest.
+    pub fn withdraw(self) {
+        if let Some(held) = &self.held {
+            held.control.withdraw(self.id);
+        }
+    }
+
     /// The values that its frontend logs, by name, with counters as they are now; one that fails has
     /// none.
     #[must_use]

@@ -1,6 +1,6 @@
 //! What the HTTP door asks of the engine: servers up and down, other servers, where time was spent.
 
-use super::Control;
+use super::{Control, Event};
 use paceline_engine::{Quota, Snapshot};
 use paceline_routing::ServerFigures;
 use paceline_types::{Known, Place, Priority, Refusal, RequestId, ServerId, Span, Time};
@@ -51,6 +51,12 @@ impl Control {
         let priority = state.engine.grant(id).map_or(Priority::START, |grant| grant.priority);
         let frontend = request.attributes.known(Known::Frontend);
         state.engine.values(frontend, &request.attributes, priority)
+    }
+
+    pub(super) fn withdraw(&self, id: RequestId) {
+        if self.call(|engine, now| engine.withdraw(now, id)) {
+            self.tell(|| Event::Left { id });
+        }
     }
 
     pub(super) fn reroute(&self, id: RequestId) -> Option<ServerId> {

@@ -8,8 +8,9 @@ use crate::serve::listen::Listening;
 use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::Gate;
 use crate::serve::timer::Timer;
-use crate::serve::worker::Worker;
+use crate::serve::worker::{Present, Worker};
 use crate::wire::read_proxy_header;
+use rustix::net::SocketFlags;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 
 /// How long accepting rests when the system has no more descriptors or memory.
@@ -37,6 +38,21 @@ impl Listener {
             Listening::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)?),
             Listening::Unix(listener) => Self::Unix(UnixListener::from_std(listener)?),
         })
+    }
+
+    /// One that waits to be accepted right now, as the system knows it, not as it has told.
+    fn accept_now(&self) -> Option<Socket> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match self {
+            Self::Tcp(listener) => {
+                let socket = rustix::net::accept_with(listener, flags).ok()?;
+                TcpStream::from_std(socket.into()).ok().map(Socket::Tcp)
+            }
+            Self::Unix(listener) => {
+                let socket = rustix::net::accept_with(listener, flags).ok()?;
+                UnixStream::from_std(socket.into()).ok().map(Socket::Unix)
+            }
+        }
     }
 
     async fn accept(&self) -> io::Result<Socket> {
@@ -71,19 +87,43 @@ pub(crate) async fn run(
             return;
         }
     };
-    let mut last = None;
-    while let Some(gate) = gate(&worker, &mut whose) {
+    let (mut last, mut held) = (None, None);
+    while let Some(name) = named(&mut whose) {
+        let Some(gate) = worker.gate_named(&name) else {
+            // The name has come before the table that knows it.
+            if !waits(&worker, &mut whose).await {
+                break;
+            }
+            continue;
+        };
         last = Some(Arc::clone(&gate));
-        let accepted = tokio::select! {
-            biased;
-            changed = whose.changed() => match changed {
-                Ok(()) => continue,
-                Err(_) => break,
+        let accepted = match held.take() {
+            Some(socket) => Ok(socket),
+            None => tokio::select! {
+                biased;
+                changed = whose.changed() => match changed {
+                    Ok(()) => { whose.mark_changed(); continue }
+                    Err(_) => break,
+                },
+                accepted = listener.accept() => accepted,
             },
-            accepted = async { room(&gate).await; listener.accept().await } => accepted,
         };
         match accepted {
-            Ok(socket) => take(&worker, gate, socket),
+            Ok(socket) => {
+                // As it is now, however long nobody came. One that is accepted is held until there is
+                // room: only so does a place that is free go to a worker that has a use for it.
+                let gate = worker.gate(&gate);
+                tokio::select! {
+                    biased;
+                    () = room(&gate) => take(&worker, gate, socket),
+                    is_open = waits(&worker, &mut whose) => {
+                        held = Some(socket);
+                        if !is_open {
+                            break;
+                        }
+                    }
+                }
+            }
             Err(error) if is_of_one(&error) => {}
             Err(error) => {
                 tracing::warn!(frontend = %gate.spec.name, %error, "cannot accept connections");
@@ -91,17 +131,29 @@ pub(crate) async fn run(
             }
         }
     }
-    let Some(gate) = last else { return };
-    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    while let Poll::Ready(Ok(socket)) = listener.poll_accept(&mut cx) {
-        take(&worker, Arc::clone(&gate), socket);
+    let waiting = std::iter::from_fn(|| listener.accept_now());
+    if let Some(gate) = last {
+        for socket in held.into_iter().chain(waiting) {
+            gate.tally.connections.fetch_add(1, Ordering::Relaxed);
+            take(&worker, worker.gate(&gate), socket);
+        }
     }
 }
 
-/// The frontend that a listener is for, as it is now.
-fn gate(worker: &Worker, whose: &mut watch::Receiver<Option<Box<str>>>) -> Option<Arc<Gate>> {
-    let name = whose.borrow_and_update().clone()?;
-    worker.gate_named(&name)
+/// The frontend that a listener is for, as told last.
+fn named(whose: &mut watch::Receiver<Option<Box<str>>>) -> Option<Box<str>> {
+    whose.borrow_and_update().clone()
+}
+
+/// Waits for another name or another table; false if there will be none.
+async fn waits(worker: &Worker, whose: &mut watch::Receiver<Option<Box<str>>>) -> bool {
+    tokio::select! {
+        changed = whose.changed() => {
+            whose.mark_changed();
+            changed.is_ok()
+        }
+        () = worker.configured() => true,
+    }
 }
 
 /// Whether an error is one connection's, not the listener's (accept(2)).
@@ -110,23 +162,25 @@ fn is_of_one(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | PermissionDenied)
 }
 
-/// Waits until the frontend may have one more connection.
+/// Waits until the frontend may have one more connection, and counts it.
 async fn room(gate: &Gate) {
     let max = gate.spec.connections_max as usize;
-    while gate.tally.connections.load(Ordering::Relaxed) >= max {
+    let one_more = |count: usize| (count < max).then_some(count + 1);
+    let connections = &gate.tally.connections;
+    while connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
         gate.tally.room.notified().await;
     }
 }
 
+/// Serves a connection that is counted.
 fn take(worker: &Rc<Worker>, gate: Arc<Gate>, socket: Socket) {
-    gate.tally.connections.fetch_add(1, Ordering::Relaxed);
     gate.tally.accepted.fetch_add(1, Ordering::Relaxed);
-    tokio::task::spawn_local(begin(Rc::clone(worker), gate, socket));
+    let present = worker.enter(Arc::clone(&gate));
+    tokio::task::spawn_local(begin(Rc::clone(worker), present, gate, socket));
 }
 
 /// Serves one connection.
-async fn begin(worker: Rc<Worker>, gate: Arc<Gate>, mut socket: Socket) {
-    let present = worker.enter(Arc::clone(&gate));
+async fn begin(worker: Rc<Worker>, present: Present, gate: Arc<Gate>, mut socket: Socket) {
     let address = socket.peer();
     let mut peer = peer(&gate, address);
     let mut buf = Buffer::default();
@@ -176,7 +230,7 @@ fn peer(gate: &Gate, address: Option<SocketAddr>) -> Peer {
         ip.is_none_or(|ip| gate.spec.trusted.iter().any(|network| network.contains(ip)));
     // Who may use a unix socket is decided by its file; what it says of others counts only if asked.
     let is_trusted = is_trusted && !gate.spec.trusted.is_empty();
-    Peer { address: text.into(), ip, is_trusted, client: None, sni: "".into() }
+    Peer { address: text.into(), is_trusted, client: None, sni: "".into() }
 }
 
 /// Reads the PROXY header that the connection must begin with.
@@ -206,7 +260,9 @@ async fn read_proxy(gate: &Gate, peer: &mut Peer, socket: &mut Socket, buf: &mut
         peer.client = Some(client.to_string().into());
         // From here on the balancer stands for its client, whose own word counts only if it is trusted.
         peer.is_trusted = gate.spec.trusted.iter().any(|network| network.contains(client));
-        peer.ip = Some(client);
+    } else if !header.is_local {
+        // Somebody, of whom nothing is known, speaks through the balancer.
+        peer.is_trusted = false;
     }
     true
 }

@@ -44,7 +44,10 @@ pub(crate) async fn admit_until(
     };
     match decided {
         // It may have left in the moment of the grant, and nobody was told yet.
-        Some(Ok(_)) | None if has_left() => Err(Stop::Left),
+        Some(Ok(permit)) if has_left() => {
+            permit.withdraw();
+            Err(Stop::Left)
+        }
         Some(Ok(permit)) => Ok(permit),
         Some(Err(refusal)) => Err(refused(worker, &refusal)),
         None => Err(Stop::Left),

@@ -5,14 +5,13 @@ use crate::wire::{Header, RequestHead};
 use paceline_routing::UserFrom;
 use paceline_types::{AttributeError, Attributes, Known, Request, Span};
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What is known of the connection that a request came over.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// The address of the neighbour, or `unix`.
     pub address: Box<str>,
-    pub ip: Option<IpAddr>,
     /// Whether what it says of others is believed (H5).
     pub is_trusted: bool,
     /// Who the connection is from, by the PROXY header.
@@ -91,7 +90,12 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 /// Who the request is from: the nearest address in `X-Forwarded-For` that is not a trusted one, if the
 /// peer is (H5).
-fn client<'a>(gate: &Gate, peer: &'a Peer, head: &RequestHead, bytes: &[u8]) -> Cow<'a, str> {
+pub(crate) fn client<'a>(
+    gate: &Gate,
+    peer: &'a Peer,
+    head: &RequestHead,
+    bytes: &[u8],
+) -> Cow<'a, str> {
     let neighbour = peer.client.as_ref().unwrap_or(&peer.address);
     if !peer.is_trusted {
         return Cow::Borrowed(neighbour);
@@ -99,14 +103,23 @@ fn client<'a>(gate: &Gate, peer: &'a Peer, head: &RequestHead, bytes: &[u8]) -> 
     let values: Vec<&[u8]> = head.fields.all(Header::XForwardedFor, bytes).collect();
     let mut found: Option<IpAddr> = None;
     for address in values.iter().rev().flat_map(|value| value.rsplit(|byte| *byte == b',')) {
-        let address = text(address);
-        let Ok(address) = address.trim().parse::<IpAddr>() else { break };
+        let Some(address) = forwarded_address(&text(address)) else { break };
         found = Some(address);
         if !gate.spec.trusted.iter().any(|network| network.contains(address)) {
             break;
         }
     }
     found.map_or(Cow::Borrowed(neighbour), |address| Cow::Owned(address.to_string()))
+}
+
+/// An address in `X-Forwarded-For`; some write a port behind it.
+fn forwarded_address(text: &str) -> Option<IpAddr> {
+    let text = text.trim();
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse::<IpAddr>().ok();
+    let address =
+        address.or_else(|| text.parse::<SocketAddr>().ok().map(|with_port| with_port.ip()));
+    address.map(|address| address.to_canonical())
 }
 
 /// The values of a field, as one.
@@ -185,7 +198,7 @@ fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{UserFrom, cookie, decode_base64, user};
+    use super::{UserFrom, cookie, decode_base64, forwarded_address, user};
     use crate::wire::RequestHead;
 
     fn head(fields: &str) -> (RequestHead, String) {
@@ -193,6 +206,22 @@ mod tests {
         let mut head = RequestHead::default();
         head.read(text.as_bytes()).unwrap();
         (head, text)
+    }
+
+    #[test]
+    fn addresses_of_proxies_are_read_h5() {
+        for (text, address) in [
+            (" 192.0.2.1 ", Some("192.0.2.1")),
+            ("192.0.2.1:4711", Some("192.0.2.1")),
+            ("[2001:db8::1]", Some("2001:db8::1")),
+            ("[2001:db8::1]:80", Some("2001:db8::1")),
+            ("::ffff:10.0.0.1", Some("10.0.0.1")),
+            ("unknown", None),
+            ("", None),
+        ] {
+            let read = forwarded_address(text).map(|address| address.to_string());
+            assert_eq!(read.as_deref(), address, "{text}");
+        }
     }
 
     /// RFC 4648 10, and the other alphabet.

@@ -15,6 +15,9 @@ const BYTES: usize = 16 << 10;
 /// The largest: a head fits, and a long body is read in large pieces.
 const BYTES_MAX: usize = 64 << 10;
 
+/// What a connection that waits keeps for what it will write: a usual piece with its head.
+const IDLE_BYTES_MAX: usize = 20 << 10;
+
 /// How many a worker keeps for reuse.
 const SPARE_MAX: usize = 512;
 
@@ -126,10 +129,23 @@ impl Outgoing {
         self.bytes.is_empty()
     }
 
+    /// How much of it is written.
+    pub const fn written(&self) -> usize {
+        self.written
+    }
+
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.written = 0;
         if self.bytes.capacity() > BYTES_MAX {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Forgets what was written, and gives its memory back if that is much (D1).
+    pub fn release(&mut self) {
+        self.clear();
+        if self.bytes.capacity() > IDLE_BYTES_MAX {
             self.bytes = Vec::new();
         }
     }

@@ -25,6 +25,9 @@ use tokio::task::LocalSet;
 /// Longest page in place of a usual body.
 const PAGE_BYTES_MAX: u64 = 64 << 10;
 
+/// After how long something is tried again that could not be done.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// What the door is opened with.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -95,6 +98,7 @@ impl Door {
             listeners: BTreeMap::new(),
             table: Arc::default(),
             shown: Arc::clone(&shown),
+            problems: vec![],
         };
         let snapshot = settings.borrow_and_update().clone();
         let problems = keeper.configure(&snapshot, true)?;
@@ -152,6 +156,8 @@ struct Keeper {
     listeners: BTreeMap<Address, (Address, Whose)>,
     table: Arc<Table>,
     shown: Arc<Mutex<Shown>>,
+    /// What is not as the configuration says.
+    problems: Vec<Problem>,
 }
 
 impl Keeper {
@@ -162,7 +168,10 @@ impl Keeper {
         mut failures: mpsc::UnboundedReceiver<Arc<crate::serve::table::Target>>,
     ) {
         loop {
+            let has_problems = !self.problems.is_empty();
             let order = tokio::select! {
+                // An address may be free by then, or a file there.
+                () = tokio::time::sleep(RETRY), if has_problems => Order::Follow,
                 order = told.recv() => match order {
                     Some(order) => order,
                     None => return,
@@ -186,6 +195,7 @@ impl Keeper {
                 }
                 Order::Drain(done) => {
                     self.drain().await;
+                    self.log.flush().await;
                     let _ = done.send(());
                     return;
                 }
@@ -218,10 +228,12 @@ impl Keeper {
         }
         self.table = table;
         self.set_listeners(opened);
-        for Problem { frontend, message } in &problems {
+        for problem in problems.iter().filter(|problem| !self.problems.contains(problem)) {
+            let Problem { frontend, message } = problem;
             tracing::error!(%frontend, "a frontend is not as configured: {message}");
         }
         self.show(&problems);
+        self.problems.clone_from(&problems);
         Ok(problems)
     }
 
@@ -374,7 +386,12 @@ fn work(
             match job {
                 Job::Configure(table) => worker.configure(table),
                 Job::Listen(socket, whose) => {
-                    tokio::task::spawn_local(accept::run(worker.clone(), socket, whose));
+                    worker.begin_listener();
+                    let worker = worker.clone();
+                    tokio::task::spawn_local(async move {
+                        accept::run(worker.clone(), socket, whose).await;
+                        worker.end_listener();
+                    });
                 }
                 Job::Drain(done) => {
                     worker.drain().await;

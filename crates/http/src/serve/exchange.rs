@@ -4,6 +4,7 @@
 //! (back-pressure), and a response may come while the request is still being sent. The task is polled
 //! when any of the two sockets or the timer has something to tell.
 
+use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::stream::Stream;
 use crate::serve::timer::Timer;
@@ -14,6 +15,9 @@ use crate::wire::{
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
+
+/// What is said of a server that only ever says that it goes on.
+pub(crate) const TOO_MANY_INTERIM: &str = "too many responses before the last one";
 
 /// A client's end: what it sent, what it is to be sent.
 #[derive(Debug)]
@@ -32,7 +36,6 @@ pub(crate) struct Asked {
     pub is_11: bool,
     /// Whether the client keeps the connection, and so do we.
     pub keeps: bool,
-    pub expects: bool,
     pub upgrades: bool,
     pub body_bytes_max: u64,
     /// How long the next piece of a body may take.
@@ -95,9 +98,13 @@ pub(crate) struct Exchange<'a> {
     to_server: Encoder,
     /// Whether the whole request is written, or nothing more of it can be.
     is_sent: bool,
+    /// Whether something of it could not be written: the connection is of no use to anybody else.
+    is_broken: bool,
     /// What the body of the request may still have.
     body_left: u64,
     phase: Phase,
+    /// Answers before the last one so far.
+    interim: u32,
     keeps: bool,
     /// Whether anything of the response has reached the client's buffer.
     pub is_answered: bool,
@@ -121,8 +128,10 @@ impl<'a> Exchange<'a> {
             request: Decoder::new(asked.framing),
             to_server: Encoder::new(asked.framing),
             is_sent: false,
+            is_broken: false,
             body_left: asked.body_bytes_max,
             phase: Phase::Head { scanned: 0 },
+            interim: 0,
             keeps: asked.keeps,
             is_answered: false,
             bytes: (0, 0),
@@ -161,7 +170,8 @@ impl<'a> Exchange<'a> {
         if self.head.status == 101 {
             return Some(End::Upgraded);
         }
-        let reuses = self.head.keeps && self.is_sent && self.upstream.buf.is_empty();
+        let is_whole = self.is_sent && !self.is_broken;
+        let reuses = self.head.keeps && is_whole && self.upstream.buf.is_empty();
         Some(End::Whole { keeps: self.keeps && self.is_sent, reuses })
     }
 
@@ -183,14 +193,15 @@ impl<'a> Exchange<'a> {
         loop {
             self.read_body()?;
             if !self.sent.is_empty() {
+                let before = self.sent.written();
                 match self.sent.poll_write_all(&mut self.upstream.socket, cx) {
                     Poll::Ready(Ok(())) => moved = true,
                     // The response may say why; if there is none, reading tells.
                     Poll::Ready(Err(_)) => {
-                        (self.is_sent, self.keeps) = (true, false);
+                        (self.is_sent, self.is_broken, self.keeps) = (true, true, false);
                         return Ok(true);
                     }
-                    Poll::Pending => return Ok(moved),
+                    Poll::Pending => return Ok(moved || self.sent.written() > before),
                 }
                 if self.request.is_done() {
                     // It stays as it is, in case it has to be sent again.
@@ -229,14 +240,15 @@ impl<'a> Exchange<'a> {
 
     /// Looks whether the client has left, and takes what it sends ahead.
     fn watch_client(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
-        if !self.client.buf.has_room() || !self.client.stream.socket().poll_readable(cx) {
-            return Ok(false);
+        while self.client.buf.has_room() {
+            match self.client.buf.poll_fill(&mut self.client.stream, cx) {
+                Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientLeft),
+                // Whatever it sends is for later; only one that has nothing more wakes us when it leaves.
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending => break,
+            }
         }
-        match self.client.buf.poll_fill(&mut self.client.stream, cx) {
-            Poll::Ready(Ok(0) | Err(_)) => Err(Failure::ClientLeft),
-            // Whatever it sends is for later.
-            Poll::Ready(Ok(_)) | Poll::Pending => Ok(false),
-        }
+        Ok(false)
     }
 
     /// The way to the client. Tells whether anything moved.
@@ -244,10 +256,11 @@ impl<'a> Exchange<'a> {
         let mut moved = false;
         loop {
             if !self.client.out.is_empty() {
+                let before = self.client.out.written();
                 match self.client.out.poll_write_all(&mut self.client.stream, cx) {
                     Poll::Ready(Ok(())) => self.client.out.clear(),
                     Poll::Ready(Err(_)) => return Err(Failure::ClientLeft),
-                    Poll::Pending => return Ok(moved),
+                    Poll::Pending => return Ok(moved || self.client.out.written() > before),
                 }
                 moved = true;
             }
@@ -312,8 +325,12 @@ impl<'a> Exchange<'a> {
             return Err(Failure::Response("the server switched protocols unasked"));
         }
         let is_last = status >= 200 || upgrades;
+        self.interim += u32::from(!is_last);
+        if self.interim > INTERIM_RESPONSES_MAX {
+            return Err(Failure::Response(TOO_MANY_INTERIM));
+        }
         // What the client has not sent of its body it may never send, now that it has its answer.
-        self.keeps &= !(is_last && self.asked.expects && !self.is_sent);
+        self.keeps &= !is_last || self.is_sent;
         let mut writer = ResponseWriter {
             head: self.head,
             bytes,

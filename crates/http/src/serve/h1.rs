@@ -30,10 +30,10 @@ use std::time::Duration;
 use tokio::io::AsyncWrite;
 
 /// How long a client that was refused may go on sending what nobody reads.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_secs(5);
 
 /// How much of it is read, so that the answer is not lost with the connection.
-const LINGER_BYTES_MAX: usize = 1 << 20;
+const LINGER_BYTES_MAX: usize = 256 << 20;
 
 /// What every connection of HTTP/2 begins with (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -110,7 +110,10 @@ impl Connection {
                 }
             };
             match next {
-                Next::End => return Left::Closed,
+                Next::End => {
+                    self.say_goodbye().await;
+                    return Left::Closed;
+                }
                 Next::Http2 => return Left::Http2(self.client.stream, self.client.buf),
                 Next::Head(len) => match self.serve(len).await {
                     After::Next => {}
@@ -128,14 +131,15 @@ impl Connection {
     /// Waits for the next head.
     async fn next(&mut self, is_first: bool) -> Result<Next, Bad> {
         let mut scanned = 0;
-        let mut has_begun = false;
+        let (mut has_begun, mut has_passed_blank, mut is_ending) = (false, false, false);
         let wait = if is_first { self.gate.timeouts.header } else { self.gate.timeouts.idle };
         self.client.timer.set(wait);
         poll_fn(|cx| {
             loop {
-                if scanned == 0 {
-                    // RFC 9112 2.2: an empty line before a request is passed over.
+                if scanned == 0 && !has_passed_blank {
+                    // RFC 9112 2.2: an empty line before a request is passed over, one only.
                     let blank = leading_blank(self.client.buf.bytes());
+                    has_passed_blank = blank > 0;
                     self.client.buf.consume(blank);
                 }
                 let bytes = self.client.buf.bytes();
@@ -154,21 +158,24 @@ impl Connection {
                     // One that ends within a head gets no answer: nobody would read it.
                     Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Next::End)),
                     Poll::Ready(Ok(_)) => {}
-                    Poll::Pending => return self.poll_idle(cx),
+                    Poll::Pending => return self.poll_idle(&mut is_ending, cx),
                 }
             }
         })
         .await
     }
 
-    /// Nothing has come: whether that is the end.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next, Bad>> {
+    /// Nothing has come: whether that is the end. `is_ending` once the daemon is known to end.
+    fn poll_idle(&mut self, is_ending: &mut bool, cx: &mut Context<'_>) -> Poll<Result<Next, Bad>> {
         let is_empty = self.client.buf.is_empty();
         if is_empty {
             self.client.buf.release();
-            self.sent.clear();
+            self.client.out.release();
+            self.sent.release();
             self.presence.wait(cx);
-            if self.worker.is_draining() {
+            // Once: set again at each wake of its own, the timer would never come to its end.
+            if self.worker.is_draining() && !*is_ending {
+                *is_ending = true;
                 self.client.timer.set(self.worker.drain_grace());
             }
         }
@@ -231,6 +238,10 @@ impl Connection {
             }
             Err(Gone::Cut(word)) => {
                 let status = self.response.status;
+                let is_open = matches!(self.response.framing, Framing::Chunked | Framing::Close);
+                if !asked.is_11 && is_open {
+                    self.client.stream.socket().reset_at_end();
+                }
                 record.end(&self.worker, Some(&permit), status, Some(word));
                 After::Cut
             }
@@ -247,7 +258,9 @@ impl Connection {
     /// What the exchange has to know of the request.
     fn asked(&self, bytes: &[u8]) -> Asked {
         let (head, gate) = (&self.head, &self.gate);
-        let upgrades = head.upgrade.is_some_and(|protocol| {
+        // With a body it would not be known where the other protocol begins.
+        let upgrade = head.upgrade.filter(|_| head.framing == Framing::None);
+        let upgrades = upgrade.is_some_and(|protocol| {
             let protocol = protocol.of_bytes(bytes);
             let is_allowed = |allowed: &str| protocol.eq_ignore_ascii_case(allowed.as_bytes());
             gate.spec.upgrades.iter().any(|allowed| is_allowed(allowed))
@@ -257,7 +270,6 @@ impl Connection {
             is_head: head.method(bytes) == b"HEAD",
             is_11: head.is_11,
             keeps: head.keeps && !self.worker.is_draining(),
-            expects: head.expects,
             upgrades,
             body_bytes_max: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
             body_wait: gate.timeouts.body,
@@ -287,7 +299,11 @@ impl Connection {
     ) -> Result<After, Gone> {
         let mut is_fresh = false;
         loop {
-            let mut upstream = self.worker.connect(permit, is_fresh, !is_idempotent).await?;
+            let mut upstream = tokio::select! {
+                biased;
+                connected = self.worker.connect(permit, is_fresh) => connected?,
+                () = self.client.stream.socket().left() => return Err(Gone::Left),
+            };
             asked.response_wait = duration(upstream.target.timeouts.response);
             let mut exchange = Exchange::new(
                 &mut self.client,
@@ -345,7 +361,7 @@ impl Connection {
     async fn reply(&mut self, reply: &Reply, is_json: bool, is_head: bool, keeps: bool) -> After {
         self.gate.tally.respond(reply.status);
         let page = self.gate.pages.get(&reply.status);
-        let how = How { page, is_json, is_head, keeps, wall_ms: wall_ms() };
+        let how = How { page, is_json, is_head, keeps, is_11: self.head.is_11, wall_ms: wall_ms() };
         reply.write(how, &mut self.client.out.bytes);
         self.client.timer.set(self.gate.timeouts.body);
         let written = poll_fn(|cx| {
@@ -362,6 +378,15 @@ impl Connection {
             (true, false) => After::Close,
             (true, true) => After::Next,
         }
+    }
+
+    /// Ends our side of TLS without waiting for anybody.
+    async fn say_goodbye(&mut self) {
+        poll_fn(|cx| {
+            let _ = std::pin::Pin::new(&mut self.client.stream).poll_shutdown(cx);
+            Poll::Ready(())
+        })
+        .await;
     }
 
     /// Ends our side, and reads for a while what the client still sends: closing over unread bytes would

@@ -20,7 +20,7 @@ use crate::serve::timer::Timer;
 use crate::serve::worker::{Presence, Worker};
 use crate::wire::{Forwarded, Framing, RequestHead, RequestWriter, ResponseHead};
 use bytes::Bytes;
-use exchange::{Exchange, Reply2};
+use exchange::{Answer, Exchange};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
@@ -33,14 +33,17 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 /// Requests of one connection at a time.
-const STREAMS_MAX: u32 = 128;
+const STREAMS_MAX: u32 = 100;
 
-/// What one stream, and one connection, may send before it is read.
+/// What one stream may send before it is read.
 const STREAM_WINDOW: u32 = 64 << 10;
-const CONNECTION_WINDOW: u32 = 1 << 20;
 
-/// What is kept of responses that a connection does not read.
-const SEND_BUFFER: usize = 256 << 10;
+/// What all of a connection may. Those that wait for their turn are not read: they must leave room for
+/// those that are.
+const CONNECTION_WINDOW: u32 = STREAMS_MAX * STREAM_WINDOW;
+
+/// What is kept of a response that its client does not read.
+const SEND_BUFFER: usize = 64 << 10;
 
 /// What all tasks of a connection share.
 struct Shared {
@@ -78,8 +81,24 @@ pub(crate) async fn run(
         next(&shared, &mut connection, &mut timer, &gate, &presence).await
     {
         gate = shared.worker.gate(&gate);
+        let active = Active::new(&shared);
+        tokio::task::spawn_local(serve(active, Arc::clone(&gate), request, respond));
+    }
+}
+
+/// That a request is being served.
+struct Active(Rc<Shared>);
+
+impl Active {
+    fn new(shared: &Rc<Shared>) -> Self {
         shared.active.set(shared.active.get() + 1);
-        tokio::task::spawn_local(serve(Rc::clone(&shared), Arc::clone(&gate), request, respond));
+        Self(Rc::clone(shared))
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.active.set(self.0.active.get() - 1);
     }
 }
 
@@ -94,20 +113,24 @@ async fn next(
     gate: &Gate,
     presence: &Presence,
 ) -> Option<Accepted> {
-    let mut is_ending = false;
+    let (mut is_ending, mut was_active) = (false, true);
     poll_fn(|cx| {
         presence.wait(cx);
         if shared.worker.is_draining() && !is_ending {
             is_ending = true;
             connection.graceful_shutdown();
+            // A client that has nothing here may take its time with the goodbye, but not ours.
+            timer.set(shared.worker.drain_grace());
         }
         if let Poll::Ready(accepted) = connection.poll_accept(cx) {
             return Poll::Ready(accepted.and_then(Result::ok));
         }
-        // As long as requests are served, their own timers count.
-        if shared.active.get() > 0 {
-            timer.set(gate.timeouts.idle);
+        // As long as requests are served, their own timers count; this one begins behind the last.
+        let is_active = shared.active.get() > 0;
+        if is_active || (was_active && !is_ending) {
+            timer.set(if is_ending { gate.timeouts.header } else { gate.timeouts.idle });
         }
+        was_active = is_active;
         while timer.poll(cx).is_ready() {
             if is_ending {
                 return Poll::Ready(None);
@@ -126,16 +149,20 @@ async fn next(
 
 /// Serves one request.
 async fn serve(
-    shared: Rc<Shared>,
+    active: Active,
     gate: Arc<Gate>,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) {
     gate.tally.requests.fetch_add(1, Ordering::Relaxed);
-    let mut stream =
-        One { shared: &shared, gate: &gate, respond: &mut respond, is_json: false, is_head: false };
+    let mut stream = One {
+        shared: &active.0,
+        gate: &gate,
+        respond: &mut respond,
+        is_json: false,
+        is_head: false,
+    };
     stream.run(request).await;
-    shared.active.set(shared.active.get() - 1);
 }
 
 /// One request on its way.
@@ -179,6 +206,14 @@ impl One<'_> {
                 admit_until(worker, request, left, || false).await
             }
         };
+        let outcome = match outcome {
+            // It may have been given up in the moment of the grant.
+            Ok(permit) if self.is_given_up().await => {
+                permit.withdraw();
+                Err(Stop::Left)
+            }
+            outcome => outcome,
+        };
         let mut permit = match outcome {
             Ok(permit) => permit,
             Err(Stop::Left) => {
@@ -206,6 +241,10 @@ impl One<'_> {
         }
     }
 
+    async fn is_given_up(&mut self) -> bool {
+        poll_fn(|cx| Poll::Ready(self.respond.poll_reset(cx).is_ready())).await
+    }
+
     /// Sends the request and passes the response on; answers its status.
     async fn exchange(
         &mut self,
@@ -227,12 +266,16 @@ impl One<'_> {
         let mut is_fresh = false;
         let mut response = ResponseHead::default();
         loop {
-            let connected = worker.connect(permit, is_fresh, !is_idempotent).await;
+            let connected = tokio::select! {
+                biased;
+                connected = worker.connect(permit, is_fresh) => connected,
+                _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(Gone::Left),
+            };
             let mut upstream = connected.map_err(|gone| (gone, 0))?;
-            let reply =
-                Reply2 { respond: self.respond, head: &mut response, is_head: self.is_head };
+            let answer =
+                Answer { respond: self.respond, head: &mut response, is_head: self.is_head };
             let mut exchange =
-                Exchange::new(reply, &mut body, &mut upstream, &mut sent, head.framing, self.gate);
+                Exchange::new(answer, &mut body, &mut upstream, &mut sent, head.framing, self.gate);
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
             let is_answered = exchange.is_answered();
             record.bytes = exchange.bytes;

@@ -4,7 +4,7 @@
 use crate::serve::table::{Table, Target, duration};
 use crate::serve::upstream::open;
 use paceline_host::Control;
-use paceline_routing::Health;
+use paceline_routing::{Address, Health};
 use paceline_types::{ServerId, Span};
 use std::collections::BTreeMap;
 use std::io;
@@ -49,6 +49,8 @@ impl Watchers {
 pub(crate) struct Ward {
     control: Arc<Control>,
     tasks: BTreeMap<ServerId, (Arc<Target>, JoinHandle<()>)>,
+    /// The servers in use.
+    targets: BTreeMap<ServerId, Arc<Target>>,
 }
 
 impl Drop for Ward {
@@ -59,11 +61,12 @@ impl Drop for Ward {
 
 impl Ward {
     pub const fn new(control: Arc<Control>) -> Self {
-        Self { control, tasks: BTreeMap::new() }
+        Self { control, tasks: BTreeMap::new(), targets: BTreeMap::new() }
     }
 
     /// Looks after the servers of this table from now on.
     pub fn configure(&mut self, table: &Table) {
+        self.targets.clone_from(&table.servers);
         self.tasks.retain(|id, (target, task)| {
             let is_kept = table.servers.get(id).is_some_and(|new| Arc::ptr_eq(new, target));
             if !is_kept {
@@ -88,7 +91,9 @@ impl Ward {
 
     /// A server that is not looked after cannot be connected to: it is down until it can.
     pub fn failed(&mut self, target: &Arc<Target>) {
-        if target.health.is_none() && target.is_up() {
+        // An edit may have changed where it is, or how it is looked after, meanwhile.
+        let is_current = self.targets.get(&target.id).is_some_and(|own| Arc::ptr_eq(own, target));
+        if is_current && target.health.is_none() && target.is_up() {
             set_up(&self.control, target, false);
             self.recover(target);
         }
@@ -146,7 +151,10 @@ fn set_up(control: &Control, target: &Target, is_up: bool) {
 async fn ask(target: &Target, health: &Health) -> io::Result<()> {
     let mut socket = open(&target.address).await?;
     let Some(path) = &health.path else { return Ok(()) };
-    let address = target.address.to_string();
+    let address = match &target.address {
+        Address::Unix(_) => "localhost".to_owned(),
+        address => address.to_string(),
+    };
     let host = health.host.as_deref().unwrap_or(&address);
     let question = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: paceline\r\nConnection: close\r\n\r\n"

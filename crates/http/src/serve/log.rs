@@ -4,7 +4,7 @@
 //! a disk. If the disk is slower than the requests for long, lines are left out, and how many is told.
 
 use crate::respond::push_json;
-use crate::serve::attributes::Peer;
+use crate::serve::attributes::{self, Peer};
 use crate::serve::table::Gate;
 use crate::serve::worker::Worker;
 use crate::wire::{RequestHead, header_value};
@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// Pieces of text on their way to the file.
 const PIECES_MAX: usize = 64;
@@ -33,8 +34,16 @@ const PIECE_WAIT: Duration = Duration::from_millis(100);
 /// The file, with a thread that writes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
-    sender: SyncSender<String>,
+    sender: SyncSender<Piece>,
     shared: Arc<Shared>,
+}
+
+/// What the thread is sent.
+#[derive(Debug)]
+enum Piece {
+    Lines(String),
+    /// To be told when all before is written.
+    Flush(oneshot::Sender<()>),
 }
 
 #[derive(Debug, Default)]
@@ -61,18 +70,34 @@ impl Writer {
         self.shared.reopens.store(true, Ordering::Relaxed);
     }
 
-    fn send(&self, piece: String) {
-        let lines = piece.bytes().filter(|byte| *byte == b'\n').count() as u64;
-        if self.sender.try_send(piece).is_err() {
-            self.shared.lost.fetch_add(lines, Ordering::Relaxed);
+    /// Waits until all that was sent so far is written.
+    pub async fn flush(&self) {
+        let (sender, written) = oneshot::channel();
+        if self.sender.try_send(Piece::Flush(sender)).is_ok() {
+            // It is dropped if the thread has ended.
+            let _ = written.await;
+        }
+    }
+
+    fn send(&self, lines: String) {
+        let count = lines.bytes().filter(|byte| *byte == b'\n').count() as u64;
+        if self.sender.try_send(Piece::Lines(lines)).is_err() {
+            self.shared.lost.fetch_add(count, Ordering::Relaxed);
         }
     }
 }
 
-fn write(path: &Path, pieces: &Receiver<String>, shared: &Shared) {
+fn write(path: &Path, pieces: &Receiver<Piece>, shared: &Shared) {
     let mut file: Option<File> = None;
     let mut is_told = false;
     while let Ok(piece) = pieces.recv() {
+        let lines = match piece {
+            Piece::Lines(lines) => lines,
+            Piece::Flush(done) => {
+                let _ = done.send(());
+                continue;
+            }
+        };
         if shared.reopens.swap(false, Ordering::Relaxed) {
             file = None;
         }
@@ -81,10 +106,10 @@ fn write(path: &Path, pieces: &Receiver<String>, shared: &Shared) {
             tracing::warn!(lines = lost, "the access log is too slow; lines were left out");
         }
         let written = match &mut file {
-            Some(file) => file.write_all(piece.as_bytes()),
+            Some(file) => file.write_all(lines.as_bytes()),
             None => open(path).and_then(|opened| {
                 let opened = file.insert(opened);
-                opened.write_all(piece.as_bytes())
+                opened.write_all(lines.as_bytes())
             }),
         };
         if let Err(error) = &written
@@ -186,6 +211,7 @@ impl Record {
             if head.target.query.is_some() {
                 let _ = write!(line.target, "?{}", text(head.target.query(bytes)));
             }
+            line.client = attributes::client(gate, peer, head, bytes).into();
             line.authority = text(head.target.authority(bytes));
             line.protocol = protocol;
             line.agent = header_value(head, bytes, "user-agent").map_or_else(String::new, text);

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
@@ -33,15 +34,6 @@ impl Socket {
         }
     }
 
-    /// Whether there may be something to read: bytes, the end or an error. Looks only at what the
-    /// system told already, and wakes the task when it tells of something new.
-    pub fn poll_readable(&self, cx: &mut Context<'_>) -> bool {
-        match self {
-            Self::Tcp(socket) => socket.poll_read_ready(cx).is_ready(),
-            Self::Unix(socket) => socket.poll_read_ready(cx).is_ready(),
-        }
-    }
-
     /// Ends when the other side has left, also while there is something to be read.
     pub async fn left(&self) {
         // Interest in urgent data is also told of the end, but not of ordinary data.
@@ -57,11 +49,26 @@ impl Socket {
 
     /// Whether the other side has left by now, as the system knows it, not as it has told.
     pub fn has_left(&self) -> bool {
-        let flags = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        self.is(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// Whether there is something to read by now, or the end.
+    pub fn is_readable(&self) -> bool {
+        self.is(PollFlags::IN | PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+    }
+
+    fn is(&self, flags: PollFlags) -> bool {
         let mut polled = [PollFd::from_borrowed_fd(self.fd(), flags)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let found = rustix::event::poll(&mut polled, Some(&now));
         found.is_ok_and(|count| count > 0) && polled[0].revents().intersects(flags)
+    }
+
+    /// Has the connection reset, not closed, when it is dropped: where its end means the end of a body,
+    /// the other side can tell a cut one only so.
+    pub fn reset_at_end(&self) {
+        // At worst the client takes a cut response for a whole one, as with any HTTP/1.0.
+        let _ = rustix::net::sockopt::set_socket_linger(self.fd(), Some(Duration::ZERO));
     }
 
     fn fd(&self) -> BorrowedFd<'_> {

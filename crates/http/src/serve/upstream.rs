@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -40,20 +39,16 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// A connection to this server that seems to be alive. With `is_sure` the system is asked, which is
-    /// worth it where the request cannot be sent twice.
-    pub fn take(&self, target: &Arc<Target>, is_sure: bool) -> Option<Upstream> {
+    /// A connection to this server that is alive, as far as the system knows right now. Nobody speaks on
+    /// it but the server, which has nothing to say: what can be read is its end, or not meant for
+    /// whoever comes next.
+    pub fn take(&self, target: &Arc<Target>) -> Option<Upstream> {
         let mut by_server = self.by_server.borrow_mut();
         let idle = by_server.get_mut(&target.id)?;
         while let Some((_, mut upstream)) = idle.pop() {
             let is_right =
                 Arc::ptr_eq(&upstream.target, target) || upstream.target.address == target.address;
-            // Nobody speaks on it but the server, which has nothing to say: it ends.
-            let mut cx = Context::from_waker(Waker::noop());
-            if !is_right
-                || upstream.socket.poll_readable(&mut cx)
-                || (is_sure && upstream.socket.has_left())
-            {
+            if !is_right || upstream.socket.is_readable() {
                 continue;
             }
             upstream.target = Arc::clone(target);

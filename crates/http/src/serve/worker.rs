@@ -34,8 +34,12 @@ pub(crate) struct Worker {
     is_draining: Cell<bool>,
     connections: RefCell<BTreeMap<u64, Rc<Presence>>>,
     numbers: Cell<u64>,
-    /// Told when a connection has ended.
-    has_left: Notify,
+    /// Told when a connection has ended, or a listener.
+    ended: Notify,
+    /// Told when there are other settings.
+    reconfigured: Notify,
+    /// Listeners that still accept.
+    listeners: Cell<usize>,
     own: Weak<Self>,
 }
 
@@ -71,7 +75,7 @@ pub(crate) struct Present {
 impl Drop for Present {
     fn drop(&mut self) {
         self.worker.connections.borrow_mut().remove(&self.number);
-        self.worker.has_left.notify_one();
+        self.worker.ended.notify_one();
         let tally = &self.gate.tally;
         tally.connections.fetch_sub(1, Ordering::Relaxed);
         tally.room.notify_one();
@@ -82,7 +86,9 @@ impl Worker {
     pub fn new(control: Arc<Control>, log: Log, watchers: Watchers) -> Rc<Self> {
         Rc::new_cyclic(|own| Self {
             own: Weak::clone(own),
-            has_left: Notify::new(),
+            ended: Notify::new(),
+            reconfigured: Notify::new(),
+            listeners: Cell::new(0),
             control,
             idle: Rc::default(),
             log,
@@ -106,6 +112,23 @@ impl Worker {
     pub fn configure(&self, table: Arc<Table>) {
         self.idle.retain(|server| table.servers.contains_key(&server));
         *self.table.borrow_mut() = table;
+        self.reconfigured.notify_waiters();
+    }
+
+    /// Waits for other settings.
+    pub async fn configured(&self) {
+        self.reconfigured.notified().await;
+    }
+
+    /// A listener begins to accept.
+    pub fn begin_listener(&self) {
+        self.listeners.set(self.listeners.get() + 1);
+    }
+
+    /// A listener has accepted all that it will.
+    pub fn end_listener(&self) {
+        self.listeners.set(self.listeners.get() - 1);
+        self.ended.notify_one();
     }
 
     /// The frontend as it is now; as it was, if there is none of that name any more.
@@ -127,8 +150,8 @@ impl Worker {
                 waker.wake();
             }
         }
-        while !self.connections.borrow().is_empty() {
-            self.has_left.notified().await;
+        while self.listeners.get() > 0 || !self.connections.borrow().is_empty() {
+            self.ended.notified().await;
         }
     }
 
@@ -163,14 +186,8 @@ impl Worker {
     }
 
     /// A connection to the server that the request was given, or to another if it cannot be connected
-    /// to and another has room. Without `is_fresh` one that was used before will do; `is_sure` has it
-    /// looked at closely.
-    pub async fn connect(
-        &self,
-        permit: &mut Permit,
-        is_fresh: bool,
-        is_sure: bool,
-    ) -> Result<Upstream, Gone> {
+    /// to and another has room. Without `is_fresh` one that was used before will do.
+    pub async fn connect(&self, permit: &mut Permit, is_fresh: bool) -> Result<Upstream, Gone> {
         let mut tries = 0;
         loop {
             let target = permit.server().and_then(|id| self.target(id));
@@ -182,7 +199,7 @@ impl Worker {
                 let message = "the server was taken out of the configuration";
                 return Err(Gone::Reply(Reply::new(503, "no_server", message)));
             };
-            if !is_fresh && let Some(upstream) = self.idle.take(&target, is_sure) {
+            if !is_fresh && let Some(upstream) = self.idle.take(&target) {
                 return Ok(upstream);
             }
             let error = match connect(&target).await {

@@ -18,6 +18,8 @@ pub(crate) struct ProxyHeader {
     pub len: usize,
     /// Who the connection is from; none if the balancer made it for itself, or does not know.
     pub client: Option<SocketAddr>,
+    /// Whether the balancer made it for itself.
+    pub is_local: bool,
 }
 
 /// A connection does not begin with a header.
@@ -46,7 +48,7 @@ fn read_line(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
     let mut words = line.split(' ').skip(1);
     let family = words.next();
     if family == Some("UNKNOWN") {
-        return Ok(Some(ProxyHeader { len, client: None }));
+        return Ok(Some(ProxyHeader { len, client: None, is_local: false }));
     }
     let mut address = || words.next().and_then(|word| word.parse::<IpAddr>().ok());
     let (source, destination) = (address(), address());
@@ -63,7 +65,7 @@ fn read_line(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
         _ => false,
     };
     let client = is_right.then(|| SocketAddr::new(source, port)).ok_or(ProxyError)?;
-    Ok(Some(ProxyHeader { len, client: Some(client) }))
+    Ok(Some(ProxyHeader { len, client: Some(client), is_local: false }))
 }
 
 fn read_binary(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
@@ -76,7 +78,7 @@ fn read_binary(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
     }
     let Some(rest) = rest.get(..inner) else { return Ok(None) };
     if command & 15 == 0 {
-        return Ok(Some(ProxyHeader { len, client: None }));
+        return Ok(Some(ProxyHeader { len, client: None, is_local: true }));
     }
     let client = match family >> 4 {
         1 => address(rest, 4, |bytes| {
@@ -85,9 +87,9 @@ fn read_binary(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
         2 => address(rest, 16, |bytes| {
             bytes.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into())
         })?,
-        _ => return Ok(Some(ProxyHeader { len, client: None })),
+        _ => return Ok(Some(ProxyHeader { len, client: None, is_local: false })),
     };
-    Ok(Some(ProxyHeader { len, client: Some(client) }))
+    Ok(Some(ProxyHeader { len, client: Some(client), is_local: false }))
 }
 
 /// The source in `rest`: two addresses of `len` bytes, two ports.
@@ -114,7 +116,7 @@ mod tests {
         let header = read_proxy_header(b"PROXY TCP6 2001:db8::1 ::1 1 2\r\n").unwrap().unwrap();
         assert_eq!(header.client.unwrap().to_string(), "[2001:db8::1]:1");
         let unknown = read_proxy_header(b"PROXY UNKNOWN\r\n").unwrap().unwrap();
-        assert_eq!(unknown, ProxyHeader { len: 15, client: None });
+        assert_eq!(unknown, ProxyHeader { len: 15, client: None, is_local: false });
         for len in 0..text.len() - 3 {
             assert_eq!(read_proxy_header(&text[..len]), Ok(None), "{len}");
         }
@@ -154,7 +156,7 @@ mod tests {
         let read = read_proxy_header(&header(0x21, 0x21, &six)).unwrap().unwrap();
         assert_eq!(read.client.unwrap().to_string(), "[::1]:81");
         let local = read_proxy_header(&header(0x20, 0, b"")).unwrap().unwrap();
-        assert_eq!(local.client, None);
+        assert_eq!((local.client, local.is_local), (None, true));
         for len in 0..text.len() {
             assert_eq!(read_proxy_header(&text[..len]), Ok(None), "{len}");
         }

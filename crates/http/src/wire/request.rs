@@ -8,7 +8,7 @@ use super::byte::{is_target, is_token_text, number, trimmed};
 use super::field::{FieldError, Fields, Header, Piece, take_line};
 use super::host::is_host;
 use super::target::{Target, TargetError};
-use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, OPTIONS_MAX, TARGET_BYTES_MAX};
 
 /// The head of a request. Pieces are of the bytes it was read from. Kept from one head to the next for
 /// its room.
@@ -194,6 +194,9 @@ impl RequestHead {
                 _ => {}
             }
         }
+        if said.options > OPTIONS_MAX {
+            return Err(HeadError::Bad("Connection has too many options"));
+        }
         self.framing = self.framing_of(length, is_chunked)?;
         self.keeps = if self.is_11 { !said.closes } else { said.keeps && !said.closes };
         self.names_hops = said.names;
@@ -227,7 +230,7 @@ impl RequestHead {
             return Err(HeadError::Bad("the Host field is no host"));
         }
         if !self.target.has_authority {
-            self.target.authority = host;
+            self.target.set_authority(bytes, host);
         }
         Ok(())
     }
@@ -250,12 +253,15 @@ pub(crate) struct Said {
     pub upgrades: bool,
     /// Whether it names other fields.
     pub names: bool,
+    /// How much it says; each field of the head is compared with all of it.
+    pub options: usize,
 }
 
 impl Said {
     /// Reads one more value.
     pub fn read(&mut self, value: &[u8]) {
         for option in value.split(|byte| *byte == b',').map(trimmed) {
+            self.options += 1;
             if option.eq_ignore_ascii_case(b"close") {
                 self.closes = true;
             } else if option.eq_ignore_ascii_case(b"keep-alive") {

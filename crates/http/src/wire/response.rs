@@ -4,6 +4,7 @@ use super::body::Framing;
 use super::byte::{is_value, number};
 use super::field::{FieldError, Fields, Header, take_line};
 use super::request::Said;
+use crate::limits::OPTIONS_MAX;
 
 /// The head of a response. Kept from one to the next for its room.
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ impl From<FieldError> for ResponseError {
 }
 
 impl ResponseHead {
-    /// Reads the head that `bytes` are, with the empty line at its end, of a response to `method`.
+    /// Reads the head that `bytes` are, with the empty line at its end; `is_head` if it answers HEAD.
     pub fn read(&mut self, bytes: &[u8], is_head: bool) -> Result<(), ResponseError> {
         let (line, rest) = take_line(bytes).ok_or(ResponseError(FieldError::LineEnd.text()))?;
         let is_11 = self.read_line(bytes, line)?;
@@ -61,6 +62,9 @@ impl ResponseHead {
                 Header::Connection => said.read(value()),
                 _ => {}
             }
+        }
+        if said.options > OPTIONS_MAX {
+            return Err(ResponseError("Connection has too many options"));
         }
         if is_chunked && (length.is_some() || !is_11) {
             return Err(ResponseError("Transfer-Encoding stands where it may not"));

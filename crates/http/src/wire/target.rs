@@ -17,7 +17,9 @@ pub(crate) struct Target {
     normal: Option<String>,
     pub query: Option<Piece>,
     /// The host, from the target or the `Host` field; empty if there is none.
-    pub authority: Piece,
+    authority: Piece,
+    /// The host in its normal form, if that is another.
+    normal_authority: Option<String>,
     /// Whether the target itself names it.
     pub has_authority: bool,
 }
@@ -55,7 +57,7 @@ impl Target {
         target: &[u8],
         is_options: bool,
     ) -> Result<(), TargetError> {
-        self.authority = Piece::default();
+        (self.authority, self.normal_authority) = (Piece::default(), None);
         self.has_authority = false;
         self.query = None;
         self.normal = None;
@@ -96,8 +98,19 @@ impl Target {
         self.query.unwrap_or_default().of_bytes(bytes)
     }
 
-    pub fn authority<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        self.authority.of_bytes(bytes)
+    /// The host in its normal form: lower case, without a dot at its end, and without the port that
+    /// goes without saying (RFC 3986 6.2.3).
+    pub fn authority<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        match &self.normal_authority {
+            Some(normal) => normal.as_bytes(),
+            None => self.authority.of_bytes(bytes),
+        }
+    }
+
+    /// Sets the host, which was checked.
+    pub fn set_authority(&mut self, bytes: &[u8], authority: Piece) {
+        self.authority = authority;
+        self.normal_authority = normal_host(authority.of_bytes(bytes));
     }
 
     /// Takes the scheme and the host off `http://HOST/PATH`.
@@ -120,10 +133,24 @@ impl Target {
         if host.is_empty() || !is_host(host) {
             return Err(TargetError::Form);
         }
-        self.authority = Piece::of(bytes, host);
+        self.set_authority(bytes, Piece::of(bytes, host));
         self.has_authority = true;
         Ok(rest)
     }
+}
+
+/// The normal form of a host, if it is not that already.
+fn normal_host(host: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(host).ok()?;
+    let bare = text.strip_suffix(":80").or(text.strip_suffix(":443")).unwrap_or(text);
+    let bare = bare.strip_suffix(':').unwrap_or(bare);
+    let (name, port) = match bare.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (bare, None),
+    };
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    let normal = port.map_or(name.clone(), |port| format!("{name}:{port}"));
+    (normal != text).then_some(normal)
 }
 
 /// The byte that is encoded at `at`.
@@ -288,6 +315,25 @@ mod tests {
             ("/a#b", TargetError::Fragment),
         ] {
             assert_eq!(check(target), Err(error), "{target}");
+        }
+    }
+
+    #[test]
+    fn hosts_have_one_form_h4() {
+        for (host, normal) in [
+            ("a.example", "a.example"),
+            ("A.Example", "a.example"),
+            ("a.example.", "a.example"),
+            ("a.example:80", "a.example"),
+            ("a.example.:443", "a.example"),
+            ("a.example:8080", "a.example:8080"),
+            ("A.EXAMPLE.:8080", "a.example:8080"),
+            ("a.example:", "a.example"),
+            ("[2001:DB8::80]", "[2001:db8::80]"),
+            ("[2001:DB8::1]:80", "[2001:db8::1]"),
+            ("192.0.2.80", "192.0.2.80"),
+        ] {
+            assert_eq!(check(&format!("http://{host}/")).unwrap().2, normal, "{host}");
         }
     }
 

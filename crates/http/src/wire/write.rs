@@ -63,7 +63,9 @@ impl RequestWriter<'_> {
             }
             Header::Authorization | Header::Cookie | Header::Trailer | Header::Other => true,
         };
-        passes && !is_hop(&self.head.fields, self.head.names_hops, self.bytes, field)
+        passes
+            && !is_double(field.name.of_bytes(self.bytes))
+            && !is_hop(&self.head.fields, self.head.names_hops, self.bytes, field)
     }
 
     fn write_forwarded(&self, out: &mut Vec<u8>) {
@@ -181,6 +183,8 @@ impl ResponseWriter<'_> {
             return;
         }
         match (self.framing(), self.head.length) {
+            // RFC 9110 8.6: 204 has no length.
+            _ if self.head.status == 204 => {}
             (Framing::Chunked, _) => line(out, b"Transfer-Encoding", b"chunked"),
             (Framing::Close, _) => {}
             (Framing::Length(length), _) | (Framing::None, Some(length)) => {
@@ -194,6 +198,16 @@ impl ResponseWriter<'_> {
             (true, true) => {}
         }
     }
+}
+
+/// Whether a name with underscores would be taken for a field that the proxy minds by servers that turn
+/// both signs into one, as CGI does.
+fn is_double(name: &[u8]) -> bool {
+    if memchr::memchr(b'_', name).is_none() {
+        return false;
+    }
+    let dashed: Vec<u8> = name.iter().map(|b| if *b == b'_' { b'-' } else { *b }).collect();
+    Header::named(&dashed) != Header::Other
 }
 
 /// Whether a field goes no further because `Connection` names it.
@@ -218,9 +232,38 @@ pub(crate) fn read_trailers(
     let mut fields = Fields::default();
     fields.read(trailers, trailers).map_err(super::field::FieldError::text)?;
     for field in fields.iter().filter(|field| field.header == Header::Other) {
-        pass(field.name.of_bytes(trailers), field.value.of_bytes(trailers));
+        let name = field.name.of_bytes(trailers);
+        if !is_for_heads(name) {
+            pass(name, field.value.of_bytes(trailers));
+        }
     }
     Ok(())
+}
+
+/// Whether a field means something only before the body.
+fn is_for_heads(name: &[u8]) -> bool {
+    const NAMES: [&str; 14] = [
+        "age",
+        "cache-control",
+        "date",
+        "expires",
+        "location",
+        "max-forwards",
+        "pragma",
+        "range",
+        "retry-after",
+        "set-cookie",
+        "vary",
+        "www-authenticate",
+        "authentication-info",
+        "accept",
+    ];
+    const STARTS: [&str; 3] = ["content-", "if-", "accept-"];
+    let starts = |start: &&str| {
+        name.get(..start.len()).is_some_and(|own| own.eq_ignore_ascii_case(start.as_bytes()))
+    };
+    let is = |other: &&str| name.eq_ignore_ascii_case(other.as_bytes());
+    NAMES.iter().any(is) || STARTS.iter().any(starts)
 }
 
 /// Writes one field.
@@ -283,7 +326,7 @@ mod tests {
     #[test]
     fn only_listed_peers_are_believed_h5() {
         let text = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.1\r\nX-Forwarded-Proto: https\r\n\
-                    Forwarded: for=1\r\nX-Forwarded-Host: c\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n";
+                    Forwarded: for=1\r\nX-Forwarded-Host: c\r\nX_Forwarded_For: 6\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n";
         assert_eq!(
             sent(text, false, false),
             "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\n\
@@ -339,7 +382,7 @@ mod tests {
     fn trailers_pass_but_those_that_would_mislead() {
         let mut out = vec![];
         let trailers =
-            b"X-Sum: 1\r\nContent-Length: 5\r\nHost: b\r\nTransfer-Encoding: x\r\nY:2\r\n";
+            b"X-Sum: 1\r\nContent-Length: 5\r\nHost: b\r\nTransfer-Encoding: x\r\nSet-Cookie: a\r\nContent-type: b\r\nY:2\r\n";
         write_trailers(trailers, &mut out).unwrap();
         assert_eq!(out, b"X-Sum: 1\r\nY: 2\r\n");
         assert!(write_trailers(b"X : 1\r\n", &mut vec![]).is_err());

@@ -1,7 +1,8 @@
 //! One request of HTTP/2 and its response, the server's side being HTTP/1.1.
 
+use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::serve::buffer::Outgoing;
-use crate::serve::exchange::Failure;
+use crate::serve::exchange::{Failure, TOO_MANY_INTERIM};
 use crate::serve::table::{Gate, duration};
 use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
@@ -18,7 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Where the response goes.
-pub(super) struct Reply2<'a> {
+pub(super) struct Answer<'a> {
     pub respond: &'a mut SendResponse<Bytes>,
     pub head: &'a mut ResponseHead,
     pub is_head: bool,
@@ -33,7 +34,7 @@ enum Phase {
 
 /// One request and its response.
 pub(super) struct Exchange<'a> {
-    reply: Reply2<'a>,
+    answer: Answer<'a>,
     body: &'a mut RecvStream,
     upstream: &'a mut Upstream,
     sent: &'a mut Outgoing,
@@ -42,8 +43,12 @@ pub(super) struct Exchange<'a> {
     has_ended: bool,
     /// Whether the request is written whole, or nothing more of it can be.
     is_sent: bool,
+    /// Whether something of it could not be written: the connection is of no use to anybody else.
+    is_broken: bool,
     body_left: u64,
     phase: Phase,
+    /// Answers before the last one so far.
+    interim: u32,
     /// Data that waits for the client's window.
     pending: Bytes,
     timer: Timer,
@@ -55,7 +60,7 @@ pub(super) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     pub fn new(
-        reply: Reply2<'a>,
+        answer: Answer<'a>,
         body: &'a mut RecvStream,
         upstream: &'a mut Upstream,
         sent: &'a mut Outgoing,
@@ -64,15 +69,17 @@ impl<'a> Exchange<'a> {
     ) -> Self {
         let response_wait = duration(upstream.target.timeouts.response);
         Self {
-            reply,
+            answer,
             body,
             upstream,
             sent,
             to_server: Encoder::new(framing),
             has_ended: framing == Framing::None,
             is_sent: false,
+            is_broken: false,
             body_left: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
             phase: Phase::Head { scanned: 0 },
+            interim: 0,
             pending: Bytes::new(),
             timer: Timer::new(response_wait),
             body_wait: gate.timeouts.body,
@@ -93,7 +100,8 @@ impl<'a> Exchange<'a> {
             let moved = self.poll_request(cx)? | self.poll_response(cx)?;
             if matches!(self.phase, Phase::Done) {
                 let is_empty = self.upstream.buf.is_empty();
-                return Poll::Ready(Ok(self.reply.head.keeps && self.is_sent && is_empty));
+                let is_whole = self.is_sent && !self.is_broken && is_empty;
+                return Poll::Ready(Ok(self.answer.head.keeps && is_whole));
             }
             has_moved |= moved;
             if !moved {
@@ -113,7 +121,7 @@ impl<'a> Exchange<'a> {
     /// Whether the client has given the request up.
     fn is_reset(&mut self, cx: &mut Context<'_>) -> bool {
         match &mut self.phase {
-            Phase::Head { .. } => self.reply.respond.poll_reset(cx).is_ready(),
+            Phase::Head { .. } => self.answer.respond.poll_reset(cx).is_ready(),
             Phase::Body { stream, .. } => stream.poll_reset(cx).is_ready(),
             Phase::Done => false,
         }
@@ -132,15 +140,15 @@ impl<'a> Exchange<'a> {
         let mut moved = false;
         while !self.is_sent {
             if !self.sent.is_empty() {
+                let before = self.sent.written();
                 match self.sent.poll_write_all(&mut self.upstream.socket, cx) {
                     Poll::Ready(Ok(())) => {}
                     // The response may say why; if there is none, reading tells.
                     Poll::Ready(Err(_)) => {
-                        self.is_sent = true;
-                        self.reply.head.keeps = false;
+                        (self.is_sent, self.is_broken) = (true, true);
                         return Ok(true);
                     }
-                    Poll::Pending => return Ok(moved),
+                    Poll::Pending => return Ok(moved || self.sent.written() > before),
                 }
                 moved = true;
                 if self.has_ended {
@@ -284,18 +292,24 @@ impl<'a> Exchange<'a> {
 
     fn read_head(&mut self, end: usize) -> Result<(), Failure> {
         let bytes = &self.upstream.buf.bytes()[..end];
-        let head = &mut *self.reply.head;
-        head.read(bytes, self.reply.is_head).map_err(|error| Failure::Response(error.0))?;
+        let head = &mut *self.answer.head;
+        head.read(bytes, self.answer.is_head).map_err(|error| Failure::Response(error.0))?;
         if head.status == 101 {
             return Err(Failure::Response("the server switched protocols unasked"));
         }
         if head.status < 200 {
-            // Answers before the last one are not passed on: a client of HTTP/2 sends its body unasked.
+            self.interim += 1;
+            if self.interim > INTERIM_RESPONSES_MAX {
+                return Err(Failure::Response(TOO_MANY_INTERIM));
+            }
+            let response = response(head, bytes)?;
+            let sent = self.answer.respond.send_informational(response);
+            sent.map_err(|_| Failure::ClientLeft)?;
             self.phase = Phase::Head { scanned: 0 };
         } else {
             let response = response(head, bytes)?;
             let is_bare = head.framing == Framing::None;
-            let sent = self.reply.respond.send_response(response, is_bare);
+            let sent = self.answer.respond.send_response(response, is_bare);
             let stream = sent.map_err(|_| Failure::ClientLeft)?;
             self.phase = match is_bare {
                 true => Phase::Done,
@@ -340,7 +354,9 @@ fn response(head: &ResponseHead, bytes: &[u8]) -> Result<Response<()>, Failure> 
                 | Header::Te
                 | Header::Upgrade
         );
-        if is_hop || (head.names_hops && is_named_hop(&head.fields, bytes, name)) {
+        // RFC 9110 8.6: 204 has no length.
+        let is_wrong = head.status == 204 && field.header == Header::ContentLength;
+        if is_hop || is_wrong || (head.names_hops && is_named_hop(&head.fields, bytes, name)) {
             continue;
         }
         let wrong = || Failure::Response("the head of the response cannot be passed on");

@@ -113,6 +113,13 @@ fn what_a_connection_does_next() {
 }
 
 #[test]
+fn connection_has_a_maximum_of_options_d2() {
+    let options = |count: usize| with(&format!("Connection: {}\r\n", vec!["x"; count].join(",")));
+    assert!(options(crate::limits::OPTIONS_MAX).is_ok());
+    assert_eq!(options(crate::limits::OPTIONS_MAX + 1).unwrap_err().status(), 400);
+}
+
+#[test]
 fn expectations() {
     assert!(with("Expect: 100-Continue\r\nContent-Length: 5\r\n").unwrap().expects);
     assert!(!with("Expect: 100-continue\r\n").unwrap().expects, "nothing is to come");
