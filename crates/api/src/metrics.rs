@@ -4,7 +4,7 @@
 
 use crate::events::followers;
 use crate::identity::Identity;
-use crate::objects::select_all;
+use crate::objects::{pairs, select_all};
 use crate::respond::Problem;
 use crate::{App, Shared};
 use axum::extract::{Extension, State};
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 /// Figures of rows: table, naming columns (a slash is written between two), label, and each column with
 /// its metric, type and meaning.
-const TABLES: [(&str, &[&str], &str, &[Figure]); 5] = [
+const TABLES: [(&str, &[&str], &str, &[Figure]); 6] = [
     (
         "Pool",
         &["name"],
@@ -63,6 +63,33 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 5] = [
         ],
     ),
     (
+        "Frontend",
+        &["name"],
+        "frontend",
+        &[
+            ("connections", "paceline_frontend_connections", "gauge", "Connections that are open."),
+            (
+                "accepted",
+                "paceline_frontend_accepted_total",
+                "counter",
+                "Connections that were accepted.",
+            ),
+            ("requests", "paceline_frontend_requests_total", "counter", "Requests that came."),
+            (
+                "responses",
+                "paceline_frontend_responses_total",
+                "counter",
+                "Responses by class of status.",
+            ),
+            (
+                "left",
+                "paceline_frontend_left_total",
+                "counter",
+                "Requests whose client left before there was a response.",
+            ),
+        ],
+    ),
+    (
         "Server",
         &["backend", "name"],
         "server",
@@ -88,16 +115,30 @@ pub(crate) async fn metrics(
         for (column, metric, kind, help) in figures {
             head(&mut text, metric, kind, help);
             for row in &rows {
-                let Some(value) = row.get(*column).and_then(number) else { continue };
-                // Writing to a text cannot fail.
-                let _ = writeln!(text, "{metric}{{{label}=\"{}\"}} {value}", title(row, keys));
+                let Some(value) = row.get(*column) else { continue };
+                let own = format!("{label}=\"{}\"", title(row, keys));
+                line(&mut text, metric, &own, value);
             }
         }
     }
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
 
-/// A figure; none of what is not known yet.
+/// Writes a figure, or one for each class of a map; none of what is not known yet.
+fn line(text: &mut String, metric: &str, labels: &str, value: &Value) {
+    // Writing to a text cannot fail.
+    if let Some(value) = number(value) {
+        let _ = writeln!(text, "{metric}{{{labels}}} {value}");
+    }
+    for (class, value) in pairs(value) {
+        if let (Some(class), Some(value)) = (class.as_str(), number(value)) {
+            let class = escaped(class);
+            let _ = writeln!(text, "{metric}{{{labels},class=\"{class}\"}} {value}");
+        }
+    }
+}
+
+/// A number, or 1 for what is true.
 fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_bool().map(i64::from))
 }

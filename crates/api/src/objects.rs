@@ -29,6 +29,7 @@ use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use database::{Row, edit, first_row, select, select_one};
 pub(crate) use database::{own_problem, select_all};
+pub(crate) use fields::pairs;
 use fields::{Field, Reading, show_fields};
 use serde_json::{Map, Value, json};
 
@@ -116,11 +117,11 @@ fn describe<O: Object>(row: &Row) -> Value {
     object.insert(O::KEY.into(), row.get(O::KEY).cloned().unwrap_or_default());
     show_fields(O::FIELDS, row, &mut object);
     O::show(row, &mut object);
-    let figures =
-        O::FIGURES.iter().filter_map(|name| Some(((*name).into(), row.get(*name)?.clone())));
     // What is not known yet is left out.
-    let figures: Map<String, Value> =
-        figures.filter(|(_, value): &(String, Value)| !value.is_array()).collect();
+    let figures: Map<String, Value> = O::FIGURES
+        .iter()
+        .filter_map(|name| Some(((*name).into(), fields::show_figure(row.get(*name)?)?)))
+        .collect();
     if !figures.is_empty() {
         object.insert("figures".into(), Value::Object(figures));
     }

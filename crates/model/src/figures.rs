@@ -30,10 +30,27 @@ pub struct Figures {
     /// Of each server that is looked after or used: whether it is up, and how many requests it has. A
     /// server that is not here keeps what its row says.
     pub servers: BTreeMap<ServerId, (bool, u64)>,
+    /// Of each frontend where something was counted, by name.
+    pub frontends: BTreeMap<Box<str>, FrontendFigures>,
+}
+
+/// Figures of a frontend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrontendFigures {
+    /// Connections that are open.
+    pub connections: u64,
+    /// Connections that were ever accepted.
+    pub accepted: u64,
+    /// Requests that came.
+    pub requests: u64,
+    /// Responses by the first digit of their status, from 1 to 5.
+    pub responses: [u64; 5],
+    /// Requests whose client left before there was a response.
+    pub left: u64,
 }
 
 /// What a row's columns should have.
-type Columns<'a> = Vec<(&'a str, Atom)>;
+type Columns<'a> = Vec<(&'a str, Datum)>;
 
 impl Figures {
     pub(crate) fn puts(
@@ -43,12 +60,15 @@ impl Figures {
         ids: impl Fn(TableId, Reader<'_>) -> Option<u64>,
     ) -> Vec<Put> {
         let mut puts = Vec::new();
-        let Tables { pool, rule, checkpoint, resource, server, .. } = tables;
-        for table in [pool, rule, checkpoint, resource, server] {
+        let Tables { pool, rule, checkpoint, resource, frontend, server, .. } = tables;
+        for table in [pool, rule, checkpoint, resource, frontend, server] {
             let columns = store.schema().table(table);
             for row in store.rows(table) {
                 let reader = Reader::new(columns, row);
-                let wanted = ids(table, reader).map(|id| self.of(tables, table, id));
+                let wanted = match table == frontend {
+                    true => self.frontends.get(reader.text("name")).map(FrontendFigures::columns),
+                    false => ids(table, reader).map(|id| self.of(tables, table, id)),
+                };
                 puts.extend(
                     wanted
                         .and_then(|wanted| changed(columns, row, &wanted))
@@ -63,7 +83,7 @@ impl Figures {
         if table == tables.server {
             let of = self.servers.get(&ServerId(id as u32)).copied();
             return of.map_or_else(Vec::new, |(is_up, inflight)| {
-                vec![("up", Atom::Boolean(is_up)), ("inflight", number(inflight))]
+                vec![("up", Datum::One(Atom::Boolean(is_up))), ("inflight", number(inflight))]
             });
         }
         let numbers = self.numbers(tables, table, id);
@@ -98,15 +118,33 @@ impl Figures {
     }
 }
 
-fn number(number: u64) -> Atom {
+impl FrontendFigures {
+    fn columns(&self) -> Columns<'static> {
+        // They are in the order of their names, as a map must be.
+        let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(self.responses);
+        let responses = classes.map(|(class, count)| (Atom::string(class), integer(count)));
+        vec![
+            ("connections", number(self.connections)),
+            ("accepted", number(self.accepted)),
+            ("requests", number(self.requests)),
+            ("responses", Datum::from_sorted_pairs(responses.collect())),
+            ("left", number(self.left)),
+        ]
+    }
+}
+
+fn number(number: u64) -> Datum {
+    Datum::One(integer(number))
+}
+
+fn integer(number: u64) -> Atom {
     Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 /// The row's values with these in them, unless they are there already.
 fn changed(table: &TableSchema, row: &Row, wanted: &Columns<'_>) -> Option<Vec<Datum>> {
-    let place = |(name, value): &(&str, Atom)| {
-        Some((table.column_id(name)?.index(), Datum::One(value.clone())))
-    };
+    let place =
+        |(name, value): &(&str, Datum)| Some((table.column_id(name)?.index(), value.clone()));
     let wanted: Vec<(usize, Datum)> = wanted.iter().filter_map(place).collect();
     if wanted.iter().all(|(at, value)| row[*at] == *value) {
         return None;

@@ -25,6 +25,6 @@ pub mod schema;
 
 pub use access::{FIRST_TOKEN, Grant, GrantChange, TokenRow};
 pub use error::ModelError;
-pub use figures::Figures;
+pub use figures::{Figures, FrontendFigures};
 pub use model::Model;
 pub use restart::Put;

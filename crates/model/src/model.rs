@@ -210,8 +210,8 @@ impl Model {
     /// Whether a table has figures.
     #[must_use]
     pub fn has_figures(&self, table: TableId) -> bool {
-        let Tables { pool, rule, checkpoint, resource, server, .. } = self.tables;
-        [pool, rule, checkpoint, resource, server].contains(&table)
+        let Tables { pool, rule, checkpoint, resource, frontend, server, .. } = self.tables;
+        [pool, rule, checkpoint, resource, frontend, server].contains(&table)
     }
 
     /// The number by which the engine knows a row.

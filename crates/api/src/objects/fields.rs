@@ -264,7 +264,7 @@ pub(super) fn elements(value: &Value) -> &[Value] {
 }
 
 /// The pairs of a map, as the database writes it.
-pub(super) fn pairs(value: &Value) -> impl Iterator<Item = (&Value, &Value)> {
+pub(crate) fn pairs(value: &Value) -> impl Iterator<Item = (&Value, &Value)> {
     let many = match value.as_array().map(Vec::as_slice) {
         Some([Value::String(word), Value::Array(many)]) if word == "map" => many.as_slice(),
         _ => &[],
@@ -273,6 +273,17 @@ pub(super) fn pairs(value: &Value) -> impl Iterator<Item = (&Value, &Value)> {
         Some([key, value]) => Some((key, value)),
         _ => None,
     })
+}
+
+/// A live figure, with a map as an object; none of what is not known yet.
+pub(super) fn show_figure(value: &Value) -> Option<Value> {
+    if !value.is_array() {
+        return Some(value.clone());
+    }
+    let members =
+        pairs(value).filter_map(|(key, value)| Some((key.as_str()?.to_owned(), value.clone())));
+    let members: Map<String, Value> = members.collect();
+    (!members.is_empty()).then_some(Value::Object(members))
 }
 
 /// Shows columns as members; what has no value is left out.

@@ -4,6 +4,7 @@ use crate::world::World;
 use paceline_host::Admission;
 use paceline_types::{Attributes, Request};
 use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
 
 /// A frontend with every member.
 fn frontend() -> Value {
@@ -101,6 +102,7 @@ fn what_is_not_given_is_as_it_begins() {
     let web = client.put("/v1/frontends/web", json!({ "listen": "127.0.0.1:0" })).expect(200);
     let bare = json!({
         "name": "web", "listen": ["127.0.0.1:0"], "proxy_protocol": false, "persistent": false,
+        "figures": { "connections": 0, "accepted": 0, "requests": 0, "left": 0 },
     });
     assert_eq!(web, bare);
     let app = client.put("/v1/backends/app", json!({})).expect(200);
@@ -122,6 +124,44 @@ fn what_is_not_given_is_as_it_begins() {
     assert_eq!(web["tls"], json!([{ "certificate": "/c", "key": "/k" }]));
     let web = client.call("PATCH", "/v1/frontends/web", json!({ "tls": null })).expect(200);
     assert_eq!(web.get("tls"), None);
+}
+
+#[test]
+fn frontends_show_what_was_counted_at_them() {
+    let world = World::new();
+    let mut client = world.unix();
+    client.put("/v1/frontends/web", json!({ "listen": "127.0.0.1:0" })).expect(201);
+    let tally = world.host.control().tally("web");
+    tally.connections.store(3, Ordering::Relaxed);
+    tally.accepted.store(5, Ordering::Relaxed);
+    tally.requests.store(7, Ordering::Relaxed);
+    tally.left.store(1, Ordering::Relaxed);
+    for status in [200, 204, 404, 503] {
+        tally.respond(status);
+    }
+    let figures = json!({
+        "connections": 3, "accepted": 5, "requests": 7, "left": 1,
+        "responses": { "1xx": 0, "2xx": 2, "3xx": 0, "4xx": 1, "5xx": 1 },
+    });
+    while client.get("/v1/frontends/web").expect(200)["figures"] != figures {}
+    let metrics = client.get("/metrics").text;
+    for line in [
+        "paceline_frontend_connections{frontend=\"web\"} 3",
+        "paceline_frontend_accepted_total{frontend=\"web\"} 5",
+        "paceline_frontend_requests_total{frontend=\"web\"} 7",
+        "paceline_frontend_responses_total{frontend=\"web\",class=\"2xx\"} 2",
+        "paceline_frontend_responses_total{frontend=\"web\",class=\"3xx\"} 0",
+        "paceline_frontend_left_total{frontend=\"web\"} 1",
+    ] {
+        assert!(metrics.lines().any(|own| own == line), "{line}: {metrics}");
+    }
+    // They outlive an edit, and go with the frontend.
+    client.call("PATCH", "/v1/frontends/web", json!({ "max_body": 5 })).expect(200);
+    assert_eq!(client.get("/v1/frontends/web").expect(200)["figures"], figures);
+    drop(tally);
+    client.delete("/v1/frontends/web").expect(204);
+    client.put("/v1/frontends/web", json!({ "listen": "127.0.0.1:0" })).expect(201);
+    assert_eq!(world.host.control().tally("web").requests.load(Ordering::Relaxed), 0);
 }
 
 /// A name may have slashes in it, written as they are or escaped.

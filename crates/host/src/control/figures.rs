@@ -34,6 +34,7 @@ impl Control {
         }
         self.resource_figures(&mut figures);
         self.server_figures(&snapshot, &mut figures);
+        figures.frontends = self.tallies.figures();
         figures
     }
 

@@ -14,6 +14,7 @@ mod numbers;
 mod permit;
 mod planner;
 mod servers;
+mod tally;
 mod timer;
 
 pub use configured::{Configured, Edited};
@@ -21,6 +22,7 @@ pub use event::Event;
 pub use listed::Listed;
 pub use permit::{Admission, Permit, Waiting};
 pub(crate) use planner::{Consequence, Planner, constraint};
+pub use tally::Tally;
 
 use crate::clock::Clock;
 use crate::locking::Locking;
@@ -33,6 +35,7 @@ use paceline_types::{Priority, Reason, Refusal, Request, RequestId, SessionId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use tally::Tallies;
 use timer::Timer;
 use tokio::sync::{Notify, broadcast, oneshot, watch};
 
@@ -59,6 +62,8 @@ pub struct Control {
     /// Where requests' comings and goings are told, if somebody listens.
     events: broadcast::Sender<Event>,
     numbers: Numbers,
+    /// What the HTTP door counts.
+    tallies: Tallies,
     /// Whether the daemon ends.
     draining: AtomicBool,
     /// Told when nobody waits any more.
@@ -90,6 +95,7 @@ impl Control {
             timer: Arc::default(),
             events: broadcast::channel(EVENTS_MAX).0,
             numbers: Numbers::default(),
+            tallies: Tallies::default(),
             draining: AtomicBool::new(false),
             drained: Notify::new(),
         });
@@ -261,6 +267,7 @@ impl Control {
         });
         // Two edits may come here in either order; what is in use is read anew, under the channel's lock.
         self.followed.send_modify(|followed| *followed = self.snapshot());
+        self.tallies.configure(&self.snapshot());
         // It may be large, and is dropped only when the lock is free.
         drop(old);
     }

@@ -215,7 +215,7 @@ impl Keeper {
             let kept = known.filter(|gate| !rereads && gate.spec == *spec);
             kept.and_then(|gate| gate.extras_for(spec)).map_or_else(|| extras(spec), Ok)
         };
-        let (table, mut problems) = Table::new(snapshot, &self.table, extras);
+        let (table, mut problems) = Table::new(&self.control, snapshot, &self.table, extras);
         if !table.frontends.is_empty() && self.workers.is_empty() {
             self.start_workers(self.options.threads)?;
         }

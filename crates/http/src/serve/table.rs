@@ -2,14 +2,13 @@
 
 use crate::respond::Page;
 use crate::serve::tls::Tls;
-use paceline_host::Snapshot;
+use paceline_host::{Control, Snapshot, Tally};
 use paceline_routing::{Address, Backend, BackendTimeouts, Frontend, Health, Server};
 use paceline_types::{ServerId, Span};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-use tokio::sync::Notify;
 
 /// All frontends and servers.
 #[derive(Debug, Default)]
@@ -45,20 +44,6 @@ pub(crate) struct Timeouts {
     pub tunnel: Duration,
 }
 
-/// What is counted of one frontend, by all workers.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub connections: AtomicUsize,
-    /// Told when there is room for one more connection.
-    pub room: Notify,
-    pub accepted: AtomicU64,
-    pub requests: AtomicU64,
-    /// Responses by the first digit of their status, from 1 to 5.
-    pub responses: [AtomicU64; 5],
-    /// Requests that ended without a response, because the client had left.
-    pub left: AtomicU64,
-}
-
 /// A server in use.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -87,19 +72,11 @@ impl Default for Vitals {
     }
 }
 
-impl Tally {
-    /// Counts a response.
-    pub fn respond(&self, status: u16) {
-        if let Some(class) = self.responses.get(usize::from(status / 100).wrapping_sub(1)) {
-            class.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
 impl Table {
     /// The table that a configuration says, and what of it cannot be; what did not change is taken over
     /// from `old`. A frontend whose files cannot be read goes on with those it has.
     pub fn new(
+        control: &Control,
         snapshot: &Snapshot,
         old: &Self,
         extras: impl Fn(&Frontend, Option<&Gate>) -> Result<Extras, String>,
@@ -113,7 +90,7 @@ impl Table {
                 kept.ok_or(())
             });
             if let Ok(extras) = extras {
-                let gate = Gate::new(snapshot, spec, known, extras);
+                let gate = Gate::new(snapshot, spec, control.tally(&spec.name), extras);
                 table.frontends.insert(spec.name.clone(), Arc::new(gate));
             }
         }
@@ -141,7 +118,7 @@ pub(crate) struct Problem {
 }
 
 impl Gate {
-    fn new(snapshot: &Snapshot, spec: &Frontend, known: Option<&Self>, extras: Extras) -> Self {
+    fn new(snapshot: &Snapshot, spec: &Frontend, tally: Arc<Tally>, extras: Extras) -> Self {
         Self {
             tls: extras.tls,
             shapes_connections: snapshot.shapes_connections(&spec.name),
@@ -154,7 +131,7 @@ impl Gate {
                 idle: duration(spec.timeouts.idle),
                 tunnel: duration(spec.timeouts.tunnel),
             },
-            tally: known.map(|gate| Arc::clone(&gate.tally)).unwrap_or_default(),
+            tally,
             spec: spec.clone(),
         }
     }

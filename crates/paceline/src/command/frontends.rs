@@ -1,6 +1,6 @@
 //! `paceline frontends`: where requests come in.
 
-use super::{Delete, Reach, as_text, is, text};
+use super::{Delete, Reach, as_text, figure, is, text};
 use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::table::{Column, Table};
@@ -50,12 +50,16 @@ fn draw(list: &[Value], screen: Screen) -> String {
     let mut table = Table::new(&[
         Column::text("NAME", 8),
         Column::text("LISTEN", 14),
-        Column::word("TLS").spare(3),
+        Column::word("TLS").spare(2),
         Column::text("BACKEND", 8),
-        Column::text("ALSO", 4).spare(4),
-        Column::word("USER").spare(5),
-        Column::word("LOG").spare(6),
-        Column::word("KEPT").spare(2),
+        Column::text("ALSO", 4).spare(6),
+        Column::number("OPEN"),
+        Column::number("REQUESTS"),
+        Column::number("4XX").spare(5),
+        Column::number("5XX").spare(1),
+        Column::word("USER").spare(7),
+        Column::word("LOG").spare(8),
+        Column::word("KEPT").spare(4),
     ]);
     for frontend in list {
         table.row(vec![
@@ -64,6 +68,10 @@ fn draw(list: &[Value], screen: Screen) -> String {
             yes(frontend.get("tls").is_some()).into(),
             text(frontend, "backend").into(),
             joined(frontend, "use_backend", |line| text(line, "backend")).into(),
+            figure(frontend, "connections").into(),
+            figure(frontend, "requests").into(),
+            responses(frontend, "4xx").into(),
+            responses(frontend, "5xx").into(),
             text(frontend, "user").into(),
             text(frontend, "access_log").into(),
             yes(is(frontend, "persistent")).into(),
@@ -76,6 +84,12 @@ fn joined(object: &Value, name: &str, show: impl Fn(&Value) -> String) -> String
     let list = object.get(name).and_then(Value::as_array);
     let each: Vec<String> = list.into_iter().flatten().map(show).collect();
     each.join(", ")
+}
+
+/// How many responses had a status of this class.
+fn responses(frontend: &Value, class: &str) -> String {
+    let figures = frontend.get("figures").and_then(|figures| figures.get("responses"));
+    figures.map(|responses| text(responses, class)).unwrap_or_default()
 }
 
 fn yes(is: bool) -> &'static str {

@@ -1,0 +1,106 @@
+//! What the HTTP door counts of each frontend: plain atomics, which nobody locks to count.
+//!
+//! A tally outlives edits of its frontend. Those of frontends that are gone go with the last connection
+//! that uses them.
+
+use super::Control;
+use paceline_engine::Snapshot;
+use paceline_model::FrontendFigures;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// What is counted of one frontend, by all workers.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Connections that are open.
+    pub connections: AtomicUsize,
+    /// Told when there is room for one more connection.
+    pub room: Notify,
+    /// Connections that were ever accepted.
+    pub accepted: AtomicU64,
+    /// Requests that came.
+    pub requests: AtomicU64,
+    /// Responses by the first digit of their status, from 1 to 5.
+    pub responses: [AtomicU64; 5],
+    /// Requests that ended without a response, because the client had left.
+    pub left: AtomicU64,
+}
+
+impl Tally {
+    /// Counts a response.
+    pub fn respond(&self, status: u16) {
+        if let Some(class) = self.responses.get(usize::from(status / 100).wrapping_sub(1)) {
+            class.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn figures(&self) -> FrontendFigures {
+        FrontendFigures {
+            connections: self.connections.load(Ordering::Relaxed) as u64,
+            accepted: self.accepted.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed),
+            responses: self.responses.each_ref().map(|class| class.load(Ordering::Relaxed)),
+            left: self.left.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The tallies of all frontends.
+#[derive(Debug, Default)]
+pub(super) struct Tallies(Mutex<BTreeMap<Box<str>, Arc<Tally>>>);
+
+impl Tallies {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<Tally>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops those of frontends that are gone, unless somebody still counts there.
+    pub fn configure(&self, snapshot: &Snapshot) {
+        let frontends = snapshot.routing().frontends();
+        let is_there = |name: &str| frontends.iter().any(|frontend| *frontend.name == *name);
+        self.all().retain(|name, tally| Arc::strong_count(tally) > 1 || is_there(name));
+    }
+
+    pub fn figures(&self) -> BTreeMap<Box<str>, FrontendFigures> {
+        self.all().iter().map(|(name, tally)| (name.clone(), tally.figures())).collect()
+    }
+}
+
+impl Control {
+    /// Where to count what happens at a frontend. To be asked for once in a while, not per request.
+    #[must_use]
+    pub fn tally(&self, frontend: &str) -> Arc<Tally> {
+        Arc::clone(self.tallies.all().entry(frontend.into()).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tallies;
+    use crate::clock::Clock;
+    use crate::control::Control;
+    use crate::locking::Locking;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_tally_is_one_for_all_and_goes_with_its_frontend() {
+        let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+        let (web, again) = (control.tally("web"), control.tally("web"));
+        web.requests.fetch_add(1, Ordering::Relaxed);
+        for status in [0, 99, 100, 200, 299, 404, 503, 599, 600] {
+            again.respond(status);
+        }
+        let count = |tallies: &Tallies| tallies.figures().len();
+        let figures = control.tallies.figures()["web"].clone();
+        assert_eq!((figures.requests, figures.responses), (1, [1, 2, 0, 1, 2]));
+        // No frontend is configured; somebody still counts at this one.
+        control.tallies.configure(&control.snapshot());
+        assert_eq!(count(&control.tallies), 1);
+        drop((web, again));
+        control.tallies.configure(&control.snapshot());
+        assert_eq!(count(&control.tallies), 0);
+    }
+}
