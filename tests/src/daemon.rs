@@ -204,6 +204,12 @@ impl Daemon {
         rest[..end].parse().expect(&self.ready)
     }
 
+    /// The number of its process.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its data folder.
     #[must_use]
     pub fn data(&self) -> PathBuf {

@@ -12,6 +12,7 @@ mod files;
 mod guide;
 mod http;
 mod manuals;
+mod http_wire;
 mod network;
 mod restart;
 mod roles;

@@ -1,0 +1,20 @@
+//! The HTTP door against hostile bytes on both sides: a corpus of smuggled requests, servers that lie,
+//! slow and oversized clients, and HTTP/2 frame by frame. Proves promises H1 to H5, D1, D2 and D4.
+//!
+//! Everything here speaks over plain sockets, so that each byte is the test's own.
+
+mod door;
+mod frames;
+mod head_limits;
+mod http2_flow;
+mod http2_frames;
+mod http2_requests;
+mod recorder;
+mod refused;
+mod rewritten;
+mod server_answers;
+mod server_breaks;
+mod slow;
+mod smuggling;
+mod strangers;
+mod wire;

@@ -1,0 +1,182 @@
+//! Servers that refuse, die, or never answer: the client always knows.
+
+use super::door::{Door, Played, config, get, ok};
+use super::wire::Wire;
+use std::net::Shutdown;
+
+fn post(path: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n")
+}
+
+fn asked(played: &Played, door: &Door) -> (Wire, Wire) {
+    let mut client = door.connect();
+    client.send(get("/asked"));
+    let mut server = played.accept();
+    assert!(server.request().is_some());
+    (client, server)
+}
+
+#[test]
+fn a_server_that_dies_within_its_head_is_told() {
+    let played = Played::new();
+    let door = Door::plain(played.address(), "");
+    for begun in ["", "H", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"] {
+        let (mut client, mut server) = asked(&played, &door);
+        server.send(begun);
+        server.close();
+        let answer = client.response();
+        assert_eq!(answer.status, 502, "{begun:?}: {answer:?}");
+        assert!(answer.text().contains("app/a"), "it says which server: {answer:?}");
+        assert!(!played.is_called_now(), "what was new is not sent again");
+    }
+    door.ends_well();
+}
+
+#[test]
+fn a_response_that_is_cut_short_is_seen_to_be() {
+    let played = Played::new();
+    let door = Door::plain(played.address(), "");
+    for begun in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
+    ] {
+        let (mut client, mut server) = asked(&played, &door);
+        server.send(begun);
+        let head = client.head().unwrap();
+        server.close();
+        let text = String::from_utf8(client.rest()).unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 "), "{begun:?}: {head}");
+        assert!(!text.ends_with("0\r\n\r\n"), "{begun:?}: no end is made up: {text:?}");
+        assert!(!text.contains("502"), "{begun:?}: nothing is mixed in: {text:?}");
+    }
+    // Where the end of the connection is the end of the body, that is passed on as chunks.
+    let (mut client, mut server) = asked(&played, &door);
+    server.send("HTTP/1.1 200 OK\r\n\r\nhello");
+    server.close();
+    let answer = client.response();
+    assert!(answer.is_whole && answer.text() == "hello", "{answer:?}");
+    door.ends_well();
+}
+
+/// A client of HTTP/1.0 has no chunks to count: its connection is reset, not closed.
+#[test]
+fn a_cut_is_seen_by_http_1_0_too() {
+    use std::io::Read as _;
+    let played = Played::new();
+    let door = Door::plain(played.address(), "");
+    let mut client = door.connect();
+    client.send("GET /asked HTTP/1.0\r\n\r\n");
+    let mut server = played.accept();
+    assert!(server.request().is_some());
+    server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+    assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
+    assert_eq!(client.take(5), b"hello");
+    server.close();
+    let end = client.stream.read(&mut [0; 16]);
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_server_that_never_answers_gets_504() {
+    let played = Played::new();
+    let rest = "timeouts = { response = \"200ms\" }";
+    let door = Door::start(&config(played.address(), "", rest));
+    let (mut client, mut server) = asked(&played, &door);
+    assert_eq!(client.response().status, 504);
+    server.ends();
+    // The same where it has begun.
+    client.send(get("/again"));
+    let mut server = played.accept();
+    assert!(server.request().is_some());
+    server.send("HTTP/1.1 200 OK\r\n");
+    assert_eq!(client.response().status, 504);
+    server.ends();
+    // And with a request that it got a body with.
+    client.send("POST /up HTTP/1.1\r\nHost: a.example\r\nContent-Length: 2\r\n\r\nab");
+    let mut server = played.accept();
+    assert_eq!(server.request().unwrap().body, b"ab");
+    assert_eq!(client.response().status, 504);
+    server.ends();
+    door.ends_well();
+}
+
+#[test]
+fn a_server_that_refuses_gets_502() {
+    let played = Played::new();
+    let address = played.address();
+    drop(played);
+    let door = Door::plain(address, "");
+    let mut client = door.connect();
+    for path in ["/1", "/2"] {
+        client.send(get(path));
+        let answer = client.response();
+        assert_eq!(answer.status, 502, "{answer:?}");
+        assert!(answer.text().contains("app/a"), "it says which server: {answer:?}");
+    }
+    door.ends_well();
+}
+
+/// A server may close a connection just as it is used again.
+#[test]
+fn what_may_be_sent_twice_is_when_a_used_connection_breaks() {
+    let played = Played::new();
+    let door = Door::plain(played.address(), "");
+    let (mut client, mut server) = asked(&played, &door);
+    server.send(ok("first"));
+    assert_eq!(client.response().text(), "first");
+    for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"] {
+        let text = format!("{method} /twice HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        client.send(&text);
+        let request = server.request().expect("the connection is used again");
+        server.close();
+        server = played.accept();
+        assert_eq!(server.request().unwrap(), request, "{method} is sent again, just the same");
+        server.send(if method == "HEAD" { ok("") } else { ok("well") });
+        assert_eq!(client.response_to(method).status, 200, "{method}");
+    }
+    // Once again, and it is told.
+    client.send(get("/thrice"));
+    assert!(server.request().is_some());
+    server.close();
+    let mut server = played.accept();
+    assert!(server.request().is_some());
+    server.close();
+    assert_eq!(client.response().status, 502);
+    assert!(!played.is_called_now());
+}
+
+#[test]
+fn what_may_not_be_sent_twice_is_not() {
+    let played = Played::new();
+    let door = Door::plain(played.address(), "");
+    let bodies = [
+        post("/once"),
+        "POST /once HTTP/1.1\r\nHost: a.example\r\nContent-Length: 2\r\n\r\nab".into(),
+        "PATCH /once HTTP/1.1\r\nHost: a.example\r\n\r\n".into(),
+        "get /once HTTP/1.1\r\nHost: a.example\r\n\r\n".into(),
+    ];
+    for text in bodies {
+        let (mut client, mut server) = asked(&played, &door);
+        server.send(ok("first"));
+        assert_eq!(client.response().text(), "first");
+        client.send(&text);
+        assert!(server.request().is_some(), "the connection is used again");
+        server.close();
+        assert_eq!(client.response().status, 502, "{text}");
+        assert!(!played.is_called_now(), "{text}");
+    }
+    // One that was closed before is not used at all.
+    let (mut client, mut server) = asked(&played, &door);
+    server.send(ok("first"));
+    assert_eq!(client.response().text(), "first");
+    server.stream.shutdown(Shutdown::Write).unwrap();
+    client.send(post("/closed"));
+    let mut fresh = played.accept();
+    assert!(fresh.request().unwrap().head.starts_with("POST /closed "));
+    fresh.send(ok("well"));
+    assert_eq!(client.response().text(), "well");
+    server.ends();
+}
