@@ -9,7 +9,11 @@
 #![forbid(unsafe_code)]
 
 pub mod framing;
+pub mod http_chunked;
+pub mod http_request;
+pub mod http_response;
 pub mod mutate;
+pub mod proxy;
 pub mod record;
 pub mod schema;
 pub mod transaction;
@@ -19,3 +23,12 @@ pub mod world;
 /// rest of the door would double the time to build.
 #[path = "../../crates/ovsdb/src/wire/mod.rs"]
 pub mod wire;
+
+/// The pure part of the HTTP door, in the same way; it looks for its maxima at the root.
+#[allow(dead_code, unused_imports)]
+#[path = "../../crates/http/src/wire/mod.rs"]
+mod http_wire;
+
+#[allow(dead_code)]
+#[path = "../../crates/http/src/limits.rs"]
+mod limits;
