@@ -162,6 +162,12 @@ impl Upstream {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
+    /// How many of them are open.
+    #[must_use]
+    pub fn open_connections(&self) -> usize {
+        lock(&self.shared.connections).len()
+    }
+
     /// How many requests are being answered.
     #[must_use]
     pub fn in_flight(&self) -> usize {

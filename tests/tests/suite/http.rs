@@ -6,8 +6,10 @@ mod bodies;
 mod chain;
 mod curl;
 mod leaving;
+mod log;
 mod refusals;
 mod routing;
+mod servers;
 mod tls;
 mod websocket;
 

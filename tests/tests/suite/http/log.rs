@@ -1,0 +1,121 @@
+//! The access log: what each line says, in both formats, and that it can be moved away.
+
+use paceline_tests::{Latch, Proxy, Upstream, until};
+use rustix::process::Signal;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[test]
+fn a_line_of_json_says_what_was_asked_answered_and_waited_for() {
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        call.body();
+        theirs.pass();
+        call.answer(201, "hello");
+    });
+    let proxy = Proxy::before(
+        upstream.address(),
+        r#"
+        log_values = { tenant = 'header["x-tenant"]', here = 'inflight("one")' }
+        [[checkpoint]]
+        name = "one"
+        at = "backend app"
+        concurrency = 1
+        queue = { max_len = 5, max_delay = "60s" }
+        "#,
+    );
+    let mut clients = [proxy.connect(), proxy.connect()];
+    for (number, web) in clients.iter_mut().enumerate() {
+        web.send(format!(
+            "POST /up?n={number} HTTP/1.1\r\nHost: shop.test\r\nUser-Agent: \"quoted\\ \u{e9}\r\n\
+             Referer: http://x/\r\nX-Tenant: blue\r\nContent-Length: 4\r\n\r\nbody"
+        ))
+        .unwrap();
+        proxy.wait_for_counts(number, 1);
+    }
+    let slept = std::time::Instant::now();
+    until(|| slept.elapsed(), |slept| *slept >= Duration::from_millis(50));
+    latch.open();
+    clients.iter_mut().for_each(|web| assert_eq!(web.answer().status, 201));
+    let records = proxy.records(2);
+    for (number, record) in records.iter().enumerate() {
+        for (name, expected) in [
+            ("frontend", "web"),
+            ("client", "127.0.0.1"),
+            ("method", "POST"),
+            ("target", &*format!("/up?n={number}")),
+            ("authority", "shop.test"),
+            ("protocol", "HTTP/1.1"),
+            ("server", "app/one"),
+            ("user_agent", "\"quoted\\ \u{e9}"),
+            ("referer", "http://x/"),
+        ] {
+            assert_eq!(record[name], expected, "{name} in {record}");
+        }
+        assert_eq!((&record["status"], &record["bytes_in"]), (&201.into(), &4.into()));
+        assert_eq!(record["bytes_out"], 5);
+        assert_eq!(record["values"]["tenant"], "blue");
+        assert!(record["values"]["here"].is_string(), "{record}");
+    }
+    assert!(records[0]["queues"].is_null(), "it did not wait: {}", records[0]);
+    let (waited, queue) = (&records[1]["waited"], &records[1]["queues"]["one"]);
+    assert!(queue.as_f64().unwrap() >= 0.05, "{}", records[1]);
+    assert!(waited.as_f64() >= queue.as_f64() && records[1]["seconds"].as_f64() >= waited.as_f64());
+}
+
+#[test]
+fn a_common_line_is_what_other_tools_read() {
+    let upstream = Upstream::saying("hello");
+    let config =
+        Proxy::config(upstream.address(), "[[rule]]\nmatch.path = \"/no\"\nreject = true\n");
+    let proxy = Proxy::start(&config.replace("\"json\"", "\"common\""));
+    let mut web = proxy.connect();
+    let agent = "User-Agent: probe/1.0 \"x\"\r\n";
+    assert_eq!((web.get_with("/a?b=c", agent).status, web.get("/no").status), (200, 403));
+    let lines = proxy.log_lines(2);
+    let (start, rest) = lines[0].split_once("] ").unwrap();
+    let date = start.strip_prefix("127.0.0.1 - - [").unwrap();
+    assert!(date.ends_with(" +0000") && date.split('/').count() == 3, "{date}");
+    let expected = "\"GET /a?b=c HTTP/1.1\" 200 5 \"\" \"probe/1.0 \\\"x\\\"\" frontend=web \
+                    server=app/one seconds=0.";
+    assert!(rest.starts_with(expected), "{rest}");
+    assert!(lines[1].contains("\"GET /no HTTP/1.1\" 403 0 "), "{}", lines[1]);
+    assert!(lines[1].contains("server=- ") && lines[1].ends_with("error=rejected"), "{}", lines[1]);
+}
+
+/// As logrotate does it: moved away, and SIGHUP.
+#[test]
+fn a_file_that_was_moved_away_is_opened_anew_on_sighup() {
+    let upstream = Upstream::saying("hello");
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut web = proxy.connect();
+    assert_eq!(web.get("/1").status, 200);
+    assert_eq!(proxy.records(1)[0]["target"], "/1");
+    let moved = proxy.scratch.join("access.log.1");
+    std::fs::rename(proxy.access_log(), &moved).unwrap();
+    assert_eq!(web.get("/2").status, 200);
+    let lines = || std::fs::read_to_string(&moved).unwrap().lines().count();
+    until(lines, |count| *count == 2);
+    proxy.daemon.signal(Signal::HUP);
+    proxy.daemon.log_line(&["applied the configuration"]).unwrap();
+    // The signal is answered before the file is; every line is in one of the two.
+    let mut number = 2;
+    let is_new = || {
+        number += 1;
+        assert_eq!(web.get(&format!("/{number}")).status, 200);
+        proxy.access_log().exists()
+    };
+    until(is_new, |is_new| *is_new);
+    let all = || {
+        let new = std::fs::read_to_string(proxy.access_log()).unwrap_or_default();
+        std::fs::read_to_string(&moved).unwrap() + &new
+    };
+    let all = until(all, |all| all.lines().count() == number);
+    let targets: Vec<String> = all
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["target"].to_string())
+        .collect();
+    let expected: Vec<String> = (1..=number).map(|number| format!("\"/{number}\"")).collect();
+    assert_eq!(targets, expected);
+}

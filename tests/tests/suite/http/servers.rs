@@ -1,0 +1,285 @@
+//! Servers of a backend: how many requests each may have, which one is next, which are down.
+
+use paceline_tests::{Call, Latch, Proxy, Upstream, Web, until};
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// A backend `app` with the servers `a` and `b`; `each` are settings of both, `more` those of the backend.
+fn before(a: &str, b: &str, each: &str, more: &str) -> Proxy {
+    let (a, b) = (server("a", a, each), server("b", b, each));
+    start(&format!("servers = [{a}, {b}]\n{more}\n"))
+}
+
+fn server(name: &str, address: &str, more: &str) -> String {
+    format!("{{ name = \"{name}\", address = \"{address}\"{more} }}")
+}
+
+fn start(backend: &str) -> Proxy {
+    Proxy::start(&format!("{}[[backend]]\nname = \"app\"\n{backend}", Proxy::FRONTEND))
+}
+
+fn held(latch: &Arc<Latch>, text: &'static str) -> Upstream {
+    let latch = Arc::clone(latch);
+    Upstream::start(move |call| {
+        latch.pass();
+        call.answer(200, text);
+    })
+}
+
+fn is_up(proxy: &Proxy, name: &str) -> Value {
+    let path = format!("/v1/servers/app/{name}");
+    proxy.daemon.api().get(&path).expect(200)["figures"]["up"].clone()
+}
+
+#[track_caller]
+fn wait_until_up(proxy: &Proxy, name: &str, expected: bool) {
+    until(|| is_up(proxy, name), |up| *up == expected);
+}
+
+/// P1 at servers: `max_connections` is never exceeded, whoever asks however often, on both threads.
+#[test]
+fn max_connections_is_never_exceeded_p1() {
+    let work = |call: &mut Call<'_>| {
+        thread::sleep(Duration::from_millis(2));
+        call.answer(200, "ok");
+    };
+    let (a, b) = (Upstream::start(work), Upstream::start(work));
+    let proxy = before(a.address(), b.address(), ", max_connections = 2", "");
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    let mut web = proxy.connect();
+                    for _ in 0..10 {
+                        assert_eq!(web.get("/").status, 200);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((a.in_flight_max(), b.in_flight_max()), (2, 2));
+    assert_eq!(a.count() + b.count(), 480);
+    assert!(a.count() > 100 && b.count() > 100, "{} and {}", a.count(), b.count());
+}
+
+/// Whoever waits goes to the server that is free first.
+#[test]
+fn waiters_go_to_whichever_server_is_free() {
+    let latches = [Latch::new(), Latch::new()];
+    let (a, b) = (held(&latches[0], "a"), held(&latches[1], "b"));
+    let queue = "queue = { max_len = 2, max_delay = \"60s\" }";
+    let proxy = before(a.address(), b.address(), ", max_connections = 1", queue);
+    let mut clients: Vec<Web> = (0..4).map(|_| proxy.connect()).collect();
+    for (number, web) in clients.iter_mut().enumerate() {
+        web.ask("/", "");
+        proxy.wait_for_counts(number.saturating_sub(1), number.min(1) + 1);
+    }
+    assert_eq!(proxy.connect().get("/").status, 503, "the queue has its bound");
+    assert_eq!((a.count(), b.count()), (1, 1));
+    latches[1].let_one();
+    let _ = b.wait_for(2);
+    latches[1].let_one();
+    let _ = b.wait_for(3);
+    assert_eq!(a.count(), 1);
+    latches.iter().for_each(|latch| latch.open());
+    assert!(clients.iter_mut().all(|web| web.answer().status == 200));
+}
+
+/// A server whose answer to its health check is bad gets nothing; whoever waited goes elsewhere; it
+/// comes back when it is well again.
+#[test]
+fn a_server_that_is_not_well_gets_nothing_and_comes_back() {
+    let (latches, is_well) = ([Latch::new(), Latch::new()], Arc::new(AtomicBool::new(true)));
+    let script = |latch: &Arc<Latch>, name: &'static str, well: Arc<AtomicBool>| {
+        let latch = Arc::clone(latch);
+        move |call: &mut Call<'_>| match (call.target(), well.load(Ordering::SeqCst)) {
+            ("/health", true) => call.answer(204, ""),
+            ("/health", false) => call.answer(500, ""),
+            _ => {
+                latch.pass();
+                call.answer(200, name);
+            }
+        }
+    };
+    let a = Upstream::start(script(&latches[0], "a", Arc::clone(&is_well)));
+    let b = Upstream::start(script(&latches[1], "b", Arc::new(AtomicBool::new(true))));
+    let health = "health = { path = \"/health\", host = \"app.internal\", interval = \"100ms\", \
+                  timeout = \"5s\", rise = 2, fall = 2 }\nqueue = { max_len = 9, max_delay = \"60s\" }";
+    let proxy = before(a.address(), b.address(), ", max_connections = 1", health);
+    let mut clients: Vec<Web> = (0..3).map(|_| proxy.connect()).collect();
+    for (number, web) in clients.iter_mut().enumerate() {
+        web.ask("/work", "");
+        proxy.wait_for_counts(number.saturating_sub(1), number.min(1) + 1);
+    }
+    is_well.store(false, Ordering::SeqCst);
+    wait_until_up(&proxy, "a", false);
+    // Its slot is free, and still nobody is sent there.
+    latches[0].let_one();
+    proxy.wait_for_counts(1, 1);
+    latches[1].open();
+    let work =
+        |upstream: &Upstream| upstream.lines().iter().filter(|line| *line == "GET /work").count();
+    assert!(clients.iter_mut().all(|web| web.answer().status == 200));
+    assert_eq!((work(&a), work(&b)), (1, 2));
+    for _ in 0..5 {
+        assert_eq!(proxy.connect().get("/work").text(), "b");
+    }
+    is_well.store(true, Ordering::SeqCst);
+    wait_until_up(&proxy, "a", true);
+    latches[0].open();
+    until(|| proxy.connect().get("/work").text().to_owned(), |text| text == "a");
+    let asked = a.seen().into_iter().find(|seen| seen.line() == "GET /health").unwrap();
+    assert_eq!(asked.field("host"), Some("app.internal"));
+}
+
+/// Also those who wait for the pace of one server, not only for its room.
+#[test]
+fn those_who_wait_at_a_server_that_goes_down_move_on() {
+    let is_well = Arc::new(AtomicBool::new(true));
+    let well = Arc::clone(&is_well);
+    let a = Upstream::start(move |call| match well.load(Ordering::SeqCst) {
+        true => call.answer(200, "a"),
+        false => call.close(),
+    });
+    let b = Upstream::saying("b");
+    let more = "health = { path = \"/\", interval = \"100ms\", timeout = \"5s\", rise = 1, fall = 1 }\n\
+                [[checkpoint]]\nname = \"slow\"\nat = \"server app/a\"\nrate = \"1/h\"\nburst = 1\n\
+                queue = { max_len = 9, max_delay = \"2h\" }";
+    let proxy = before(a.address(), b.address(), "", more);
+    let mut clients: Vec<Web> = (0..4).map(|_| proxy.connect()).collect();
+    for web in &mut clients {
+        web.ask("/", "");
+    }
+    // In turn: a, b, then a again, which waits for an hour, and b.
+    proxy.wait_for_counts(1, 0);
+    is_well.store(false, Ordering::SeqCst);
+    let mut texts: Vec<String> =
+        clients.iter_mut().map(|web| web.answer().text().to_owned()).collect();
+    texts.sort();
+    assert_eq!(texts, ["a", "b", "b", "b"]);
+}
+
+/// Without health checks a server is learnt to be down from those who cannot connect to it; they go to
+/// another one and notice nothing.
+#[test]
+fn requests_that_cannot_connect_go_to_another_server() {
+    let (a, b) = (Upstream::saying("a"), Upstream::saying("b"));
+    let address = a.address().to_owned();
+    let proxy = before(&address, b.address(), "", "");
+    let mut web = proxy.connect();
+    assert_eq!([web.get("/").status, web.get("/").status], [200, 200]);
+    a.stop();
+    for number in 0..12 {
+        let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
+        web.send(post).unwrap();
+        let answer = web.answer();
+        assert_eq!((answer.status, answer.text()), (200, "b"), "{number}");
+    }
+    wait_until_up(&proxy, "a", false);
+    let again = Upstream::start_at(&address, |call| call.answer(200, "again"));
+    wait_until_up(&proxy, "a", true);
+    until(|| web.get("/").text().to_owned(), |text| text == "again");
+    assert!(again.count() > 0);
+}
+
+#[test]
+fn without_retries_a_server_that_cannot_be_connected_to_is_told() {
+    let b = Upstream::saying("b");
+    let gone = Upstream::saying("a");
+    gone.stop();
+    let proxy = before(gone.address(), b.address(), "", "retries = 0");
+    let mut web = proxy.connect();
+    let mut statuses = [web.get("/").status, web.get("/").status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 502]);
+}
+
+/// All servers are down: that is said at once, and not for longer than it is true.
+#[test]
+fn with_all_servers_down_the_refusal_says_so() {
+    let a = Upstream::start(|call| call.answer(503, "not well"));
+    let health =
+        "health = { path = \"/\", interval = \"100ms\", timeout = \"5s\", rise = 1, fall = 1 }";
+    let proxy = before(a.address(), a.address(), "", health);
+    wait_until_up(&proxy, "a", false);
+    wait_until_up(&proxy, "b", false);
+    let answer = proxy.connect().get_with("/", "Accept: application/json\r\n");
+    assert_eq!((answer.status, &answer.json()["error"]), (503, &"no_server".into()));
+}
+
+#[test]
+fn round_robin_follows_the_weights_exactly() {
+    let servers = [Upstream::saying("a"), Upstream::saying("b"), Upstream::saying("c")];
+    let weights = [3, 1, 0];
+    let list: Vec<String> = ["a", "b", "c"]
+        .iter()
+        .zip(&servers)
+        .zip(weights)
+        .map(|((name, upstream), weight)| {
+            server(name, upstream.address(), &format!(", weight = {weight}"))
+        })
+        .collect();
+    let proxy = start(&format!("servers = [{}]\n", list.join(", ")));
+    let mut web = proxy.connect();
+    for _ in 0..40 {
+        assert_eq!(web.get("/").status, 200);
+    }
+    assert_eq!(servers.map(|upstream| upstream.count()), [30, 10, 0]);
+}
+
+/// Whoever has least to do for its weight is next.
+#[test]
+fn least_connections_looks_at_what_each_has() {
+    let latch = Latch::new();
+    let (a, b) = (held(&latch, "a"), held(&latch, "b"));
+    let list = [server("a", a.address(), ", weight = 2"), server("b", b.address(), "")].join(", ");
+    let proxy = start(&format!("servers = [{list}]\nbalance = \"least-connections\"\n"));
+    let mut clients: Vec<Web> = (0..9).map(|_| proxy.connect()).collect();
+    for (number, web) in clients.iter_mut().enumerate() {
+        web.ask("/", "");
+        proxy.wait_for_counts(0, number + 1);
+    }
+    until(|| (a.count(), b.count()), |counts| *counts == (6, 3));
+    latch.open();
+    assert!(clients.iter_mut().all(|web| web.answer().status == 200));
+}
+
+#[test]
+fn power_of_two_spreads_the_load() {
+    let latch = Latch::new();
+    let (a, b) = (held(&latch, "a"), held(&latch, "b"));
+    let proxy = before(a.address(), b.address(), "", "balance = \"power-of-two\"");
+    let mut clients: Vec<Web> = (0..20).map(|_| proxy.connect()).collect();
+    for (number, web) in clients.iter_mut().enumerate() {
+        web.ask("/", "");
+        proxy.wait_for_counts(0, number + 1);
+    }
+    // Of two servers both are looked at, so they never differ by more than one.
+    until(|| (a.count(), b.count()), |counts| *counts == (10, 10));
+    latch.open();
+    assert!(clients.iter_mut().all(|web| web.answer().status == 200));
+}
+
+/// A server may close a connection that nobody uses; whoever comes next does not notice.
+#[test]
+fn connections_that_servers_closed_are_not_used_again() {
+    let upstream = Upstream::start(|call| {
+        call.body();
+        call.answer(200, "ok");
+        call.close();
+    });
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut web = proxy.connect();
+    for _ in 0..20 {
+        // Not even where the end of the connection has not come yet.
+        assert_eq!(web.get("/").status, 200);
+        until(|| upstream.open_connections(), |count| *count == 0);
+        web.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx").unwrap();
+        assert_eq!(web.answer().status, 200);
+        until(|| upstream.open_connections(), |count| *count == 0);
+    }
+    assert_eq!(upstream.count(), 40, "and each request came once");
+}
