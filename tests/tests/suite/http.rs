@@ -5,6 +5,7 @@ mod attributes;
 mod bodies;
 mod chain;
 mod curl;
+mod drain;
 mod leaving;
 mod log;
 mod refusals;

@@ -1,0 +1,133 @@
+//! SIGTERM under load: what was asked on an accepted connection is answered, whoever waits goes on, and
+//! then the daemon ends with success.
+
+use paceline_tests::{Latch, Proxy, Upstream, Web, until};
+use rustix::process::Signal;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+const FEW: &str = "[[checkpoint]]\nname = \"few\"\nat = \"frontend web\"\nconcurrency = 2\n\
+                   queue = { max_len = 100, max_delay = \"60s\" }\n";
+
+#[test]
+fn those_who_run_and_those_who_wait_are_served_before_the_end() {
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        theirs.pass();
+        call.answer(200, "ok");
+    });
+    let proxy = Proxy::before(upstream.address(), FEW);
+    let address = proxy.address("web").to_owned();
+    let idle = proxy.connect();
+    let mut clients: Vec<Web> = (0..10).map(|_| proxy.connect()).collect();
+    clients.iter_mut().for_each(|web| web.ask("/", ""));
+    proxy.wait_for_counts(8, 2);
+    proxy.daemon.signal(Signal::TERM);
+    until(|| Web::try_connect(&address).is_err(), |is_refused| *is_refused);
+    assert!(idle.is_closed(), "nobody asks there");
+    latch.open();
+    let mut ends = 0;
+    for web in &mut clients {
+        let answer = web.answer();
+        assert_eq!((answer.status, answer.text()), (200, "ok"));
+        ends += usize::from(answer.field("connection") == Some("close"));
+    }
+    assert!(ends >= 8, "those who waited are told that the connection ends: {ends}");
+    let ended = proxy.daemon.wait();
+    assert!(ended.status.success(), "{}", ended.log);
+    assert_eq!(upstream.count(), 10);
+}
+
+/// A client that goes on asking, until its connection is ended in good order or refused.
+fn ask_on(address: &str, answered: &AtomicUsize, keeps: bool) -> Result<(), String> {
+    loop {
+        let Ok(mut web) = Web::try_connect(address) else { return Ok(()) };
+        loop {
+            let sent = web.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let answer = match sent.and_then(|()| web.try_answer(false)) {
+                Ok(answer) => answer,
+                Err(error) => return Err(format!("{error} ({:?})", error.kind())),
+            };
+            if answer.status != 200 {
+                return Err(format!("{} {}", answer.status, answer.text()));
+            }
+            answered.fetch_add(1, Ordering::SeqCst);
+            if !keeps || answer.field("connection") == Some("close") {
+                break;
+            }
+        }
+    }
+}
+
+/// Every client asks as fast as it can on connections that it keeps: none of them sees anything but
+/// answers, the last one with the word that the connection ends.
+#[test]
+fn kept_connections_end_in_good_order_under_load() {
+    let upstream = Upstream::saying("ok");
+    let proxy = Proxy::before(upstream.address(), FEW);
+    let address = proxy.address("web").to_owned();
+    let answered = AtomicUsize::new(0);
+    let failures: Vec<String> = thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..12).map(|_| scope.spawn(|| ask_on(&address, &answered, true))).collect();
+        until(|| answered.load(Ordering::SeqCst), |count| *count > 300);
+        proxy.daemon.signal(Signal::TERM);
+        clients.into_iter().filter_map(|client| client.join().unwrap().err()).collect()
+    });
+    assert!(failures.is_empty(), "{failures:?}");
+    let ended = proxy.daemon.wait();
+    assert!(ended.status.success(), "{}", ended.log);
+}
+
+/// A request on a connection that was accepted before is answered, also when it comes after the signal.
+#[test]
+fn a_request_that_was_on_its_way_is_answered() {
+    let upstream = Upstream::saying("ok");
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut clients: Vec<Web> = (0..10).map(|_| proxy.connect()).collect();
+    for web in &mut clients {
+        assert_eq!(web.get("/").status, 200);
+    }
+    proxy.daemon.signal(Signal::TERM);
+    let answers: Vec<io::Result<u16>> = clients
+        .iter_mut()
+        .map(|web| {
+            web.send("GET /late HTTP/1.1\r\nHost: a\r\n\r\n")?;
+            web.try_answer(false).map(|answer| answer.status)
+        })
+        .collect();
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(200))), "{answers:?}");
+    assert!(proxy.daemon.wait().status.success());
+}
+
+/// A long response that is on its way, and one over HTTP/2, go to their end.
+#[test]
+fn long_answers_and_http2_go_to_their_end() {
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        call.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nbegin");
+        theirs.pass();
+        call.send(vec![b'x'; 999_995]);
+    });
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut web = proxy.connect();
+    web.ask("/", "");
+    let url = proxy.url("/");
+    let lengths = thread::scope(|scope| {
+        let curl = scope.spawn(|| {
+            let words = ["--http2-prior-knowledge", "-o", "/dev/null", "-w", "%{size_download}"];
+            super::curl(&[&words[..], &[&url]].concat())
+        });
+        let _ = upstream.wait_for(2);
+        proxy.daemon.signal(Signal::TERM);
+        until(|| Web::try_connect(proxy.address("web")).is_err(), |is_refused| *is_refused);
+        latch.open();
+        (web.answer().body.bytes.len(), curl.join().unwrap())
+    });
+    assert_eq!(lengths, (1_000_000, "1000000".to_owned()));
+    assert!(proxy.daemon.wait().status.success());
+}
