@@ -15,6 +15,8 @@ use std::time::Duration;
 pub(crate) struct Table {
     pub frontends: BTreeMap<Box<str>, Arc<Gate>>,
     pub servers: BTreeMap<ServerId, Arc<Target>>,
+    /// Servers that the last edit took out: requests that were given to them before still go there.
+    pub former: BTreeMap<ServerId, Arc<Target>>,
 }
 
 /// A frontend in use.
@@ -106,6 +108,9 @@ impl Table {
                 table.servers.insert(server.id, target);
             }
         }
+        let is_former = |(id, _): &(&ServerId, &Arc<Target>)| !table.servers.contains_key(id);
+        let former = old.servers.iter().filter(is_former);
+        table.former = former.map(|(id, target)| (*id, Arc::clone(target))).collect();
         (table, problems)
     }
 }

@@ -174,11 +174,12 @@ impl Worker {
         self.target(id).map(|target| target.name.clone())
     }
 
-    /// The server of this number; one that the engine knows already and the door's table does not yet
-    /// is made from its settings.
+    /// The server of this number, also one that requests were given to before it was taken out; one
+    /// that the engine knows already and the door's table does not yet is made from its settings.
     fn target(&self, id: ServerId) -> Option<Arc<Target>> {
-        let known = self.table.borrow().servers.get(&id).cloned();
-        known.or_else(|| {
+        let table = self.table.borrow();
+        let known = table.servers.get(&id).or_else(|| table.former.get(&id));
+        known.cloned().or_else(|| {
             let snapshot = self.control.snapshot();
             let (backend, server) = snapshot.routing().server(id)?;
             Some(Arc::new(Target::new(backend, server, Arc::default())))

@@ -1,0 +1,157 @@
+//! Changing everything under load: not one request fails, and no address that stays ever refuses.
+
+use super::load::Load;
+use paceline_tests::{Proxy, Upstream, Web, tool, until};
+use std::net::TcpListener;
+
+fn server(name: &str, upstream: &Upstream) -> String {
+    format!("{{ name = \"{name}\", address = \"{}\" }}", upstream.address())
+}
+
+fn config(listen: &str, servers: &[String], more: &str) -> String {
+    format!(
+        "[[frontend]]\nname = \"web\"\nlisten = {listen}\nbackend = \"app\"\n\
+         [[backend]]\nname = \"app\"\nservers = [{}]\n{more}",
+        servers.join(", ")
+    )
+}
+
+/// A port that is free now; nobody else takes it as long as the system has others.
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+const PACE: &str = "[[checkpoint]]\nname = \"pace\"\nat = \"frontend web\"\nrate = \"5000/s\"\n\
+                    burst = 10\nqueue = { max_len = 1000, max_delay = \"60s\" }\n";
+const FEW: &str = "[[checkpoint]]\nname = \"few\"\nat = \"backend app\"\nconcurrency = 3\n\
+                   queue = { max_len = 1000, max_delay = \"60s\" }\n";
+
+#[test]
+fn everything_is_changed_under_load_and_no_request_fails() {
+    let upstreams = [Upstream::saying("a"), Upstream::saying("b"), Upstream::saying("c")];
+    let [a, b, c] = ["a", "b", "c"].map(|name| {
+        let number = (name.as_bytes()[0] - b'a') as usize;
+        server(name, &upstreams[number])
+    });
+    let (first, second) = (free_address(), free_address());
+    let one = format!("[\"{first}\"]");
+    let two = format!("[\"{first}\", \"{second}\"]");
+    let other =
+        format!("[[frontend]]\nname = \"other\"\nlisten = \"{second}\"\nbackend = \"app\"\n");
+    let proxy = Proxy::start(&config(&one, &[a.clone()], ""));
+    Load::run(&first, 8, |load| {
+        for _ in 0..2 {
+            for next in [
+                config(&one, &[a.clone(), b.clone()], PACE),
+                config(&two, &[b.clone(), c.clone()], FEW),
+                config(&one, &[c.clone(), a.clone(), b.clone()], &format!("{PACE}{FEW}")),
+                config(&one, &[b.clone()], &other),
+                config(&one, &[a.clone()], ""),
+            ] {
+                proxy.reload(&next);
+                load.more(50);
+                let is_open = next.contains(&second);
+                let look = || Web::try_connect(&second).is_ok();
+                until(look, |seen| *seen == is_open);
+            }
+        }
+    });
+    assert!(upstreams.iter().all(|upstream| upstream.count() > 0));
+    // A server that was taken out is not asked any more.
+    let before = upstreams[1].count();
+    for _ in 0..10 {
+        assert_eq!(Web::connect(&first).get("/").text(), "a");
+    }
+    assert_eq!(upstreams[1].count(), before);
+}
+
+/// The same through the API, as `paceline apply` does it, and with single objects.
+#[test]
+fn edits_through_the_api_are_served_at_once() {
+    let (a, b) = (Upstream::saying("a"), Upstream::saying("b"));
+    let first = free_address();
+    let listen = format!("\"{first}\"");
+    let proxy = Proxy::start(&config(&listen, &[server("a", &a)], ""));
+    Load::run(&first, 4, |load| {
+        let file = proxy.scratch.write("next.toml", config(&listen, &[server("b", &b)], FEW));
+        let data = proxy.daemon.data().display().to_string();
+        let binary = paceline_tests::server::paceline_binary();
+        let words = ["apply", "--data", &data, &file.display().to_string()];
+        tool::run(&binary.display().to_string(), &words).unwrap();
+        until(|| Web::connect(&first).get("/").text().to_owned(), |text| text == "b");
+        load.more(50);
+        let _ = proxy.daemon.api().delete("/v1/checkpoints/few").expect(204);
+        load.more(50);
+    });
+    assert!(b.in_flight_max() >= 1);
+}
+
+/// Those who wait in a queue that is taken away go on; those on a connection of a frontend that is
+/// taken away get their answers.
+#[test]
+fn those_who_wait_are_not_forgotten() {
+    let latch = paceline_tests::Latch::new();
+    let theirs = std::sync::Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        theirs.pass();
+        call.answer(200, "ok");
+    });
+    let first = free_address();
+    let listen = format!("\"{first}\"");
+    let servers = [server("a", &upstream)];
+    let few = FEW.replace("concurrency = 3", "concurrency = 1");
+    let proxy = Proxy::start(&config(&listen, &servers, &few));
+    let mut clients: Vec<Web> = (0..5).map(|_| Web::connect(&first)).collect();
+    clients.iter_mut().for_each(|web| web.ask("/", ""));
+    proxy.wait_for_counts(4, 1);
+    // A higher limit lets two more go, none at all lets everyone go.
+    proxy.reload(&config(&listen, &servers, FEW));
+    proxy.wait_for_counts(2, 3);
+    assert_eq!(upstream.wait_for(3).len(), 3);
+    proxy.reload(&config(&listen, &servers, ""));
+    proxy.wait_for_counts(0, 5);
+    proxy.reload("[[backend]]\nname = \"app\"\nservers = []\n");
+    until(|| Web::try_connect(&first).is_err(), |is_closed| *is_closed);
+    latch.open();
+    for web in &mut clients {
+        assert_eq!(web.answer().text(), "ok");
+    }
+}
+
+/// What cannot work changes nothing: a port that is taken, told in the log.
+#[test]
+fn an_address_that_is_taken_leaves_everything_as_it_was() {
+    let upstream = Upstream::saying("ok");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let first = free_address();
+    let servers = [server("a", &upstream)];
+    let proxy = Proxy::start(&config(&format!("\"{first}\""), &servers, ""));
+    let both = format!("[\"{first}\", \"{}\"]", taken.local_addr().unwrap());
+    proxy.reload(&config(&both, &servers, ""));
+    let line = proxy.daemon.log_line(&["cannot listen at"]).unwrap();
+    assert!(line.contains("frontend web"), "{line}");
+    assert_eq!(Web::connect(&first).get("/").status, 200);
+}
+
+/// wrk's own account: no error of any kind while the configuration is read again and again.
+#[test]
+fn wrk_sees_no_error_while_the_configuration_changes() {
+    let upstream = Upstream::saying("ok");
+    let first = free_address();
+    let listen = format!("\"{first}\"");
+    let servers = [server("a", &upstream)];
+    let proxy = Proxy::start(&config(&listen, &servers, ""));
+    let url = format!("http://{first}/");
+    let words = ["-t1", "-c16", "-d3s", url.as_str()];
+    let shown = std::thread::scope(|scope| {
+        let wrk = scope.spawn(|| tool::run("wrk", &words).unwrap());
+        while !wrk.is_finished() {
+            for more in [PACE, FEW, ""] {
+                proxy.reload(&config(&listen, &servers, more));
+            }
+        }
+        wrk.join().unwrap()
+    });
+    assert!(shown.contains(" requests in "), "{shown}");
+    assert!(!shown.contains("Socket errors") && !shown.contains("Non-2xx"), "{shown}");
+}
