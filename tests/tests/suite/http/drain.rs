@@ -82,6 +82,28 @@ fn kept_connections_end_in_good_order_under_load() {
     assert!(ended.status.success(), "{}", ended.log);
 }
 
+/// The same with a new connection for each request: one that was accepted is served.
+#[test]
+fn new_connections_are_served_or_refused_under_load() {
+    let upstream = Upstream::saying("ok");
+    let proxy = Proxy::before(upstream.address(), FEW);
+    let address = proxy.address("web").to_owned();
+    let answered = AtomicUsize::new(0);
+    let failures: Vec<String> = thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..12).map(|_| scope.spawn(|| ask_on(&address, &answered, false))).collect();
+        until(|| answered.load(Ordering::SeqCst), |count| *count > 300);
+        proxy.daemon.signal(Signal::TERM);
+        clients.into_iter().filter_map(|client| client.join().unwrap().err()).collect()
+    });
+    // The system resets what it has not handed over when the socket is closed; that is refused, too.
+    let is_reset = |failure: &&String| !failure.contains("ConnectionReset");
+    assert_eq!(failures.iter().find(is_reset), None, "{failures:?}");
+    let ended = proxy.daemon.wait();
+    assert!(ended.status.success(), "{}", ended.log);
+    assert_eq!(upstream.count(), answered.load(Ordering::SeqCst), "each that was served was told");
+}
+
 /// A request on a connection that was accepted before is answered, also when it comes after the signal.
 #[test]
 fn a_request_that_was_on_its_way_is_answered() {

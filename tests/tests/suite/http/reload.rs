@@ -38,15 +38,15 @@ fn everything_is_changed_under_load_and_no_request_fails() {
     let two = format!("[\"{first}\", \"{second}\"]");
     let other =
         format!("[[frontend]]\nname = \"other\"\nlisten = \"{second}\"\nbackend = \"app\"\n");
-    let proxy = Proxy::start(&config(&one, &[a.clone()], ""));
+    let proxy = Proxy::start(&config(&one, std::slice::from_ref(&a), ""));
     Load::run(&first, 8, |load| {
         for _ in 0..2 {
             for next in [
                 config(&one, &[a.clone(), b.clone()], PACE),
                 config(&two, &[b.clone(), c.clone()], FEW),
                 config(&one, &[c.clone(), a.clone(), b.clone()], &format!("{PACE}{FEW}")),
-                config(&one, &[b.clone()], &other),
-                config(&one, &[a.clone()], ""),
+                config(&one, std::slice::from_ref(&b), &other),
+                config(&one, std::slice::from_ref(&a), ""),
             ] {
                 proxy.reload(&next);
                 load.more(50);

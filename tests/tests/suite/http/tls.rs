@@ -129,3 +129,25 @@ fn a_renewed_certificate_is_used_after_a_reload() {
     let _ = proxy.scratch.write("one.pem", kept);
     assert_eq!(ask(&proxy, "one.test", "one", &[]).unwrap(), "hello");
 }
+
+/// Certificates that change all the time are no reason for a request to fail.
+#[test]
+fn certificates_change_under_load() {
+    let upstream = Upstream::saying("hello");
+    let proxy = proxy(&upstream, "");
+    let config = std::fs::read_to_string(proxy.scratch.join("http.toml")).unwrap();
+    let other = config.replacen("one.pem", "two.pem", 1).replacen("one.key", "two.key", 1);
+    let url = format!("https://{}/", proxy.address("web"));
+    let words = ["-t1", "-c8", "-d3s", "-H", "Connection: close", url.as_str()];
+    let shown = std::thread::scope(|scope| {
+        let wrk = scope.spawn(|| tool::run("wrk", &words).unwrap());
+        while !wrk.is_finished() {
+            proxy.reload(&other);
+            proxy.reload(&config);
+        }
+        wrk.join().unwrap()
+    });
+    assert!(shown.contains(" requests in "), "{shown}");
+    assert!(!shown.contains("Socket errors") && !shown.contains("Non-2xx"), "{shown}");
+    assert!(upstream.count() > 10, "{shown}");
+}
