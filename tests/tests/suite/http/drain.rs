@@ -55,8 +55,10 @@ fn ask_on(address: &str, answered: &AtomicUsize, keeps: bool) -> Result<(), Stri
                 return Err(format!("{} {}", answer.status, answer.text()));
             }
             answered.fetch_add(1, Ordering::SeqCst);
-            if !keeps || answer.field("connection") == Some("close") {
-                break;
+            match answer.field("connection") {
+                Some("close") => return Ok(()),
+                _ if keeps => {}
+                _ => break,
             }
         }
     }
