@@ -12,6 +12,7 @@ use crate::serve::upstream::Upstream;
 use crate::wire::{
     Decoder, Encoder, Framing, ResponseHead, ResponseWriter, head_end, write_trailers,
 };
+use std::cell::Cell;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -94,6 +95,8 @@ pub(crate) struct Exchange<'a> {
     sent: &'a mut Outgoing,
     head: &'a mut ResponseHead,
     asked: Asked,
+    /// Whether the daemon ends, which clients are told with their next response.
+    is_draining: &'a Cell<bool>,
     request: Decoder,
     to_server: Encoder,
     /// Whether the whole request is written, or nothing more of it can be.
@@ -119,6 +122,7 @@ impl<'a> Exchange<'a> {
         sent: &'a mut Outgoing,
         head: &'a mut ResponseHead,
         asked: Asked,
+        is_draining: &'a Cell<bool>,
     ) -> Self {
         Self {
             client,
@@ -135,6 +139,7 @@ impl<'a> Exchange<'a> {
             keeps: asked.keeps,
             is_answered: false,
             bytes: (0, 0),
+            is_draining,
             asked,
         }
     }
@@ -330,7 +335,7 @@ impl<'a> Exchange<'a> {
             return Err(Failure::Response(TOO_MANY_INTERIM));
         }
         // What the client has not sent of its body it may never send, now that it has its answer.
-        self.keeps &= !is_last || self.is_sent;
+        self.keeps &= !is_last || (self.is_sent && !self.is_draining.get());
         let mut writer = ResponseWriter {
             head: self.head,
             bytes,

@@ -269,7 +269,7 @@ impl Connection {
             framing: head.framing,
             is_head: head.method(bytes) == b"HEAD",
             is_11: head.is_11,
-            keeps: head.keeps && !self.worker.is_draining(),
+            keeps: head.keeps,
             upgrades,
             body_bytes_max: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
             body_wait: gate.timeouts.body,
@@ -311,6 +311,7 @@ impl Connection {
                 &mut self.sent,
                 &mut self.response,
                 asked,
+                self.worker.draining(),
             );
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
             let is_answered = exchange.is_answered;

@@ -159,6 +159,11 @@ impl Worker {
         self.is_draining.get()
     }
 
+    /// The same, for those who look at it later.
+    pub const fn draining(&self) -> &Cell<bool> {
+        &self.is_draining
+    }
+
     /// How long an idle connection stays when the daemon ends.
     pub const fn drain_grace(&self) -> Duration {
         DRAIN_GRACE

@@ -125,7 +125,7 @@ fn a_renewed_certificate_is_used_after_a_reload() {
     let kept = std::fs::read(proxy.scratch.join("one.pem")).unwrap();
     let _ = proxy.scratch.write("one.pem", "nonsense");
     proxy.daemon.signal(rustix::process::Signal::HUP);
-    proxy.daemon.log_line(&["stays as it was", "one.pem"]).unwrap();
+    proxy.daemon.log_line(&["is not as configured", "one.pem"]).unwrap();
     let _ = proxy.scratch.write("one.pem", kept);
     assert_eq!(ask(&proxy, "one.test", "one", &[]).unwrap(), "hello");
 }

@@ -104,12 +104,14 @@ fn the_client_of_a_proxy_header_counts_h5() {
         [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &[192, 0, 2, 9, 127, 0, 0, 1, 0, 80, 0, 81]]
             .concat();
     let lie = "GET /x HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-For: 203.0.113.5\r\n\r\n";
-    let cases: [(&[u8], &str); 4] = [
+    let local = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+    let cases: [(&[u8], &str); 5] = [
         (b"PROXY TCP4 192.0.2.1 127.0.0.1 1 2\r\n", "192.0.2.1"),
         (b"PROXY TCP6 2001:db8::1 ::1 1 2\r\n", "2001:db8::1"),
         (&binary, "192.0.2.9"),
-        // The balancer speaks for itself, and is trusted.
-        (b"PROXY UNKNOWN\r\n", "203.0.113.5, 127.0.0.1"),
+        // The balancer speaks for itself, and is trusted; for somebody of whom nothing is known, it is not.
+        (local, "203.0.113.5, 127.0.0.1"),
+        (b"PROXY UNKNOWN\r\n", "127.0.0.1"),
     ];
     for (header, client_address) in cases {
         let mut client = door.connect();
