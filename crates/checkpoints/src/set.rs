@@ -196,6 +196,12 @@ impl Checked {
         all.iter().find(reads).map(|(field, _)| *field)
     }
 
+    /// Whether an expression reads this attribute.
+    #[must_use]
+    pub fn reads(&self, known: Known) -> bool {
+        self.expressions().flat_map(Expr::attributes).any(|name| *name == Name::Known(known))
+    }
+
     /// Every expression.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         [&self.when, &self.key, &self.fair, &self.weight].into_iter().flatten()

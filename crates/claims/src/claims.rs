@@ -311,6 +311,12 @@ impl Claims {
         has_changed
     }
 
+    /// What is to be kept of a waiter or holder that leaves, to come back later.
+    #[must_use]
+    pub fn rest(&self, id: RequestId) -> Option<Resting> {
+        self.requests.get(&id).map(|request| Resting::of(&request.roots))
+    }
+
     /// What a request claims that slept: `claims` are those it rests from.
     #[must_use]
     pub fn wake(&self, resting: &Resting, claims: &[Claim]) -> Wanted {

@@ -101,11 +101,7 @@ impl Wanted {
     /// What is to be kept of it while the request sleeps: neither marks nor the graph.
     #[must_use]
     pub fn rest(self) -> Resting {
-        let known = self.roots.iter().map(|root| Rested {
-            id: Some(ResourceId(root.key.0)),
-            mode: root.mode,
-            claim: root.claim,
-        });
+        let known = self.roots.iter().map(Rested::of);
         let unknown = self.unknown.iter();
         let unknown =
             unknown.map(|(number, claim)| Rested { id: None, mode: claim.mode, claim: *number });
@@ -192,6 +188,15 @@ impl Wanted {
 #[derive(Clone, Debug)]
 pub struct Resting(Box<[Rested]>);
 
+impl Resting {
+    /// What is kept of these. A root that was made for a request is found by its name again.
+    pub(crate) fn of(roots: &[Root]) -> Self {
+        let mut all: Vec<_> = roots.iter().map(Rested::of).collect();
+        all.sort_unstable_by_key(|rested| rested.claim);
+        Self(all.into_boxed_slice())
+    }
+}
+
 /// One claim of a request that sleeps.
 #[derive(Clone, Copy, Debug)]
 struct Rested {
@@ -199,6 +204,12 @@ struct Rested {
     mode: Mode,
     /// The number of the claim.
     claim: u16,
+}
+
+impl Rested {
+    const fn of(root: &Root) -> Self {
+        Self { id: Some(ResourceId(root.key.0)), mode: root.mode, claim: root.claim }
+    }
 }
 
 /// One claim, on the way from one graph to another.

@@ -97,6 +97,8 @@ impl Engine {
         }
         if claims && self.claims.take(rank.id).is_err() {
             self.pools.park(pool, rank);
+        } else if self.has_lost_server(rank.id) {
+            self.seek_server(rank.id);
         } else {
             self.start_waiter(rank.id);
         }
@@ -246,7 +248,7 @@ impl Engine {
         let now = self.now;
         let Some(work) = self.requests.get_mut(&id) else { return };
         let Stage::Line { since, deadline } = work.stage else { return };
-        work.lined = now.since(since);
+        work.stand(now.since(since));
         work.start(now);
         let pool = work.pool;
         self.pools.start(pool, work.rank, deadline);

@@ -13,7 +13,9 @@ use paceline_claims::{Claims, Resting, Wanted};
 use paceline_expr::{Expr, Input};
 use paceline_routing::Chosen;
 use paceline_rules::{Candidates, Decision, Verdict};
-use paceline_types::{BackendId, CheckpointId, Known, On, PoolId, Priority, Request, limits};
+use paceline_types::{
+    BackendId, CheckpointId, Known, On, PoolId, Priority, Request, RequestId, limits,
+};
 use std::fmt;
 
 /// Why a request is none: nothing is decided about it.
@@ -295,6 +297,11 @@ impl Draft {
         }
     }
 
+    /// The same for one that leaves the books of the claims' room.
+    pub(crate) fn rest_from(&mut self, claims: &Claims, id: RequestId) {
+        self.resting = claims.rest(id);
+    }
+
     /// Finds what it claims in the graph as it is now; what that cost, as so many requests moved.
     pub(crate) fn wake(&mut self, claims: &Claims) -> usize {
         if let Some(resting) = self.resting.take() {
@@ -347,8 +354,14 @@ impl Draft {
                 push(&mut self.steps, checkpoint, snapshot, &still);
             }
         }
+        let is_routed = self.route.is_some();
         for checkpoint in pool_list {
-            push(&mut self.steps, checkpoint, snapshot, &still);
+            if is_routed && checkpoint.reads(Known::Server) {
+                // Its server is known when it comes here, and may be another one by then.
+                self.steps.push(Step { position: position(checkpoint), filled: None });
+            } else {
+                push(&mut self.steps, checkpoint, snapshot, &still);
+            }
         }
     }
 

@@ -27,7 +27,9 @@ impl Engine {
             work.draft.refresh(&snapshot, None);
         }
         // What goes to a server is over with its connection, so it is not restored there.
-        work.draft.route = None;
+        if work.draft.route.take().is_some() {
+            work.draft.steps_pool = None;
+        }
         work.begin(self.now, id, priority, &snapshot);
         self.remember(&work);
         for step in work.draft.counts.iter().chain(&work.draft.steps) {

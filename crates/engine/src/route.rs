@@ -176,12 +176,13 @@ impl Engine {
         }
     }
 
-    /// Somebody's server went down or was deleted while it stood at that server's checkpoints: it has
+    /// Somebody's server went down while it stood at that server's checkpoints, or was deleted: it has
     /// none, and gives back what it holds there.
     pub(crate) fn leave_lost_server(&mut self, work: &mut Work) {
-        let Some(seat) = &work.seat else { return };
+        let Some(server) = work.seat.as_ref().map(Seat::server) else { return };
         let is_there = work.position.is_none_or(|(list, _, _)| list <= List::Server);
-        if !is_there || self.fleet.is_up(seat.server()) {
+        let keeps = if is_there { self.fleet.is_up(server) } else { self.fleet.has(server) };
+        if keeps {
             return;
         }
         self.give_back_server_list(work);
@@ -242,6 +243,26 @@ impl Engine {
         let Some(mut work) = self.requests.remove(&id) else { return };
         self.leave_queue(&work);
         work.wake(self.now);
+        let outcome = self.walk(work, None);
+        self.tell(id, outcome);
+    }
+
+    /// Whether an edit deleted the server that a request has.
+    pub(crate) fn has_lost_server(&self, id: RequestId) -> bool {
+        let seat = self.requests.get(&id).and_then(|work| work.seat.as_ref());
+        seat.is_some_and(|seat| !self.fleet.has(seat.server()))
+    }
+
+    /// Somebody in line could run, but its server was deleted: it leaves the line, gets another server,
+    /// and comes back.
+    pub(crate) fn seek_server(&mut self, id: RequestId) {
+        let Some(mut work) = self.requests.remove(&id) else { return };
+        let Stage::Line { since, .. } = work.stage else { return self.keep(work) };
+        self.undecided.retain(|other| *other != id);
+        work.draft.rest_from(&self.claims, id);
+        self.leave_queue(&work);
+        work.stand(self.now.since(since));
+        work.stage = Stage::Moving;
         let outcome = self.walk(work, None);
         self.tell(id, outcome);
     }

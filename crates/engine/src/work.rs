@@ -119,6 +119,11 @@ impl Work {
         }
     }
 
+    /// It stood in its pool's line for so long.
+    pub const fn stand(&mut self, span: Span) {
+        self.lined = Span(self.lined.0.saturating_add(span.0));
+    }
+
     pub fn claims(&self) -> bool {
         !self.draft.request.claims.is_empty()
     }

@@ -51,7 +51,12 @@ pub(super) enum Step {
 
 impl Model {
     /// Takes a request past every checkpoint behind `after`, as far as it goes.
-    pub(super) fn walk(&mut self, id: u64, mut after: Option<Position>) {
+    pub(super) fn walk(&mut self, id: u64, after: Option<Position>) {
+        self.walk_with(id, after, None);
+    }
+
+    /// The same for one that has to arrive once more at a checkpoint on its way.
+    fn walk_with(&mut self, id: u64, mut after: Option<Position>, again: Option<&Queued>) {
         self.leave_gone_pool(id);
         self.leave_lost_server(id, &mut after);
         loop {
@@ -71,7 +76,8 @@ impl Model {
                 return self.refuse(id, reason);
             }
             after = Some(position(&checkpoint));
-            match self.arrive(id, &checkpoint, None) {
+            let was = again.filter(|was| was.checkpoint == checkpoint.id);
+            match self.arrive(id, &checkpoint, was) {
                 Step::Pass => {}
                 Step::Wait => return self.give_back_later(),
                 Step::Refuse(reason) => return self.refuse(id, reason),
@@ -85,6 +91,9 @@ impl Model {
     pub(super) fn walk_again(&mut self, id: u64, checkpoint: &Checkpoint, was: &Queued) {
         if !self.is_on_the_way(id, checkpoint) {
             return self.walk(id, Some(position(checkpoint)));
+        }
+        if position(checkpoint).0 > 2 && self.has_lost_server(id) {
+            return self.walk_with(id, Some(position(checkpoint)), Some(was));
         }
         match self.arrive(id, checkpoint, Some(was)) {
             Step::Pass => self.walk(id, Some(position(checkpoint))),

@@ -37,6 +37,7 @@ impl Model {
         self.servers_changed(&old);
         self.resources_changed(&old);
         self.grant();
+        self.give_back_later();
         while let Some((_, index)) =
             (0..moves.len()).filter_map(|index| Some((self.next_of(&moves[index])?, index))).min()
         {

@@ -41,7 +41,11 @@ impl Model {
         loop {
             self.step_in();
             let Some(id) = self.line().into_iter().find(|id| self.can_run(*id)) else { return };
-            self.start(id);
+            if self.has_lost_server(id) {
+                self.seek_server(id);
+            } else {
+                self.start(id);
+            }
         }
     }
 

@@ -475,8 +475,8 @@ impl Model {
                 self.forget_tags_if_empty(queued.checkpoint, queued.seat.counter);
             }
         }
-        self.grant();
         self.later.extend(ends.into_iter().map(|(id, ran)| Later::End(id, ran)));
+        self.grant();
         self.give_back_later();
     }
 

@@ -293,11 +293,29 @@ impl Model {
         self.config.backends.iter().flat_map(|b| &b.servers).find(|server| server.id == id)
     }
 
+    /// Whether the server of a request was deleted.
+    pub(super) fn has_lost_server(&self, id: u64) -> bool {
+        self.requests[&id].seat.is_some_and(|seat| self.server(seat).is_none())
+    }
+
+    /// Who could run but has no server any more leaves the line and comes to it anew. What it gives
+    /// back, it gives back after all grants.
+    pub(super) fn seek_server(&mut self, id: u64) {
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.state = State::Moving;
+            let names = request.arrival.claims.iter().map(|(name, _)| *name);
+            request.claims.iter_mut().zip(names).for_each(|(claim, name)| claim.name = name);
+        }
+        let was = std::mem::replace(&mut self.astray, true);
+        self.walk(id, Some(BEHIND_BACKEND));
+        self.astray = was;
+    }
+
     /// Who walks on from its server's list while that server is down or gone has none any more.
     pub(super) fn leave_lost_server(&mut self, id: u64, after: &mut Option<Position>) {
         let Some(seat) = self.requests[&id].seat else { return };
         let is_there = after.is_none_or(|(list, _, _)| list <= 2);
-        if !is_there || (self.server(seat).is_some() && self.is_up(seat)) {
+        if self.server(seat).is_some() && (!is_there || self.is_up(seat)) {
             return;
         }
         self.leave_server_list(id);

@@ -8,6 +8,7 @@
 mod claims;
 mod commands;
 mod plans;
+mod routed;
 mod routing;
 mod script;
 mod world;

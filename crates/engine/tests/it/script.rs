@@ -45,7 +45,7 @@ fn files() -> Vec<PathBuf> {
 }
 
 /// The script with the answers that the engine gives, and how many commands it has.
-fn play(text: &str) -> (String, usize) {
+pub fn play(text: &str) -> (String, usize) {
     let mut world = World::new();
     let (mut out, mut count) = (String::new(), 0);
     for line in text.lines() {
