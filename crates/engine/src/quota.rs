@@ -1,7 +1,9 @@
 //! What a door tells of a checkpoint's limit, and which connections it has to hand in.
 
+use crate::gate::is_gate;
 use crate::snapshot::Snapshot;
-use paceline_checkpoints::{At, Limit};
+use paceline_checkpoints::Limit;
+use paceline_expr::Scope;
 use paceline_types::{On, Span};
 
 /// A limit, as clients are told it.
@@ -14,11 +16,11 @@ pub struct Quota {
 }
 
 impl Snapshot {
-    /// The limit of the checkpoint of this name, if it has one.
+    /// The limit of the checkpoint of this name, if somebody set one: a gate's follows its servers.
     #[must_use]
     pub fn quota(&self, checkpoint: &str) -> Option<Quota> {
-        let checked = self.checkpoints.iter().find(|checked| *checked.spec.name == *checkpoint)?;
-        match checked.spec.limit {
+        let id = self.names.checkpoint(checkpoint).filter(|id| !is_gate(*id))?;
+        match self.checkpoints.checkpoint(id)?.spec.limit {
             Limit::Rate { count, per, .. } => {
                 Some(Quota { count: u64::from(count), window: Some(per) })
             }
@@ -27,12 +29,16 @@ impl Snapshot {
         }
     }
 
+    /// Whether this frontend logs values with each request.
+    #[must_use]
+    pub fn logs_values(&self, frontend: &str) -> bool {
+        self.switch.has_values(frontend)
+    }
+
     /// Whether a checkpoint stands in the way of the connections of this frontend.
     #[must_use]
     pub fn shapes_connections(&self, frontend: &str) -> bool {
-        self.checkpoints.iter().any(|checked| {
-            let is_here = matches!(&checked.spec.at, At::Frontend(name) if **name == *frontend);
-            is_here && checked.spec.on == On::Connection
-        })
+        let list = self.routes.frontends.list(frontend);
+        list.iter().any(|checked| checked.spec.on == On::Connection)
     }
 }

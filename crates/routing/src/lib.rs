@@ -30,4 +30,4 @@ pub use routing::{
     BACKENDS_MAX, FRONTENDS_MAX, LINES_MAX, LISTEN_MAX, RESERVED, Routing, SERVERS_MAX, VALUES_MAX,
     WEIGHT_MAX,
 };
-pub use switch::{Chosen, Switch};
+pub use switch::{Chosen, Switch, Unrouted};

@@ -68,12 +68,6 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Whether there is such a frontend.
-    #[must_use]
-    pub fn has(&self, frontend: &str) -> bool {
-        !self.frontends.is_empty() && self.frontends.contains_key(frontend)
-    }
-
     /// What the lines say that read no counter; none if there is no such frontend.
     pub fn begin(&self, frontend: &str, input: &impl Input) -> Option<Chosen> {
         if self.frontends.is_empty() {
@@ -111,6 +105,12 @@ impl Switch {
         chosen
     }
 
+    /// Whether a frontend logs any values.
+    #[must_use]
+    pub fn has_values(&self, frontend: &str) -> bool {
+        self.frontends.get(frontend).is_some_and(|lines| !lines.values.is_empty())
+    }
+
     /// The values that a frontend logs, by name; one that fails is none.
     pub fn values(&self, frontend: &str, input: &impl Input) -> Vec<(Box<str>, Option<String>)> {
         let values = self.frontends.get(frontend).map_or(&[][..], |lines| &lines.values);
@@ -128,7 +128,8 @@ impl Switch {
 }
 
 /// A request before its backend is known: it has none, whatever its sender says.
-struct Unrouted<'a, I>(&'a I);
+#[derive(Debug)]
+pub struct Unrouted<'a, I>(pub &'a I);
 
 impl<I: Input> Input for Unrouted<'_, I> {
     fn attribute(&self, name: &Name) -> &str {

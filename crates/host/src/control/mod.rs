@@ -133,16 +133,17 @@ impl Control {
         request: Request,
         once: bool,
     ) -> Result<Admission, RequestError> {
+        let logs = self.logs_values(&request);
         let mut prepared = prepare(&self.snapshot(), request)?;
         for _ in 0..RENEWALS_MAX {
             let state = self.state();
             if state.engine.is_current(&prepared) {
-                return Ok(self.submit(state, prepared, once));
+                return Ok(self.submit(state, prepared, once, logs));
             }
             drop(state);
             prepared.renew(&self.snapshot());
         }
-        Ok(self.submit(self.state(), prepared, once))
+        Ok(self.submit(self.state(), prepared, once, logs))
     }
 
     fn submit(
@@ -150,6 +151,7 @@ impl Control {
         mut state: MutexGuard<'_, State>,
         prepared: Prepared,
         once: bool,
+        logs: bool,
     ) -> Admission {
         if self.is_draining() {
             let id = state.engine.next_number();
@@ -174,9 +176,9 @@ impl Control {
         self.finish(state);
         match (outcome, waiting, grant) {
             (Outcome::Refused(refusal), _, _) => Admission::Refused(id, refusal),
-            (_, Some(receiver), _) => Admission::Waiting(Waiting::new(self, id, receiver)),
+            (_, Some(receiver), _) => Admission::Waiting(Waiting::new(self, id, logs, receiver)),
             (_, None, Some(grant)) if once => Admission::Started(Permit::over(id, grant)),
-            (_, None, Some(grant)) => Admission::Started(Permit::new(self, id, grant)),
+            (_, None, Some(grant)) => Admission::Started(Permit::new(self, id, logs, grant)),
             (_, None, None) => {
                 debug_assert!(false, "what was started runs");
                 Admission::Refused(id, Refusal::lasting(Reason::Ending))
@@ -196,9 +198,10 @@ impl Control {
         request: Request,
         priority: Priority,
     ) -> Result<Permit, RequestError> {
+        let logs = self.logs_values(&request);
         let prepared = prepare(&self.snapshot(), request)?;
         let grant = self.call(|engine, now| engine.restore(now, id, prepared, priority));
-        Ok(Permit::new(self, id, grant))
+        Ok(Permit::new(self, id, logs, grant))
     }
 
     /// Why a request waits, or since when it runs.

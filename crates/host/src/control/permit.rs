@@ -29,6 +29,8 @@ pub struct Permit {
     grant: Grant,
     /// None if it was settled as soon as it could run.
     held: Option<Held>,
+    /// Whether its frontend logged values when it came.
+    logs: bool,
 }
 
 /// That a request waits: a future of its permit. Dropping it leaves the queue.
@@ -36,6 +38,7 @@ pub struct Permit {
 pub struct Waiting {
     held: Option<Held>,
     id: RequestId,
+    logs: bool,
     receiver: oneshot::Receiver<Decided>,
 }
 
@@ -58,14 +61,14 @@ impl Drop for Held {
 }
 
 impl Permit {
-    pub(super) fn new(control: &Arc<Control>, id: RequestId, grant: Grant) -> Self {
+    pub(super) fn new(control: &Arc<Control>, id: RequestId, logs: bool, grant: Grant) -> Self {
         let held = Held { control: Arc::clone(control), id };
-        Self { id, grant, held: Some(held) }
+        Self { id, grant, held: Some(held), logs }
     }
 
     /// One whose request is over already.
     pub(super) const fn over(id: RequestId, grant: Grant) -> Self {
-        Self { id, grant, held: None }
+        Self { id, grant, held: None, logs: false }
     }
 
     /// The request.
@@ -105,7 +108,11 @@ impl Permit {
     /// none.
     #[must_use]
     pub fn values(&self) -> Vec<(Box<str>, Option<String>)> {
-        self.held.as_ref().map_or_else(Vec::new, |held| held.control.values_of(self.id))
+        match &self.held {
+            // Where nothing is logged the engine need not be asked.
+            Some(held) if self.logs => held.control.values_of(self.id),
+            _ => vec![],
+        }
     }
 
     /// The names of the checkpoints where it slept, and of its pool (as `pool NAME`) if it stood in
@@ -124,10 +131,11 @@ impl Waiting {
     pub(super) fn new(
         control: &Arc<Control>,
         id: RequestId,
+        logs: bool,
         receiver: oneshot::Receiver<Decided>,
     ) -> Self {
         let held = Some(Held { control: Arc::clone(control), id });
-        Self { held, id, receiver }
+        Self { held, id, logs, receiver }
     }
 
     /// The request.
@@ -146,8 +154,8 @@ impl Future for Waiting {
         let held = self.held.take();
         Poll::Ready(match decided {
             Ok(Ok(grant)) => {
-                let id = self.id;
-                Some(Ok(Permit { id, grant, held }))
+                let (id, logs) = (self.id, self.logs);
+                Some(Ok(Permit { id, grant, held, logs }))
             }
             Ok(Err(refusal)) => Some(Err(refusal)),
             Err(_) => None,

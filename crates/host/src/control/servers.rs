@@ -3,7 +3,7 @@
 use super::{Control, Event};
 use paceline_engine::{Quota, Snapshot};
 use paceline_routing::ServerFigures;
-use paceline_types::{Known, Place, Priority, Refusal, RequestId, ServerId, Span, Time};
+use paceline_types::{Known, Place, Priority, Refusal, Request, RequestId, ServerId, Span, Time};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -40,12 +40,13 @@ impl Control {
         self.clock.now()
     }
 
+    /// Whether the frontend of a request logs values with it.
+    pub(super) fn logs_values(&self, request: &Request) -> bool {
+        self.snapshot().logs_values(request.attributes.known(Known::Frontend))
+    }
+
     /// The values that the frontend of a request logs with it.
     pub(super) fn values_of(&self, id: RequestId) -> Vec<(Box<str>, Option<String>)> {
-        let snapshot = self.snapshot();
-        if !snapshot.routing().frontends().iter().any(|one| !one.log_values.is_empty()) {
-            return vec![];
-        }
         let state = self.state();
         let Some(request) = state.engine.request(id) else { return vec![] };
         let priority = state.engine.grant(id).map_or(Priority::START, |grant| grant.priority);

@@ -204,6 +204,35 @@ fn a_permit_has_a_server_and_can_change_it() {
     assert_eq!(held(&control), [(false, 0), (true, 0)]);
 }
 
+/// Another frontend logs values, this one does not: the engine's lock is left alone.
+#[test]
+fn values_are_asked_for_only_where_the_frontend_logs_some() {
+    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+    let mut config = web(&[(1, Some(1)), (2, Some(1))]);
+    let listen = vec!["127.0.0.1:8081".parse().unwrap()];
+    config
+        .frontends
+        .push(Frontend { backend: Some("app".into()), ..Frontend::new("plain", listen) });
+    control.configure(&Plan::new(&control.snapshot(), config).unwrap());
+    let mut attributes = Attributes::new();
+    attributes.set("frontend", "plain").unwrap();
+    let Admission::Started(plain) = control.admit(Request::new(attributes)).unwrap() else {
+        panic!()
+    };
+    let Admission::Started(logging) = control.admit(web_request()).unwrap() else { panic!() };
+    let state = control.state();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let asked = std::thread::spawn(move || {
+        sender.send(plain.values()).unwrap();
+        plain
+    });
+    let values = receiver.recv_timeout(std::time::Duration::from_secs(60));
+    drop(state);
+    assert_eq!(values, Ok(vec![]));
+    assert_eq!(logging.values(), [("waiting".into(), Some("0".to_owned()))]);
+    drop(asked.join().unwrap());
+}
+
 /// What admitting and settling costs: `cargo test --release -p paceline-host -- --ignored cost`.
 #[test]
 #[ignore = "a measurement, not a test"]
