@@ -13,6 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+/// What is known of a connection before its first request.
+const OF_CONNECTIONS: [Known; 5] =
+    [Known::Kind, Known::Frontend, Known::Client, Known::Host, Known::Sni];
+
 /// One checkpoint, checked.
 #[derive(Clone, Debug)]
 pub struct Checked {
@@ -93,8 +97,9 @@ impl CheckpointSet {
     ) -> Result<Self, SpecError> {
         let mut set = Self::default();
         let mut names: BTreeSet<Box<str>> = BTreeSet::new();
+        let mut needed: BTreeMap<Box<str>, At> = BTreeMap::new();
         for gate in gates {
-            names.insert(gate.name.clone());
+            needed.insert(gate.name.clone(), gate.at.clone());
             let [when, key, fair, weight] = [const { None }; 4];
             set.insert(Checked { spec: gate, when, key, fair, weight });
         }
@@ -106,6 +111,9 @@ impl CheckpointSet {
             }
             if set.by_id.contains_key(&spec.id) {
                 return Err(wrong(Field::Id, Problem::Duplicate));
+            }
+            if let Some(At::Backend(backend)) = needed.get(&spec.name) {
+                return Err(wrong(Field::Name, Problem::GateName(backend.clone())));
             }
             if !names.insert(spec.name.clone()) {
                 return Err(wrong(Field::Name, Problem::Duplicate));
@@ -170,22 +178,24 @@ impl Checked {
             spec,
         };
         match checked.reads_beyond() {
-            Some(field) => {
-                let (name, problem) = (checked.spec.name, Problem::NotOfConnection);
-                Err(SpecError { name, field, problem })
+            Some((field, attribute)) => {
+                let problem = Problem::NotOfConnection(attribute);
+                Err(SpecError { name: checked.spec.name, field, problem })
             }
             None => Ok(checked),
         }
     }
 
-    /// The expression that reads of a connection what no connection has.
-    fn reads_beyond(&self) -> Option<Field> {
+    /// The expression that reads of a connection what no connection has, and the attribute.
+    fn reads_beyond(&self) -> Option<(Field, Box<str>)> {
         if self.spec.on == On::Request {
             return None;
         }
-        let is_beyond = |name: &Name| matches!(name, Name::Known(Known::Backend | Known::Server));
-        let reads = |expr: &&(Field, Option<&Expr>)| {
-            expr.1.is_some_and(|expr| expr.attributes().any(is_beyond))
+        let has =
+            |name: &Name| matches!(name, Name::Known(known) if OF_CONNECTIONS.contains(known));
+        let beyond = |expr: &Expr| {
+            let priority = expr.reads_priority().then_some(&Name::Priority);
+            expr.attributes().chain(priority).find(|name| !has(name)).map(ToString::to_string)
         };
         let all = [
             (Field::When, self.when.as_ref()),
@@ -193,7 +203,7 @@ impl Checked {
             (Field::Fair, self.fair.as_ref()),
             (Field::Weight, self.weight.as_ref()),
         ];
-        all.iter().find(reads).map(|(field, _)| *field)
+        all.into_iter().find_map(|(field, expr)| Some((field, beyond(expr?)?.into())))
     }
 
     /// Whether an expression reads this attribute.

@@ -260,8 +260,12 @@ pub enum Problem {
     WithoutQueue,
     /// Connections pass checkpoints of frontends alone.
     NotAtFrontend,
-    /// A connection has no backend and no server.
-    NotOfConnection,
+    /// An expression of a checkpoint for connections reads what is known of a request alone.
+    NotOfConnection(Box<str>),
+    /// This frontend is a door that hands no connections in.
+    NoConnections(Box<str>),
+    /// The checkpoint that nobody wrote, of this backend, has the same name.
+    GateName(Box<str>),
     /// Keys, flows and weights are computed before any counter is looked at.
     ReadsCounters,
     /// The expression does not compile.
@@ -292,9 +296,21 @@ impl fmt::Display for Problem {
             Self::WithoutQueue => f.write_str("nobody waits at a checkpoint that only counts"),
             Self::WithoutFair => f.write_str("there is no fair that it could weigh"),
             Self::NotAtFrontend => f.write_str("connections pass only checkpoints at a frontend"),
-            Self::NotOfConnection => {
-                f.write_str("a connection has no backend and no server that could be read")
-            }
+            Self::NotOfConnection(attribute) => write!(
+                f,
+                "a connection has no `{attribute}`; of connections, kind, frontend, client, host \
+                 and sni may be read"
+            ),
+            Self::NoConnections(frontend) => write!(
+                f,
+                "connections of frontend \"{frontend}\" are not limited, only those of configured \
+                 frontends"
+            ),
+            Self::GateName(backend) => write!(
+                f,
+                "backend \"{backend}\" needs this name for those who wait for its servers, choose \
+                 another"
+            ),
             Self::ReadsCounters => f.write_str("only when may read counters"),
             Self::Expression(error) => error.fmt(f),
         }

@@ -7,13 +7,13 @@
 use crate::gate;
 use crate::reads::Reads;
 use crate::snapshot::{Routes, Snapshot};
-use paceline_checkpoints::{At, CheckpointSet, Spec, SpecError};
+use paceline_checkpoints::{At, CheckpointSet, Field, Problem, Spec, SpecError};
 use paceline_claims::{Graph, GraphError, Resource};
 use paceline_expr::Scope;
 use paceline_pools::PoolSet;
-use paceline_routing::{Backend, Frontend, Routing, RoutingError, Switch};
+use paceline_routing::{Backend, Frontend, RESERVED, Routing, RoutingError, Switch};
 use paceline_rules::{CompileRuleError, Rule, Ruleset};
-use paceline_types::{CheckpointId, PoolId, Span, limits, nearest};
+use paceline_types::{CheckpointId, On, PoolId, Span, limits, nearest};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -78,6 +78,7 @@ impl Plan {
     ///
     /// When a part of it cannot work; the error says which and where.
     pub fn new(current: &Snapshot, config: Config) -> Result<Self, PlanError> {
+        check_connections(&config.checkpoints)?;
         let routing = plan_routing(current, config.frontends, config.backends)?;
         let gates: Vec<Spec> = routing.backends().iter().filter_map(gate::spec).collect();
         let names = Names::of(&config.pools, &config.checkpoints, &gates)?;
@@ -166,12 +167,35 @@ fn plan_routing(
     Ok(Arc::new(Routing::check(frontends, backends)?))
 }
 
+/// Doors that are frontends of their own hand no connections in.
+fn check_connections(specs: &[Spec]) -> Result<(), SpecError> {
+    for spec in specs.iter().filter(|spec| spec.on == On::Connection) {
+        if let At::Frontend(name) = &spec.at
+            && RESERVED.contains(&&**name)
+        {
+            let problem = Problem::NoConnections(name.clone());
+            return Err(SpecError { name: spec.name.clone(), field: Field::On, problem });
+        }
+    }
+    Ok(())
+}
+
 /// Checkpoints at backends and servers that are not there, if any are. Callers of the API may send
-/// such names, so they are no error.
+/// such names, so they are no error. And those for connections of frontends that are not there.
 fn astray<'a>(specs: &'a [Spec], routing: &'a Routing) -> impl Iterator<Item = String> + 'a {
-    let specs = specs.iter().filter(|_| !routing.backends().is_empty());
-    specs.filter_map(|spec| {
+    let (has_frontends, has_backends) =
+        (!routing.frontends().is_empty(), !routing.backends().is_empty());
+    specs.iter().filter_map(move |spec| {
         let missed = match &spec.at {
+            At::Frontend(name)
+                if has_frontends
+                    && spec.on == On::Connection
+                    && routing.frontend(name).is_none() =>
+            {
+                let names = routing.frontends().iter().map(|frontend| &*frontend.name);
+                (format!("frontend \"{name}\""), nearest(name, names))
+            }
+            _ if !has_backends => return None,
             At::Backend(name) if routing.backend(name).is_none() => {
                 let names = routing.backends().iter().map(|backend| &*backend.name);
                 (format!("backend \"{name}\""), nearest(name, names))

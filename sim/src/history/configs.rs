@@ -1,5 +1,6 @@
 //! Random configurations.
 
+use super::routes::fit_connections;
 use super::{History, MS};
 use crate::model::NUMBERS;
 use crate::model::config::{
@@ -42,6 +43,7 @@ impl History {
         }
         config.rules = self.rules(&config);
         self.routes(&mut config);
+        fit_connections(&mut config);
         config
     }
 

@@ -1,5 +1,6 @@
 //! Edits of every kind, most of them one at a time.
 
+use super::routes::fit_connections;
 use super::{History, MS};
 use crate::model::config::{At, Checkpoint, Config, Limit, PoolState, When};
 use crate::model::{Model, State, is_gate};
@@ -48,6 +49,7 @@ impl History {
         let mut config = model.config.clone();
         config.checkpoints.retain(|checkpoint| !is_gate(checkpoint.id));
         if let Some(what) = self.edit_routes(&mut config) {
+            fit_connections(&mut config);
             return Some((config, what));
         }
         let mut done: Option<String> = None;
@@ -64,6 +66,7 @@ impl History {
                 (done, what) => done.or(what),
             };
         }
+        fit_connections(&mut config);
         Some((config, done?))
     }
 

@@ -3,7 +3,8 @@
 use super::edits::drop_conditions;
 use super::{History, MS, Step};
 use crate::model::config::{
-    Arrival, At, Backend, Balance, Config, Frontend, Limit, Server, Unknown, When,
+    Arrival, At, Attribute, Backend, Balance, Config, Frontend, Limit, Server, Unknown, Weight,
+    When,
 };
 use crate::model::{Model, State};
 use crate::words::{BACKENDS, FLEET};
@@ -249,4 +250,31 @@ fn is_of(server: &str, backend: &str) -> bool {
 
 fn gate_of(backend: &str) -> &'static str {
     crate::words::GATES[usize::from(backend != BACKENDS[0])]
+}
+
+/// Connections pass checkpoints of configured frontends, which read nothing but what connections have.
+pub(super) fn fit_connections(config: &mut Config) {
+    let has = |attribute: &Attribute| *attribute == Attribute::Host;
+    let mut changed = vec![];
+    for checkpoint in &mut config.checkpoints {
+        checkpoint.connection &= checkpoint.at != At::Frontend("api");
+        if !checkpoint.connection {
+            continue;
+        }
+        if checkpoint.key.is_some_and(|key| !has(&key)) {
+            checkpoint.key = None;
+            changed.push(checkpoint.name);
+        }
+        checkpoint.fair = checkpoint.fair.filter(has);
+        checkpoint.weight = Weight::Same;
+        checkpoint.when = checkpoint.when.filter(|when| match when {
+            When::Inflight(_, key, _) | When::Queued(_, key, _) | When::Rate(_, key, _) => {
+                key.as_ref().is_none_or(has)
+            }
+            When::Is(attribute, _) => has(attribute),
+            When::Running(..) | When::Waiting(..) => true,
+            When::PriorityOver(_) => false,
+        });
+    }
+    changed.into_iter().for_each(|name| drop_conditions(config, name));
 }

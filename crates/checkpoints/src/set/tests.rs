@@ -201,3 +201,39 @@ fn lists_are_in_order_and_warn() {
          checkpoint \"nine\", which comes later"
     );
 }
+
+/// Of a connection little is known: all else is refused, and the error says what may be read.
+#[test]
+fn expressions_for_connections_read_what_connections_have() {
+    let of = |change: &dyn Fn(&mut Spec)| {
+        said(|s| {
+            s.on = On::Connection;
+            change(s);
+        })
+    };
+    for name in ["kind", "frontend", "client", "host", "sni"] {
+        assert_eq!(of(&|s| s.key = Some(name.into())), "fine");
+        assert_eq!(of(&|s| s.when = Some(format!("{name} == 'a'"))), "fine");
+    }
+    let rest = "of connections, kind, frontend, client, host and sni may be read";
+    for (text, name) in [
+        ("user", "user"),
+        ("path", "path"),
+        ("server", "server"),
+        ("client + header['X-A']", "header.x-a"),
+        ("attr['team']", "team"),
+        ("string(priority)", "priority"),
+    ] {
+        let expected = |field| {
+            format!("checkpoint \"per-user\", {field}: a connection has no `{name}`; {rest}")
+        };
+        assert_eq!(of(&|s| s.key = Some(text.into())), expected("key"));
+        assert_eq!(of(&|s| s.fair = Some(text.into())), expected("fair"));
+        assert_eq!(of(&|s| s.when = Some(format!("{text} == ''"))), expected("when"));
+        let weight = |s: &mut Spec| {
+            s.fair = Some("client".into());
+            s.weight = Some(format!("size({text})"));
+        };
+        assert_eq!(of(&weight), expected("weight"));
+    }
+}
