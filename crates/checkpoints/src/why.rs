@@ -63,14 +63,10 @@ impl Checkpoints {
         })
     }
 
-    /// Everybody who waits at one of these checkpoints, the lowest rank first. Looks at all waiters.
+    /// Whether a request stands in a queue: one that was handed a count does not.
     #[must_use]
-    pub fn waiters_at(&self, ids: &[CheckpointId]) -> Vec<RequestId> {
-        let waiters = self.waiting.waiters.values();
-        let waiters = waiters.filter(|waiter| ids.contains(&waiter.checkpoint));
-        let mut ranks: Vec<_> = waiters.map(|waiter| waiter.rank).collect();
-        ranks.sort_unstable();
-        ranks.into_iter().map(|rank| rank.id).collect()
+    pub fn waits(&self, request: RequestId) -> bool {
+        self.waiting.waiters.contains_key(&request)
     }
 
     /// Where a waiter stands; `None` if it does not wait here.

@@ -20,7 +20,8 @@ use paceline_pools::Pools;
 use paceline_routing::{Fleet, Seat};
 use paceline_rules::Counts;
 use paceline_types::{
-    CheckpointId, PoolId, Rank, Reason, Refusal, Request, RequestId, SessionId, Span, Time,
+    CheckpointId, PoolId, Rank, Reason, Refusal, Request, RequestId, ServerId, SessionId, Span,
+    Time,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -46,12 +47,14 @@ pub struct Engine {
     pub(crate) returns: VecDeque<Return>,
     /// Waiters whose resource was deleted, until they are refused or wait for it.
     pub(crate) lost: BTreeSet<Rank>,
-    /// Requests that a lost lock or an ended session concerns. They come before all else, so that
-    /// none of them gets what another one gives back.
+    /// Requests that a lost lock, an ended session or a lost server concerns. They come before all
+    /// else, so that none of them gets what another one gives back.
     pub(crate) chores: VecDeque<Chore>,
     /// Who came while grants were still being made: in line, though it may turn out that there it may
     /// not stay.
     pub(crate) undecided: VecDeque<RequestId>,
+    /// Who sleeps at a checkpoint and has this server.
+    pub(crate) sleepers: BTreeSet<(ServerId, Rank)>,
     /// Who runs in a pool with a maximum, for `why`.
     pub(crate) slot_users: BTreeSet<(PoolId, RequestId)>,
     /// Who holds a count that others may wait for, for `why`.
@@ -148,6 +151,7 @@ impl Engine {
             lost: BTreeSet::new(),
             chores: VecDeque::new(),
             undecided: VecDeque::new(),
+            sleepers: BTreeSet::new(),
             slot_users: BTreeSet::new(),
             count_users: BTreeSet::new(),
             bytes: 0,

@@ -98,15 +98,15 @@ impl Engine {
         };
         work.begin(explanation.now, RequestId(u64::MAX), priority, &self.snapshot);
         if work.draft.is_connection() {
-            explanation.foreseen = self.foresee(&work, &counted, &mut explanation);
+            explanation.foreseen = self.foresee(work, &counted, &mut explanation);
             return explanation;
         }
         let pool = self.snapshot.pools.pool_for(priority);
         explanation.admitted = Some((priority, pool.name.clone()));
-        self.would_sit(&mut work, &mut explanation);
+        explanation.server = self.would_have(&work);
         explanation.foreseen = match self.check_admission(&work.draft, priority, owns) {
             Err(refusal) => Foreseen::Refuse(refusal),
-            Ok(()) => self.foresee(&work, &counted, &mut explanation),
+            Ok(()) => self.foresee(work, &counted, &mut explanation),
         };
         explanation
     }
@@ -138,13 +138,10 @@ impl Engine {
     }
 
     /// The server that it would have if it came to it now.
-    fn would_sit(&self, work: &mut Work, explanation: &mut Explanation) {
-        let backend = work.draft.route.and_then(|route| route.chosen.backend);
-        let Some(Choice::Server(server)) = backend.map(|id| self.fleet.preview(id)) else { return };
-        let name = self.snapshot.routing.server_name(server).unwrap_or_default();
-        work.draft.request.attributes.put(Known::Server, name);
-        work.draft.plan_server(&self.snapshot, work.priority);
-        explanation.server = Some(name.into());
+    fn would_have(&self, work: &Work) -> Option<Box<str>> {
+        let backend = work.draft.route.and_then(|route| route.chosen.backend)?;
+        let Choice::Server(server) = self.fleet.preview(backend) else { return None };
+        self.snapshot.routing.server_name(server).map(Into::into)
     }
 
     /// The counters of the frontend's `count` checkpoints that would count the request before the
@@ -152,8 +149,7 @@ impl Engine {
     fn would_count(&self, work: &Work) -> Vec<(CheckpointId, KeyHash)> {
         let counts = work.draft.counts.iter();
         let filled = counts.map(|step| {
-            let start = Priority::START;
-            let filled = step.filled.unwrap_or_else(|| self.evaluate(&work.draft, *step, start));
+            let filled = step.filled.unwrap_or_else(|| self.evaluate_count(&work.draft, *step));
             (step.position.2, filled)
         });
         filled.filter(|(_, filled)| filled.applies).map(|(id, filled)| (id, filled.key)).collect()
@@ -168,17 +164,41 @@ impl Engine {
     /// Looks at checkpoints, claims and slots; the first that is not passed decides.
     fn foresee(
         &self,
-        work: &Work,
+        mut work: Box<Work>,
         counted: &[(CheckpointId, KeyHash)],
         explanation: &mut Explanation,
     ) -> Foreseen {
-        let mut foreseen = None;
-        let lost = self.no_server(work).map(Foreseen::Refuse);
-        let is_behind = |step: &Step| step.position.0 > List::Backend || is_gate(step.position.2);
-        for step in &work.draft.steps {
-            if lost.is_some() && is_behind(step) {
-                break;
+        let lost = self.no_server(&work).map(Foreseen::Refuse);
+        let is_lost = lost.is_some();
+        let is_before = |step: &Step| step.position.0 <= List::Backend;
+        let is_met = |step: &Step| is_before(step) && !(is_lost && is_gate(step.position.2));
+        let mut foreseen = self.foresee_some(&work, is_met, counted, explanation);
+        if !is_lost {
+            // Only from here on it has its server.
+            if let Some(name) = &explanation.server {
+                work.draft.request.attributes.put(Known::Server, name);
+                work.draft.plan_server(&self.snapshot, work.priority);
             }
+            let behind = |step: &Step| !is_before(step);
+            foreseen = foreseen.or(self.foresee_some(&work, behind, counted, explanation));
+        }
+        match foreseen.or(lost) {
+            Some(foreseen) => foreseen,
+            None if work.draft.is_connection() => Foreseen::Start,
+            None => self.foresee_slot(&work, explanation.now),
+        }
+    }
+
+    /// Looks at some of the checkpoints on its way; the first that is not passed decides.
+    fn foresee_some(
+        &self,
+        work: &Work,
+        is_met: impl Fn(&Step) -> bool,
+        counted: &[(CheckpointId, KeyHash)],
+        explanation: &mut Explanation,
+    ) -> Option<Foreseen> {
+        let mut foreseen = None;
+        for step in work.draft.steps.iter().filter(|step| is_met(step)) {
             let (_, _, id) = step.position;
             let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else { continue };
             let attributes = &work.draft.request.attributes;
@@ -205,11 +225,7 @@ impl Engine {
             }
             explanation.checkpoints.push(CheckpointOutlook { place, outlook, enforces });
         }
-        match foreseen.or(lost) {
-            Some(foreseen) => foreseen,
-            None if work.draft.is_connection() => Foreseen::Start,
-            None => self.foresee_slot(work, explanation.now),
-        }
+        foreseen
     }
 
     /// Looks at claims and slots.

@@ -11,7 +11,7 @@ use crate::work::Work;
 use paceline_checkpoints::{At, Checked, KeyHash, Limit};
 use paceline_claims::{Claims, Resting, Wanted};
 use paceline_expr::{Expr, Input};
-use paceline_routing::Chosen;
+use paceline_routing::{Chosen, Unrouted};
 use paceline_rules::{Candidates, Decision, Verdict};
 use paceline_types::{
     BackendId, CheckpointId, Known, On, PoolId, Priority, Request, RequestId, limits,
@@ -124,7 +124,7 @@ pub(crate) struct Draft {
 /// Where a request goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    /// The backend, as far as that is known without counters.
+    /// The backend: until it is submitted, as far as that is known without counters.
     pub chosen: Chosen,
     /// Whether it has a server, so that the checkpoints of that are on its way.
     pub seated: bool,
@@ -194,12 +194,13 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
         wanted,
         resting: None,
     };
-    draft.plan_counts(snapshot);
     if draft.is_connection() {
+        draft.plan_counts(snapshot);
         draft.plan_steps(snapshot, Priority::START, PoolId::DEFAULT);
         return Ok(Prepared(Box::new(Work::new(draft))));
     }
     draft.find_route(snapshot);
+    draft.plan_counts(snapshot);
     draft.ask_rules(snapshot);
     if let Some(Verdict::Priority(priority)) = draft.decision.as_ref().map(|d| d.verdict) {
         let pool = snapshot.pools.pool_for(priority).id;
@@ -223,7 +224,13 @@ impl Draft {
         let had = self.route.take();
         self.route = chosen.map(|chosen| Route { chosen, seated: false });
         match chosen {
-            Some(chosen) => self.name_backend(snapshot, chosen.backend),
+            Some(chosen) => {
+                // It has no server yet, whatever its sender says.
+                if !self.request.attributes.known(Known::Server).is_empty() {
+                    self.request.attributes.put(Known::Server, "");
+                }
+                self.name_backend(snapshot, chosen.backend)
+            }
             // Its frontend was configured, and is no more.
             None if had.is_some() => self.name_backend(snapshot, None),
             None => false,
@@ -312,13 +319,19 @@ impl Draft {
         if claims.refresh(wanted) { wanted.cost() } else { 1 }
     }
 
+    /// Lists the `count` checkpoints of its frontend: they come before its backend is chosen, so they
+    /// see none.
     fn plan_counts(&mut self, snapshot: &Snapshot) {
         self.counts.clear();
         let attributes = &self.request.attributes;
         let still = Still { attributes, priority: Priority::START };
         for checkpoint in snapshot.routes.frontends.list(attributes.known(Known::Frontend)) {
-            if is_early_count(checkpoint) && checkpoint.spec.on == self.request.on {
-                push(&mut self.counts, checkpoint, snapshot, &still);
+            if !is_early_count(checkpoint) || checkpoint.spec.on != self.request.on {
+                continue;
+            }
+            match self.route {
+                Some(_) => push(&mut self.counts, checkpoint, snapshot, &Unrouted(&still)),
+                None => push(&mut self.counts, checkpoint, snapshot, &still),
             }
         }
     }
@@ -409,7 +422,7 @@ fn is_early_count(checkpoint: &Checked) -> bool {
 }
 
 /// Adds a step, unless it is known already that the checkpoint does not apply.
-fn push(steps: &mut Vec<Step>, checkpoint: &Checked, snapshot: &Snapshot, still: &Still<'_>) {
+fn push(steps: &mut Vec<Step>, checkpoint: &Checked, snapshot: &Snapshot, still: &impl Input) {
     let position = position(checkpoint);
     // Only a condition may read counters.
     if checkpoint.when.as_ref().is_some_and(Expr::reads_counters) {

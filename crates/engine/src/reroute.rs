@@ -8,10 +8,13 @@ use paceline_checkpoints::{Arrival, Mode, Outlook};
 use paceline_routing::{Choice, Seat};
 use paceline_types::{BackendId, Known, RequestId, ServerId, Time};
 
+/// So many servers are looked at for one request in one call, however many retries a backend has.
+const TRIES_MAX: usize = 16;
+
 impl Engine {
     /// A request that runs could not reach its server: it gets another one that is up, has room, lets
-    /// it pass all its checkpoints at once, and was not tried before. None if there is none; then it
-    /// keeps what it has.
+    /// it pass all its checkpoints at once, and was not tried before. None if there is none among the
+    /// first few (as many as the backend's `retries`, and one); then it keeps what it has.
     pub fn reroute(&mut self, now: Time, id: RequestId) -> Option<ServerId> {
         self.begin(now);
         let mut work = self.requests.remove(&id)?;
@@ -24,19 +27,20 @@ impl Engine {
     fn find_other(&mut self, work: &mut Work) -> Option<ServerId> {
         let backend = work.draft.route?.chosen.backend?;
         let from = work.seat.as_ref()?.server();
-        if !work.tried.contains(&from) {
-            work.tried.push(from);
-        }
+        put_in(&mut work.tried, from);
         let mut except = work.tried.clone();
+        let retries = self.snapshot.routing.backend_by_id(backend).map_or(0, |one| one.retries);
+        let tries = (retries as usize).saturating_add(1).min(TRIES_MAX);
         let old_name: Box<str> = work.draft.request.attributes.known(Known::Server).into();
-        while let Choice::Server(server) = self.fleet.choose(backend, &except) {
+        for _ in 0..tries {
+            let Choice::Server(server) = self.fleet.choose(backend, &except) else { break };
             let snapshot = self.snapshot();
             self.name_server(work, snapshot.routing.server_name(server).unwrap_or_default());
             if let Some(steps) = self.would_pass(work) {
                 self.change_seat(work, backend, server, &steps);
                 return Some(server);
             }
-            except.push(server);
+            put_in(&mut except, server);
         }
         self.name_server(work, &old_name);
         None
@@ -82,5 +86,12 @@ impl Engine {
                 }
             }
         }
+    }
+}
+
+/// Puts a server where it belongs in a list that is in order, unless it is there.
+fn put_in(servers: &mut Vec<ServerId>, server: ServerId) {
+    if let Err(at) = servers.binary_search(&server) {
+        servers.insert(at, server);
     }
 }

@@ -15,8 +15,8 @@ use crate::work::{Stage, Work};
 use paceline_checkpoints::{Arrival, Held, Kept, KeyHash};
 use paceline_routing::{Choice, Seat};
 use paceline_types::{
-    Attributes, BackendId, CheckpointId, Known, Priority, Reason, Refusal, RequestId, ServerId,
-    Time,
+    Attributes, BackendId, CheckpointId, Known, Priority, Rank, Reason, Refusal, RequestId,
+    ServerId, Span, Time,
 };
 use std::sync::Arc;
 
@@ -30,9 +30,8 @@ impl Engine {
         self.begin(now);
         if self.fleet.set_up(server, up) {
             self.set_limits();
-            if !up && let Some(name) = self.snapshot.routing.server_name(server) {
-                let name: Box<str> = name.into();
-                self.leave_server_list(&name);
+            if !up {
+                self.leave_servers(&[server]);
             }
         }
         self.run();
@@ -114,11 +113,8 @@ impl Engine {
         let counted = self.gate_count(work, backend).is_some();
         work.seat = Some(self.fleet.take(backend, server, counted));
         self.set_limits();
-        let name = self.snapshot.routing.server_name(server).unwrap_or_default();
-        let attributes = &mut work.draft.request.attributes;
-        let before = attributes.bytes();
-        attributes.put(Known::Server, name);
-        self.bytes = self.bytes + attributes.bytes() - before;
+        let snapshot = self.snapshot();
+        self.name_server(work, snapshot.routing.server_name(server).unwrap_or_default());
     }
 
     /// Its attribute `server`.
@@ -152,15 +148,14 @@ impl Engine {
         };
         let last = self.now.plus(checkpoint.spec.queue.delay_max);
         let deadline = work.deadline.map_or(last, |own| own.min(last));
-        let kept = Kept { entered: self.now, deadline, metered: count.is_some() };
+        let (entered, deadline) = work.gated.unwrap_or((self.now, deadline));
+        let kept = Kept { entered, deadline, metered: count.is_some() };
         let filled = Filled { applies: true, weight: 1, ..Filled::default() };
         work.position = Some(position(checkpoint));
         let ticket = ticket(&work, filled, Some(kept));
         match self.checkpoints.arrive(self.now, gate::id(backend), &ticket) {
             Arrival::Queued { .. } => {
-                work.stage = Stage::Checkpoint { id: gate::id(backend), since: self.now };
-                work.draft.rest();
-                self.keep(work);
+                self.sleep(work, gate::id(backend));
                 Outcome::Waiting
             }
             Arrival::Passed(held) => {
@@ -206,13 +201,30 @@ impl Engine {
         self.refund(work.rank.id, of_server);
     }
 
-    /// Whoever sleeps at the checkpoints of a server goes on to another one.
-    fn leave_server_list(&mut self, name: &str) {
-        let list = self.snapshot.routes.servers.list(name);
-        let ids: Vec<CheckpointId> = list.iter().map(|checked| checked.spec.id).collect();
-        if !ids.is_empty() {
-            self.chores.extend(self.checkpoints.waiters_at(&ids).into_iter().map(Chore::Astray));
+    /// Whoever has one of these servers and sleeps at a checkpoint of servers goes on to another one.
+    fn leave_servers(&mut self, servers: &[ServerId]) {
+        let first = Rank::new(Time(0), Priority::MAX, Span(u64::MAX), RequestId(0));
+        let mut lost: Vec<Rank> = vec![];
+        for server in servers {
+            let sleepers = self.sleepers.range((*server, first)..);
+            let sleepers = sleepers.take_while(|(other, _)| other == server);
+            lost.extend(
+                sleepers.map(|(_, rank)| *rank).filter(|rank| self.is_in_server_list(rank.id)),
+            );
         }
+        lost.sort_unstable();
+        self.chores.extend(lost.into_iter().map(|rank| Chore::Astray(rank.id)));
+    }
+
+    /// Whether a sleeper waits at a checkpoint of a server's list.
+    fn is_in_server_list(&self, id: RequestId) -> bool {
+        let Some(Stage::Checkpoint { id: at, .. }) = self.requests.get(&id).map(|work| work.stage)
+        else {
+            return false;
+        };
+        let checkpoint = self.snapshot.checkpoints.checkpoint(at);
+        let list = checkpoint.map(|checkpoint| List::of(&checkpoint.spec.at));
+        list == Some(List::Server) && self.checkpoints.waits(id)
     }
 
     /// The same for all servers that an edit deleted.
@@ -220,14 +232,10 @@ impl Engine {
         if Arc::ptr_eq(&old.routing, &self.snapshot.routing) {
             return;
         }
-        let old = Arc::clone(&old.routing);
-        for server in old.backends().iter().flat_map(|backend| &backend.servers) {
-            if !self.fleet.has(server.id)
-                && let Some(name) = old.server_name(server.id)
-            {
-                self.leave_server_list(name);
-            }
-        }
+        let servers = old.routing.backends().iter().flat_map(|backend| &backend.servers);
+        let gone = servers.map(|server| server.id).filter(|server| !self.fleet.has(*server));
+        let gone: Vec<ServerId> = gone.collect();
+        self.leave_servers(&gone);
     }
 
     /// A sleeper goes on to another server, if its own is still down or gone.
@@ -242,7 +250,7 @@ impl Engine {
         }
         let Some(mut work) = self.requests.remove(&id) else { return };
         self.leave_queue(&work);
-        work.wake(self.now);
+        self.wake(&mut work);
         let outcome = self.walk(work, None);
         self.tell(id, outcome);
     }

@@ -11,6 +11,7 @@ use crate::prepare::{Draft, Filled, List, Prepared, Step, fill, position};
 use crate::work::{Stage, Work};
 use paceline_checkpoints::{Arrival, Cause, Due, DueKind, Held, How, Kept, Moved, Ticket, Turned};
 use paceline_pools::State;
+use paceline_routing::{Seat, Unrouted};
 use paceline_rules::Verdict;
 use paceline_types::{
     BackendId, CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, limits,
@@ -87,9 +88,7 @@ impl Engine {
             match self.checkpoints.arrive(self.now, checkpoint, &ticket) {
                 Arrival::Passed(held) => self.hold(&mut work, held),
                 Arrival::Queued { .. } => {
-                    work.stage = Stage::Checkpoint { id: checkpoint, since: self.now };
-                    work.draft.rest();
-                    self.keep(work);
+                    self.sleep(work, checkpoint);
                     return Outcome::Waiting;
                 }
                 Arrival::Refused(turned) => {
@@ -134,7 +133,7 @@ impl Engine {
             debug_assert!(false, "a checkpoint moved a request that does not wait");
             return;
         };
-        work.wake(self.now);
+        self.wake(&mut work);
         // An edit may have put the checkpoint elsewhere while it waited there.
         if let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(moved.checkpoint) {
             work.position = Some(position(checkpoint));
@@ -197,10 +196,40 @@ impl Engine {
         work.held.push(held);
     }
 
+    /// A request sleeps in a checkpoint's queue, where it was put.
+    pub(crate) fn sleep(&mut self, mut work: Box<Work>, id: CheckpointId) {
+        work.stage = Stage::Checkpoint { id, since: self.now };
+        if is_gate(id) && work.gated.is_none() {
+            let delay =
+                self.snapshot.checkpoints.checkpoint(id).map(|one| one.spec.queue.delay_max);
+            let last = self.now.plus(delay.unwrap_or_default());
+            let deadline = work.deadline.map_or(last, |own| own.min(last));
+            work.gated = Some((self.now, deadline));
+        }
+        if let Some(seat) = &work.seat {
+            self.sleepers.insert((seat.server(), work.rank));
+        }
+        work.draft.rest();
+        self.keep(work);
+    }
+
+    /// A request left the checkpoint's queue where it slept.
+    pub(crate) fn wake(&mut self, work: &mut Work) {
+        self.forget_sleeper(work);
+        work.wake(self.now);
+    }
+
+    fn forget_sleeper(&mut self, work: &Work) {
+        if let Some(seat) = &work.seat {
+            self.sleepers.remove(&(seat.server(), work.rank));
+        }
+    }
+
     /// Takes a waiter out of the queue it sleeps in.
     pub(crate) fn leave_queue(&mut self, work: &Work) {
         match work.stage {
             Stage::Checkpoint { .. } => {
+                self.forget_sleeper(work);
                 self.checkpoints.leave(self.now, work.rank.id);
             }
             Stage::Line { deadline, .. } | Stage::Aside { deadline, .. } => {
@@ -221,8 +250,7 @@ impl Engine {
     fn count_arrival(&mut self, work: &mut Work) {
         for index in 0..work.draft.counts.len() {
             let step = work.draft.counts[index];
-            let filled =
-                step.filled.unwrap_or_else(|| self.evaluate(&work.draft, step, Priority::START));
+            let filled = step.filled.unwrap_or_else(|| self.evaluate_count(&work.draft, step));
             self.stats.expression_errors += u64::from(filled.errors);
             if filled.applies {
                 let (_, _, checkpoint) = step.position;
@@ -297,6 +325,10 @@ impl Engine {
         if snapshot.pools.by_id(work.pool).is_none() {
             work.pool = snapshot.pools.pool_for(work.priority).id;
         }
+        let server = work.seat.as_ref().map(Seat::server);
+        if let Some(name) = server.and_then(|server| snapshot.routing.server_name(server)) {
+            self.name_server(work, name);
+        }
         let before = work.draft.request.attributes.bytes();
         work.draft.refresh(&snapshot, Some((work.priority, work.pool)));
         self.bytes = self.bytes + work.draft.request.attributes.bytes() - before;
@@ -320,6 +352,17 @@ impl Engine {
         match self.snapshot.checkpoints.checkpoint(id) {
             Some(checkpoint) => fill(checkpoint, &self.snapshot, &live),
             None => Filled::default(),
+        }
+    }
+
+    /// The same for a `count` checkpoint of its frontend, which comes before its backend is chosen.
+    pub(crate) fn evaluate_count(&self, draft: &Draft, step: Step) -> Filled {
+        let (_, _, id) = step.position;
+        let live = self.live(draft, Priority::START);
+        match (self.snapshot.checkpoints.checkpoint(id), draft.route) {
+            (Some(checkpoint), Some(_)) => fill(checkpoint, &self.snapshot, &Unrouted(&live)),
+            (Some(checkpoint), None) => fill(checkpoint, &self.snapshot, &live),
+            (None, _) => Filled::default(),
         }
     }
 

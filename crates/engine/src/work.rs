@@ -49,7 +49,9 @@ pub(crate) struct Work {
     pub held: Vec<Held>,
     /// The server it has.
     pub seat: Option<Seat>,
-    /// Servers that could not be reached.
+    /// Since when it waited at its backend's gate for the first time, and its deadline there.
+    pub gated: Option<(Time, Time)>,
+    /// Servers that could not be reached, in order.
     pub tried: Vec<ServerId>,
     /// Checkpoints where it slept, and how long.
     pub slept: Vec<(CheckpointId, Span)>,
@@ -79,6 +81,7 @@ impl Work {
             stage: Stage::Moving,
             held: vec![],
             seat: None,
+            gated: None,
             tried: vec![],
             slept: vec![],
             lined: Span::ZERO,

@@ -183,7 +183,7 @@ impl Fleet {
         self.slot(server).is_some_and(|slot| slot.up)
     }
 
-    /// The server that is next, but for these.
+    /// The server that is next, but for these, which are in the order of their numbers.
     pub fn choose(&mut self, backend: BackendId, except: &[ServerId]) -> Choice {
         let Ok(index) = self.groups.binary_search_by_key(&backend, |group| group.id) else {
             return Choice::None;

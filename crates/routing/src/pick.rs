@@ -49,7 +49,7 @@ pub(crate) struct Turn {
     first: usize,
 }
 
-/// The place of the server that is next, if one can be.
+/// The place of the server that is next, if one can be; none of `except`, which are in order.
 pub(crate) fn pick(
     balance: Balance,
     slots: &mut [Slot],
@@ -57,7 +57,8 @@ pub(crate) fn pick(
     turn: &mut Turn,
     lot: &mut Lot,
 ) -> Option<usize> {
-    let can = |slot: &Slot| slot.is_usable() && slot.has_room() && !except.contains(&slot.id);
+    let is_left_out = |slot: &Slot| except.binary_search(&slot.id).is_ok();
+    let can = |slot: &Slot| slot.is_usable() && slot.has_room() && !is_left_out(slot);
     match balance {
         Balance::RoundRobin => in_turn(slots, can),
         Balance::LeastConnections => least(slots, turn, can),

@@ -184,7 +184,9 @@ impl fmt::Display for Reason {
             Self::NoBackend { frontend } => {
                 write!(f, "no backend of frontend \"{frontend}\" takes it")
             }
-            Self::NoServer { backend } => write!(f, "no server of backend \"{backend}\" is up"),
+            Self::NoServer { backend } => {
+                write!(f, "no server of backend \"{backend}\" is up or has a weight")
+            }
             Self::UnknownResource { resource, near: Some(near) } => {
                 write!(f, "no resource \"{resource}\", did you mean \"{near}\"?")
             }

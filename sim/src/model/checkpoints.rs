@@ -234,6 +234,9 @@ impl Model {
         }
         let queued = Queued { checkpoint: at.id, seat, flow, share, since, deadline };
         if let Some(request) = self.requests.get_mut(&id) {
+            if is_gate(at.id) {
+                request.gated.get_or_insert((since, deadline));
+            }
             request.state = State::Queued(queued);
         }
         Step::Wait

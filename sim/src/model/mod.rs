@@ -196,6 +196,8 @@ pub struct Request {
     pub backend: Option<u32>,
     /// The number of its server.
     pub seat: Option<u32>,
+    /// Since when it waited at a gate for the first time, and until when it may.
+    pub gated: Option<(u64, Option<u64>)>,
     /// Servers that it could not reach.
     pub tried: Vec<u32>,
 }
@@ -379,6 +381,7 @@ impl Model {
             state: State::Moving,
             backend: None,
             seat: None,
+            gated: None,
             tried: vec![],
             arrival,
         }

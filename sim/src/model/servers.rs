@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// Numbers of gates have this bit.
 const GATES: u32 = 1 << 31;
 
+/// So many servers are tried by one `reroute`: each backend has two retries.
+const TRIES: usize = 3;
+
 /// Behind all checkpoints of a backend.
 pub(super) const BEHIND_BACKEND: Position = (1, u32::MAX, u32::MAX);
 
@@ -63,8 +66,7 @@ impl Model {
             self.shares.down.retain(|down| *down != server);
         } else if !was_down && self.server(server).is_some() {
             self.shares.down.push(server);
-            let name = self.server(server).map_or("", |server| server.name);
-            self.move_on(&[(server, name)]);
+            self.move_on(&[server]);
         }
         self.due();
     }
@@ -104,7 +106,8 @@ impl Model {
             request.tried.push(seat);
         }
         let mut except = self.requests[&id].tried.clone();
-        while let Some(server) = self.choose(backend, &except) {
+        for _ in 0..TRIES {
+            let Some(server) = self.choose(backend, &except) else { break };
             self.name_server(id, server.name);
             if let Some(list) = self.would_pass(id, server.name) {
                 self.leave_server_list(id);
@@ -187,13 +190,14 @@ impl Model {
         }
         let longest = self.now.saturating_add(gate.queue.max_delay);
         let deadline = [longest].into_iter().chain(self.requests[&id].own_deadline()).min();
+        let (since, deadline) = self.requests[&id].gated.unwrap_or((self.now, deadline));
         let counter = if was_counted { None } else { Some(GONE) };
         let was = Queued {
             checkpoint: gate.id,
             seat: Seat { key: None, counter },
             flow: "",
             share: 1,
-            since: self.now,
+            since,
             deadline,
         };
         self.arrive(id, &gate, Some(&was))
@@ -338,20 +342,17 @@ impl Model {
     }
 
     /// Those who sleep at the checkpoints of servers that are down or gone go on, by rank.
-    fn move_on(&mut self, servers: &[(u32, &'static str)]) {
+    fn move_on(&mut self, servers: &[u32]) {
         self.astray = true;
-        let mut lost = vec![];
-        for (server, name) in servers {
-            let sleeps = |request: &Request| match &request.state {
-                State::Queued(queued) => self
-                    .checkpoint(queued.checkpoint)
-                    .is_some_and(|c| c.at == At::Server(name) && request.seat == Some(*server)),
-                _ => false,
-            };
-            let ids = self.requests.iter().filter(|(_, r)| sleeps(r)).map(|(id, _)| *id);
-            lost.extend(self.by_rank(ids.collect()));
-        }
-        for id in lost {
+        let is_lost = |request: &Request| request.seat.is_some_and(|seat| servers.contains(&seat));
+        let sleeps = |request: &Request| match &request.state {
+            State::Queued(queued) => self
+                .checkpoint(queued.checkpoint)
+                .is_some_and(|c| matches!(c.at, At::Server(_)) && is_lost(request)),
+            _ => false,
+        };
+        let lost = self.requests.iter().filter(|(_, r)| sleeps(r)).map(|(id, _)| *id);
+        for id in self.by_rank(lost.collect()) {
             let Some(request) = self.requests.get_mut(&id) else { continue };
             if let State::Queued(queued) = std::mem::replace(&mut request.state, State::Moving) {
                 self.forget_tags_if_empty(queued.checkpoint, queued.seat.counter);
@@ -402,10 +403,8 @@ impl Model {
     /// Servers that an edit deleted have nobody who sleeps there; a new one is up.
     pub(super) fn servers_changed(&mut self, old: &Config) {
         let servers = old.backends.iter().flat_map(|backend| &backend.servers);
-        let gone: Vec<(u32, &'static str)> = servers
-            .filter(|server| self.server(server.id).is_none())
-            .map(|server| (server.id, server.name))
-            .collect();
+        let gone = servers.map(|server| server.id).filter(|id| self.server(*id).is_none());
+        let gone: Vec<u32> = gone.collect();
         self.move_on(&gone);
     }
 }

@@ -53,7 +53,7 @@ impl World {
                 self.configure()
             }
             "frontend" | "backend" | "delete-frontend" | "delete-backend" | "up" | "down"
-            | "reroute" | "slept" | "servers" => {
+            | "reroute" | "rename-server" | "slept" | "servers" => {
                 self.route(command, first, rest.get(1..).unwrap_or_default())
             }
             "submit" => self.submit(first, rest.get(1..).unwrap_or_default()),

@@ -2,12 +2,14 @@
 
 use paceline_checkpoints::{At, Limit, Spec};
 use paceline_claims::{Resource, ResourceId};
-use paceline_engine::{Config, Effect, Engine, Outcome, Plan, WaitsFor, prepare};
+use paceline_engine::{Config, Effect, Engine, Outcome, Plan, Quota, WaitsFor, prepare};
+use paceline_expr::Counter;
 use paceline_pools::{Change, PoolSet, Range};
+use paceline_routing::{Backend, Frontend, Server};
 use paceline_rules::Rule;
 use paceline_types::{
-    Attributes, CheckpointId, Claim, KNOWN, Mode, Priority, Reason, Refusal, Request, RequestId,
-    Time, Unknown, limits,
+    Attributes, BackendId, CheckpointId, Claim, KNOWN, Mode, On, Priority, Reason, Refusal,
+    Request, RequestId, Span, Time, Unknown, limits,
 };
 
 pub fn configure(engine: &mut Engine, config: &Config) {
@@ -136,6 +138,82 @@ fn a_request_is_renewed_for_the_configuration_in_use() {
     let (_, outcome) = engine.submit(Time(0), prepared, &|_, _| false);
     let rejected = Refusal::lasting(Reason::Rejected { rule: 10 });
     assert_eq!(outcome, Outcome::Refused(rejected));
+}
+
+/// A frontend's `count` checkpoints come before the backend is chosen, also where a request is prepared
+/// again because the configuration changed: backend and server are "" there.
+#[test]
+fn a_frontend_counts_before_the_backend_is_chosen() {
+    let mut engine = Engine::new(1);
+    let spec = |id, name, key: &str, when: Option<&str>| Spec {
+        key: Some(key.into()),
+        when: when.map(Into::into),
+        ..Spec::new(CheckpointId(id), name, At::Frontend("web".into()), Limit::Count)
+    };
+    let live = "inflight(\"b\") >= 0 && backend == \"\"";
+    let checkpoints = vec![
+        spec(1, "b", "backend", None),
+        spec(2, "s", "server", None),
+        spec(3, "l", "user", Some(live)),
+    ];
+    let mut app = Backend::new(BackendId(1), "app");
+    let server = Server::new(paceline_types::ServerId(1), "one", "127.0.0.1:80".parse().unwrap());
+    app.servers.push(server);
+    let listen = vec!["127.0.0.1:8080".parse().unwrap()];
+    let web = Frontend { backend: Some("app".into()), ..Frontend::new("web", listen) };
+    let config =
+        Config { checkpoints, frontends: vec![web], backends: vec![app], ..Config::default() };
+    configure(&mut engine, &config);
+    let request = || {
+        let mut attributes = Attributes::new();
+        for (name, value) in [("frontend", "web"), ("backend", "mine"), ("server", "mine/too")] {
+            attributes.set(name, value).unwrap();
+        }
+        prepare(&engine.snapshot(), Request::new(attributes)).unwrap()
+    };
+    let (first, second, mut third) = (request(), request(), request());
+    let owns = |_, _: &str| false;
+    assert_eq!(engine.submit(Time(0), first, &owns).1, Outcome::Started);
+    configure(&mut engine, &Config { slip: Span::from_ms(1), ..config });
+    assert_eq!(engine.submit(Time(0), second, &owns).1, Outcome::Started);
+    third.renew(&engine.snapshot());
+    assert_eq!(engine.submit(Time(0), third, &owns).1, Outcome::Started);
+    for id in [1, 2, 3] {
+        let inflight = Counter::Inflight(CheckpointId(id));
+        assert_eq!(engine.counter(inflight, Some("")), 3.0, "checkpoint {id}");
+    }
+}
+
+/// Clients are told limits that somebody set; what a gate lets through follows the servers.
+#[test]
+fn quotas_are_of_limits_that_somebody_set() {
+    let at = || At::Frontend("web".into());
+    let rate = Limit::Rate { count: 5, per: Span::from_secs(2), burst: 1 };
+    let checkpoints = vec![
+        Spec::new(CheckpointId(1), "slow", at(), rate),
+        Spec {
+            on: On::Connection,
+            ..Spec::new(CheckpointId(2), "few", at(), Limit::Concurrency(3))
+        },
+        Spec::new(CheckpointId(3), "all", At::Frontend("api".into()), Limit::Count),
+    ];
+    let mut app = Backend::new(BackendId(1), "app");
+    let address = "127.0.0.1:80".parse().unwrap();
+    app.servers.push(Server {
+        connections_max: Some(2),
+        ..Server::new(paceline_types::ServerId(1), "one", address)
+    });
+    let config = Config { checkpoints, backends: vec![app], ..Config::default() };
+    let plan = Plan::new(&Engine::new(1).snapshot(), config).unwrap();
+    let snapshot = plan.snapshot();
+    let window = Some(Span::from_secs(2));
+    assert_eq!(snapshot.quota("slow"), Some(Quota { count: 5, window }));
+    assert_eq!(snapshot.quota("few"), Some(Quota { count: 3, window: None }));
+    for none in ["all", "servers of app", "nothing"] {
+        assert_eq!(snapshot.quota(none), None, "{none}");
+    }
+    assert!(snapshot.shapes_connections("web"));
+    assert!(!snapshot.shapes_connections("api"));
 }
 
 #[test]

@@ -100,7 +100,7 @@ submit d frontend=web user=p
   -> d waits for a slot of pool \"p\", behind c
 backend app
 settle c
-  -> 0s d refused: no server of backend \"app\" is up
+  -> 0s d refused: no server of backend \"app\" is up or has a weight
 ",
     );
 }
@@ -124,7 +124,154 @@ advance 1s
 delete-frontend web
 delete-backend app
 advance 1s
-  -> 2s c refused: no server of backend \"app\" is up
+  -> 2s c refused: no server of backend \"app\" is up or has a weight
+",
+    );
+}
+
+/// Other doors hand no connections in; at a frontend that is not there it is hardly meant.
+#[test]
+fn connections_are_limited_at_configured_frontends() {
+    holds(
+        "\
+checkpoint a at=\"frontend web\" on=connection count
+checkpoint b at=\"frontend api\" on=connection count
+  -> error: checkpoint \"b\", on: connections of frontend \"api\" are not limited, only those of configured frontends
+checkpoint b at=\"frontend sql\" on=connection count
+  -> error: checkpoint \"b\", on: connections of frontend \"sql\" are not limited, only those of configured frontends
+checkpoint b at=\"frontend ovsdb\" on=connection count
+  -> error: checkpoint \"b\", on: connections of frontend \"ovsdb\" are not limited, only those of configured frontends
+checkpoint b at=\"frontend api\" count
+backend app server=one
+frontend webb backend=app
+  -> warning: checkpoint \"a\": at: there is no frontend \"web\", did you mean \"webb\"?
+frontend web backend=app
+",
+    );
+}
+
+#[test]
+fn servers_without_a_weight_are_none() {
+    holds(
+        "\
+backend app server=one,weight:0 server=two,weight:0
+frontend web backend=app
+submit a frontend=web
+  -> a refused: no server of backend \"app\" is up or has a weight
+",
+    );
+}
+
+/// A server, or its backend, may get another name while somebody has it.
+#[test]
+fn renames_follow_the_seat() {
+    holds(
+        "\
+checkpoint slow at=\"server app/one\" rate=1/s
+checkpoint each at=\"pool default\" key=server count
+backend app server=one server=two,weight:0
+frontend web backend=app
+submit a frontend=web
+  -> a started at app/one
+submit b frontend=web
+  -> b waits at checkpoint \"slow\", until 1s, at most until 30s
+submit c frontend=web
+  -> c waits at checkpoint \"slow\", behind b, until 2s, at most until 30s
+rename-server app/one uno
+  -> warning: checkpoint \"slow\": at: there is no server \"app/one\"
+advance 1s
+  -> 1s b started at app/uno
+counter inflight each app/uno
+  -> 1
+backend app server=uno server=two
+  -> warning: checkpoint \"slow\": at: there is no server \"app/one\"
+down app/uno
+  -> 1s c started at app/two
+counter inflight each app/two
+  -> 1
+",
+    );
+}
+
+/// To the lists of frontend and backend a request has no server yet, whatever it would get.
+#[test]
+fn explain_names_the_server_behind_the_backend_alone() {
+    holds(
+        "\
+checkpoint f at=\"frontend web\" key=server concurrency=1
+checkpoint b at=\"backend app\" when='server == \"\"' concurrency=1
+checkpoint s at=\"server app/one\" key=server concurrency=1
+checkpoint p at=\"pool default\" key=server concurrency=1
+backend app server=one
+frontend web backend=app
+explain frontend=web
+  -> backend \"app\", server \"app/one\"
+  -> priority 0, pool \"default\"
+  -> checkpoint \"f\" (key \"\"): would pass
+  -> checkpoint \"b\": would pass
+  -> checkpoint \"s\" (key \"app/one\"): would pass
+  -> checkpoint \"p\" (key \"app/one\"): would pass
+  -> would start
+submit a frontend=web
+  -> a started at app/one
+counter inflight f ''
+  -> 1
+counter inflight p app/one
+  -> 1
+",
+    );
+}
+
+/// Who comes back to the gate because its server went down keeps the deadline of its first wait there
+/// (S2), and stands there past `max_len`, because it was let through before.
+#[test]
+fn who_comes_back_to_the_gate_keeps_its_deadline_s2() {
+    holds(
+        "\
+checkpoint slow at=\"server app/one\" rate=1/5s
+backend app len=1 delay=10s server=one,max:1 server=two,max:1
+frontend web backend=app
+submit a frontend=web
+  -> a started at app/one
+submit b frontend=web
+  -> b started at app/two
+submit c frontend=web
+  -> c waits at checkpoint \"servers of app\", behind a b, at most until 10s
+advance 1s
+settle a
+why c
+  -> c waits at checkpoint \"slow\", until 5s, at most until 31s
+submit d frontend=web
+  -> d waits at checkpoint \"servers of app\", behind b c, at most until 11s
+down app/one
+why c
+  -> c waits at checkpoint \"servers of app\", behind b, at most until 10s
+submit e frontend=web
+  -> e refused: checkpoint \"servers of app\": the queue is full, 1 may wait; come back in 1s
+advance 10s
+  -> 10s c refused: checkpoint \"servers of app\": waited 10s; come back in 1s
+  -> 11s d refused: checkpoint \"servers of app\": waited 10s; come back in 1s
+",
+    );
+}
+
+/// One call looks at as many servers as the backend has retries, and one more.
+#[test]
+fn reroute_tries_a_few_servers() {
+    holds(
+        "\
+checkpoint none-b at=\"server app/b\" concurrency=0
+checkpoint none-c at=\"server app/c\" concurrency=0
+checkpoint none-d at=\"server app/d\" concurrency=0
+backend app server=a server=b server=c server=d server=e
+frontend web backend=app
+submit x frontend=web
+  -> x started at app/a
+reroute x
+  -> none
+backend app retries=3 server=a server=b server=c server=d server=e
+reroute x
+  -> app/e
 ",
     );
 }

@@ -30,6 +30,7 @@ impl World {
                 let name = server.and_then(|server| snapshot.routing().server_name(server));
                 Ok(vec![name.map_or_else(|| "none".into(), Into::into)])
             }
+            "rename-server" => self.rename_server(first, rest.first().ok_or("a new name")?),
             "slept" => self.slept(first),
             _ => Ok(self.servers()),
         }
@@ -75,6 +76,7 @@ impl World {
             match key {
                 "balance" => backend.balance = value.parse().map_err(|_| "no such balance")?,
                 "len" => backend.queue_len_max = Some(number(value)?),
+                "retries" => backend.retries = number(value)?,
                 "delay" => backend.queue_delay_max = Some(span(value)?),
                 "server" => {
                     let server = self.server_spec(value, &servers)?;
@@ -115,6 +117,15 @@ impl World {
         let backend = self.backends.iter().find(|one| *one.name == *backend);
         let server = backend.and_then(|one| one.servers.iter().find(|s| *s.name == *name));
         server.map(|server| server.id).ok_or_else(|| format!("the script has no server {name}"))
+    }
+
+    fn rename_server(&mut self, name: &str, new: &str) -> Answer {
+        let id = self.server(name)?;
+        let servers = self.backends.iter_mut().flat_map(|backend| &mut backend.servers);
+        for server in servers.filter(|server| server.id == id) {
+            server.name = new.into();
+        }
+        self.configure()
     }
 
     fn slept(&self, name: &str) -> Answer {
