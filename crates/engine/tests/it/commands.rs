@@ -68,6 +68,11 @@ impl World {
                 let ran = self.engine.settle(self.now, id);
                 Ok(if ran { vec![] } else { vec![format!("{first} does not run")] })
             }
+            "withdraw" => {
+                let id = self.id(first)?;
+                let ran = self.engine.withdraw(self.now, id);
+                Ok(if ran { vec![] } else { vec![format!("{first} does not run")] })
+            }
             "cancel" => {
                 let id = self.id(first)?;
                 let waited = self.engine.cancel(self.now, id);
