@@ -157,9 +157,30 @@ impl<'s> Table<'s> {
         if changed.is_empty() {
             return;
         }
+        self.add_pair(object, resources, &mut changed);
         plan.waits.push(operation::wait(self.name, row));
         let change = self.change(ChangeOp::Update, &object.key, columns);
         plan.updates.push((operation::update(self.name, row_uuid(row), changed), change));
+    }
+
+    /// Adds the other of two columns of which one is written.
+    fn add_pair(
+        &self,
+        object: &Object,
+        resources: &Resources<'_>,
+        changed: &mut Vec<(&str, Json)>,
+    ) {
+        let has =
+            |changed: &[(&str, Json)], name: &str| changed.iter().any(|(own, _)| *own == name);
+        if !PAIRED.iter().any(|name| has(changed, name)) {
+            return;
+        }
+        for name in PAIRED {
+            let column = self.settable().find(|(_, column)| &*column.name == name);
+            if let Some((_, column)) = column.filter(|_| !has(changed, name)) {
+                changed.push((name, Wanted::new(object, column).json(column, resources)));
+            }
+        }
     }
 
     /// Whether a column of a pool that nobody set means what the file says: without a state a pool is
@@ -208,6 +229,9 @@ impl<'s> Table<'s> {
 
 /// Columns that are maps from numbers whose order alone says something.
 const ORDERED: [&str; 3] = ["use_backend", "tls_certificate", "tls_key"];
+
+/// Columns whose numbers have to agree, so that neither is written without the other.
+const PAIRED: [&str; 2] = ["tls_certificate", "tls_key"];
 
 /// What a column should be.
 enum Wanted<'o> {

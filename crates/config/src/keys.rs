@@ -306,7 +306,7 @@ pub(crate) const SERVERS: Kind = Kind {
     keys: &[
         same("name", Holds::Word),
         same("address", Holds::Address),
-        same("weight", Holds::Integer(0, 65_535)),
+        same("weight", Holds::Integer(0, 256)),
         same("max_connections", CONNECTIONS),
     ],
 };

@@ -107,8 +107,8 @@ fn of_routing(error: &RoutingError) -> ModelError {
         Of::Backend(name) => (BACKEND, name.to_string()),
         Of::Server { backend, name } => (SERVER, format!("{backend}/{name}")),
     };
-    let message = match error.line {
-        Some(line) => format!("[{line}]: {}", error.problem),
+    let message = match &error.entry {
+        Some(entry) => format!("{entry}: {}", error.problem),
         None => error.problem.to_string(),
     };
     ModelError::at(table, Some(&row), Some(error.field), message)

@@ -170,7 +170,8 @@ fn check_frontend(frontend: &Frontend, backends: &BTreeSet<&str>) -> Checked {
         if !backends.contains(&*to.backend) {
             let problem = no_backend(&to.backend, backends);
             let error = RoutingError::new(of(), "use_backend", problem);
-            return Err(RoutingError { line: Some(line), ..error });
+            let entry = Some((line + 1).to_string().into());
+            return Err(RoutingError { entry, ..error });
         }
     }
     Ok(())
@@ -194,7 +195,8 @@ fn check_listen<'a>(frontend: &'a Frontend, taken: &mut BTreeMap<&'a Address, &'
             let problem =
                 Problem::Listens { address: address.to_string().into(), other: other.into() };
             let error = RoutingError::new(of_frontend(frontend), "listen", problem);
-            return Err(RoutingError { line: Some(line), ..error });
+            let entry = Some((line + 1).to_string().into());
+            return Err(RoutingError { entry, ..error });
         }
     }
     Ok(())

@@ -28,8 +28,8 @@ pub struct RoutingError {
     pub of: Of,
     /// The setting, as people write it.
     pub field: &'static str,
-    /// Which line of it, from 0, where it has several.
-    pub line: Option<usize>,
+    /// Which entry of it, where it has several: a number from 1, or a name.
+    pub entry: Option<Box<str>>,
     /// What is wrong.
     pub problem: Problem,
 }
@@ -81,7 +81,7 @@ pub enum Problem {
 
 impl RoutingError {
     pub(crate) const fn new(of: Of, field: &'static str, problem: Problem) -> Self {
-        Self { of, field, line: None, problem }
+        Self { of, field, entry: None, problem }
     }
 }
 
@@ -98,8 +98,8 @@ impl fmt::Display for Of {
 impl fmt::Display for RoutingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}", self.of, self.field)?;
-        if let Some(line) = self.line {
-            write!(f, "[{line}]")?;
+        if let Some(entry) = &self.entry {
+            write!(f, " {entry}")?;
         }
         write!(f, ": {}", self.problem)
     }

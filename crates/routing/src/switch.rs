@@ -43,23 +43,24 @@ impl Switch {
     pub fn compile(routing: &Routing, scope: &dyn Scope) -> Result<Self, RoutingError> {
         let mut switch = Self::default();
         for frontend in routing.frontends() {
-            let expression = |text: &str, kind, field, line| {
+            let expression = |text: &str, kind, field, entry: Box<str>| {
                 compile(text, kind, scope).map_err(|error| RoutingError {
                     of: Of::Frontend(frontend.name.clone()),
                     field,
-                    line: Some(line),
+                    entry: Some(entry),
                     problem: Problem::Expression(error),
                 })
             };
             let id = |name: &str| routing.backend(name).map(|backend| backend.id);
             let mut lines = vec![];
             for (line, to) in frontend.use_backend.iter().enumerate() {
-                let when = expression(&to.when, Kind::Condition, "use_backend", line)?;
+                let number = (line + 1).to_string().into();
+                let when = expression(&to.when, Kind::Condition, "use_backend", number)?;
                 lines.extend(id(&to.backend).map(|backend| (when, backend)));
             }
             let mut values = vec![];
-            for (line, (name, text)) in frontend.log_values.iter().enumerate() {
-                let value = expression(text, Kind::Key, "log_values", line)?;
+            for (name, text) in &frontend.log_values {
+                let value = expression(text, Kind::Key, "log_values", name.clone())?;
                 values.push((name.clone(), value));
             }
             let default = frontend.backend.as_deref().and_then(id);

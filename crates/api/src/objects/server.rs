@@ -13,7 +13,7 @@ impl Object for Server {
     const WITHIN: Option<&'static str> = Some("backend");
     const FIELDS: &'static [Field] = &[
         Field { member: "address", column: "address", kind: Kind::RequiredText },
-        Field { member: "weight", column: "weight", kind: Kind::Number(0, 65_535) },
+        Field { member: "weight", column: "weight", kind: Kind::Number(0, 256) },
         Field {
             member: "max_connections",
             column: "max_connections",

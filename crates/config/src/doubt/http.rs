@@ -9,7 +9,7 @@ use crate::read::shown;
 use crate::similar::did_you_mean;
 use paceline_checkpoints::At;
 use paceline_model::schema::{BACKEND, CHECKPOINT, FRONTEND, SERVER};
-use paceline_routing::Address;
+use paceline_routing::{Address, RESERVED};
 use paceline_tables::value::{Atom, Datum};
 use std::collections::BTreeSet;
 
@@ -113,7 +113,9 @@ fn checkpoint(object: &Object, names: &Names<'_>) -> Vec<String> {
     let at = text(object, "at").and_then(|at| at.parse::<At>().ok());
     let mut told = vec![];
     let missing = match &at {
-        Some(At::Frontend(name)) => near("frontend", name, &names.frontends),
+        Some(At::Frontend(name)) if !RESERVED.contains(&&**name) => {
+            near("frontend", name, &names.frontends)
+        }
         Some(At::Backend(name)) => near("backend", name, &names.backends),
         Some(At::Server { backend, name }) if !names.backends.is_empty() => {
             near("server", &format!("{backend}/{name}"), &names.servers)

@@ -36,7 +36,7 @@ enum ServersCommand {
         /// Name of the server, BACKEND/NAME
         name: String,
         /// Its share among the servers of its backend
-        #[arg(value_parser = clap::value_parser!(u32).range(..=65_535))]
+        #[arg(value_parser = clap::value_parser!(u32).range(..=256))]
         weight: u32,
     },
     /// Delete a server
