@@ -5,7 +5,7 @@
 //! maximum is *gated*: whoever comes passes a counter before it gets a server, and [`Fleet::poll_limit`]
 //! says what the limit of that counter is, so that passing it means that there is room.
 
-use crate::backend::{Backend, Balance};
+use crate::backend::{Backend, Balance, Server};
 use crate::lot::Lot;
 use crate::pick::{Slot, Turn, pick};
 use paceline_types::{BackendId, ServerId};
@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 pub struct Fleet {
     /// By number.
     groups: Vec<Group>,
-    /// The group of each server, and its place there.
-    places: BTreeMap<ServerId, (usize, usize)>,
+    /// The backend of each server, and its place there.
+    places: BTreeMap<ServerId, (BackendId, usize)>,
     /// Servers that were deleted while requests had them.
     gone: BTreeMap<ServerId, Gone>,
     /// The last number of a gate.
@@ -105,15 +105,27 @@ impl Fleet {
     }
 
     /// Takes on new settings. Servers keep what they have and are, by number; new ones are up.
+    /// Backends that did not change are left alone, but for being compared.
     pub fn configure(&mut self, backends: &[Backend]) {
-        let old = std::mem::take(&mut self.groups);
         let mut slots = BTreeMap::new();
         let mut turns = BTreeMap::new();
-        for group in old {
+        let settings: BTreeMap<BackendId, &Backend> =
+            backends.iter().map(|backend| (backend.id, backend)).collect();
+        let is_other = |group: &Group| settings.get(&group.id).is_none_or(|new| !group.is_as(new));
+        let other: Vec<Group> = self.groups.extract_if(.., |group| is_other(group)).collect();
+        for group in other {
             turns.insert(group.id, (group.turn, group.gate, group.counted));
+            for slot in &group.slots {
+                self.places.remove(&slot.id);
+            }
             slots.extend(group.slots.into_iter().map(|slot| (slot.id, slot)));
         }
-        for backend in backends {
+        let kept = self.groups.len();
+        for (id, backend) in settings {
+            let is_kept = self.groups.get(..kept).unwrap_or_default();
+            if is_kept.binary_search_by_key(&id, |group| group.id).is_ok() {
+                continue;
+            }
             let (turn, gate, counted) = turns.remove(&backend.id).unwrap_or_default();
             let (gate, counted) = match gate {
                 _ if !backend.is_gated() => (None, 0),
@@ -135,28 +147,20 @@ impl Fleet {
                     credit: slot.map_or(0, |slot| slot.credit),
                 }
             });
-            let (id, balance, slots) = (backend.id, backend.balance, slots.collect());
+            let (balance, slots): (_, Vec<Slot>) = (backend.balance, slots.collect());
+            self.places.extend(slots.iter().zip(0..).map(|(slot, place)| (slot.id, (id, place))));
+            self.stale.extend(gate.map(|_| id));
             self.groups.push(Group { id, balance, slots, turn, gate, counted });
         }
         let left = slots.into_values().filter(|slot| slot.held > 0);
         self.gone.extend(left.map(|slot| (slot.id, Gone { held: slot.held, up: slot.up })));
-        self.index();
-    }
-
-    fn index(&mut self) {
         self.groups.sort_by_key(|group| group.id);
-        self.places.clear();
-        for (index, group) in self.groups.iter().enumerate() {
-            let slots = group.slots.iter().enumerate();
-            self.places.extend(slots.map(|(place, slot)| (slot.id, (index, place))));
-        }
-        self.stale = self.groups.iter().filter(|g| g.gate.is_some()).map(|g| g.id).collect();
     }
 
     /// A server came up or went down. Whether that is news.
     pub fn set_up(&mut self, id: ServerId, up: bool) -> bool {
-        let Some((group, place)) = self.places.get(&id).copied() else { return false };
-        let Some(group) = self.groups.get_mut(group) else { return false };
+        let Some((backend, place)) = self.places.get(&id).copied() else { return false };
+        let Some(group) = group_mut(&mut self.groups, backend) else { return false };
         let Some(slot) = group.slots.get_mut(place) else { return false };
         if std::mem::replace(&mut slot.up, up) == up {
             return false;
@@ -185,10 +189,7 @@ impl Fleet {
 
     /// The server that is next, but for these, which are in the order of their numbers.
     pub fn choose(&mut self, backend: BackendId, except: &[ServerId]) -> Choice {
-        let Ok(index) = self.groups.binary_search_by_key(&backend, |group| group.id) else {
-            return Choice::None;
-        };
-        match self.groups.get_mut(index) {
+        match group_mut(&mut self.groups, backend) {
             Some(group) => group.choose(except, &mut self.lot),
             None => Choice::None,
         }
@@ -204,8 +205,8 @@ impl Fleet {
     /// A request gets a server. `counted` tells whether it passed the gate and is counted there.
     pub fn take(&mut self, backend: BackendId, server: ServerId, counted: bool) -> Seat {
         let mut seat = Seat { server, backend, gate: None };
-        if let Some((group, place)) = self.places.get(&server).copied()
-            && let Some(group) = self.groups.get_mut(group)
+        if let Some((of, place)) = self.places.get(&server).copied()
+            && let Some(group) = group_mut(&mut self.groups, of)
             && let Some(slot) = group.slots.get_mut(place)
         {
             debug_assert!(slot.has_room(), "a server is chosen for its room");
@@ -224,8 +225,8 @@ impl Fleet {
     pub fn give_back(&mut self, seat: Seat) {
         let Seat { server, backend, gate } = seat;
         let mut is_plain = false;
-        if let Some((group, place)) = self.places.get(&server).copied()
-            && let Some(group) = self.groups.get_mut(group)
+        if let Some((of, place)) = self.places.get(&server).copied()
+            && let Some(group) = group_mut(&mut self.groups, of)
             && let Some(slot) = group.slots.get_mut(place)
         {
             debug_assert!(slot.held > 0, "a place at a server is given back once");
@@ -256,10 +257,7 @@ impl Fleet {
 
     /// One less that passed this gate has a server.
     fn uncount(&mut self, backend: BackendId, gate: Option<u32>) {
-        let Ok(index) = self.groups.binary_search_by_key(&backend, |group| group.id) else {
-            return;
-        };
-        let group = self.groups.get_mut(index).filter(|group| group.gate == gate);
+        let group = group_mut(&mut self.groups, backend).filter(|group| group.gate == gate);
         if let Some(group) = group {
             group.counted = group.counted.saturating_sub(1);
             self.stale.push(backend);
@@ -287,8 +285,8 @@ impl Fleet {
     }
 
     fn slot(&self, server: ServerId) -> Option<&Slot> {
-        let (group, place) = self.places.get(&server)?;
-        self.groups.get(*group)?.slots.get(*place)
+        let (backend, place) = self.places.get(&server)?;
+        self.group(*backend)?.slots.get(*place)
     }
 
     fn group(&self, backend: BackendId) -> Option<&Group> {
@@ -297,7 +295,22 @@ impl Fleet {
     }
 }
 
+fn group_mut(groups: &mut [Group], backend: BackendId) -> Option<&mut Group> {
+    let index = groups.binary_search_by_key(&backend, |group| group.id).ok()?;
+    groups.get_mut(index)
+}
+
 impl Group {
+    /// Whether these settings are the ones that it has.
+    fn is_as(&self, backend: &Backend) -> bool {
+        let is_as = |(slot, server): (&Slot, &Server)| {
+            (slot.id, slot.weight, slot.max) == (server.id, server.weight, server.connections_max)
+        };
+        self.balance == backend.balance
+            && self.slots.len() == backend.servers.len()
+            && self.slots.iter().zip(&backend.servers).all(is_as)
+    }
+
     fn choose(&mut self, except: &[ServerId], lot: &mut Lot) -> Choice {
         let picked = pick(self.balance, &mut self.slots, except, &mut self.turn, lot);
         match picked.and_then(|place| self.slots.get(place)) {

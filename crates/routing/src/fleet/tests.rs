@@ -156,3 +156,39 @@ fn a_server_that_moves_to_another_backend_takes_its_load_along() {
     let limits: BTreeMap<_, _> = std::iter::from_fn(|| fleet.poll_limit()).collect();
     assert_eq!(limits, BTreeMap::from([(other, 2), (APP, 2)]));
 }
+
+/// Of many backends only those that an edit changes are looked at again; all keep what they have.
+#[test]
+fn an_edit_touches_only_the_backends_it_changes() {
+    let address: Address = "127.0.0.1:80".parse().unwrap();
+    let of = |id: u32, max: u32| {
+        let server = Server::new(ServerId(id * 10), "s", address.clone());
+        let servers = vec![Server { connections_max: Some(max), ..server }];
+        Backend { servers, ..Backend::new(BackendId(id), &format!("b{id}")) }
+    };
+    let mut fleet = Fleet::new(1);
+    fleet.configure(&[of(1, 1), of(2, 1), of(3, 1)]);
+    let limits = |fleet: &mut Fleet| {
+        let mut all: Vec<_> = std::iter::from_fn(|| fleet.poll_limit()).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(limits(&mut fleet), [1, 2, 3].map(|id| (BackendId(id), 1)));
+    let seats: Vec<Seat> =
+        [1, 2, 3].map(|id| fleet.take(BackendId(id), ServerId(id * 10), true)).into();
+    fleet.set_up(ServerId(30), false);
+    limits(&mut fleet);
+    // One stays, one gets another maximum, one goes, and one comes.
+    fleet.configure(&[of(4, 2), of(3, 1), of(2, 5)]);
+    assert_eq!(limits(&mut fleet), [(BackendId(2), 5), (BackendId(4), 2)]);
+    let held = |fleet: &Fleet, id| fleet.server(ServerId(id)).map(|one| (one.up, one.held));
+    assert_eq!(held(&fleet, 10), None);
+    assert_eq!(held(&fleet, 20), Some((true, 1)));
+    assert_eq!(held(&fleet, 30), Some((false, 1)));
+    assert_eq!(held(&fleet, 40), Some((true, 0)));
+    assert_eq!(fleet.choose(BackendId(4), &[]), Choice::Server(ServerId(40)));
+    seats.into_iter().for_each(|seat| fleet.give_back(seat));
+    fleet.configure(&[of(1, 1), of(2, 5), of(3, 1), of(4, 2)]);
+    let all: Vec<_> = fleet.servers().map(|(id, figures)| (id.0, figures.held)).collect();
+    assert_eq!(all, [(10, 0), (20, 0), (30, 0), (40, 0)]);
+}
