@@ -120,7 +120,7 @@ fn describe<O: Object>(row: &Row) -> Value {
     // What is not known yet is left out.
     let figures: Map<String, Value> = O::FIGURES
         .iter()
-        .filter_map(|name| Some(((*name).into(), fields::show_figure(row.get(*name)?)?)))
+        .filter_map(|name| Some(((*name).into(), fields::show_figure(name, row.get(*name)?)?)))
         .collect();
     if !figures.is_empty() {
         object.insert("figures".into(), Value::Object(figures));

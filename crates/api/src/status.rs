@@ -1,11 +1,13 @@
-//! The daemon about itself: its version, how it writes, what it serves, what is doubtful.
+//! The daemon about itself: its version, how it writes, what it serves, what is doubtful, how the HTTP
+//! door stands.
 
-use crate::Shared;
 use crate::config::own_database;
 use crate::respond::{Answer, ok};
+use crate::{App, Shared};
 use axum::extract::State;
 use rustix::process::{Resource, getrlimit};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// `GET /v1/status`
 pub(crate) async fn status(State(app): State<Shared>) -> Answer {
@@ -28,5 +30,38 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
         "databases": files,
         "open_files_max": getrlimit(Resource::Nofile).current,
         "warnings": own_database(&app)?.warnings(),
+        "draining": app.host.control().is_ending(),
+        "http": http(&app),
     }))
+}
+
+/// Servers that are down and are named.
+const DOWN_MAX: usize = 100;
+
+/// The HTTP door: where it listens, what it could not do, and which servers are down.
+fn http(app: &App) -> Value {
+    let control = app.host.control();
+    let door = control.door();
+    let mut frontends: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let snapshot = control.snapshot();
+    for frontend in snapshot.routing().frontends() {
+        frontends.entry(&frontend.name).or_default();
+    }
+    for (name, address) in &door.listening {
+        frontends.entry(name).or_default().push(address);
+    }
+    let frontend = |(name, addresses)| json!({ "name": name, "listening": addresses });
+    let servers = control.servers();
+    let down: Vec<_> = servers.iter().filter(|(_, figures)| !figures.up).collect();
+    let names = down.iter().filter_map(|(id, _)| snapshot.routing().server_name(*id));
+    let mut http = json!({
+        "frontends": frontends.into_iter().map(frontend).collect::<Value>(),
+        "servers": servers.len(),
+        "servers_down": down.len(),
+        "down": names.take(DOWN_MAX).collect::<Value>(),
+    });
+    if let Some(problem) = door.problem {
+        http["problem"] = problem.message.into();
+    }
+    http
 }

@@ -43,6 +43,8 @@ impl Document {
         for _ in 0..rounds {
             let fault = match plan(&objects, cpus) {
                 Ok(mut warnings) => {
+                    // Of places that are not there, doubts tell with their line.
+                    warnings.retain(|warning| !warning.contains(": at: there is no "));
                     warnings.extend(doubts(&self.objects));
                     return errors.or(warnings);
                 }

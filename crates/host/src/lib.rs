@@ -19,7 +19,10 @@ mod socket;
 
 pub use access::{Access, Granted, REFUSED};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
-pub use control::{Admission, Configured, Control, Edited, Event, Listed, Permit, Tally, Waiting};
+pub use control::{
+    Admission, Configured, Control, DoorProblem, DoorState, Edited, Event, Listed, Permit, Tally,
+    Waiting,
+};
 pub use database::{
     Author, Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
 };

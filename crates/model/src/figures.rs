@@ -47,6 +47,10 @@ pub struct FrontendFigures {
     pub responses: [u64; 5],
     /// Requests whose client left before there was a response.
     pub left: u64,
+    /// The addresses where it listens.
+    pub listening: Vec<Box<str>>,
+    /// Why it is not as its row says, if it is not.
+    pub problem: Option<String>,
 }
 
 /// What a row's columns should have.
@@ -66,7 +70,7 @@ impl Figures {
             for row in store.rows(table) {
                 let reader = Reader::new(columns, row);
                 let wanted = match table == frontend {
-                    true => self.frontends.get(reader.text("name")).map(FrontendFigures::columns),
+                    true => Some(self.of_frontend(reader.text("name"))),
                     false => ids(table, reader).map(|id| self.of(tables, table, id)),
                 };
                 puts.extend(
@@ -77,6 +81,12 @@ impl Figures {
             }
         }
         puts
+    }
+
+    /// A frontend of which nothing is known has nothing.
+    fn of_frontend(&self, name: &str) -> Columns<'static> {
+        let none = FrontendFigures::default();
+        self.frontends.get(name).unwrap_or(&none).columns()
     }
 
     fn of(&self, tables: Tables, table: TableId, id: u64) -> Columns<'static> {
@@ -123,12 +133,19 @@ impl FrontendFigures {
         // They are in the order of their names, as a map must be.
         let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(self.responses);
         let responses = classes.map(|(class, count)| (Atom::string(class), integer(count)));
+        let mut listening: Vec<Atom> =
+            self.listening.iter().map(|address| Atom::string(address)).collect();
+        listening.sort();
+        listening.dedup();
+        let problem = self.problem.as_deref().map(Atom::string);
         vec![
             ("connections", number(self.connections)),
             ("accepted", number(self.accepted)),
             ("requests", number(self.requests)),
             ("responses", Datum::from_sorted_pairs(responses.collect())),
             ("left", number(self.left)),
+            ("listening", Datum::from_sorted(listening)),
+            ("problem", Datum::from_sorted(problem.into_iter().collect())),
         ]
     }
 }

@@ -177,6 +177,7 @@ async fn drain(
     drain_max: Duration,
 ) {
     let control = host.control();
+    control.tell_ending();
     // Requests on connections that are open already are served; only then nothing new is taken.
     let drained = async {
         http.drain().await;

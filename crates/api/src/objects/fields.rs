@@ -275,15 +275,14 @@ pub(crate) fn pairs(value: &Value) -> impl Iterator<Item = (&Value, &Value)> {
     })
 }
 
-/// A live figure, with a map as an object; none of what is not known yet.
-pub(super) fn show_figure(value: &Value) -> Option<Value> {
-    if !value.is_array() {
-        return Some(value.clone());
-    }
-    let members =
-        pairs(value).filter_map(|(key, value)| Some((key.as_str()?.to_owned(), value.clone())));
-    let members: Map<String, Value> = members.collect();
-    (!members.is_empty()).then_some(Value::Object(members))
+/// A live figure, with a map as an object and a set as a list; none of what is not known yet.
+pub(super) fn show_figure(column: &'static str, value: &Value) -> Option<Value> {
+    let kind = match column {
+        "listening" => Kind::Texts,
+        "responses" => Kind::Map,
+        _ => Kind::Text,
+    };
+    Field { member: column, column, kind }.shown(value)
 }
 
 /// Shows columns as members; what has no value is left out.

@@ -125,13 +125,6 @@ fn checkpoint(object: &Object, names: &Names<'_>) -> Vec<String> {
     if let Some(missing) = missing {
         told.push(format!("line {line}: checkpoint `{key}` stands at {missing}"));
     }
-    let is_elsewhere = !matches!(at, Some(At::Frontend(_)) | None);
-    if text(object, "on") == Some("connection") && is_elsewhere {
-        let line = object.place_of("on").line;
-        told.push(format!(
-            "line {line}: checkpoint `{key}` is for connections, which come in at a frontend only"
-        ));
-    }
     told
 }
 

@@ -437,10 +437,6 @@ fn what_is_hardly_meant_draws_a_warning() {
             checkpoint("server app/z", ""),
             "line 10: checkpoint `c` stands at server `app/z`, which is not in the file, did you mean `app/a`?",
         ),
-        (
-            checkpoint("backend app", "on = 'connection'\n"),
-            "line 11: checkpoint `c` is for connections, which come in at a frontend only",
-        ),
     ] {
         assert_eq!(doubts(&text), [expected], "{text}");
     }

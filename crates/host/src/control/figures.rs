@@ -35,6 +35,7 @@ impl Control {
         self.resource_figures(&mut figures);
         self.server_figures(&snapshot, &mut figures);
         figures.frontends = self.tallies.figures();
+        self.add_door_figures(&mut figures.frontends);
         figures
     }
 

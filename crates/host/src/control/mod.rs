@@ -7,6 +7,7 @@
 //! locks), never the other way round.
 
 mod configured;
+mod door;
 mod event;
 mod figures;
 mod listed;
@@ -18,6 +19,7 @@ mod tally;
 mod timer;
 
 pub use configured::{Configured, Edited};
+pub use door::{DoorProblem, DoorState};
 pub use event::Event;
 pub use listed::Listed;
 pub use permit::{Admission, Permit, Waiting};
@@ -64,6 +66,10 @@ pub struct Control {
     numbers: Numbers,
     /// What the HTTP door counts.
     tallies: Tallies,
+    /// What the HTTP door tells of itself.
+    door: Mutex<DoorState>,
+    /// Whether doors finish what they have, because the daemon is about to end.
+    ending: AtomicBool,
     /// Whether the daemon ends.
     draining: AtomicBool,
     /// Told when nobody waits any more.
@@ -96,6 +102,8 @@ impl Control {
             events: broadcast::channel(EVENTS_MAX).0,
             numbers: Numbers::default(),
             tallies: Tallies::default(),
+            door: Mutex::default(),
+            ending: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: Notify::new(),
         });

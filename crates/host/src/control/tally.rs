@@ -43,6 +43,7 @@ impl Tally {
             requests: self.requests.load(Ordering::Relaxed),
             responses: self.responses.each_ref().map(|class| class.load(Ordering::Relaxed)),
             left: self.left.load(Ordering::Relaxed),
+            ..FrontendFigures::default()
         }
     }
 }

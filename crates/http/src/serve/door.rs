@@ -11,7 +11,7 @@ use crate::serve::log::{Log, Writer};
 use crate::serve::table::{Extras, Gate, Problem, Table};
 use crate::serve::tls::Tls;
 use crate::serve::worker::Worker;
-use paceline_host::{Control, Snapshot};
+use paceline_host::{Control, DoorProblem, Snapshot};
 use paceline_routing::{Address, ErrorBody, Frontend};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,15 +44,8 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Door {
     orders: mpsc::UnboundedSender<Order>,
-    shown: Arc<Mutex<Shown>>,
+    addresses: Arc<Mutex<Vec<(String, String)>>>,
     log: Writer,
-}
-
-/// What can be seen of the door.
-#[derive(Clone, Debug, Default)]
-struct Shown {
-    addresses: Vec<(String, String)>,
-    problems: Vec<(String, String)>,
 }
 
 /// What the door is told.
@@ -86,7 +79,7 @@ impl Door {
         let is_strict = options.is_strict;
         let (orders, told) = mpsc::unbounded_channel();
         let (watchers, failures) = Watchers::new();
-        let shown = Arc::<Mutex<Shown>>::default();
+        let addresses = Arc::<Mutex<Vec<(String, String)>>>::default();
         let mut settings = control.follow();
         let mut keeper = Keeper {
             ward: Ward::new(Arc::clone(&control)),
@@ -97,7 +90,7 @@ impl Door {
             workers: vec![],
             listeners: BTreeMap::new(),
             table: Arc::default(),
-            shown: Arc::clone(&shown),
+            addresses: Arc::clone(&addresses),
             problems: vec![],
         };
         let snapshot = settings.borrow_and_update().clone();
@@ -106,19 +99,13 @@ impl Door {
             return Err(format!("frontend {frontend}: {message}"));
         }
         tokio::spawn(keeper.run(settings, told, failures));
-        Ok(Self { orders, shown, log })
+        Ok(Self { orders, addresses, log })
     }
 
     /// The frontends with the addresses where they listen.
     #[must_use]
     pub fn addresses(&self) -> Vec<(String, String)> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).addresses.clone()
-    }
-
-    /// The frontends that are not as the configuration says, each with why.
-    #[must_use]
-    pub fn problems(&self) -> Vec<(String, String)> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).problems.clone()
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads certificates and pages again, and opens the access log again.
@@ -155,7 +142,7 @@ struct Keeper {
     /// The addresses as they were written, with the frontend that each is for.
     listeners: BTreeMap<Address, (Address, Whose)>,
     table: Arc<Table>,
-    shown: Arc<Mutex<Shown>>,
+    addresses: Arc<Mutex<Vec<(String, String)>>>,
     /// What is not as the configuration says.
     problems: Vec<Problem>,
 }
@@ -170,7 +157,7 @@ impl Keeper {
         loop {
             let has_problems = !self.problems.is_empty();
             let order = tokio::select! {
-                // An address may be free by then, or a file there.
+                // What was in the way may go: an address that another process has, a file.
                 () = tokio::time::sleep(RETRY), if has_problems => Order::Follow,
                 order = told.recv() => match order {
                     Some(order) => order,
@@ -315,9 +302,12 @@ impl Keeper {
         });
         let mut addresses: Vec<_> = listed.collect();
         addresses.sort();
-        let problems = problems.iter().map(|one| (one.frontend.to_string(), one.message.clone()));
-        let shown = Shown { addresses, problems: problems.collect() };
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+        let listed = addresses.iter().map(|(name, at)| (name.as_str().into(), at.as_str().into()));
+        self.control.tell_listening(listed.collect());
+        self.control.tell_problem(problems.first().map(|Problem { frontend, message }| {
+            DoorProblem { frontend: Some(frontend.clone()), message: message.clone() }
+        }));
+        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
     }
 
     async fn drain(&mut self) {

@@ -4,6 +4,7 @@
 
 mod daemon;
 mod files;
+mod http;
 
 use super::{Reach, print};
 use crate::failure::Failure;

@@ -2,8 +2,8 @@
 
 use super::{Delete, Reach, as_text, figure, is, text};
 use crate::failure::Failure;
-use crate::screen::Screen;
-use crate::table::{Column, Table};
+use crate::screen::{Screen, Style};
+use crate::table::{Cell, Column, Table};
 use clap::{Args, Subcommand};
 use paceline_client::Kind;
 use serde_json::Value;
@@ -64,7 +64,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
     for frontend in list {
         table.row(vec![
             text(frontend, "name").into(),
-            joined(frontend, "listen", as_text).into(),
+            listen(frontend),
             yes(frontend.get("tls").is_some()).into(),
             text(frontend, "backend").into(),
             joined(frontend, "use_backend", |line| text(line, "backend")).into(),
@@ -78,6 +78,15 @@ fn draw(list: &[Value], screen: Screen) -> String {
         ]);
     }
     table.draw(screen)
+}
+
+/// Where it listens, or should listen; marked if it cannot be as it says.
+fn listen(frontend: &Value) -> Cell {
+    let figures = frontend.get("figures").unwrap_or(&Value::Null);
+    let style = if figures.get("problem").is_some() { Style::Bad } else { Style::Plain };
+    let open = joined(figures, "listening", as_text);
+    let text = if open.is_empty() { joined(frontend, "listen", as_text) } else { open };
+    Cell::new(text, style)
 }
 
 fn joined(object: &Value, name: &str, show: impl Fn(&Value) -> String) -> String {

@@ -1,6 +1,6 @@
 //! The daemon: does it answer, is it of our version, and what does it say about itself.
 
-use super::Finding;
+use super::{Finding, http};
 use crate::command::{Reach, text};
 use crate::moment;
 use paceline_client::{Client, Error, Options, WhenAway};
@@ -28,11 +28,12 @@ pub(super) fn look(reach: &Reach) -> Vec<Finding> {
         Err(error) => vec![away(reach, &error), own_files()],
         Ok(status) => {
             let message = format!("it answers on {target}, process {}", text(&status, "pid"));
-            let mut findings = vec![Finding::ok("daemon", message), version(&status)];
+            let mut findings = vec![answers(&status, message), version(&status)];
             findings.push(sync(&status));
             findings.push(clock(&status));
             findings.push(files(status.get("open_files_max").and_then(Value::as_u64)));
             findings.extend(configuration(&status));
+            findings.extend(http::look(&status));
             findings
         }
     }
@@ -51,6 +52,16 @@ fn away(reach: &Reach, error: &Error) -> Finding {
         _ => "see its log, and that daemon and command are of one version".to_owned(),
     };
     Finding::fail("daemon", error.to_string(), next)
+}
+
+fn answers(status: &Value, message: String) -> Finding {
+    match status.get("draining") == Some(&Value::Bool(true)) {
+        true => {
+            let message = format!("{message}; it drains: it finishes what it has, and ends");
+            Finding::warn("daemon", message, "start it again when it has ended")
+        }
+        false => Finding::ok("daemon", message),
+    }
 }
 
 fn version(status: &Value) -> Finding {

@@ -1,0 +1,75 @@
+//! How the HTTP door stands, as it tells: where it listens, and what it could not do.
+
+use super::Control;
+use paceline_model::FrontendFigures;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+
+/// How the HTTP door stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DoorState {
+    /// Frontends with each address where they listen.
+    pub listening: Vec<(Box<str>, Box<str>)>,
+    /// Why it does not do what the configuration says, if it does not: then it is as it was before.
+    pub problem: Option<DoorProblem>,
+}
+
+/// Why the HTTP door cannot do what the configuration says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoorProblem {
+    /// The frontend that it is about, if it is about one.
+    pub frontend: Option<Box<str>>,
+    /// What it is.
+    pub message: String,
+}
+
+impl From<String> for DoorProblem {
+    fn from(message: String) -> Self {
+        Self { frontend: None, message }
+    }
+}
+
+impl Control {
+    /// How the HTTP door stands.
+    #[must_use]
+    pub fn door(&self) -> DoorState {
+        self.door_state().clone()
+    }
+
+    /// The HTTP door tells where it listens, each frontend with each address.
+    pub fn tell_listening(&self, listening: Vec<(Box<str>, Box<str>)>) {
+        self.door_state().listening = listening;
+    }
+
+    /// The HTTP door tells why it is not as the configuration says, or that it is.
+    pub fn tell_problem(&self, problem: Option<DoorProblem>) {
+        self.door_state().problem = problem;
+    }
+
+    /// The daemon begins to end: what its doors have is finished first.
+    pub fn tell_ending(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the daemon begins to end.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    /// Adds what the door tells of each frontend.
+    pub(super) fn add_door_figures(&self, frontends: &mut BTreeMap<Box<str>, FrontendFigures>) {
+        let DoorState { listening, problem } = self.door();
+        for (name, address) in listening {
+            frontends.entry(name).or_default().listening.push(address);
+        }
+        if let Some(DoorProblem { frontend: Some(name), message }) = problem {
+            frontends.entry(name).or_default().problem = Some(message);
+        }
+    }
+
+    fn door_state(&self) -> MutexGuard<'_, DoorState> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,102 @@
+//! The HTTP door: where it listens, what it could not do, and which servers are down.
+
+use super::Finding;
+use crate::command::{as_text, text};
+use serde_json::Value;
+
+/// Frontends or servers that are named; further ones are counted.
+const NAMED_MAX: usize = 10;
+
+/// What there is to find out, if there are frontends or servers.
+pub(super) fn look(status: &Value) -> Vec<Finding> {
+    let Some(http) = status.get("http") else { return vec![] };
+    [frontends(http), servers(http)].into_iter().flatten().collect()
+}
+
+fn frontends(http: &Value) -> Option<Finding> {
+    if let Some(problem) = http.get("problem") {
+        let next = "free what it needs, which is tried again every 5 s, or correct it and apply the \
+                    configuration again; until then the HTTP door is as it was before";
+        return Some(Finding::fail("frontends", as_text(problem), next));
+    }
+    let list = http.get("frontends")?.as_array().filter(|list| !list.is_empty())?;
+    let (open, closed): (Vec<&Value>, Vec<&Value>) =
+        list.iter().partition(|frontend| !addresses(frontend).is_empty());
+    if !closed.is_empty() {
+        let names: Vec<String> = closed.iter().map(|frontend| text(frontend, "name")).collect();
+        let message = format!("nothing listens for {}", named(&names, names.len()));
+        return Some(Finding::warn("frontends", message, "see the log of the daemon"));
+    }
+    let each: Vec<String> = open
+        .iter()
+        .map(|frontend| format!("{} at {}", text(frontend, "name"), addresses(frontend)))
+        .collect();
+    Some(Finding::ok("frontends", named(&each, each.len())))
+}
+
+fn addresses(frontend: &Value) -> String {
+    let list = frontend.get("listening").and_then(Value::as_array);
+    list.into_iter().flatten().map(as_text).collect::<Vec<_>>().join(" and ")
+}
+
+fn servers(http: &Value) -> Option<Finding> {
+    let count = |name: &str| http.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let (all, down) = (count("servers"), count("servers_down"));
+    match (all, down) {
+        (0, _) => None,
+        (_, 0) => Some(Finding::ok("servers", format!("none of {all} is down"))),
+        _ => {
+            let names: Vec<String> = http.get("down")?.as_array()?.iter().map(as_text).collect();
+            let total = usize::try_from(down).unwrap_or(usize::MAX);
+            let message = format!("{down} of {all} down: {}", named(&names, total));
+            let next = "see that they run and answer, and the addresses with: paceline servers";
+            Some(Finding::warn("servers", message, next))
+        }
+    }
+}
+
+/// The first of these, and how many more there are.
+fn named(names: &[String], total: usize) -> String {
+    let shown = names.get(..NAMED_MAX).unwrap_or(names);
+    let more = total.saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::look;
+    use crate::command::doctor::{Finding, draw};
+    use crate::screen::check_screens;
+    use serde_json::json;
+
+    fn http(members: serde_json::Value) -> Vec<Finding> {
+        look(&json!({ "http": members }))
+    }
+
+    #[test]
+    fn frontends_and_servers_fit_the_screen() {
+        let frontends = json!([
+            { "name": "web", "listening": ["0.0.0.0:443", "[::]:443"] },
+            { "name": "behind", "listening": ["unix:/run/paceline/web.sock"] },
+        ]);
+        let good = json!({ "frontends": frontends, "servers": 7, "servers_down": 0, "down": [] });
+        let mut findings = http(good.clone());
+        let mut bad = good;
+        bad["servers_down"] = 12.into();
+        bad["servers"] = 40.into();
+        bad["down"] = (1..=12).map(|number| format!("app/{number}")).collect();
+        bad["problem"] =
+            "frontend web: cannot listen at 0.0.0.0:443: Address already in use (os error 98)"
+                .into();
+        findings.extend(http(bad));
+        findings.extend(http(json!({ "frontends": [{ "name": "web", "listening": [] }] })));
+        check_screens("doctor_http", |screen| draw(&findings, screen));
+    }
+
+    #[test]
+    fn without_frontends_there_is_nothing_to_say() {
+        assert_eq!(http(json!({ "frontends": [], "servers": 0, "servers_down": 0 })), []);
+        assert_eq!(look(&json!({})), []);
+    }
+}
