@@ -98,7 +98,7 @@ impl Target {
         self.query.unwrap_or_default().of_bytes(bytes)
     }
 
-    /// The host in its normal form: lower case, without a dot at its end, and without the port that
+    /// The host in its normal form: lower case, without dots at its end, and without the port that
     /// goes without saying (RFC 3986 6.2.3).
     pub fn authority<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
         match &self.normal_authority {
@@ -148,7 +148,8 @@ fn normal_host(host: &[u8]) -> Option<String> {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
         _ => (bare, None),
     };
-    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    // All of them: with one left, the form would not be its own.
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
     let normal = port.map_or(name.clone(), |port| format!("{name}:{port}"));
     (normal != text).then_some(normal)
 }
@@ -324,6 +325,7 @@ mod tests {
             ("a.example", "a.example"),
             ("A.Example", "a.example"),
             ("a.example.", "a.example"),
+            ("a.example..:80", "a.example"),
             ("a.example:80", "a.example"),
             ("a.example.:443", "a.example"),
             ("a.example:8080", "a.example:8080"),
