@@ -237,7 +237,7 @@ impl Http2 {
                 continue;
             }
             match frame.kind {
-                HEADERS if status == 0 => status = frame.status(),
+                HEADERS if status < 200 => status = frame.status(),
                 DATA => body.extend_from_slice(&frame.payload),
                 _ => {}
             }
