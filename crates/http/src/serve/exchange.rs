@@ -109,8 +109,10 @@ pub(crate) struct Exchange<'a> {
     /// Answers before the last one so far.
     interim: u32,
     keeps: bool,
-    /// Whether anything of the response has reached the client's buffer.
-    pub is_answered: bool,
+    /// Whether the head of the response stands in the client's buffer, or has stood there.
+    is_answered: bool,
+    /// Whether anything of it was written to the client.
+    is_begun: bool,
     /// Bytes of the two bodies, for the log.
     pub bytes: (u64, u64),
 }
@@ -138,6 +140,7 @@ impl<'a> Exchange<'a> {
             interim: 0,
             keeps: asked.keeps,
             is_answered: false,
+            is_begun: false,
             bytes: (0, 0),
             is_draining,
             asked,
@@ -166,6 +169,15 @@ impl<'a> Exchange<'a> {
             Poll::Ready(()) => Poll::Ready(Err(self.slow())),
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// Whether it is too late for another answer. If not, what stands in the client's buffer is forgotten.
+    pub fn is_too_late(&mut self) -> bool {
+        if self.is_answered && !self.is_begun && self.client.out.written() == 0 {
+            self.client.out.clear();
+            self.is_answered = false;
+        }
+        self.is_answered
     }
 
     fn end(&self) -> Option<End> {
@@ -262,7 +274,9 @@ impl<'a> Exchange<'a> {
         loop {
             if !self.client.out.is_empty() {
                 let before = self.client.out.written();
-                match self.client.out.poll_write_all(&mut self.client.stream, cx) {
+                let written = self.client.out.poll_write_all(&mut self.client.stream, cx);
+                self.is_begun |= self.is_answered && self.client.out.written() > 0;
+                match written {
                     Poll::Ready(Ok(())) => self.client.out.clear(),
                     Poll::Ready(Err(_)) => return Err(Failure::ClientLeft),
                     Poll::Pending => return Ok(moved || self.client.out.written() > before),

@@ -314,7 +314,7 @@ impl Connection {
                 self.worker.draining(),
             );
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
-            let is_answered = exchange.is_answered;
+            let is_answered = ended.is_err() && exchange.is_too_late();
             record.bytes = exchange.bytes;
             match ended {
                 // A server may close an idle connection just when it is used again.

@@ -328,11 +328,11 @@ impl Line {
         let _ = write!(out, "{} - - [{}] ", self.client, common_date(&time));
         push_json(out, target.trim());
         let _ = write!(out, " {} {} ", ended.status, ended.bytes.1);
-        push_json(out, &self.referer);
+        push_json(out, or_dash(&self.referer));
         out.push(' ');
-        push_json(out, &self.agent);
+        push_json(out, or_dash(&self.agent));
         let server = &*ended.server;
-        let server = if server.is_empty() { "-" } else { server };
+        let server = or_dash(server);
         let _ = write!(
             out,
             " frontend={} server={server} seconds={} waited={}",
@@ -346,6 +346,11 @@ impl Line {
         write_objects(out, ended.permit, " queues=", " values=");
         out.push('\n');
     }
+}
+
+/// A text, or what the common format has in place of none.
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
 }
 
 /// Writes the time in each queue, and the values asked for, where there are any.

@@ -40,7 +40,8 @@ fn responses_with_two_readings_are_not_passed_on_h1() {
     let Asked { door, played, mut client, mut server } = asked();
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(40_000));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "X: y\r\n".repeat(101));
-    let cases: [&str; 24] = [
+    let cases: [&str; 25] = [
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
