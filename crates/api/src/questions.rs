@@ -1,6 +1,7 @@
 //! Questions about requests: which there are, why one waits, and what would become of one.
 
 use crate::identity::{Identity, Role};
+use crate::members::Members;
 use crate::moment::Now;
 use crate::permits::no_request;
 use crate::request::Asked;
@@ -10,8 +11,8 @@ use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, Uri};
 use paceline_host::words::{Outcome, Outlook, Verdict};
-use paceline_host::{Explanation, Foreseen, Listed, WaitsFor, Why};
-use paceline_types::RequestId;
+use paceline_host::{Explanation, Foreseen, Hop, Listed, WaitsFor, Why};
+use paceline_types::{On, RequestId, Span};
 use serde_json::{Map, Value, json};
 
 /// Most requests that a list shows.
@@ -39,7 +40,7 @@ pub(crate) async fn requests(
 }
 
 fn describe(app: &App, identity: &Identity, listed: Listed, now: Now) -> Value {
-    let Listed { user, text, session, why } = &listed;
+    let Listed { user, text, session, why, .. } = &listed;
     let mut value = json!({
         "request": why.id.0,
         "state": state(why),
@@ -52,7 +53,10 @@ fn describe(app: &App, identity: &Identity, listed: Listed, now: Now) -> Value {
     if let Some(members) = value.as_object_mut() {
         if why.waits_for != WaitsFor::Nothing {
             members.insert("waits_for".into(), waits_for(&why.waits_for));
+            members.insert("ahead_total".into(), why.ahead_total.into());
+            members.extend(why.until.map(|at| ("until".to_owned(), now.text(at).into())));
         }
+        add_hop(&listed, members);
         let session = session.and_then(|id| app.registry.session_name(id));
         members.extend(session.map(|name| ("session".to_owned(), name.into())));
         let permit = app.registry.permit_of(why.id).filter(|name| {
@@ -62,6 +66,26 @@ fn describe(app: &App, identity: &Identity, listed: Listed, now: Now) -> Value {
         members.extend(permit.map(|name| ("permit".to_owned(), name.into())));
     }
     value
+}
+
+/// Whether it is a request or a connection, and of what came in at the HTTP door where it comes from and
+/// goes to.
+fn add_hop(listed: &Listed, members: &mut Map<String, Value>) {
+    let on = match listed.on {
+        On::Request => "request",
+        On::Connection => "connection",
+    };
+    members.insert("on".into(), on.into());
+    let Some(Hop { method, client, frontend, backend, server }) = &listed.http else { return };
+    let named = [
+        ("method", method),
+        ("client", client),
+        ("frontend", frontend),
+        ("backend", backend),
+        ("server", server),
+    ];
+    let known = named.into_iter().filter(|(_, value)| !value.is_empty());
+    members.extend(known.map(|(name, value)| (name.to_owned(), value.to_string().into())));
 }
 
 fn state(why: &Why) -> &'static str {
@@ -91,17 +115,20 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
     let number = id.parse().map_err(|_| {
         Problem::bad_request("the path ends with the number of a request, such as /v1/why/17")
     })?;
-    let why = app.host.control().why(RequestId(number)).ok_or_else(|| {
+    let listed = app.host.control().listed(RequestId(number)).ok_or_else(|| {
         Problem::not_found(format!("request {number} neither waits nor runs"))
             .hint("GET /v1/requests lists those that do")
     })?;
+    let why = &listed.why;
     let now = app.wall.now();
     let ahead: Vec<u64> = why.ahead.iter().map(|id| id.0).collect();
     let mut value = json!({
         "request": why.id.0,
-        "state": state(&why),
+        "state": state(why),
+        "user": listed.user,
+        "text": listed.text,
         "waits_for": waits_for(&why.waits_for),
-        "message": message(&why, now),
+        "message": message(why, now),
         "arrived_at": now.text(why.arrival),
         "since": now.text(why.since),
         "priority": why.priority.number(),
@@ -113,6 +140,7 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
         let times = [("until", why.until), ("deadline", why.deadline)];
         let times = times.into_iter().filter_map(|(name, at)| Some((name, at?)));
         members.extend(times.map(|(name, at)| (name.to_owned(), now.text(at).into())));
+        add_hop(&listed, members);
     }
     ok(&value)
 }
@@ -124,7 +152,9 @@ fn message(why: &Why, now: Now) -> String {
         message += &format!(", {} ahead", why.ahead_total);
     }
     if let Some(until) = why.until {
-        message += &format!(", for another {}", until.since(now.time));
+        // Nobody plans by fractions of a millisecond.
+        let left = until.since(now.time).0.div_ceil(1_000_000);
+        message += &format!(", for another {}", Span::from_ms(left));
     }
     message
 }
@@ -136,10 +166,14 @@ pub(crate) async fn explain(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let members = body::members(&headers, body, &app.limits).await?;
+    let mut members = body::members(&headers, body, &app.limits).await?;
+    let words = [("request", On::Request), ("connection", On::Connection)];
+    let on = members.word("on", &words)?.unwrap_or_default();
+    let members = as_of_http(&app, members)?;
     // Nothing is asked for in another's name: what the answer tells can be read in rules and figures.
     let asker = Identity { role: Role::Operator.max(identity.role), ..identity };
-    let Asked { request, .. } = Asked::read(members, &asker, &app.registry)?;
+    let Asked { mut request, .. } = Asked::read(members, &asker, &app.registry)?;
+    request.on = on;
     let control = app.host.control();
     for _ in 1..TRIES_MAX {
         let before = control.snapshot();
@@ -149,6 +183,31 @@ pub(crate) async fn explain(
         }
     }
     ok(&explained(&app, &control.explain(request).map_err(no_request)?))
+}
+
+/// A request at a frontend of the HTTP door has the attributes that this door would set: it is of nobody
+/// unless it says of whom.
+fn as_of_http(app: &App, mut members: Members) -> Result<Members, Problem> {
+    let mut all = members.take_all();
+    if let Some(Value::Object(attributes)) = all.get_mut("attributes") {
+        let text = |name: &str| attributes.get(name).and_then(Value::as_str).unwrap_or_default();
+        let snapshot = app.host.control().snapshot();
+        let mut frontends = snapshot.routing().frontends().iter();
+        if frontends.any(|frontend| *frontend.name == *text("frontend")) {
+            let (path, query) = (text("path"), text("query"));
+            let mark = if query.is_empty() { "" } else { "?" };
+            let given = [
+                ("kind", "http".to_owned()),
+                ("host", text("client").to_owned()),
+                ("user", String::new()),
+                ("text", format!("{path}{mark}{query}")),
+            ];
+            for (name, value) in given {
+                attributes.entry(name).or_insert_with(|| value.into());
+            }
+        }
+    }
+    Members::of(Value::Object(all))
 }
 
 fn explained(app: &App, explanation: &Explanation) -> Value {
@@ -181,6 +240,11 @@ fn explained(app: &App, explanation: &Explanation) -> Value {
     {
         members.insert("priority".into(), priority.number().into());
         members.insert("pool".into(), pool.to_string().into());
+    }
+    if let Some(members) = value.as_object_mut() {
+        for (name, chosen) in [("backend", &explanation.backend), ("server", &explanation.server)] {
+            members.extend(chosen.as_ref().map(|chosen| (name.to_owned(), (**chosen).into())));
+        }
     }
     value
 }

@@ -20,8 +20,8 @@ mod socket;
 pub use access::{Access, Granted, REFUSED};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use control::{
-    Admission, Configured, Control, DoorProblem, DoorState, Edited, Event, Listed, Permit, Tally,
-    Waiting,
+    Admission, Configured, Control, DoorProblem, DoorState, Edited, Event, Hop, Listed, Permit,
+    Tally, Waiting,
 };
 pub use database::{
     Author, Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,

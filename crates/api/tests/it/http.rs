@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use paceline_host::{Admission, DoorProblem};
-use paceline_types::{Attributes, Request};
+use paceline_types::{Attributes, On, Request};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -221,6 +221,89 @@ fn the_status_tells_how_the_door_stands() {
     control.tell_ending();
     let status = client.get("/v1/status").expect(200);
     assert_eq!((&status["draining"], status["http"].get("problem")), (&json!(true), None));
+}
+
+/// What the HTTP door would ask for.
+fn came(on: On, more: &[(&str, &str)]) -> Request {
+    let mut attributes = Attributes::new();
+    let own = [("kind", "http"), ("frontend", "web"), ("client", "203.0.113.7")];
+    for (name, value) in own.iter().chain(more) {
+        attributes.set(name, value).unwrap();
+    }
+    Request { on, ..Request::new(attributes) }
+}
+
+/// A frontend whose requests go to one server one at a time, and whose connections are counted.
+fn proxy(world: &World) {
+    let mut client = world.unix();
+    client.put("/v1/backends/app", json!({ "queue": { "max_len": 10 } })).expect(201);
+    let server = json!({ "address": "app:80", "max_connections": 1 });
+    client.put("/v1/servers/app/a", server).expect(201);
+    let members = json!({ "listen": "127.0.0.1:0", "backend": "app" });
+    client.put("/v1/frontends/web", members).expect(201);
+    let members = json!({ "at": "frontend web", "on": "connection", "concurrency": 1,
+        "queue": { "max_len": 10 } });
+    client.put("/v1/checkpoints/connections", members).expect(201);
+}
+
+/// Nothing waits without being visible in `why`: what waits and runs at the HTTP door says what it is,
+/// where it comes from, where it goes, and behind how many it waits.
+#[test]
+fn requests_and_connections_of_the_http_door_are_told_apart() {
+    let world = World::new();
+    proxy(&world);
+    let mut client = world.unix();
+    let admit = |on, more: &[(&str, &str)]| world.host.control().admit(came(on, more)).unwrap();
+    let _open = admit(On::Connection, &[]);
+    let _next = admit(On::Connection, &[]);
+    let _runs = admit(On::Request, &[("method", "GET"), ("text", "/a?b=c")]);
+    let _waits = admit(On::Request, &[("method", "POST"), ("text", "/d")]);
+    let list = client.get("/v1/requests").expect(200);
+    let list = list.as_array().unwrap();
+    let shown = |at: usize| {
+        let names = ["on", "state", "method", "text", "client", "frontend", "backend", "server"];
+        names.map(|name| list[at].get(name).and_then(Value::as_str).unwrap_or("-"))
+    };
+    let from = "203.0.113.7";
+    assert_eq!(shown(0), ["connection", "running", "-", "", from, "web", "-", "-"]);
+    assert_eq!(shown(1), ["connection", "waiting", "-", "", from, "web", "-", "-"]);
+    assert_eq!(shown(2), ["request", "running", "GET", "/a?b=c", from, "web", "app", "app/a"]);
+    assert_eq!(shown(3), ["request", "waiting", "POST", "/d", from, "web", "app", "-"]);
+    assert_eq!(
+        list[3]["waits_for"],
+        json!({ "kind": "checkpoint", "checkpoint": "servers of app" })
+    );
+    assert_eq!((&list[1]["ahead_total"], &list[3]["ahead_total"]), (&json!(1), &json!(1)));
+    let why = client.get(&format!("/v1/why/{}", list[3]["request"])).expect(200);
+    for name in ["on", "method", "text", "client", "frontend", "backend"] {
+        assert_eq!(why[name], list[3][name], "{name}");
+    }
+    assert_eq!(why["ahead"], json!([list[2]["request"]]));
+    let why = client.get(&format!("/v1/why/{}", list[0]["request"])).expect(200);
+    assert_eq!((&why["on"], &why["state"]), (&json!("connection"), &json!("running")));
+}
+
+#[test]
+fn explain_tells_backend_and_server_and_what_connections_meet() {
+    let world = World::new();
+    proxy(&world);
+    let mut client = world.unix();
+    let rule = json!({ "number": 10, "match": { "kind": "http", "user": "", "text": "/a?b" },
+        "mode": "exact", "raise": 5, "then": "stop" });
+    client.call("POST", "/v1/rules", rule).expect(201);
+    let attributes = json!({ "frontend": "web", "path": "/a", "query": "b", "client": "1.2.3.4" });
+    let told = client.call("POST", "/v1/explain", json!({ "attributes": attributes })).expect(200);
+    assert_eq!((&told["backend"], &told["server"]), (&json!("app"), &json!("app/a")));
+    assert_eq!(told["priority"], 5, "it has the attributes of the HTTP door");
+    let _open = world.host.control().admit(came(On::Connection, &[])).unwrap();
+    let body = json!({ "on": "connection", "attributes": attributes });
+    let told = client.call("POST", "/v1/explain", body).expect(200);
+    let place = json!({ "kind": "checkpoint", "checkpoint": "connections" });
+    assert_eq!(told["foreseen"]["waits_for"], place);
+    assert_eq!(told.get("server"), None);
+    let elsewhere = json!({ "attributes": { "user": "x" } });
+    let told = client.call("POST", "/v1/explain", elsewhere).expect(200);
+    assert_eq!(told.get("backend"), None);
 }
 
 /// A name may have slashes in it, written as they are or escaped.

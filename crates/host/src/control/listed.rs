@@ -2,7 +2,7 @@
 
 use super::Control;
 use paceline_engine::{WaitsFor, Why};
-use paceline_types::{Known, Place, Request, RequestId, SessionId};
+use paceline_types::{Known, On, Place, Request, RequestId, SessionId};
 
 /// Most bytes of a text that a list shows; of a longer one it shows so many and `…`.
 pub const LISTED_BYTES_MAX: usize = 4 << 10;
@@ -20,10 +20,29 @@ pub struct Listed {
     pub user: Box<str>,
     /// What it is, cut if it is long.
     pub text: Box<str>,
+    /// Whether it is a request or a connection.
+    pub on: On,
+    /// Of what came in at the HTTP door: where from, and where it goes.
+    pub http: Option<Hop>,
     /// The session that it belongs to.
     pub session: Option<SessionId>,
     /// Where it stands, without who is ahead, and with keys that are cut if they are long.
     pub why: Why,
+}
+
+/// Where a request of the HTTP door comes from and goes to; what is not known is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hop {
+    /// The method, cut if it is long.
+    pub method: Box<str>,
+    /// The address of the client.
+    pub client: Box<str>,
+    /// The frontend.
+    pub frontend: Box<str>,
+    /// The backend that was chosen.
+    pub backend: Box<str>,
+    /// The server that was chosen, `BACKEND/NAME`.
+    pub server: Box<str>,
 }
 
 /// Requests that one turn under the engine's lock looks at.
@@ -47,7 +66,14 @@ impl Listed {
         }
         let mut known = |name| beginning(request.attributes.known(name));
         let (user, text) = (known(Known::User), known(Known::Text));
-        Self { user, text, session: request.session, why }
+        let http = (request.attributes.known(Known::Kind) == "http").then(|| Hop {
+            method: known(Known::Method),
+            client: known(Known::Client),
+            frontend: known(Known::Frontend),
+            backend: known(Known::Backend),
+            server: known(Known::Server),
+        });
+        Self { user, text, on: request.on, http, session: request.session, why }
     }
 }
 
@@ -70,6 +96,17 @@ impl Control {
         let (mut listed, mut bytes) = (Vec::new(), 0);
         self.look(first, count, |request, why| listed.push(Listed::new(request, why, &mut bytes)));
         listed
+    }
+
+    /// One request that waits or runs, and who is ahead of it.
+    #[must_use]
+    pub fn listed(&self, id: RequestId) -> Option<Listed> {
+        let state = self.state();
+        let (request, mut why) = (state.engine.request(id)?, state.engine.why(id)?);
+        let ahead = std::mem::take(&mut why.ahead);
+        let mut listed = Listed::new(request, why, &mut 0);
+        listed.why.ahead = ahead;
+        Some(listed)
     }
 
     /// Has `look` see the same, without a copy of any. It is called under the engine's lock, which is

@@ -21,7 +21,7 @@ mod timer;
 pub use configured::{Configured, Edited};
 pub use door::{DoorProblem, DoorState};
 pub use event::Event;
-pub use listed::Listed;
+pub use listed::{Hop, Listed};
 pub use permit::{Admission, Permit, Waiting};
 pub(crate) use planner::{Consequence, Planner, constraint};
 pub use tally::Tally;

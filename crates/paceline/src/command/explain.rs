@@ -12,13 +12,19 @@ pub const HELP: &str = "\
 Nothing is counted, spent or held. Exit code 0, also for a request that would be refused.
 
 Example:
-  paceline explain user=etl-7 'text=select * from orders' --claim disk:da0";
+  paceline explain user=etl-7 'text=select * from orders' --claim disk:da0
+  paceline explain frontend=web method=GET path=/search client=203.0.113.7    as at the HTTP door
+  paceline explain frontend=web client=203.0.113.7 --connection               the connection itself";
 
 #[derive(Debug, Args)]
 pub struct Explain {
     /// Attributes of the request, such as user=etl
     #[arg(value_name = "ATTR=VALUE", value_parser = attribute)]
     attributes: Vec<(String, String)>,
+
+    /// Of a connection at a frontend of the HTTP door, not of a request
+    #[arg(long)]
+    connection: bool,
 
     #[command(flatten)]
     asks: Asks,
@@ -30,18 +36,23 @@ pub struct Explain {
 pub fn run(explain: &Explain) -> Result<(), Failure> {
     let mut request = explain.asks.request();
     request.attributes.extend(explain.attributes.iter().cloned());
-    let body = serde_json::to_value(&request).map_err(|error| error.to_string())?;
+    let mut body = serde_json::to_value(&request).map_err(|error| error.to_string())?;
+    if explain.connection {
+        body["on"] = "connection".into();
+    }
     let asker = explain.reach.open()?;
     let answer = asker.client.call(Method::Post, "/v1/explain", Some(&body))?;
-    asker.show(&answer, |screen| draw(&answer, screen))
+    asker.show(&answer, |screen| draw(&answer, explain.connection, screen))
 }
 
-fn draw(answer: &Value, screen: Screen) -> String {
+fn draw(answer: &Value, is_connection: bool, screen: Screen) -> String {
     let message = answer.get("message").and_then(Value::as_str).unwrap_or_default();
     let mut out = String::new();
     let (rules, rest): (Vec<&str>, Vec<&str>) =
         message.lines().partition(|line| line.starts_with("rule "));
-    for (line, style) in looked_at(answer, &rules) {
+    // Connections pass no rules.
+    let rules = if is_connection { vec![] } else { looked_at(answer, &rules) };
+    for (line, style) in rules {
         let wrapped = screen.wrap(&line, 2);
         out.push_str(&screen.paint(style, wrapped.trim_end_matches('\n')));
         out.push('\n');

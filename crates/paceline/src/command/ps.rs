@@ -28,31 +28,81 @@ pub fn run(ps: &Ps) -> Result<(), Failure> {
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {
-    let mut table = Table::new(&[
-        Column::number("ID"),
-        Column::word("STATE"),
-        Column::number("SINCE").spare(1),
-        Column::number("PRIORITY").spare(3),
-        Column::text("POOL", 5).spare(2),
-        Column::text("USER", 5),
-        Column::text("WAITS FOR", 8),
-        Column::text("TEXT", 8).spare(4),
-    ]);
+    let has_http = list.iter().any(|request| request.get("frontend").is_some());
+    let columns = columns(has_http);
+    let mut table = Table::new(&columns);
     for request in list {
-        let state = text(request, "state");
-        let style = if state == "running" { Style::Good } else { Style::Wait };
-        table.row(vec![
+        let (word, style) = state(request);
+        let mut row: Vec<Cell> = vec![
             text(request, "request").into(),
-            Cell::new(state, style),
+            Cell::new(word, style),
             moment::age(&text(request, "since")).unwrap_or_default().into(),
             text(request, "priority").into(),
             text(request, "pool").into(),
             text(request, "user").into(),
-            waits_for(request.get("waits_for").unwrap_or(&Value::Null)).into(),
-            text(request, "text").into(),
-        ]);
+        ];
+        if has_http {
+            row.push(text(request, "client").into());
+            row.push(text(request, "frontend").into());
+            row.push(server(request).into());
+        }
+        let waits_for = waits_for(request.get("waits_for").unwrap_or(&Value::Null));
+        // A proxy's requests wait at checkpoints, and the name is what matters.
+        let name = waits_for.strip_prefix("checkpoint ").filter(|_| has_http);
+        row.push(name.unwrap_or(&waits_for).into());
+        row.push(text(request, "ahead_total").into());
+        row.push(what(request).into());
+        table.row(row);
     }
     table.draw(screen)
+}
+
+/// The columns; those of the HTTP door only if something came in there.
+fn columns(has_http: bool) -> Vec<Column> {
+    let mut columns = vec![
+        Column::number("ID"),
+        Column::word("STATE"),
+        Column::number("SINCE").spare(1),
+        Column::number("PRIORITY").spare(7),
+        Column::text("POOL", 5).spare(6),
+        Column::text("USER", 5).spare(if has_http { 5 } else { 0 }),
+    ];
+    if has_http {
+        columns.push(Column::text("CLIENT", 9).spare(3));
+        columns.push(Column::text("FRONTEND", 8).spare(4));
+        columns.push(Column::text("SERVER", 6).spare(3));
+    }
+    columns.push(Column::text("WAITS FOR", if has_http { 14 } else { 8 }));
+    columns.push(Column::number("AHEAD").spare(2));
+    columns.push(Column::text("TEXT", if has_http { 14 } else { 8 }).spare(if has_http {
+        1
+    } else {
+        8
+    }));
+    columns
+}
+
+fn state(request: &Value) -> (String, Style) {
+    match text(request, "state") {
+        state if state != "running" => (state, Style::Wait),
+        _ if text(request, "on") == "connection" => ("open".to_owned(), Style::Good),
+        state => (state, Style::Good),
+    }
+}
+
+/// The server, or the backend while none is chosen.
+fn server(request: &Value) -> String {
+    let server = text(request, "server");
+    if server.is_empty() { text(request, "backend") } else { server }
+}
+
+/// What it is: for HTTP the method and the URL.
+pub fn what(request: &Value) -> String {
+    if text(request, "on") == "connection" {
+        return "(connection)".to_owned();
+    }
+    let (method, text) = (text(request, "method"), text(request, "text"));
+    format!("{method} {text}").trim_start().to_owned()
 }
 
 /// `kind name`, from a text or from an object with a kind and names.

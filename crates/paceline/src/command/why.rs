@@ -1,5 +1,6 @@
 //! `paceline why`: why a request waits, behind whom, and for how long.
 
+use super::ps::what;
 use super::{Reach, text};
 use crate::failure::Failure;
 use crate::moment;
@@ -40,12 +41,24 @@ pub fn run(why: &Why) -> Result<(), Failure> {
 fn draw(answer: &Value, screen: Screen) -> String {
     let is_running = answer.get("state").and_then(Value::as_str) == Some("running");
     let style = if is_running { Style::Good } else { Style::Wait };
-    let first = format!("request {} {}", text(answer, "request"), text(answer, "message"));
+    let is_connection = text(answer, "on") == "connection";
+    let word = if is_connection { "connection" } else { "request" };
+    let message = match is_connection && is_running {
+        true => "is open".to_owned(),
+        false => text(answer, "message"),
+    };
+    let first = format!("{word} {} {message}", text(answer, "request"));
     let mut out = screen.paint(style, screen.wrap(&first, 2).trim_end_matches('\n'));
     out.push('\n');
     let ago = |name: &str| moment::age(&text(answer, name)).map(|age| format!("{age} ago"));
     let ahead = |name: &str| moment::ahead(&text(answer, name));
+    let is_http = answer.get("frontend").is_some() && !is_connection;
     let lines = [
+        ("text", is_http.then(|| what(answer))),
+        ("client", Some(text(answer, "client"))),
+        ("frontend", Some(text(answer, "frontend"))),
+        ("backend", Some(text(answer, "backend"))),
+        ("server", Some(text(answer, "server"))),
         ("came", ago("arrived_at")),
         (if is_running { "runs since" } else { "waits since" }, ago("since")),
         ("behind", behind(answer)),

@@ -70,6 +70,25 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
     Some(Reply::Json(200, with_times(found)))
 }
 
+/// A daemon that is a reverse proxy.
+pub fn answer_http(asked: &Asked) -> Option<Reply> {
+    let found = match asked.line().as_str() {
+        "GET /v1/requests" => requests_http(),
+        "GET /v1/why/43" => why_http(),
+        "GET /v1/why/41" => why_connection(),
+        "POST /v1/explain" if asked.body["on"] == "connection" => json!({
+            "message": "checkpoint \"connections\": would pass\nwould start", "rules": []}),
+        "POST /v1/explain" => json!({"message": "backend \"app\", server \"app/a\"\n\
+            priority 0, pool \"default\"\n\
+            checkpoint \"per-client\" (key \"203.0.113.7\"): would wait, for 1.5s\n\
+            checkpoint \"servers of app\": would pass\n\
+            would wait at checkpoint \"per-client\" (key \"203.0.113.7\"), for 1.5s",
+            "rules": [], "backend": "app", "server": "app/a"}),
+        _ => return None,
+    };
+    Some(Reply::Json(200, with_times(found)))
+}
+
 fn requests() -> Value {
     json!([
         {"request": 3, "state": "running", "user": "alice", "text": "nightly backup of everything there is",
@@ -88,6 +107,46 @@ fn why() -> Value {
         "waits_for": {"kind": "resource", "resource": "dataset:tank/home"},
         "arrived_at": "@-10830", "since": "@-10800", "ahead": [3, 5, 8], "ahead_total": 12,
         "until": null, "deadline": "@+4000", "priority": -20, "pool": "batch"})
+}
+
+/// What runs and waits at the HTTP door.
+fn requests_http() -> Value {
+    let web = |request: u64, members: Value| {
+        let mut all = json!({"request": request, "state": "running", "on": "request", "user": "",
+            "text": "", "pool": "default", "priority": 0, "since": "@-200", "client": "203.0.113.7",
+            "frontend": "web"});
+        for (name, value) in members.as_object().unwrap() {
+            all[name] = value.clone();
+        }
+        all
+    };
+    json!([
+        web(41, json!({"on": "connection", "pool": "", "since": "@-150"})),
+        web(42, json!({"method": "GET", "text": "/search?q=a", "backend": "app", "server": "app/a"})),
+        web(43, json!({"method": "POST", "text": "/orders", "backend": "app", "state": "waiting",
+            "user": "alice", "ahead_total": 12,
+            "waits_for": {"kind": "checkpoint", "checkpoint": "per-client", "key": "203.0.113.7"}})),
+        web(44, json!({"on": "connection", "pool": "", "state": "waiting", "client": "2001:db8::17",
+            "ahead_total": 100, "waits_for": {"kind": "checkpoint", "checkpoint": "connections"}})),
+        {"request": 45, "state": "running", "on": "request", "user": "etl", "text": "nightly",
+         "pool": "batch", "priority": -20, "since": "@-10800"},
+    ])
+}
+
+fn why_http() -> Value {
+    json!({"request": 43, "state": "waiting", "on": "request", "method": "POST", "text": "/orders",
+        "client": "203.0.113.7", "frontend": "web", "backend": "app",
+        "message": "waits at checkpoint \"per-client\" (key \"203.0.113.7\"), 12 ahead, for another 1h7m",
+        "waits_for": {"kind": "checkpoint", "checkpoint": "per-client", "key": "203.0.113.7"},
+        "arrived_at": "@-150", "since": "@-150", "ahead": [42, 40, 39], "ahead_total": 12,
+        "until": "@+4030", "deadline": "@+7230", "priority": 0, "pool": "default"})
+}
+
+fn why_connection() -> Value {
+    json!({"request": 41, "state": "running", "on": "connection", "text": "", "message": "runs",
+        "client": "203.0.113.7", "frontend": "web", "waits_for": {"kind": "nothing"},
+        "arrived_at": "@-150", "since": "@-150", "ahead": [], "ahead_total": 0, "priority": 0,
+        "pool": ""})
 }
 
 fn pools() -> Value {

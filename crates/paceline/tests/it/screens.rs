@@ -3,7 +3,7 @@
 //! The expected text lies in `testdata/screens`, one file a command; `SCREEN_UPDATE=1` writes what is
 //! printed now, to be looked at before it is kept.
 
-use crate::fake::Fake;
+use crate::fake::{Asked, Fake, Reply};
 use crate::{ended, paceline, sample};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -56,12 +56,26 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("help_events", &["events", "--help"]),
 ];
 
+/// The same, asked of a daemon that is a reverse proxy.
+const HTTP_COMMANDS: &[(&str, &[&str])] = &[
+    ("ps_http", &["ps"]),
+    ("why_http", &["why", "43"]),
+    ("why_connection", &["why", "41"]),
+    ("explain_http", &["explain", "frontend=web", "method=GET", "path=/", "client=203.0.113.7"]),
+    ("explain_connection", &["explain", "frontend=web", "client=203.0.113.7", "--connection"]),
+];
+
 #[test]
 fn screens() {
-    let fake = Fake::start(sample::answer);
+    check(COMMANDS, sample::answer);
+    check(HTTP_COMMANDS, sample::answer_http);
+}
+
+fn check(commands: &[(&str, &[&str])], answer: fn(&Asked) -> Option<Reply>) {
+    let fake = Fake::start(answer);
     let update = std::env::var_os("SCREEN_UPDATE").is_some();
     let mut wrong = String::new();
-    for (name, arguments) in COMMANDS {
+    for (name, arguments) in commands {
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/screens/{name}.txt"));
         let actual = play(fake.dir.path(), arguments);
