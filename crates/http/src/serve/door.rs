@@ -199,7 +199,8 @@ impl Keeper {
     /// When there can be no workers.
     fn configure(&mut self, snapshot: &Snapshot, rereads: bool) -> Result<Vec<Problem>, String> {
         let extras = |spec: &Frontend, known: Option<&Gate>| {
-            let kept = known.filter(|gate| !rereads && gate.spec == *spec);
+            let failed = self.problems.iter().any(|problem| problem.frontend == spec.name);
+            let kept = known.filter(|gate| !rereads && !failed && gate.spec == *spec);
             kept.and_then(|gate| gate.extras_for(spec)).map_or_else(|| extras(spec), Ok)
         };
         let (table, mut problems) = Table::new(&self.control, snapshot, &self.table, extras);
@@ -214,10 +215,13 @@ impl Keeper {
             let _ = worker.send(Job::Configure(Arc::clone(&table)));
         }
         self.table = table;
-        self.set_listeners(opened);
+        self.set_listeners(opened, &problems);
         for problem in problems.iter().filter(|problem| !self.problems.contains(problem)) {
             let Problem { frontend, message } = problem;
             tracing::error!(%frontend, "a frontend is not as configured: {message}");
+        }
+        if problems.is_empty() && !self.problems.is_empty() {
+            tracing::info!("all frontends are as configured again");
         }
         self.show(&problems);
         self.problems.clone_from(&problems);
@@ -259,18 +263,18 @@ impl Keeper {
     }
 
     /// Uses new sockets, gives others to the frontends they are for now, closes the rest.
-    fn set_listeners(&mut self, opened: Vec<Opened>) {
+    fn set_listeners(&mut self, opened: Vec<Opened>, problems: &[Problem]) {
         for (address, bound, sockets) in opened {
             let (sender, whose) = watch::channel(None);
             self.listeners.insert(address.clone(), (bound, sender));
-            self.name_listener(&address);
+            self.name_listener(&address, problems);
             for (worker, socket) in self.workers.iter().zip(sockets) {
                 let _ = worker.send(Job::Listen(socket, whose.clone()));
             }
         }
         let addresses: Vec<Address> = self.listeners.keys().cloned().collect();
         for address in addresses {
-            self.name_listener(&address);
+            self.name_listener(&address, problems);
         }
         self.listeners.retain(|address, (_, whose)| {
             let is_kept = whose.borrow().is_some();
@@ -281,12 +285,18 @@ impl Keeper {
         });
     }
 
-    /// Tells a listener whose it is.
-    fn name_listener(&self, address: &Address) {
+    /// Tells a listener whose it is. A frontend that cannot have all that it should keeps what it has.
+    fn name_listener(&self, address: &Address, problems: &[Problem]) {
         let mut gates = self.table.frontends.values();
         let gate = gates.find(|gate| gate.spec.listen.contains(address));
         let name = gate.map(|gate| gate.spec.name.clone());
         if let Some((_, whose)) = self.listeners.get(address) {
+            let is_kept = |own: &str| {
+                let fails = problems.iter().any(|problem| *problem.frontend == *own);
+                fails && self.table.frontends.contains_key(own)
+            };
+            let kept = whose.borrow().clone().filter(|own| is_kept(own));
+            let name = name.or(kept);
             whose.send_if_modified(|whose| {
                 let is_new = *whose != name;
                 *whose = name;

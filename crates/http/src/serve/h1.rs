@@ -453,15 +453,15 @@ impl Gone {
             Failure::Body(text) => Reply::new(400, "bad_request", text),
             Failure::BodyTooLong => crate::serve::body_too_long(),
             Failure::Broken(error) => {
-                let message = format!("server {server} closed the connection: {error}");
-                Reply::new(502, "bad_gateway", message)
+                tracing::debug!(%server, %error, "a server closed the connection");
+                Reply::new(502, "bad_gateway", "the server closed the connection")
             }
             Failure::Response(text) => {
-                Reply::new(502, "bad_gateway", format!("server {server}: {text}"))
+                tracing::debug!(%server, text, "a response cannot be passed on");
+                Reply::new(502, "bad_gateway", "the response of the server cannot be passed on")
             }
             Failure::ServerSlow => {
-                let message = format!("server {server} did not answer in time");
-                Reply::new(504, "gateway_timeout", message)
+                Reply::new(504, "gateway_timeout", "the server did not answer in time")
             }
         };
         if is_answered { Self::Cut(reply.word) } else { Self::Reply(reply) }

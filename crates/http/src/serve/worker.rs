@@ -222,7 +222,9 @@ impl Worker {
             if tries <= target.retries && permit.reroute().is_some() {
                 continue;
             }
-            let message = format!("server {} cannot be connected to: {error}", target.name);
+            // What servers there are, and where, is not for clients; the access log has it.
+            tracing::debug!(server = %target.name, %error, "a server cannot be connected to");
+            let message = "the server cannot be connected to";
             return Err(Gone::Reply(Reply::new(502, "bad_gateway", message)));
         }
     }

@@ -161,3 +161,21 @@ fn wrk_sees_no_error_while_the_configuration_changes() {
     assert!(shown.contains(" requests in "), "{shown}");
     assert!(!shown.contains("Socket errors") && !shown.contains("Non-2xx"), "{shown}");
 }
+
+/// A frontend that is to move to an address that it cannot have stays where it is until it can.
+#[test]
+fn a_frontend_stays_where_it_is_until_it_can_move() {
+    let upstream = Upstream::saying("ok");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (first, second) = (free_address(), taken.local_addr().unwrap().to_string());
+    let servers = [server("a", &upstream)];
+    let proxy = Proxy::start(&config(&format!("\"{first}\""), &servers, ""));
+    let _ = proxy.scratch.write("http.toml", config(&format!("\"{second}\""), &servers, ""));
+    proxy.daemon.signal(Signal::HUP);
+    proxy.daemon.log_line(&["cannot listen at", "frontend=web"]).unwrap();
+    assert_eq!(Web::connect(&first).get("/").status, 200);
+    drop(taken);
+    until(|| Web::try_connect(&first).is_err(), |is_closed| *is_closed);
+    assert_eq!(Web::connect(&second).get("/").status, 200);
+    proxy.daemon.log_line(&["as configured again"]).unwrap();
+}
