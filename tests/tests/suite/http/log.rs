@@ -79,7 +79,7 @@ fn a_common_line_is_what_other_tools_read() {
     let (start, rest) = lines[0].split_once("] ").unwrap();
     let date = start.strip_prefix("127.0.0.1 - - [").unwrap();
     assert!(date.ends_with(" +0000") && date.split('/').count() == 3, "{date}");
-    let expected = "\"GET /a?b=c HTTP/1.1\" 200 5 \"\" \"probe/1.0 \\\"x\\\"\" frontend=web \
+    let expected = "\"GET /a?b=c HTTP/1.1\" 200 5 \"-\" \"probe/1.0 \\\"x\\\"\" frontend=web \
                     server=app/one seconds=0.";
     assert!(rest.starts_with(expected), "{rest}");
     assert!(lines[1].contains("\"GET /no HTTP/1.1\" 403 0 "), "{}", lines[1]);
