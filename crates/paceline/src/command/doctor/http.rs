@@ -10,7 +10,10 @@ const NAMED_MAX: usize = 10;
 /// What there is to find out, if there are frontends or servers.
 pub(super) fn look(status: &Value) -> Vec<Finding> {
     let Some(http) = status.get("http") else { return vec![] };
-    [frontends(http), servers(http)].into_iter().flatten().collect()
+    // A daemon that drains has closed its frontends.
+    let is_draining = status.get("draining") == Some(&Value::Bool(true));
+    let frontends = if is_draining { None } else { frontends(http) };
+    frontends.into_iter().chain(servers(http)).collect()
 }
 
 fn frontends(http: &Value) -> Option<Finding> {
@@ -98,5 +101,7 @@ mod tests {
     fn without_frontends_there_is_nothing_to_say() {
         assert_eq!(http(json!({ "frontends": [], "servers": 0, "servers_down": 0 })), []);
         assert_eq!(look(&json!({})), []);
+        let closed = json!({ "frontends": [{ "name": "web", "listening": [] }] });
+        assert_eq!(look(&json!({ "draining": true, "http": closed })), []);
     }
 }
