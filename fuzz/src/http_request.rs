@@ -13,7 +13,7 @@ pub fn check(data: &[u8]) {
     let bytes = &data[..end];
     let mut head = RequestHead::default();
     if let Err(error) = head.read(bytes) {
-        assert!((400..500).contains(&error.status()) && !error.text().is_empty());
+        assert!(!error.text().is_empty());
         return;
     }
     assert!(head.is_11 || head.framing != Framing::Chunked, "HTTP/1.0 has no chunks");

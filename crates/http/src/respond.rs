@@ -4,9 +4,10 @@
 //! where, as JSON to those who ask for it and as text to all others, unless the frontend has a page of
 //! its own for that status.
 
-use crate::wire::{line, number_line, push_number};
+use crate::serve::Failure;
+use crate::wire::{HeadError, line, number_line, push_number};
 use paceline_host::Quota;
-use paceline_types::{Place, Reason, Refusal, Time, civil};
+use paceline_types::{AttributeError, Place, Reason, Refusal, Time, civil};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -34,9 +35,71 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// A response with this status and message.
-    pub fn new(status: u16, word: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+    fn new(status: u16, word: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
         Self { status, word, message, place: None, rule: None, retry_after: None, quota: None }
+    }
+
+    /// The response to a head that is none.
+    pub fn bad_head(error: HeadError) -> Self {
+        let status = match error {
+            HeadError::TooLong => 431,
+            HeadError::TargetTooLong => 414,
+            HeadError::Expectation => 417,
+            HeadError::Connect => 405,
+            HeadError::Bad(_) => 400,
+        };
+        Self::new(status, "bad_request", error.text())
+    }
+
+    /// The response to a request that is none for another reason.
+    pub fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(400, "bad_request", message)
+    }
+
+    /// The response to a head that does not come.
+    pub fn slow_head() -> Self {
+        Self::new(408, "timeout", "the head of the request did not come in time")
+    }
+
+    /// The response to a head of which rules cannot see all.
+    pub fn too_much(error: &AttributeError) -> Self {
+        Self::new(431, "too_long", error.to_string())
+    }
+
+    /// The response to a body that is too long.
+    pub fn body_too_long() -> Self {
+        Self::new(413, "too_large", "the body of the request is longer than the frontend allows")
+    }
+
+    /// The response where an edit took the server away.
+    pub fn no_server() -> Self {
+        Self::new(503, "no_server", "the server was taken out of the configuration")
+    }
+
+    /// The response where no server can be connected to. What servers there are, and where, is not for
+    /// clients; the access log has it.
+    pub fn unreachable() -> Self {
+        Self::new(502, "bad_gateway", "the server cannot be connected to")
+    }
+
+    /// The response in place of one that does not come; none if nobody is there to read it.
+    pub fn failed(failure: &Failure) -> Option<Self> {
+        Some(match failure {
+            Failure::ClientLeft => return None,
+            Failure::ClientSlow => {
+                Self::new(408, "timeout", "the body of the request did not come in time")
+            }
+            Failure::Body(text) => Self::bad_request(*text),
+            Failure::BodyTooLong => Self::body_too_long(),
+            Failure::Broken(_) => Self::new(502, "bad_gateway", "the server closed the connection"),
+            Failure::Response(_) => {
+                Self::new(502, "bad_gateway", "the response of the server cannot be passed on")
+            }
+            Failure::ServerSlow => {
+                Self::new(504, "gateway_timeout", "the server did not answer in time")
+            }
+        })
     }
 
     /// The response to a request that was turned away at `now`. `quota` is the limit of the checkpoint
@@ -248,7 +311,7 @@ pub(crate) fn push_json(out: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{How, Quota, Reply};
+    use super::{HeadError, How, Quota, Reply};
     use paceline_types::{Place, Reason, Refusal, Span, Time};
 
     fn refusal(status: Option<u16>) -> Refusal {
@@ -290,6 +353,20 @@ mod tests {
         assert!(body.contains("\"checkpoint\":\"per \\\"user\\\"\",\"key\":\"a\\nb\""), "{body}");
         assert!(body.contains("\"error\":\"queue_full\"") && body.contains("\"retry_after\":2"));
         assert_eq!(Reply::refused(&refusal(None), Time(0), None).status, 503);
+    }
+
+    /// H1: what could be read in two ways is 400; what is too long says so (RFC 9110 15.5, RFC 6585 5).
+    #[test]
+    fn every_wrong_head_has_its_status_h1_d2() {
+        for (error, status) in [
+            (HeadError::Bad("x"), 400),
+            (HeadError::Connect, 405),
+            (HeadError::TargetTooLong, 414),
+            (HeadError::Expectation, 417),
+            (HeadError::TooLong, 431),
+        ] {
+            assert_eq!(Reply::bad_head(error).status, status, "{error:?}");
+        }
     }
 
     #[test]

@@ -113,7 +113,7 @@ async fn serve(
     }
     let http = open_http(&host, options, data).await?;
     let api = api.open().await?;
-    announce(&host, &doors, &api, &http, policy);
+    announce(&host, &doors, &api, policy);
     notify("READY=1");
     tokio::select! {
         _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
@@ -229,19 +229,17 @@ async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
 }
 
 /// The one line that says the daemon is ready, and where.
-fn announce(
-    host: &Host,
-    doors: &[Door],
-    api: &paceline_api::Door,
-    http: &paceline_http::Door,
-    policy: Policy,
-) {
+fn announce(host: &Host, doors: &[Door], api: &paceline_api::Door, policy: Policy) {
     let mut doors: Vec<String> =
         doors.iter().map(|door| format!("ovsdb {}", door.remote)).collect();
     doors.push(format!("api unix:{}", api.socket.display()));
     doors.extend(api.tcp.map(|address| format!("api http://{address}")));
     doors.extend(
-        http.addresses().into_iter().map(|(name, address)| format!("http {name} {address}")),
+        host.control()
+            .door()
+            .listening
+            .into_iter()
+            .map(|(name, address)| format!("http {name} {address}")),
     );
     let doors = doors.join(", ");
     let names: Vec<String> = host.databases().iter().map(|db| db.name.clone()).collect();

@@ -11,7 +11,7 @@ use std::sync::{MutexGuard, PoisonError};
 pub struct DoorState {
     /// Frontends with each address where they listen.
     pub listening: Vec<(Box<str>, Box<str>)>,
-    /// Why it does not do what the configuration says, if it does not: then it is as it was before.
+    /// Why it does not do all that the configuration says, if it does not.
     pub problem: Option<DoorProblem>,
 }
 

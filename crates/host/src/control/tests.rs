@@ -232,31 +232,3 @@ fn values_are_asked_for_only_where_the_frontend_logs_some() {
     assert_eq!(logging.values(), [("waiting".into(), Some("0".to_owned()))]);
     drop(asked.join().unwrap());
 }
-
-/// What admitting and settling costs: `cargo test --release -p paceline-host -- --ignored cost`.
-#[test]
-#[ignore = "a measurement, not a test"]
-fn cost_of_admitting_and_settling() {
-    let measure = |name: &str, control: &Arc<Control>, request: &Request| {
-        let mut best = f64::MAX;
-        for _ in 0..20 {
-            let requests: Vec<Request> = (0..20_000).map(|_| request.clone()).collect();
-            let begin = std::time::Instant::now();
-            for request in requests {
-                drop(std::hint::black_box(control.admit(request).unwrap()));
-            }
-            best = best.min(begin.elapsed().as_nanos() as f64 / 20_000.0);
-        }
-        println!("{name}: {best:.0} ns");
-    };
-    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
-    measure("nothing configured", &control, &request());
-    for (name, servers) in [
-        ("a frontend, a backend, a server", vec![(1, None)]),
-        ("the same with a maximum", vec![(1, Some(1_000))]),
-        ("ten servers", (1..=10).map(|id| (id, None)).collect()),
-    ] {
-        control.configure(&Plan::new(&control.snapshot(), web(&servers)).unwrap());
-        measure(name, &control, &web_request());
-    }
-}

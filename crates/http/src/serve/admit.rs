@@ -35,7 +35,7 @@ pub(crate) async fn admit_until(
         Ok(Admission::Started(permit)) => return Ok(permit),
         Ok(Admission::Refused(_, refusal)) => return Err(refused(worker, &refusal)),
         Ok(Admission::Waiting(waiting)) => waiting,
-        Err(error) => return Err(Stop::Reply(Reply::new(400, "bad_request", error.to_string()))),
+        Err(error) => return Err(Stop::Reply(Reply::bad_request(error.to_string()))),
     };
     let decided = tokio::select! {
         biased;

@@ -16,7 +16,6 @@ use paceline_routing::{Address, ErrorBody, Frontend};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -44,7 +43,6 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Door {
     orders: mpsc::UnboundedSender<Order>,
-    addresses: Arc<Mutex<Vec<(String, String)>>>,
     log: Writer,
 }
 
@@ -79,7 +77,6 @@ impl Door {
         let is_strict = options.is_strict;
         let (orders, told) = mpsc::unbounded_channel();
         let (watchers, failures) = Watchers::new();
-        let addresses = Arc::<Mutex<Vec<(String, String)>>>::default();
         let mut settings = control.follow();
         let mut keeper = Keeper {
             ward: Ward::new(Arc::clone(&control)),
@@ -90,22 +87,15 @@ impl Door {
             workers: vec![],
             listeners: BTreeMap::new(),
             table: Arc::default(),
-            addresses: Arc::clone(&addresses),
             problems: vec![],
         };
         let snapshot = settings.borrow_and_update().clone();
         let problems = keeper.configure(&snapshot, true)?;
-        if let (true, Some(Problem { frontend, message })) = (is_strict, problems.first()) {
+        if let (true, Some(Problem { frontend, message, .. })) = (is_strict, problems.first()) {
             return Err(format!("frontend {frontend}: {message}"));
         }
         tokio::spawn(keeper.run(settings, told, failures));
-        Ok(Self { orders, addresses, log })
-    }
-
-    /// The frontends with the addresses where they listen.
-    #[must_use]
-    pub fn addresses(&self) -> Vec<(String, String)> {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        Ok(Self { orders, log })
     }
 
     /// Reads certificates and pages again, and opens the access log again.
@@ -142,7 +132,6 @@ struct Keeper {
     /// The addresses as they were written, with the frontend that each is for.
     listeners: BTreeMap<Address, (Address, Whose)>,
     table: Arc<Table>,
-    addresses: Arc<Mutex<Vec<(String, String)>>>,
     /// What is not as the configuration says.
     problems: Vec<Problem>,
 }
@@ -178,6 +167,7 @@ impl Keeper {
                     let rereads = matches!(order, Order::Reload);
                     if let Err(message) = self.configure(&snapshot, rereads) {
                         tracing::error!("the HTTP door cannot open: {message}");
+                        self.control.tell_problem(Some(message.into()));
                     }
                 }
                 Order::Drain(done) => {
@@ -199,7 +189,8 @@ impl Keeper {
     /// When there can be no workers.
     fn configure(&mut self, snapshot: &Snapshot, rereads: bool) -> Result<Vec<Problem>, String> {
         let extras = |spec: &Frontend, known: Option<&Gate>| {
-            let failed = self.problems.iter().any(|problem| problem.frontend == spec.name);
+            let is_here = |problem: &Problem| problem.is_of_files && problem.frontend == spec.name;
+            let failed = self.problems.iter().any(is_here);
             let kept = known.filter(|gate| !rereads && !failed && gate.spec == *spec);
             kept.and_then(|gate| gate.extras_for(spec)).map_or_else(|| extras(spec), Ok)
         };
@@ -217,7 +208,7 @@ impl Keeper {
         self.table = table;
         self.set_listeners(opened, &problems);
         for problem in problems.iter().filter(|problem| !self.problems.contains(problem)) {
-            let Problem { frontend, message } = problem;
+            let Problem { frontend, message, .. } = problem;
             tracing::error!(%frontend, "a frontend is not as configured: {message}");
         }
         if problems.is_empty() && !self.problems.is_empty() {
@@ -255,6 +246,7 @@ impl Keeper {
                     Err(error) => problems.push(Problem {
                         frontend: gate.spec.name.clone(),
                         message: format!("cannot listen at {address}: {error}"),
+                        is_of_files: false,
                     }),
                 }
             }
@@ -308,16 +300,14 @@ impl Keeper {
     /// Shows where it listens, and what is wrong.
     fn show(&self, problems: &[Problem]) {
         let listed = self.listeners.values().map(|(bound, whose)| {
-            (whose.borrow().as_deref().unwrap_or_default().to_owned(), bound.to_string())
+            (whose.borrow().clone().unwrap_or_default(), bound.to_string().into())
         });
-        let mut addresses: Vec<_> = listed.collect();
-        addresses.sort();
-        let listed = addresses.iter().map(|(name, at)| (name.as_str().into(), at.as_str().into()));
-        self.control.tell_listening(listed.collect());
-        self.control.tell_problem(problems.first().map(|Problem { frontend, message }| {
+        let mut listening: Vec<(Box<str>, Box<str>)> = listed.collect();
+        listening.sort();
+        self.control.tell_listening(listening);
+        self.control.tell_problem(problems.first().map(|Problem { frontend, message, .. }| {
             DoorProblem { frontend: Some(frontend.clone()), message: message.clone() }
         }));
-        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
     }
 
     async fn drain(&mut self) {

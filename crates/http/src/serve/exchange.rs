@@ -13,6 +13,7 @@ use crate::wire::{
     Decoder, Encoder, Framing, ResponseHead, ResponseWriter, head_end, write_trailers,
 };
 use std::cell::Cell;
+use std::fmt;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -62,6 +63,19 @@ pub(crate) enum Failure {
     Response(&'static str),
     /// The server sent nothing more in time.
     ServerSlow,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClientLeft => f.write_str("the client left"),
+            Self::ClientSlow => f.write_str("the client sent no more in time"),
+            Self::Body(text) | Self::Response(text) => f.write_str(text),
+            Self::BodyTooLong => f.write_str("the body is too long"),
+            Self::Broken(error) => error.fmt(f),
+            Self::ServerSlow => f.write_str("the server sent nothing more in time"),
+        }
+    }
 }
 
 /// How an exchange ended well.

@@ -9,6 +9,7 @@ use crate::serve::admit::{Stop, admit};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::exchange::{Asked, Client, End, Exchange, Failure};
+use crate::serve::gone::Gone;
 use crate::serve::log::Record;
 use crate::serve::stream::Stream;
 use crate::serve::table::{Gate, duration};
@@ -206,8 +207,8 @@ impl Connection {
         self.client.buf.consume(len);
         let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
         let outcome = match request {
-            _ if too_long => Err(Stop::Reply(crate::serve::body_too_long())),
-            Err(error) => Err(Stop::Reply(Reply::new(431, "too_long", error.to_string()))),
+            _ if too_long => Err(Stop::Reply(Reply::body_too_long())),
+            Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
             Ok(request) => admit(&self.worker, request, self.client.stream.socket()).await,
         };
         let mut permit = match outcome {
@@ -349,8 +350,8 @@ impl Connection {
     /// Answers a head that is none, and ends the connection (H1).
     async fn refuse_head(&mut self, bad: Bad) {
         let reply = match bad {
-            Bad::Head(error) => Reply::new(error.status(), "bad_request", error.text()),
-            Bad::Slow => Reply::new(408, "timeout", "the head of the request did not come in time"),
+            Bad::Head(error) => Reply::bad_head(error),
+            Bad::Slow => Reply::slow_head(),
         };
         self.gate.tally.requests.fetch_add(1, Ordering::Relaxed);
         let record = Record::without_head(&self.gate, &self.peer);
@@ -360,6 +361,7 @@ impl Connection {
 
     /// Sends a response of our own, behind what is still to be written.
     async fn reply(&mut self, reply: &Reply, is_json: bool, is_head: bool, keeps: bool) -> After {
+        let keeps = keeps && !self.worker.is_draining();
         self.gate.tally.respond(reply.status);
         let page = self.gate.pages.get(&reply.status);
         let how = How { page, is_json, is_head, keeps, is_11: self.head.is_11, wall_ms: wall_ms() };
@@ -428,43 +430,6 @@ enum Bad {
 impl From<HeadError> for Bad {
     fn from(error: HeadError) -> Self {
         Self::Head(error)
-    }
-}
-
-/// How an exchange ended without a whole response.
-#[derive(Debug)]
-pub(crate) enum Gone {
-    /// The client left.
-    Left,
-    /// The response was cut short, in one word why.
-    Cut(&'static str),
-    /// Before the response began: this is answered instead.
-    Reply(Reply),
-}
-
-impl Gone {
-    pub fn of(failure: Failure, is_answered: bool, upstream: &Upstream) -> Self {
-        let server = &upstream.target.name;
-        let reply = match failure {
-            Failure::ClientLeft => return Self::Left,
-            Failure::ClientSlow => {
-                Reply::new(408, "timeout", "the body of the request did not come in time")
-            }
-            Failure::Body(text) => Reply::new(400, "bad_request", text),
-            Failure::BodyTooLong => crate::serve::body_too_long(),
-            Failure::Broken(error) => {
-                tracing::debug!(%server, %error, "a server closed the connection");
-                Reply::new(502, "bad_gateway", "the server closed the connection")
-            }
-            Failure::Response(text) => {
-                tracing::debug!(%server, text, "a response cannot be passed on");
-                Reply::new(502, "bad_gateway", "the response of the server cannot be passed on")
-            }
-            Failure::ServerSlow => {
-                Reply::new(504, "gateway_timeout", "the server did not answer in time")
-            }
-        };
-        if is_answered { Self::Cut(reply.word) } else { Self::Reply(reply) }
     }
 }
 

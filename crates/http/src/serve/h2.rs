@@ -12,7 +12,7 @@ use crate::serve::admit::{Stop, admit_until};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing, Prefixed};
 use crate::serve::exchange::Failure;
-use crate::serve::h1::Gone;
+use crate::serve::gone::Gone;
 use crate::serve::log::Record;
 use crate::serve::stream::Stream;
 use crate::serve::table::Gate;
@@ -180,10 +180,8 @@ impl One<'_> {
         let (worker, peer) = (&self.shared.worker, &self.shared.peer);
         let (text, mut head) = (head::text(&parts, body.is_end_stream()), RequestHead::default());
         let read = match &text {
-            Ok(text) => head
-                .read(text)
-                .map_err(|error| Reply::new(error.status(), "bad_request", error.text())),
-            Err(error) => Err(Reply::new(400, "bad_request", *error)),
+            Ok(text) => head.read(text).map_err(Reply::bad_head),
+            Err(error) => Err(Reply::bad_request(*error)),
         };
         if let Err(reply) = read {
             let record = Record::without_head(self.gate, peer);
@@ -199,8 +197,8 @@ impl One<'_> {
         let limit = self.gate.spec.body_bytes_max.unwrap_or(u64::MAX);
         let is_too_long = matches!(head.framing, Framing::Length(len) if len > limit);
         let outcome = match attributes::request(self.gate, peer, &head, bytes) {
-            _ if is_too_long => Err(Stop::Reply(crate::serve::body_too_long())),
-            Err(error) => Err(Stop::Reply(Reply::new(431, "too_long", error.to_string()))),
+            _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
+            Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
             Ok(request) => {
                 let left = poll_fn(|cx| self.respond.poll_reset(cx).map(|_| ()));
                 admit_until(worker, request, left, || false).await

@@ -6,6 +6,7 @@ mod attributes;
 mod buffer;
 pub(crate) mod door;
 mod exchange;
+mod gone;
 mod h1;
 mod h2;
 mod health;
@@ -19,8 +20,8 @@ mod tunnel;
 mod upstream;
 mod worker;
 
-use crate::respond::Reply;
 use crate::wire::RequestHead;
+pub(crate) use exchange::Failure;
 
 /// Whether a client asks for JSON.
 fn wants_json(head: &RequestHead, bytes: &[u8]) -> bool {
@@ -28,9 +29,4 @@ fn wants_json(head: &RequestHead, bytes: &[u8]) -> bool {
         field.name.of_bytes(bytes).eq_ignore_ascii_case(b"accept")
             && memchr::memmem::find(field.value.of_bytes(bytes), b"json").is_some()
     })
-}
-
-/// The answer to a body that is too long.
-fn body_too_long() -> Reply {
-    Reply::new(413, "too_large", "the body of the request is longer than the frontend allows")
 }

@@ -88,7 +88,8 @@ impl Table {
             let known = old.frontends.get(&spec.name).map(|gate| &**gate);
             let extras = extras(spec, known).or_else(|message| {
                 let kept = known.and_then(|gate| gate.extras_for(spec));
-                problems.push(Problem { frontend: spec.name.clone(), message });
+                let frontend = spec.name.clone();
+                problems.push(Problem { frontend, message, is_of_files: true });
                 kept.ok_or(())
             });
             if let Ok(extras) = extras {
@@ -120,6 +121,8 @@ impl Table {
 pub(crate) struct Problem {
     pub frontend: Box<str>,
     pub message: String,
+    /// Whether it is about a file, which is then read again.
+    pub is_of_files: bool,
 }
 
 impl Gate {

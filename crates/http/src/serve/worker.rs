@@ -4,7 +4,7 @@
 //! the engine, which is one account for all of them.
 
 use crate::respond::Reply;
-use crate::serve::h1::Gone;
+use crate::serve::gone::Gone;
 use crate::serve::health::Watchers;
 use crate::serve::log::Log;
 use crate::serve::table::{Gate, Table, Target};
@@ -202,8 +202,7 @@ impl Worker {
                 if permit.reroute().is_some() {
                     continue;
                 }
-                let message = "the server was taken out of the configuration";
-                return Err(Gone::Reply(Reply::new(503, "no_server", message)));
+                return Err(Gone::Reply(Reply::no_server()));
             };
             if !is_fresh && let Some(upstream) = self.idle.take(&target) {
                 return Ok(upstream);
@@ -222,10 +221,8 @@ impl Worker {
             if tries <= target.retries && permit.reroute().is_some() {
                 continue;
             }
-            // What servers there are, and where, is not for clients; the access log has it.
             tracing::debug!(server = %target.name, %error, "a server cannot be connected to");
-            let message = "the server cannot be connected to";
-            return Err(Gone::Reply(Reply::new(502, "bad_gateway", message)));
+            return Err(Gone::Reply(Reply::unreachable()));
         }
     }
 }

@@ -46,17 +46,6 @@ pub(crate) enum HeadError {
 }
 
 impl HeadError {
-    /// The status of the answer.
-    pub const fn status(self) -> u16 {
-        match self {
-            Self::TooLong => 431,
-            Self::TargetTooLong => 414,
-            Self::Expectation => 417,
-            Self::Connect => 405,
-            Self::Bad(_) => 400,
-        }
-    }
-
     /// In words.
     pub fn text(self) -> String {
         match self {
