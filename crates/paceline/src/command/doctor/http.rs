@@ -18,8 +18,8 @@ pub(super) fn look(status: &Value) -> Vec<Finding> {
 
 fn frontends(http: &Value) -> Option<Finding> {
     if let Some(problem) = http.get("problem") {
-        let next = "free what it needs, which is tried again every 5 s, or correct it and apply the \
-                    configuration again; until then the HTTP door is as it was before";
+        let next = "free what it needs, which is tried again every second, or correct it and apply the \
+                    configuration again; until then the frontend keeps what it has";
         return Some(Finding::fail("frontends", as_text(problem), next));
     }
     let list = http.get("frontends")?.as_array().filter(|list| !list.is_empty())?;
