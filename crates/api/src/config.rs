@@ -17,11 +17,15 @@ use paceline_host::{Author, Hosted, own};
 use paceline_tables::Error;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// What takes much memory or time, such as reading a long text or copying a database, is done so often
 /// at a time; others wait for their turn.
 static PLACES: Semaphore = Semaphore::const_new(2);
+
+/// How long an answer waits for the HTTP door to open what the text says.
+const DOOR_WAIT: Duration = Duration::from_secs(2);
 
 /// Waits for a place among those who do something large.
 pub(crate) async fn place() -> Result<SemaphorePermit<'static>, Problem> {
@@ -46,11 +50,15 @@ pub(crate) async fn apply(
     let _place = place().await?;
     let database = own_database(&app)?;
     // A long text takes a while, which others must not feel.
-    tokio::task::block_in_place(|| {
+    let changes = tokio::task::block_in_place(|| {
         let document = read(&text, directory.as_deref())?;
-        let changes = make(&database, &document, &identity, dry_run)?;
-        ok(&Value::Array(changes))
-    })
+        make(&database, &document, &identity, dry_run)
+    })?;
+    if !dry_run {
+        // Whoever asks for the status next learns whether frontends could be opened.
+        let _ = tokio::time::timeout(DOOR_WAIT, app.host.control().door_follows()).await;
+    }
+    ok(&Value::Array(changes))
 }
 
 /// Where the text was read, so that relative names of files in it mean something.

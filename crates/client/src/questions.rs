@@ -48,7 +48,7 @@ pub struct Why {
     pub arrived_at: String,
     /// Since when it waits here, or runs, RFC 3339.
     pub since: String,
-    /// Who is ahead of it or holds what it waits for, nearest first.
+    /// Who is before it in line, nearest first, and who holds what it waits for.
     pub ahead: Vec<u64>,
     /// How many they are.
     pub ahead_total: u64,

@@ -72,6 +72,24 @@ impl Document {
         files
     }
 
+    /// The certificates of frontends with their keys, each with the place of the certificate.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<(Place, &str, &str)> {
+        let frontends = self.objects.iter().filter(|object| object.table == FRONTEND);
+        let mut found = vec![];
+        for object in frontends {
+            let pairs = |column| object.columns.get(column).map_or(&[][..], Datum::pairs);
+            for (number, certificate) in pairs("tls_certificate") {
+                let key = pairs("tls_key").iter().find(|(other, _)| other == number);
+                let place = object.entries.get(&("tls_certificate", number.to_text())).copied();
+                let place = place.unwrap_or_else(|| object.place_of("tls_certificate"));
+                let files = certificate.as_str().zip(key.and_then(|(_, key)| key.as_str()));
+                found.extend(files.map(|(certificate, key)| (place, certificate, key)));
+            }
+        }
+        found
+    }
+
     /// Where the file says what is in this column of this row, if the file names the row.
     #[must_use]
     pub fn place_of(&self, table: &str, row: &str, column: Option<&str>) -> Option<Place> {

@@ -158,8 +158,9 @@ fn read_server(
         object.set("name", address, at);
     }
     object.columns.insert("backend", text(&backend.key));
+    // As its backend is, unless said.
     let kept = backend.columns.get("persistent").cloned().unwrap_or_else(|| flag(true));
-    object.columns.insert("persistent", kept);
+    object.columns.entry("persistent").or_insert(kept);
     let name = object.columns.get("name").and_then(Datum::single).and_then(Atom::as_str);
     object.key = name.map(|name| format!("{}/{name}", backend.key)).unwrap_or_default();
     object

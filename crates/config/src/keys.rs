@@ -308,6 +308,7 @@ pub(crate) const SERVERS: Kind = Kind {
         same("address", Holds::Address),
         same("weight", Holds::Integer(0, 256)),
         same("max_connections", CONNECTIONS),
+        same("persistent", Holds::Flag(true)),
     ],
 };
 

@@ -62,7 +62,8 @@ pub struct Why {
     pub priority: Priority,
     /// Its pool; a connection has none.
     pub pool: Box<str>,
-    /// Who is ahead of it or holds what it waits for, nearest first.
+    /// Who is before it in line, nearest first, then those who hold what it waits for. Where claims are in
+    /// the way, those who hold them stand first.
     pub ahead: Vec<RequestId>,
     /// How many that are altogether; those who claim a resource before it are counted up to 256.
     pub ahead_total: usize,
@@ -70,6 +71,15 @@ pub struct Why {
     pub until: Option<Time>,
     /// When it will be turned away if it still waits.
     pub deadline: Option<Time>,
+}
+
+impl Why {
+    /// Those who hold what it waits for stand before all who wait for the same.
+    fn add_holders(&mut self, holders: impl Iterator<Item = RequestId>, total: usize) {
+        let room = limits::AHEAD_MAX.saturating_sub(self.ahead.len());
+        self.ahead.extend(holders.take(room));
+        self.ahead_total += total;
+    }
 }
 
 impl Engine {
@@ -117,10 +127,9 @@ impl Engine {
         let Some(place) = self.checkpoints.place(self.now, work.rank.id) else { return };
         (why.since, why.until, why.deadline) = (place.entered, place.pass_at, Some(place.deadline));
         (why.ahead, why.ahead_total) = (place.nearest, place.ahead);
-        if why.ahead.is_empty() && why.until.is_none() {
+        if why.until.is_none() {
             let holders = self.count_holders(work.rank.id, checkpoint, place.counter);
-            why.ahead = holders.take(limits::AHEAD_MAX).collect();
-            why.ahead_total = place.held as usize;
+            why.add_holders(holders, place.held as usize);
         }
     }
 
@@ -144,12 +153,9 @@ impl Engine {
         }
         why.waits_for = WaitsFor::Slot { pool: why.pool.clone() };
         self.name_line(why, work);
-        if why.ahead.is_empty() {
-            let range = (work.pool, RequestId(0))..=(work.pool, RequestId(u64::MAX));
-            why.ahead =
-                self.slot_users.range(range).map(|(_, id)| *id).take(limits::AHEAD_MAX).collect();
-            why.ahead_total = self.pools.running(work.pool) as usize;
-        }
+        let range = (work.pool, RequestId(0))..=(work.pool, RequestId(u64::MAX));
+        let users = self.slot_users.range(range).map(|(_, id)| *id);
+        why.add_holders(users, self.pools.running(work.pool) as usize);
     }
 
     fn name_line(&self, why: &mut Why, work: &Work) {

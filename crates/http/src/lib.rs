@@ -6,9 +6,11 @@
 //! buffers. It decides nothing about who may go: that is the engine's, behind `host`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod date;
 mod limits;
 mod respond;
 mod serve;
 mod wire;
 
 pub use serve::door::{Door, Options};
+pub use serve::tls::check_certificate;

@@ -4,10 +4,11 @@
 //! where, as JSON to those who ask for it and as text to all others, unless the frontend has a page of
 //! its own for that status.
 
+use crate::date;
 use crate::serve::Failure;
 use crate::wire::{HeadError, line, number_line, push_number};
 use paceline_host::Quota;
-use paceline_types::{AttributeError, Place, Reason, Refusal, Time, civil};
+use paceline_types::{AttributeError, Place, Reason, Refusal, Time};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -157,29 +158,34 @@ impl Reply {
         text.push_str(",\"message\":");
         push_json(&mut text, &self.message);
         let _ = write!(text, ",\"status\":{}", self.status);
-        match &self.place {
-            Some(Place::Checkpoint { name, key }) => {
-                text.push_str(",\"checkpoint\":");
-                push_json(&mut text, name);
-                if let Some(key) = key {
-                    text.push_str(",\"key\":");
-                    push_json(&mut text, key);
-                }
-            }
-            Some(Place::Pool(name)) => {
-                text.push_str(",\"pool\":");
-                push_json(&mut text, name);
-            }
-            None => {}
-        }
-        if let Some(rule) = self.rule {
-            let _ = write!(text, ",\"rule\":{rule}");
-        }
+        self.push_place(&mut text);
         if let Some(seconds) = self.retry_after {
             let _ = write!(text, ",\"retry_after\":{seconds}");
         }
         text.push_str("}\n");
         text
+    }
+
+    /// Adds to an object of JSON who turned the request away, where somebody did.
+    pub fn push_place(&self, out: &mut String) {
+        match &self.place {
+            Some(Place::Checkpoint { name, key }) => {
+                out.push_str(",\"checkpoint\":");
+                push_json(out, name);
+                if let Some(key) = key {
+                    out.push_str(",\"key\":");
+                    push_json(out, key);
+                }
+            }
+            Some(Place::Pool(name)) => {
+                out.push_str(",\"pool\":");
+                push_json(out, name);
+            }
+            None => {}
+        }
+        if let Some(rule) = self.rule {
+            let _ = write!(out, ",\"rule\":{rule}");
+        }
     }
 
     /// Writes the whole response as HTTP/1.1.
@@ -190,7 +196,7 @@ impl Reply {
         out.push(b' ');
         out.extend_from_slice(phrase(self.status).as_bytes());
         out.extend_from_slice(b"\r\n");
-        line(out, b"Date", http_date(how.wall_ms).as_bytes());
+        line(out, b"Date", date::http(how.wall_ms).as_bytes());
         line(out, b"Content-Type", content_type.as_bytes());
         number_line(out, b"Content-Length", body.len() as u64);
         line(out, b"Cache-Control", b"no-store");
@@ -223,19 +229,6 @@ pub(crate) struct How<'a> {
     pub is_11: bool,
     /// Milliseconds since 1970.
     pub wall_ms: u64,
-}
-
-/// Milliseconds since 1970 as HTTP writes a time (RFC 9110 5.6.7).
-pub(crate) fn http_date(wall_ms: u64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (days, second) = (wall_ms / 86_400_000, wall_ms / 1_000 % 86_400);
-    let (year, month, day) = civil(i64::try_from(days).unwrap_or_default());
-    let weekday = DAYS[(days % 7) as usize];
-    let month = MONTHS.get(month as usize - 1).unwrap_or(&"Jan");
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 /// The usual status of a reason, and its word.

@@ -27,7 +27,7 @@ fn checked(file: &Path) -> Result<Vec<String>, String> {
             let document = beside(file, document);
             let mut warnings = warnings_of(file, &document)?;
             warnings.extend(unreadable(file, &document));
-            Ok(warnings)
+            unfit(file, &document).map_or(Ok(warnings), Err)
         }
         Err(errors) => {
             let told = lines(file, &errors);
@@ -117,6 +117,21 @@ fn unreadable(file: &Path, document: &Document) -> Vec<String> {
         Some(format!("{}: warning: line {}: {name}: {error}", file.display(), place.line))
     };
     document.files().into_iter().filter_map(told).collect()
+}
+
+/// The certificates that a frontend could not use, of those that can be opened here.
+fn unfit(file: &Path, document: &Document) -> Option<String> {
+    let mut told = String::new();
+    for (place, certificate, key) in document.certificates() {
+        let is_here = |name: &&str| std::fs::File::open(name).is_ok();
+        if [certificate, key].iter().all(is_here)
+            && let Err(message) = paceline_http::check_certificate(certificate, key)
+        {
+            let (line, column) = (place.line, place.column);
+            let _ = writeln!(told, "{}:{line}:{column}: {message}", file.display());
+        }
+    }
+    (!told.is_empty()).then_some(told)
 }
 
 fn warnings_of(file: &Path, document: &Document) -> Result<Vec<String>, String> {

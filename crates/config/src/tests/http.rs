@@ -454,3 +454,27 @@ fn places_of_servers_are_their_own() {
     assert_eq!(document.place_of("Server", "app/b", Some("address")), place(5, 17));
     assert_eq!(document.place_of("Server", "app/a:1", Some("weight")), place(4, 3));
 }
+
+/// A server that somebody added until the next restart does not become one that stays.
+#[test]
+fn a_transient_server_of_a_persistent_backend_comes_back_as_one() {
+    let text = "[[backend]]\nname = 'app'\nservers = [\n  { name = 'a', address = '127.0.0.1:1' },\n  \
+                { name = 'b', address = '127.0.0.1:2', persistent = false },\n]\n";
+    let mut database = database();
+    apply(&mut database, &read(text));
+    let written = export(&database.snapshot());
+    let lines = "    { name = \"a\", address = \"127.0.0.1:1\" },\n    \
+                 { name = \"b\", address = \"127.0.0.1:2\", persistent = false },\n";
+    assert!(written.contains(lines), "{written}");
+    let document = read(&written);
+    let kept =
+        ["app/a", "app/b"].map(|name| column(object(&document, "Server", name), "persistent"));
+    assert_eq!(kept, ["true", "false"]);
+    let transient =
+        read(&format!("{}persistent = false\n", text.replace(", persistent = false", "")));
+    assert_eq!(
+        column(object(&transient, "Server", "app/a"), "persistent"),
+        "false",
+        "as its backend"
+    );
+}

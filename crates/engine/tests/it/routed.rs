@@ -48,7 +48,7 @@ submit a frontend=web
 submit b frontend=web claim=r
   -> b waits for a slot of pool \"default\", behind a
 submit c frontend=web
-  -> c waits for a slot of pool \"default\", behind b
+  -> c waits for a slot of pool \"default\", behind b a
 backend app server=two
 advance 1s
 settle a

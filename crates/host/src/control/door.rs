@@ -47,6 +47,21 @@ impl Control {
         self.door_state().problem = problem;
     }
 
+    /// The HTTP door tells that it did what it could for the configuration of this generation.
+    pub fn tell_followed(&self, generation: u64) {
+        self.door_at.send_replace(generation);
+    }
+
+    /// Waits until the HTTP door did what it could for the configuration in use, so that
+    /// [`door`](Self::door) tells of it. Returns at once if no door is open; the caller bounds the wait.
+    pub async fn door_follows(&self) {
+        let generation = self.snapshot().generation();
+        if self.followed.receiver_count() > 0 {
+            // The sender lives as long as this.
+            let _ = self.door_at.subscribe().wait_for(|at| *at >= generation).await;
+        }
+    }
+
     /// The daemon begins to end: what its doors have is finished first.
     pub fn tell_ending(&self) {
         self.ending.store(true, Ordering::Relaxed);

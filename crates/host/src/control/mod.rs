@@ -68,6 +68,8 @@ pub struct Control {
     tallies: Tallies,
     /// What the HTTP door tells of itself.
     door: Mutex<DoorState>,
+    /// The generation of the configuration that it last did what it could for.
+    door_at: watch::Sender<u64>,
     /// Whether doors finish what they have, because the daemon is about to end.
     ending: AtomicBool,
     /// Whether the daemon ends.
@@ -103,6 +105,7 @@ impl Control {
             numbers: Numbers::default(),
             tallies: Tallies::default(),
             door: Mutex::default(),
+            door_at: watch::channel(0).0,
             ending: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: Notify::new(),

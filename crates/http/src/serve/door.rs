@@ -118,8 +118,27 @@ impl Door {
 /// Tells a listener which frontend it is for; none ends it.
 type Whose = watch::Sender<Option<Box<str>>>;
 
-/// An address as it was written, as it was bound, and its sockets.
-type Opened = (Address, Address, Vec<Listening>);
+/// What an address is listened at for, where it was bound, and its sockets.
+type Opened = (Spot, Address, Vec<Listening>);
+
+/// An address as it was written. Port 0 is another port for each frontend, so it has the frontend's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Spot {
+    address: Address,
+    of: Option<Box<str>>,
+}
+
+impl Spot {
+    fn new(address: &Address, frontend: &str) -> Self {
+        let is_any = matches!(address, Address::Socket(socket) if socket.port() == 0);
+        Self { address: address.clone(), of: is_any.then(|| frontend.into()) }
+    }
+
+    fn is_of(&self, frontend: &Frontend) -> bool {
+        let is_named = self.of.as_ref().is_none_or(|name| *name == frontend.name);
+        is_named && frontend.listen.contains(&self.address)
+    }
+}
 
 /// What keeps the door as the configuration says.
 struct Keeper {
@@ -129,8 +148,8 @@ struct Keeper {
     watchers: Watchers,
     ward: Ward,
     workers: Vec<mpsc::UnboundedSender<Job>>,
-    /// The addresses as they were written, with the frontend that each is for.
-    listeners: BTreeMap<Address, (Address, Whose)>,
+    /// Where each was bound, with the frontend that it is for.
+    listeners: BTreeMap<Spot, (Address, Whose)>,
     table: Arc<Table>,
     /// What is not as the configuration says.
     problems: Vec<Problem>,
@@ -168,6 +187,7 @@ impl Keeper {
                     if let Err(message) = self.configure(&snapshot, rereads) {
                         tracing::error!("the HTTP door cannot open: {message}");
                         self.control.tell_problem(Some(message.into()));
+                        self.control.tell_followed(snapshot.generation());
                     }
                 }
                 Order::Drain(done) => {
@@ -215,6 +235,7 @@ impl Keeper {
             tracing::info!("all frontends are as configured again");
         }
         self.show(&problems);
+        self.control.tell_followed(snapshot.generation());
         self.problems.clone_from(&problems);
         Ok(problems)
     }
@@ -238,11 +259,12 @@ impl Keeper {
         let mut opened = vec![];
         for gate in table.frontends.values() {
             for address in &gate.spec.listen {
-                if self.listeners.contains_key(address) {
+                let spot = Spot::new(address, &gate.spec.name);
+                if self.listeners.contains_key(&spot) {
                     continue;
                 }
                 match listen::open(address, self.workers.len()) {
-                    Ok((bound, sockets)) => opened.push((address.clone(), bound, sockets)),
+                    Ok((bound, sockets)) => opened.push((spot, bound, sockets)),
                     Err(error) => problems.push(Problem {
                         frontend: gate.spec.name.clone(),
                         message: format!("cannot listen at {address}: {error}"),
@@ -256,21 +278,20 @@ impl Keeper {
 
     /// Uses new sockets, gives others to the frontends they are for now, closes the rest.
     fn set_listeners(&mut self, opened: Vec<Opened>, problems: &[Problem]) {
-        for (address, bound, sockets) in opened {
+        for (spot, bound, sockets) in opened {
             let (sender, whose) = watch::channel(None);
-            self.listeners.insert(address.clone(), (bound, sender));
-            self.name_listener(&address, problems);
+            self.listeners.insert(spot.clone(), (bound, sender));
+            self.name_listener(&spot, problems);
             for (worker, socket) in self.workers.iter().zip(sockets) {
                 let _ = worker.send(Job::Listen(socket, whose.clone()));
             }
         }
-        let addresses: Vec<Address> = self.listeners.keys().cloned().collect();
-        for address in addresses {
-            self.name_listener(&address, problems);
+        for spot in self.listeners.keys() {
+            self.name_listener(spot, problems);
         }
-        self.listeners.retain(|address, (_, whose)| {
+        self.listeners.retain(|spot, (_, whose)| {
             let is_kept = whose.borrow().is_some();
-            if let (false, Address::Unix(path)) = (is_kept, address) {
+            if let (false, Address::Unix(path)) = (is_kept, &spot.address) {
                 let _ = std::fs::remove_file(&**path);
             }
             is_kept
@@ -278,11 +299,11 @@ impl Keeper {
     }
 
     /// Tells a listener whose it is. A frontend that cannot have all that it should keeps what it has.
-    fn name_listener(&self, address: &Address, problems: &[Problem]) {
+    fn name_listener(&self, spot: &Spot, problems: &[Problem]) {
         let mut gates = self.table.frontends.values();
-        let gate = gates.find(|gate| gate.spec.listen.contains(address));
+        let gate = gates.find(|gate| spot.is_of(&gate.spec));
         let name = gate.map(|gate| gate.spec.name.clone());
-        if let Some((_, whose)) = self.listeners.get(address) {
+        if let Some((_, whose)) = self.listeners.get(spot) {
             let is_kept = |own: &str| {
                 let fails = problems.iter().any(|problem| *problem.frontend == *own);
                 fails && self.table.frontends.contains_key(own)
@@ -311,9 +332,9 @@ impl Keeper {
     }
 
     async fn drain(&mut self) {
-        for (address, (_, whose)) in std::mem::take(&mut self.listeners) {
+        for (spot, (_, whose)) in std::mem::take(&mut self.listeners) {
             whose.send_replace(None);
-            if let Address::Unix(path) = address {
+            if let Address::Unix(path) = spot.address {
                 let _ = std::fs::remove_file(&*path);
             }
         }

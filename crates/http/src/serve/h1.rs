@@ -221,7 +221,7 @@ impl Connection {
             Err(Stop::Reply(reply)) => {
                 let keeps = asked.keeps && asked.framing == Framing::None;
                 let keeps = self.reply(&reply, is_json, asked.is_head, keeps).await;
-                record.end(&self.worker, None, reply.status, Some(reply.word));
+                record.end_reply(&self.worker, None, &reply);
                 return keeps;
             }
         };
@@ -248,7 +248,7 @@ impl Connection {
             }
             Err(Gone::Reply(reply)) => {
                 // The slot is free before a slow client has read why it got nothing.
-                record.end(&self.worker, Some(&permit), reply.status, Some(reply.word));
+                record.end_reply(&self.worker, Some(&permit), &reply);
                 drop(permit);
                 let keeps = asked.keeps && asked.framing == Framing::None;
                 self.reply(&reply, is_json, asked.is_head, keeps).await
@@ -355,7 +355,7 @@ impl Connection {
         };
         self.gate.tally.requests.fetch_add(1, Ordering::Relaxed);
         let record = Record::without_head(&self.gate, &self.peer);
-        record.end(&self.worker, None, reply.status, Some(reply.word));
+        record.end_reply(&self.worker, None, &reply);
         self.reply(&reply, false, false, false).await;
     }
 

@@ -7,7 +7,8 @@
 mod exchange;
 mod head;
 
-use crate::respond::{Reply, http_date};
+use crate::date;
+use crate::respond::Reply;
 use crate::serve::admit::{Stop, admit_until};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing, Prefixed};
@@ -185,7 +186,7 @@ impl One<'_> {
         };
         if let Err(reply) = read {
             let record = Record::without_head(self.gate, peer);
-            record.end(worker, None, reply.status, Some(reply.word));
+            record.end_reply(worker, None, &reply);
             self.reply(&reply);
             return;
         }
@@ -219,7 +220,7 @@ impl One<'_> {
                 return record.end_left(worker, None);
             }
             Err(Stop::Reply(reply)) => {
-                record.end(worker, None, reply.status, Some(reply.word));
+                record.end_reply(worker, None, &reply);
                 return self.reply(&reply);
             }
         };
@@ -233,7 +234,7 @@ impl One<'_> {
             }
             Err((Gone::Cut(word), status)) => record.end(worker, Some(&permit), status, Some(word)),
             Err((Gone::Reply(reply), _)) => {
-                record.end(worker, Some(&permit), reply.status, Some(reply.word));
+                record.end_reply(worker, Some(&permit), &reply);
                 self.reply(&reply);
             }
         }
@@ -309,7 +310,7 @@ impl One<'_> {
         let (body, content_type) = reply.body(page, self.is_json);
         let mut response = http::Response::builder()
             .status(reply.status)
-            .header("date", http_date(wall_ms()))
+            .header("date", date::http(wall_ms()))
             .header("content-type", content_type)
             .header("content-length", body.len())
             .header("cache-control", "no-store");

@@ -3,7 +3,8 @@
 //! Lines are gathered by each worker and written by a thread of their own, so that no request waits for
 //! a disk. If the disk is slower than the requests for long, lines are left out, and how many is told.
 
-use crate::respond::push_json;
+use crate::date;
+use crate::respond::{Reply, push_json};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::table::Gate;
 use crate::serve::worker::Worker;
@@ -192,11 +193,11 @@ struct Line {
 
 /// How a request ended, for its line.
 struct Ended<'a> {
-    server: Box<str>,
     permit: Option<&'a Permit>,
     status: u16,
-    bytes: (u64, u64),
     error: Option<&'static str>,
+    /// What was answered in place of a server's response.
+    reply: Option<&'a Reply>,
 }
 
 impl Record {
@@ -255,7 +256,7 @@ impl Record {
         }
     }
 
-    /// It has ended with a response, whole or cut short.
+    /// It has ended with the server's response, whole or, with a word for it, cut short.
     pub fn end(
         self,
         worker: &Worker,
@@ -263,25 +264,33 @@ impl Record {
         status: u16,
         error: Option<&'static str>,
     ) {
-        let bytes = self.bytes;
-        if let Some(line) = self.line {
-            let server = permit.and_then(Permit::server);
-            let server = server.and_then(|id| worker.server_name(id)).unwrap_or_default();
-            add(worker, |out| line.write(out, &Ended { server, permit, status, bytes, error }));
-        }
+        self.write(worker, &Ended { permit, status, error, reply: None });
+    }
+
+    /// It has ended with an answer of our own.
+    pub fn end_reply(self, worker: &Worker, permit: Option<&Permit>, reply: &Reply) {
+        let (status, error) = (reply.status, Some(reply.word));
+        self.write(worker, &Ended { permit, status, error, reply: Some(reply) });
     }
 
     /// Its client has left; 499 is what others write then.
     pub fn end_left(self, worker: &Worker, permit: Option<&Permit>) {
         self.end(worker, permit, 499, Some("client_left"));
     }
+
+    fn write(self, worker: &Worker, ended: &Ended<'_>) {
+        let Some(line) = self.line else { return };
+        let server = ended.permit.and_then(Permit::server);
+        let server = server.and_then(|id| worker.server_name(id)).unwrap_or_default();
+        add(worker, |out| line.write(out, &server, self.bytes, ended));
+    }
 }
 
 impl Line {
-    fn write(&self, out: &mut String, ended: &Ended<'_>) {
+    fn write(&self, out: &mut String, server: &str, bytes: (u64, u64), ended: &Ended<'_>) {
         match self.format {
-            LogFormat::Json => self.write_json(out, ended),
-            LogFormat::Common => self.write_common(out, ended),
+            LogFormat::Json => self.write_json(out, server, bytes, ended),
+            LogFormat::Common => self.write_common(out, server, bytes, ended),
         }
     }
 
@@ -289,10 +298,10 @@ impl Line {
         self.admitted.unwrap_or_else(Instant::now).saturating_duration_since(self.began)
     }
 
-    fn write_json(&self, out: &mut String, ended: &Ended<'_>) {
+    fn write_json(&self, out: &mut String, server: &str, bytes: (u64, u64), ended: &Ended<'_>) {
         out.push_str("{\"time\":");
         push_json(out, &rfc3339(self.began_ms));
-        let server = &*ended.server;
+        let reason = ended.reply.map_or("", |reply| &*reply.message);
         for (name, text) in [
             ("frontend", &*self.frontend),
             ("client", &*self.client),
@@ -304,13 +313,17 @@ impl Line {
             ("user_agent", &*self.agent),
             ("referer", &*self.referer),
             ("error", ended.error.unwrap_or_default()),
+            ("reason", reason),
         ] {
             if !text.is_empty() {
                 let _ = write!(out, ",\"{name}\":");
                 push_json(out, text);
             }
         }
-        let (received, sent) = ended.bytes;
+        if let Some(reply) = ended.reply {
+            reply.push_place(out);
+        }
+        let (received, sent) = bytes;
         let _ = write!(
             out,
             ",\"status\":{},\"bytes_in\":{received},\"bytes_out\":{sent}",
@@ -322,26 +335,28 @@ impl Line {
         out.push_str("}\n");
     }
 
-    fn write_common(&self, out: &mut String, ended: &Ended<'_>) {
+    fn write_common(&self, out: &mut String, server: &str, bytes: (u64, u64), ended: &Ended<'_>) {
         let target = format!("{} {} {}", self.method, self.target, self.protocol);
-        let time = rfc3339(self.began_ms);
-        let _ = write!(out, "{} - - [{}] ", self.client, common_date(&time));
+        let _ = write!(out, "{} - - [{}] ", self.client, date::common(self.began_ms));
         push_json(out, target.trim());
-        let _ = write!(out, " {} {} ", ended.status, ended.bytes.1);
+        let _ = write!(out, " {} {} ", ended.status, bytes.1);
         push_json(out, or_dash(&self.referer));
         out.push(' ');
         push_json(out, or_dash(&self.agent));
-        let server = &*ended.server;
-        let server = or_dash(server);
         let _ = write!(
             out,
-            " frontend={} server={server} seconds={} waited={}",
+            " frontend={} server={} seconds={} waited={}",
             self.frontend,
+            or_dash(server),
             Seconds(self.began.elapsed()),
             Seconds(self.waited())
         );
         if let Some(error) = ended.error {
             let _ = write!(out, " error={error}");
+        }
+        if let Some(reply) = ended.reply {
+            out.push_str(" reason=");
+            push_json(out, &reply.message);
         }
         write_objects(out, ended.permit, " queues=", " values=");
         out.push('\n');
@@ -384,17 +399,6 @@ fn write_object<T>(
     out.push('}');
 }
 
-/// `2026-11-16T09:00:00.000Z` as `16/Nov/2026:09:00:00 +0000`.
-fn common_date(time: &str) -> String {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let part = |range| time.get(range).unwrap_or("00");
-    let month =
-        part(5..7).parse::<usize>().ok().and_then(|month| MONTHS.get(month.wrapping_sub(1)));
-    let (year, day, hour) = (part(0..4), part(8..10), part(11..19));
-    format!("{day}/{}/{year}:{hour} +0000", month.unwrap_or(&"Jan"))
-}
-
 /// A time in seconds, to the microsecond.
 struct Seconds(Duration);
 
@@ -406,12 +410,11 @@ impl std::fmt::Display for Seconds {
 
 #[cfg(test)]
 mod tests {
-    use super::{Seconds, common_date};
+    use super::Seconds;
     use std::time::Duration;
 
     #[test]
-    fn times_are_written_as_the_formats_want_them() {
-        assert_eq!(common_date("2026-11-16T09:08:07.123Z"), "16/Nov/2026:09:08:07 +0000");
+    fn seconds_are_written_to_the_microsecond() {
         assert_eq!(Seconds(Duration::from_micros(1_000_042)).to_string(), "1.000042");
     }
 }

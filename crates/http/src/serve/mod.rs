@@ -15,7 +15,7 @@ mod log;
 mod stream;
 mod table;
 mod timer;
-mod tls;
+pub(crate) mod tls;
 mod tunnel;
 mod upstream;
 mod worker;

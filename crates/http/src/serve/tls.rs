@@ -61,6 +61,15 @@ impl Tls {
     }
 }
 
+/// Whether a frontend could use these two files; what is wrong with them if not.
+///
+/// # Errors
+///
+/// When one cannot be read, or the key is not that of the certificate.
+pub fn check_certificate(certificate: &str, key: &str) -> Result<(), String> {
+    load(certificate, key, &rustls::crypto::ring::default_provider()).map(drop)
+}
+
 fn load(
     certificate: &str,
     key: &str,

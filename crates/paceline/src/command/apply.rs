@@ -1,8 +1,8 @@
 //! `paceline apply`: makes the daemon's configuration what a file says.
 
-use super::{Reach, as_text, text};
+use super::{Reach, as_text, doctor, text};
 use crate::config;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::screen::{Screen, Style, clean};
 use clap::Args;
 use paceline_client::{Answer, Error};
@@ -13,7 +13,9 @@ use std::process::ExitCode;
 pub const HELP: &str = "\
 It is one transaction: all of it, or nothing. What an earlier file made and this one no longer names is \
 deleted; what was made by hand stays, and belongs to the file once the file names it. Each change is a \
-line: + is new, ~ changes (with what), - goes. What is wrong is told as FILE:LINE:COLUMN: message. Files that \
+line: + is new, ~ changes (with what), - goes. What is wrong is told as FILE:LINE:COLUMN: message. If a \
+frontend could not be opened or a certificate not be read, the exit status is 1, too: all is applied, and it is \
+tried again every second. Files that \
 it names, such as certificates, are looked for by the daemon in the directory of FILE unless their names \
 begin with a slash.
 
@@ -53,7 +55,22 @@ pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
         Ok(changes) => asker.show(&json!(changes), |screen| draw(&changes, screen))?,
         Err(error) => return wrong(apply, error),
     }
+    if !apply.dry_run {
+        as_it_says(&asker.client.status()?)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the file says is written down; an address or a certificate may still be out of reach.
+fn as_it_says(status: &Value) -> Result<(), Failure> {
+    match status.get("http").and_then(|http| http.get("problem")) {
+        None => Ok(()),
+        Some(problem) => Err(Failure::new(
+            failure::FAILED,
+            format!("it is applied, but the HTTP door is not as it says: {}", as_text(problem)),
+            doctor::DOOR_NEXT,
+        )),
+    }
 }
 
 fn is_stdin(file: &Path) -> bool {

@@ -6,6 +6,8 @@ mod daemon;
 mod files;
 mod http;
 
+pub(super) use http::DOOR_NEXT;
+
 use super::{Reach, print};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style, clean};

@@ -83,7 +83,43 @@ fn a_common_line_is_what_other_tools_read() {
                     server=app/one seconds=0.";
     assert!(rest.starts_with(expected), "{rest}");
     assert!(lines[1].contains("\"GET /no HTTP/1.1\" 403 0 "), "{}", lines[1]);
-    assert!(lines[1].contains("server=- ") && lines[1].ends_with("error=rejected"), "{}", lines[1]);
+    assert!(lines[1].contains("server=- "), "{}", lines[1]);
+    assert!(lines[1].ends_with("error=rejected reason=\"rejected by rule 10\""), "{}", lines[1]);
+}
+
+/// Whoever reads the log finds out which limit turned a request away, or what was wrong with it.
+#[test]
+fn a_line_of_a_refusal_names_who_refused_and_why() {
+    let upstream = Upstream::saying("hello");
+    let proxy = Proxy::before(
+        upstream.address(),
+        r#"
+        [[rule]]
+        number = 7
+        match.path = "/no"
+        reject = true
+        [[checkpoint]]
+        name = "per-tenant"
+        at = "frontend web"
+        key = 'header["x-tenant"]'
+        rate = "1 per 1h"
+        queue = { max_len = 0 }
+        "#,
+    );
+    let mut web = proxy.connect();
+    assert_eq!(web.get_with("/", "X-Tenant: blue\r\n").status, 200);
+    assert_eq!(web.get_with("/", "X-Tenant: blue\r\n").status, 503);
+    assert_eq!(web.get("/no").status, 403);
+    web.send("GET / HTTP/1.1\r\n\r\n").unwrap();
+    assert_eq!(web.answer().status, 400);
+    let records = proxy.records(4);
+    assert!(records[0]["reason"].is_null() && records[0]["checkpoint"].is_null(), "{}", records[0]);
+    let full = "checkpoint \"per-tenant\" (key \"blue\"): the queue is full, 0 may wait";
+    assert_eq!((&records[1]["error"], &records[1]["reason"]), (&"queue_full".into(), &full.into()));
+    assert_eq!(records[1]["checkpoint"], "per-tenant");
+    assert_eq!(records[1]["key"], "blue");
+    assert_eq!((&records[2]["error"], &records[2]["rule"]), (&"rejected".into(), &7.into()));
+    assert_eq!(records[3]["reason"], "there is no Host field");
 }
 
 /// As logrotate does it: moved away, and SIGHUP.

@@ -1,9 +1,11 @@
 //! Changing everything under load: not one request fails, and no address that stays ever refuses.
 
 use super::load::Load;
+use paceline_tests::server::paceline_binary;
 use paceline_tests::{Proxy, Upstream, Web, tool, until};
 use rustix::process::Signal;
 use std::net::TcpListener;
+use std::process::Command;
 
 fn server(name: &str, upstream: &Upstream) -> String {
     format!("{{ name = \"{name}\", address = \"{}\" }}", upstream.address())
@@ -178,4 +180,49 @@ fn a_frontend_stays_where_it_is_until_it_can_move() {
     until(|| Web::try_connect(&first).is_err(), |is_closed| *is_closed);
     assert_eq!(Web::connect(&second).get("/").status, 200);
     proxy.daemon.log_line(&["as configured again"]).unwrap();
+}
+
+/// Whoever applies a file learns from the command itself that a frontend could not be opened.
+#[test]
+fn apply_fails_when_a_frontend_cannot_listen_where_the_file_says() {
+    let upstream = Upstream::saying("ok");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (first, second) = (free_address(), taken.local_addr().unwrap().to_string());
+    let servers = [server("a", &upstream)];
+    let proxy = Proxy::start(&config(&format!("\"{first}\""), &servers, ""));
+    let other = proxy.scratch.write("other.toml", config(&format!("\"{second}\""), &servers, ""));
+    let apply = |words: &[&str]| {
+        let mut command = Command::new(paceline_binary());
+        command.env("PACELINE_DATA", proxy.daemon.data()).arg("apply").arg(&other).args(words);
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(apply(&["--dry-run"]), (0, String::new()), "nothing was tried");
+    let (code, told) = apply(&[]);
+    assert_eq!(code, 1, "{told}");
+    let expected = format!(
+        "it is applied, but the HTTP door is not as it says: frontend web: \
+                            cannot listen at {second}"
+    );
+    assert!(told.contains(&expected), "{told}");
+    drop(taken);
+    until(|| apply(&[]), |(code, told)| *code == 0 && told == "nothing to change\n");
+    assert_eq!(Web::connect(&second).get("/").status, 200);
+}
+
+/// Port 0 lets the system choose, for each frontend anew.
+#[test]
+fn two_frontends_with_port_0_are_two_listeners() {
+    let upstream = Upstream::saying("ok");
+    let text = config("\"127.0.0.1:0\"", &[server("a", &upstream)], "");
+    let other = "[[frontend]]\nname = \"other\"\nlisten = \"127.0.0.1:0\"\n";
+    let proxy = Proxy::start(&format!("{text}{other}"));
+    assert_ne!(proxy.address("web"), proxy.address("other"));
+    assert_eq!(Web::connect(proxy.address("web")).get("/").status, 200);
+    assert_eq!(Web::connect(proxy.address("other")).get("/").status, 503, "it has no backend");
+    // One of the two goes, the other stays where it is.
+    let kept = proxy.address("web").to_owned();
+    proxy.reload(&text);
+    until(|| Web::try_connect(proxy.address("other")).is_err(), |is_closed| *is_closed);
+    assert_eq!(Web::connect(&kept).get("/").status, 200);
 }

@@ -1,7 +1,9 @@
 //! TLS at a frontend (X1), with certificates made on the spot by `openssl`: names, protocols, renewal.
 
 use super::curl;
+use paceline_tests::server::paceline_binary;
 use paceline_tests::{Proxy, Scratch, Upstream, tool, until};
+use std::process::Command;
 
 /// Makes a certificate for `name` that vouches for itself, in `NAME.pem` and `NAME.key`.
 fn certify(scratch: &Scratch, file: &str, name: &str) {
@@ -128,6 +130,30 @@ fn a_renewed_certificate_is_used_after_a_reload() {
     proxy.daemon.log_line(&["is not as configured", "one.pem"]).unwrap();
     let _ = proxy.scratch.write("one.pem", kept);
     assert_eq!(ask(&proxy, "one.test", "one", &[]).unwrap(), "hello");
+}
+
+/// A key of another certificate is found before a daemon has to refuse it, with its place.
+#[test]
+fn check_tells_a_key_that_is_not_that_of_its_certificate() {
+    let scratch = Scratch::new();
+    certify(&scratch, "one", "one.test");
+    certify(&scratch, "two", "two.test");
+    let check = |key: &str| {
+        let text = format!(
+            "[[frontend]]\nname = \"web\"\nlisten = \"127.0.0.1:0\"\n\
+             tls = {{ certificate = \"one.pem\", key = \"{key}\" }}\n"
+        );
+        let file = scratch.write("web.toml", text);
+        let output = Command::new(paceline_binary()).arg("check").arg(file).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(check("one.key"), (0, String::new()));
+    let (code, told) = check("two.key");
+    assert_eq!(code, 1);
+    let names = ["web.toml:4:", "two.key is no key of the certificate", "one.pem"];
+    assert!(names.iter().all(|name| told.contains(name)), "{told}");
+    let (code, told) = check("one.pem");
+    assert!(code == 1 && told.contains("cannot read the key"), "{told}");
 }
 
 /// Certificates that change all the time are no reason for a request to fail.

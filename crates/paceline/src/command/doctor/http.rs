@@ -7,6 +7,10 @@ use serde_json::Value;
 /// Frontends or servers that are named; further ones are counted.
 const NAMED_MAX: usize = 10;
 
+/// What to do where a frontend is not as configured.
+pub(in crate::command) const DOOR_NEXT: &str = "free what it needs, which is tried again every second, or \
+    correct it and apply the configuration again; until then the frontend keeps what it has";
+
 /// What there is to find out, if there are frontends or servers.
 pub(super) fn look(status: &Value) -> Vec<Finding> {
     let Some(http) = status.get("http") else { return vec![] };
@@ -18,9 +22,7 @@ pub(super) fn look(status: &Value) -> Vec<Finding> {
 
 fn frontends(http: &Value) -> Option<Finding> {
     if let Some(problem) = http.get("problem") {
-        let next = "free what it needs, which is tried again every second, or correct it and apply the \
-                    configuration again; until then the frontend keeps what it has";
-        return Some(Finding::fail("frontends", as_text(problem), next));
+        return Some(Finding::fail("frontends", as_text(problem), DOOR_NEXT));
     }
     let list = http.get("frontends")?.as_array().filter(|list| !list.is_empty())?;
     let (open, closed): (Vec<&Value>, Vec<&Value>) =
