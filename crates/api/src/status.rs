@@ -5,6 +5,7 @@ use crate::config::own_database;
 use crate::respond::{Answer, ok};
 use crate::{App, Shared};
 use axum::extract::State;
+use paceline_host::DoorProblem;
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -38,6 +39,17 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
 /// Servers that are down and are named.
 const DOWN_MAX: usize = 100;
 
+/// Problems of the HTTP door that are told.
+const PROBLEMS_MAX: usize = 100;
+
+/// One problem of the HTTP door in a sentence.
+fn told(problem: &DoorProblem) -> String {
+    match &problem.frontend {
+        Some(frontend) => format!("frontend {frontend}: {}", problem.message),
+        None => problem.message.clone(),
+    }
+}
+
 /// The HTTP door: where it listens, what it could not do, and which servers are down.
 fn http(app: &App) -> Value {
     let control = app.host.control();
@@ -60,8 +72,10 @@ fn http(app: &App) -> Value {
         "servers_down": down.len(),
         "down": names.take(DOWN_MAX).collect::<Value>(),
     });
-    if let Some(problem) = door.problem {
-        http["problem"] = problem.message.into();
+    if let Some(first) = door.problems.first() {
+        http["problem"] = told(first).into();
+        let all = door.problems.iter().take(PROBLEMS_MAX);
+        http["problems"] = all.map(told).collect::<Value>();
     }
     http
 }

@@ -14,8 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// What is known of a connection before its first request.
-const OF_CONNECTIONS: [Known; 5] =
-    [Known::Kind, Known::Frontend, Known::Client, Known::Host, Known::Sni];
+const OF_CONNECTIONS: [Known; 4] = [Known::Kind, Known::Frontend, Known::Client, Known::Host];
 
 /// One checkpoint, checked.
 #[derive(Clone, Debug)]

@@ -298,8 +298,8 @@ impl fmt::Display for Problem {
             Self::NotAtFrontend => f.write_str("connections pass only checkpoints at a frontend"),
             Self::NotOfConnection(attribute) => write!(
                 f,
-                "a connection has no `{attribute}`; of connections, kind, frontend, client, host \
-                 and sni may be read"
+                "a connection has no `{attribute}`; of connections, kind, frontend, client and \
+                 host may be read"
             ),
             Self::NoConnections(frontend) => write!(
                 f,

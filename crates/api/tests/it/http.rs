@@ -195,14 +195,17 @@ fn the_status_tells_how_the_door_stands() {
     }
     let control = world.host.control();
     control.tell_listening(vec![("web".into(), "127.0.0.1:81".into())]);
-    let message = "frontend other: cannot listen".to_owned();
-    let frontend = Some("other".into());
-    control.tell_problem(Some(DoorProblem { frontend, message: message.clone() }));
+    let message = "cannot listen".to_owned();
+    let problem =
+        |frontend: &str| DoorProblem { frontend: Some(frontend.into()), message: message.clone() };
+    control.tell_problems(vec![problem("other"), problem("third")]);
     for (id, _) in control.servers() {
         control.set_up(id, false);
     }
     let status = client.get("/v1/status").expect(200);
-    assert_eq!((&status["draining"], &status["http"]["problem"]), (&json!(false), &json!(message)));
+    let told = ["frontend other: cannot listen", "frontend third: cannot listen"];
+    assert_eq!((&status["draining"], &status["http"]["problem"]), (&json!(false), &json!(told[0])));
+    assert_eq!(status["http"]["problems"], json!(told));
     let frontends = json!([
         { "name": "other", "listening": [] },
         { "name": "web", "listening": ["127.0.0.1:81"] },
@@ -216,7 +219,7 @@ fn the_status_tells_how_the_door_stands() {
     until(|| figures("other")["problem"] == message);
     until(|| figures("web")["listening"] == json!(["127.0.0.1:81"]));
     assert_eq!(figures("web").get("problem"), None);
-    control.tell_problem(None);
+    control.tell_problems(vec![]);
     until(|| figures("other").get("problem").is_none());
     control.tell_ending();
     let status = client.get("/v1/status").expect(200);

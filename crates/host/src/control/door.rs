@@ -12,7 +12,7 @@ pub struct DoorState {
     /// Frontends with each address where they listen.
     pub listening: Vec<(Box<str>, Box<str>)>,
     /// Why it does not do all that the configuration says, if it does not.
-    pub problem: Option<DoorProblem>,
+    pub problems: Vec<DoorProblem>,
 }
 
 /// Why the HTTP door cannot do what the configuration says.
@@ -42,9 +42,9 @@ impl Control {
         self.door_state().listening = listening;
     }
 
-    /// The HTTP door tells why it is not as the configuration says, or that it is.
-    pub fn tell_problem(&self, problem: Option<DoorProblem>) {
-        self.door_state().problem = problem;
+    /// The HTTP door tells why it is not as the configuration says; with nothing, that it is.
+    pub fn tell_problems(&self, problems: Vec<DoorProblem>) {
+        self.door_state().problems = problems;
     }
 
     /// The HTTP door tells that it did what it could for the configuration of this generation.
@@ -75,12 +75,14 @@ impl Control {
 
     /// Adds what the door tells of each frontend.
     pub(super) fn add_door_figures(&self, frontends: &mut BTreeMap<Box<str>, FrontendFigures>) {
-        let DoorState { listening, problem } = self.door();
+        let DoorState { listening, problems } = self.door();
         for (name, address) in listening {
             frontends.entry(name).or_default().listening.push(address);
         }
-        if let Some(DoorProblem { frontend: Some(name), message }) = problem {
-            frontends.entry(name).or_default().problem = Some(message);
+        for DoorProblem { frontend, message } in problems {
+            let Some(name) = frontend else { continue };
+            // The first of a frontend; the next is told when that is mended.
+            frontends.entry(name).or_default().problem.get_or_insert(message);
         }
     }
 

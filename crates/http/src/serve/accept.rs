@@ -1,10 +1,10 @@
 //! From an accepted socket to a connection that speaks HTTP: who it is from, whether it may stay, TLS.
 
 use crate::serve::admit::{Stop, admit};
-use crate::serve::attributes::{self, Peer};
+use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
 use crate::serve::h1::{Connection, Left};
-use crate::serve::listen::Listening;
+use crate::serve::listen::{BACKLOG, Listening};
 use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::Gate;
 use crate::serve::timer::Timer;
@@ -14,6 +14,7 @@ use rustix::net::SocketFlags;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,9 @@ use tokio::sync::watch;
 
 /// How long accepting rests when the system has no more descriptors or memory.
 const REST: Duration = Duration::from_millis(100);
+
+/// So many are accepted in a row before others have their turn.
+const TURN: usize = 64;
 
 /// A socket that listens, with this worker's runtime.
 #[derive(Debug)]
@@ -41,35 +45,54 @@ impl Listener {
     }
 
     /// One that waits to be accepted right now, as the system knows it, not as it has told.
-    fn accept_now(&self) -> Option<Socket> {
+    fn accept_now(&self) -> Option<Accepted> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match self {
             Self::Tcp(listener) => {
-                let socket = rustix::net::accept_with(listener, flags).ok()?;
-                TcpStream::from_std(socket.into()).ok().map(Socket::Tcp)
+                let (socket, from) = rustix::net::acceptfrom_with(listener, flags).ok()?;
+                let from = SocketAddr::try_from(from?).ok()?;
+                let socket = TcpStream::from_std(socket.into()).ok()?;
+                Some(Accepted::tcp(socket, from))
             }
             Self::Unix(listener) => {
                 let socket = rustix::net::accept_with(listener, flags).ok()?;
-                UnixStream::from_std(socket.into()).ok().map(Socket::Unix)
+                UnixStream::from_std(socket.into()).ok().map(Accepted::unix)
             }
         }
     }
 
-    async fn accept(&self) -> io::Result<Socket> {
+    async fn accept(&self) -> io::Result<Accepted> {
         poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    fn poll_accept(&self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<Socket>> {
+    fn poll_accept(&self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<Accepted>> {
         match self {
-            Self::Tcp(listener) => listener.poll_accept(cx).map_ok(|(socket, _)| {
-                // Heads and bodies are written in one piece each; waiting for more only delays them.
-                let _ = socket.set_nodelay(true);
-                Socket::Tcp(socket)
-            }),
+            Self::Tcp(listener) => {
+                listener.poll_accept(cx).map_ok(|(socket, from)| Accepted::tcp(socket, from))
+            }
             Self::Unix(listener) => {
-                listener.poll_accept(cx).map_ok(|(socket, _)| Socket::Unix(socket))
+                listener.poll_accept(cx).map_ok(|(socket, _)| Accepted::unix(socket))
             }
         }
+    }
+}
+
+/// A connection as it was accepted. Whom it is from is known by then and only then: the system forgets it
+/// as soon as the other side resets.
+struct Accepted {
+    socket: Socket,
+    from: Speaker,
+}
+
+impl Accepted {
+    fn tcp(socket: TcpStream, from: SocketAddr) -> Self {
+        // Heads and bodies are written in one piece each; waiting for more only delays them.
+        let _ = socket.set_nodelay(true);
+        Self { socket: Socket::Tcp(socket), from: Speaker::Ip(from.ip().to_canonical()) }
+    }
+
+    const fn unix(socket: UnixStream) -> Self {
+        Self { socket: Socket::Unix(socket), from: Speaker::Unix }
     }
 }
 
@@ -98,7 +121,7 @@ pub(crate) async fn run(
         };
         last = Some(Arc::clone(&gate));
         let accepted = match held.take() {
-            Some(socket) => Ok(socket),
+            Some(accepted) => Ok(accepted),
             None => tokio::select! {
                 biased;
                 changed = whose.changed() => match changed {
@@ -109,15 +132,15 @@ pub(crate) async fn run(
             },
         };
         match accepted {
-            Ok(socket) => {
+            Ok(accepted) => {
                 // As it is now, however long nobody came. One that is accepted is held until there is
                 // room: only so does a place that is free go to a worker that has a use for it.
                 let gate = worker.gate(&gate);
                 tokio::select! {
                     biased;
-                    () = room(&gate) => take(&worker, gate, socket),
+                    () = room(&gate) => take(&worker, gate, accepted),
                     is_open = waits(&worker, &mut whose) => {
-                        held = Some(socket);
+                        held = Some(accepted);
                         if !is_open {
                             break;
                         }
@@ -131,11 +154,14 @@ pub(crate) async fn run(
             }
         }
     }
-    let waiting = std::iter::from_fn(|| listener.accept_now());
-    if let Some(gate) = last {
-        for socket in held.into_iter().chain(waiting) {
-            gate.tally.connections.fetch_add(1, Ordering::Relaxed);
-            take(&worker, worker.gate(&gate), socket);
+    // New ones may go on coming until it is closed; those who were here first are no more than wait.
+    let waiting = std::iter::from_fn(|| listener.accept_now()).take(BACKLOG as usize);
+    let Some(gate) = last else { return };
+    for (number, accepted) in held.into_iter().chain(waiting).enumerate() {
+        gate.tally.connections.fetch_add(1, Ordering::Relaxed);
+        take(&worker, worker.gate(&gate), accepted);
+        if number % TURN == TURN - 1 {
+            tokio::task::yield_now().await;
         }
     }
 }
@@ -167,25 +193,34 @@ async fn room(gate: &Gate) {
     let max = gate.spec.connections_max as usize;
     let one_more = |count: usize| (count < max).then_some(count + 1);
     let connections = &gate.tally.connections;
-    while connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-        gate.tally.room.notified().await;
+    loop {
+        // It counts as waiting before it looks, so that no place is freed in between unheard.
+        let mut freed = pin!(gate.tally.room.notified());
+        freed.as_mut().enable();
+        if connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
+            return;
+        }
+        freed.await;
     }
 }
 
 /// Serves a connection that is counted.
-fn take(worker: &Rc<Worker>, gate: Arc<Gate>, socket: Socket) {
+fn take(worker: &Rc<Worker>, gate: Arc<Gate>, accepted: Accepted) {
     gate.tally.accepted.fetch_add(1, Ordering::Relaxed);
     let present = worker.enter(Arc::clone(&gate));
-    tokio::task::spawn_local(begin(Rc::clone(worker), present, gate, socket));
+    tokio::task::spawn_local(begin(Rc::clone(worker), present, gate, accepted));
 }
 
 /// Serves one connection.
-async fn begin(worker: Rc<Worker>, present: Present, gate: Arc<Gate>, mut socket: Socket) {
-    let address = socket.peer();
-    let mut peer = peer(&gate, address);
+async fn begin(worker: Rc<Worker>, present: Present, gate: Arc<Gate>, accepted: Accepted) {
+    let Accepted { mut socket, from } = accepted;
+    let mut peer = Peer::new(from);
     let mut buf = Buffer::default();
-    if gate.spec.proxy_protocol && !read_proxy(&gate, &mut peer, &mut socket, &mut buf).await {
-        return;
+    if gate.spec.proxy_protocol {
+        let proxy = read_proxy(&gate, &mut peer, &mut socket, &mut buf);
+        if !unless_drained(&worker, &present, proxy).await.unwrap_or(false) {
+            return;
+        }
     }
     let mut permit = None;
     if gate.shapes_connections {
@@ -198,14 +233,15 @@ async fn begin(worker: Rc<Worker>, present: Present, gate: Arc<Gate>, mut socket
     }
     let stream = match &gate.tls {
         None => Stream::Plain(socket),
-        Some(tls) => match tls.accept(Prefixed::new(buf, socket), gate.timeouts.header).await {
-            Some((stream, sni)) => {
-                peer.sni = sni;
-                buf = Buffer::default();
-                stream
-            }
-            None => return,
-        },
+        Some(tls) => {
+            let shaken = tls.accept(Prefixed::new(buf, socket), gate.timeouts.header);
+            let Some(Some((stream, sni))) = unless_drained(&worker, &present, shaken).await else {
+                return;
+            };
+            peer.sni = sni;
+            buf = Buffer::default();
+            stream
+        }
     };
     let peer = Rc::new(peer);
     let presence = Rc::clone(&present.presence);
@@ -223,19 +259,30 @@ async fn begin(worker: Rc<Worker>, present: Present, gate: Arc<Gate>, mut socket
     drop((permit, present));
 }
 
-fn peer(gate: &Gate, address: Option<SocketAddr>) -> Peer {
-    let ip = address.map(|address| address.ip().to_canonical());
-    let text = ip.map_or_else(|| "unix".to_owned(), |ip| ip.to_string());
-    let is_trusted =
-        ip.is_none_or(|ip| gate.spec.trusted.iter().any(|network| network.contains(ip)));
-    // Who may use a unix socket is decided by its file; what it says of others counts only if asked.
-    let is_trusted = is_trusted && !gate.spec.trusted.is_empty();
-    Peer { address: text.into(), is_trusted, client: None, sni: "".into() }
+/// What a connection does before its first request, unless the daemon ends and it has not done it soon.
+async fn unless_drained<T>(
+    worker: &Worker,
+    present: &Present,
+    done: impl Future<Output = T>,
+) -> Option<T> {
+    let draining = poll_fn(|cx| {
+        present.presence.wait(cx);
+        if worker.is_draining() { Poll::Ready(()) } else { Poll::Pending }
+    });
+    let over = async {
+        draining.await;
+        tokio::time::sleep(worker.drain_grace()).await;
+    };
+    tokio::select! {
+        biased;
+        done = done => Some(done),
+        () = over => None,
+    }
 }
 
 /// Reads the PROXY header that the connection must begin with.
 async fn read_proxy(gate: &Gate, peer: &mut Peer, socket: &mut Socket, buf: &mut Buffer) -> bool {
-    if !peer.is_trusted {
+    if !peer.is_trusted(&gate.spec) {
         return false;
     }
     let mut timer = Timer::new(gate.timeouts.header);
@@ -256,13 +303,12 @@ async fn read_proxy(gate: &Gate, peer: &mut Peer, socket: &mut Socket, buf: &mut
     let Some(header) = header.await else { return false };
     buf.consume(header.len);
     if let Some(client) = header.client {
+        // From here on the balancer stands for its client, whose own word counts only if it is trusted.
         let client = client.ip().to_canonical();
         peer.client = Some(client.to_string().into());
-        // From here on the balancer stands for its client, whose own word counts only if it is trusted.
-        peer.is_trusted = gate.spec.trusted.iter().any(|network| network.contains(client));
+        peer.speaker = Speaker::Ip(client);
     } else if !header.is_local {
-        // Somebody, of whom nothing is known, speaks through the balancer.
-        peer.is_trusted = false;
+        peer.speaker = Speaker::Unknown;
     }
     true
 }

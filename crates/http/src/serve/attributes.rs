@@ -2,7 +2,7 @@
 
 use crate::serve::table::Gate;
 use crate::wire::{Header, RequestHead};
-use paceline_routing::UserFrom;
+use paceline_routing::{Frontend, UserFrom};
 use paceline_types::{AttributeError, Attributes, Known, Request, Span};
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -12,12 +12,45 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) struct Peer {
     /// The address of the neighbour, or `unix`.
     pub address: Box<str>,
-    /// Whether what it says of others is believed (H5).
-    pub is_trusted: bool,
+    /// Whose word it is that comes over the connection.
+    pub speaker: Speaker,
     /// Who the connection is from, by the PROXY header.
     pub client: Option<Box<str>>,
     /// The name asked for in TLS.
     pub sni: Box<str>,
+}
+
+/// Who speaks over a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// Whoever may use a unix socket.
+    Unix,
+    /// The neighbour, or whom a PROXY header names in its place.
+    Ip(IpAddr),
+    /// Somebody of whom the PROXY header says nothing.
+    Unknown,
+}
+
+impl Peer {
+    /// A neighbour of whom no more is known yet.
+    pub fn new(from: Speaker) -> Self {
+        let address = match from {
+            Speaker::Ip(ip) => ip.to_string().into(),
+            Speaker::Unix | Speaker::Unknown => "unix".into(),
+        };
+        Self { address, speaker: from, client: None, sni: "".into() }
+    }
+
+    /// Whether what it says of others is believed (H5), by the settings of now: a connection may outlive
+    /// those that it came under.
+    pub fn is_trusted(&self, spec: &Frontend) -> bool {
+        match self.speaker {
+            // Its file decides who may use a unix socket; what such say of others counts only if asked.
+            Speaker::Unix => !spec.trusted.is_empty(),
+            Speaker::Ip(ip) => spec.trusted.iter().any(|network| network.contains(ip)),
+            Speaker::Unknown => false,
+        }
+    }
 }
 
 /// The request that a head is.
@@ -73,7 +106,6 @@ pub(crate) fn connection(gate: &Gate, peer: &Peer, wait_max: Option<Span>) -> Re
         (Known::Frontend, &*gate.spec.name),
         (Known::Client, client),
         (Known::Host, client),
-        (Known::Sni, &peer.sni),
     ] {
         // These are short; there is always room for them.
         let _ = attributes.set_known(name, value);
@@ -97,7 +129,7 @@ pub(crate) fn client<'a>(
     bytes: &[u8],
 ) -> Cow<'a, str> {
     let neighbour = peer.client.as_ref().unwrap_or(&peer.address);
-    if !peer.is_trusted {
+    if !peer.is_trusted(&gate.spec) {
         return Cow::Borrowed(neighbour);
     }
     let values: Vec<&[u8]> = head.fields.all(Header::XForwardedFor, bytes).collect();

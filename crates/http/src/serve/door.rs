@@ -5,6 +5,7 @@
 
 use crate::respond::Page;
 use crate::serve::accept;
+use crate::serve::file;
 use crate::serve::health::{Ward, Watchers};
 use crate::serve::listen::{self, Listening};
 use crate::serve::log::{Log, Writer};
@@ -186,7 +187,7 @@ impl Keeper {
                     let rereads = matches!(order, Order::Reload);
                     if let Err(message) = self.configure(&snapshot, rereads) {
                         tracing::error!("the HTTP door cannot open: {message}");
-                        self.control.tell_problem(Some(message.into()));
+                        self.control.tell_problems(vec![message.into()]);
                         self.control.tell_followed(snapshot.generation());
                     }
                 }
@@ -263,7 +264,7 @@ impl Keeper {
                 if self.listeners.contains_key(&spot) {
                     continue;
                 }
-                match listen::open(address, self.workers.len()) {
+                match listen::open(address, self.workers.len(), self.has_port(address)) {
                     Ok((bound, sockets)) => opened.push((spot, bound, sockets)),
                     Err(error) => problems.push(Problem {
                         frontend: gate.spec.name.clone(),
@@ -274,6 +275,16 @@ impl Keeper {
             }
         }
         opened
+    }
+
+    /// Whether there is an own listener at the same port, of whatever address.
+    fn has_port(&self, address: &Address) -> bool {
+        let port = |address: &Address| match address {
+            Address::Socket(socket) if socket.port() > 0 => Some(socket.port()),
+            _ => None,
+        };
+        let wanted = port(address);
+        wanted.is_some() && self.listeners.values().any(|(bound, _)| port(bound) == wanted)
     }
 
     /// Uses new sockets, gives others to the frontends they are for now, closes the rest.
@@ -298,14 +309,16 @@ impl Keeper {
         });
     }
 
-    /// Tells a listener whose it is. A frontend that cannot have all that it should keeps what it has.
+    /// Tells a listener whose it is. A frontend that cannot have all addresses that it should keeps those
+    /// it has.
     fn name_listener(&self, spot: &Spot, problems: &[Problem]) {
         let mut gates = self.table.frontends.values();
         let gate = gates.find(|gate| spot.is_of(&gate.spec));
         let name = gate.map(|gate| gate.spec.name.clone());
         if let Some((_, whose)) = self.listeners.get(spot) {
             let is_kept = |own: &str| {
-                let fails = problems.iter().any(|problem| *problem.frontend == *own);
+                let is_own = |problem: &&Problem| *problem.frontend == *own;
+                let fails = problems.iter().filter(is_own).any(|problem| !problem.is_of_files);
                 fails && self.table.frontends.contains_key(own)
             };
             let kept = whose.borrow().clone().filter(|own| is_kept(own));
@@ -326,9 +339,11 @@ impl Keeper {
         let mut listening: Vec<(Box<str>, Box<str>)> = listed.collect();
         listening.sort();
         self.control.tell_listening(listening);
-        self.control.tell_problem(problems.first().map(|Problem { frontend, message, .. }| {
-            DoorProblem { frontend: Some(frontend.clone()), message: message.clone() }
-        }));
+        let told = problems.iter().map(|Problem { frontend, message, .. }| DoorProblem {
+            frontend: Some(frontend.clone()),
+            message: message.clone(),
+        });
+        self.control.tell_problems(told.collect());
     }
 
     async fn drain(&mut self) {
@@ -362,12 +377,7 @@ fn extras(frontend: &Frontend) -> Result<Extras, String> {
 }
 
 fn page(file: &str) -> std::io::Result<Page> {
-    use std::io::Read as _;
-    let mut body = vec![];
-    std::fs::File::open(file)?.take(PAGE_BYTES_MAX + 1).read_to_end(&mut body)?;
-    if body.len() as u64 > PAGE_BYTES_MAX {
-        return Err(std::io::Error::other(format!("it has more than {PAGE_BYTES_MAX} bytes")));
-    }
+    let body = file::read(file, PAGE_BYTES_MAX)?;
     let content_type = match file.rsplit_once('.').map(|(_, end)| end) {
         Some("html" | "htm") => "text/html; charset=utf-8",
         Some("json") => "application/json",

@@ -283,7 +283,7 @@ impl Connection {
         let forwarded = Forwarded {
             peer: self.peer.client.as_ref().unwrap_or(&self.peer.address),
             is_tls: self.client.stream.is_tls(),
-            trusts: self.peer.is_trusted,
+            trusts: self.peer.is_trusted(&self.gate.spec),
         };
         let bytes = &self.client.buf.bytes()[..len];
         let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };

@@ -257,7 +257,7 @@ impl One<'_> {
         let forwarded = Forwarded {
             peer: peer.client.as_ref().unwrap_or(&peer.address),
             is_tls: self.shared.is_tls,
-            trusts: peer.is_trusted,
+            trusts: peer.is_trusted(&self.gate.spec),
         };
         let mut sent = Outgoing::default();
         RequestWriter { head, bytes, forwarded, upgrades: false }.write(&mut sent.bytes);

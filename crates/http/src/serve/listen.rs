@@ -1,7 +1,7 @@
 //! Sockets that listen: one for each worker at each address, so that no worker waits for another.
 
 use paceline_routing::Address;
-use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
+use rustix::net::sockopt::{set_ipv6_v6only, set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixListener;
 
 /// Connections that may wait to be accepted; the system may allow fewer.
-const BACKLOG: i32 = 4_096;
+pub(crate) const BACKLOG: i32 = 4_096;
 
 /// A socket that listens, not yet with a runtime.
 #[derive(Debug)]
@@ -20,10 +20,14 @@ pub(crate) enum Listening {
 }
 
 /// Opens `count` sockets that share an address; also tells the address, with the port if that was left
-/// to the system.
-pub(crate) fn open(address: &Address, count: usize) -> io::Result<(Address, Vec<Listening>)> {
+/// to the system. `is_ours` says that the door listens at this port already, at another address.
+pub(crate) fn open(
+    address: &Address,
+    count: usize,
+    is_ours: bool,
+) -> io::Result<(Address, Vec<Listening>)> {
     match address {
-        Address::Socket(wanted) => open_tcp(*wanted, count),
+        Address::Socket(wanted) => open_tcp(*wanted, count, is_ours),
         Address::Unix(path) => {
             let listener = open_unix(path)?;
             let more = (1..count).map(|_| listener.try_clone().map(Listening::Unix));
@@ -38,10 +42,17 @@ pub(crate) fn open(address: &Address, count: usize) -> io::Result<(Address, Vec<
     }
 }
 
-fn open_tcp(wanted: SocketAddr, count: usize) -> io::Result<(Address, Vec<Listening>)> {
+fn open_tcp(
+    wanted: SocketAddr,
+    count: usize,
+    is_ours: bool,
+) -> io::Result<(Address, Vec<Listening>)> {
     // Sockets that share a port take no note of those of another program that shares it, too: half of
-    // the clients would be served by that. So it is tried whether the port is free for one alone.
-    drop(bound(wanted, false)?);
+    // the clients would be served by that. So it is tried whether the port is free for one alone, which
+    // it cannot be where an own listener is about to be closed or stands beside it.
+    if !is_ours {
+        drop(bound(wanted, false)?);
+    }
     let first = TcpListener::from(bound(wanted, true)?);
     let address = first.local_addr()?;
     let mut all = vec![Listening::Tcp(first)];
@@ -60,6 +71,10 @@ fn bound(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    if address.is_ipv6() {
+        // Else it would be in the way of an IPv4 address with that port.
+        set_ipv6_v6only(&socket, true)?;
+    }
     set_socket_reuseaddr(&socket, true)?;
     if is_shared {
         set_socket_reuseport(&socket, true)?;

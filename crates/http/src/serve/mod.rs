@@ -6,6 +6,7 @@ mod attributes;
 mod buffer;
 pub(crate) mod door;
 mod exchange;
+mod file;
 mod gone;
 mod h1;
 mod h2;

@@ -3,7 +3,6 @@
 use crate::serve::buffer::Prefixed;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,13 +26,6 @@ pub(crate) enum Stream {
 }
 
 impl Socket {
-    pub fn peer(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Tcp(socket) => socket.peer_addr().ok(),
-            Self::Unix(_) => None,
-        }
-    }
-
     /// Ends when the other side has left, also while there is something to be read.
     pub async fn left(&self) {
         // Interest in urgent data is also told of the end, but not of ordinary data.

@@ -80,12 +80,13 @@ fn draw(list: &[Value], screen: Screen) -> String {
     table.draw(screen)
 }
 
-/// Where it listens, or should listen; marked if it cannot be as it says.
+/// Where it listens, or should; marked if that is not as it should be.
 fn listen(frontend: &Value) -> Cell {
     let figures = frontend.get("figures").unwrap_or(&Value::Null);
     let style = if figures.get("problem").is_some() { Style::Bad } else { Style::Plain };
     let open = joined(figures, "listening", as_text);
-    let text = if open.is_empty() { joined(frontend, "listen", as_text) } else { open };
+    let wanted = || format!("not at {}", joined(frontend, "listen", as_text));
+    let text = if open.is_empty() { wanted() } else { open };
     Cell::new(text, style)
 }
 

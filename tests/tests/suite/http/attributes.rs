@@ -1,7 +1,8 @@
 //! What rules see of a request, and who it is taken to be from (H4, H5).
 
 use super::curl;
-use paceline_tests::{Proxy, Upstream, Web};
+use paceline_tests::{Proxy, Upstream, Web, until};
+use std::io::Write as _;
 
 /// The status of a GET with these lines in its head.
 #[track_caller]
@@ -120,6 +121,40 @@ fn x_forwarded_for_is_believed_from_listed_peers_only_h5() {
     assert_eq!(seen[0].field("x-forwarded-proto"), Some("https"));
     assert_eq!(seen[1].field("x-forwarded-for"), Some("127.0.0.2"));
     assert_eq!(seen[1].field("x-forwarded-proto"), Some("http"));
+}
+
+/// A client that resets at once is still who it is: the system forgets whom a connection was from, the door
+/// must not take it for somebody else (H5).
+#[test]
+fn a_client_that_resets_early_is_not_trusted_for_it_h5() {
+    let upstream = Upstream::saying("ok");
+    let settings = format!("trusted = [\"10.0.0.0/8\"]\n{CLIENT_RULE}");
+    let proxy = Proxy::before(upstream.address(), &settings);
+    for _ in 0..100 {
+        let mut client = std::net::TcpStream::connect(proxy.address("web")).unwrap();
+        let head = "POST /x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.9.9.9\r\n\
+                    Content-Length: 2\r\n\r\nhi";
+        client.write_all(head.as_bytes()).unwrap();
+        rustix::net::sockopt::set_socket_linger(&client, Some(std::time::Duration::ZERO)).unwrap();
+    }
+    assert_eq!(proxy.connect().get("/last").status, 200);
+    for seen in upstream.seen() {
+        assert_eq!(seen.field("x-forwarded-for"), Some("127.0.0.1"), "{}", seen.line());
+    }
+}
+
+/// Whom the settings no longer trust is not believed, however long its connection has been there (H5).
+#[test]
+fn a_kept_connection_is_trusted_no_longer_than_its_peer_h5() {
+    let upstream = Upstream::saying("ok");
+    let settings = format!("trusted = [\"127.0.0.1\"]\n{CLIENT_RULE}");
+    let proxy = Proxy::before(upstream.address(), &settings);
+    let mut web = proxy.connect();
+    let forwarded = "X-Forwarded-For: 203.0.113.9\r\n";
+    assert_eq!(web.get_with("/", forwarded).status, 403);
+    proxy.reload(&Proxy::config(upstream.address(), &settings.replace("127.0.0.1", "10.0.0.0/8")));
+    until(|| web.get_with("/", forwarded).status, |status| *status == 200);
+    assert_eq!(upstream.seen()[0].field("x-forwarded-for"), Some("127.0.0.1"));
 }
 
 const PROXIED: &str = "proxy_protocol = true\ntrusted = [\"127.0.0.1\", \"::1\"]\n";

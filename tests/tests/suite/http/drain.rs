@@ -147,3 +147,24 @@ fn long_answers_and_http2_go_to_their_end() {
     assert_eq!(lengths, (1_000_000, "1000000".to_owned()));
     assert!(proxy.daemon.wait().status.success());
 }
+
+/// Somebody who has not said a word of HTTP is not waited for: neither for a PROXY header nor for a
+/// handshake of TLS.
+#[test]
+fn a_connection_that_has_not_begun_does_not_hold_up_the_end() {
+    let upstream = Upstream::saying("ok");
+    let settings =
+        "proxy_protocol = true\ntrusted = [\"127.0.0.1\"]\ntimeouts = { header = \"1h\" }\n";
+    let proxy = Proxy::before(upstream.address(), settings);
+    let mut silent = proxy.connect();
+    silent.send("PROXY ").unwrap();
+    let mut other = proxy.connect();
+    other.send("PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n").unwrap();
+    assert_eq!(other.get("/").status, 200);
+    let began = std::time::Instant::now();
+    proxy.daemon.signal(Signal::TERM);
+    let ended = proxy.daemon.wait();
+    assert!(ended.status.success(), "{}", ended.log);
+    // The daemon would cut it off after 30 s.
+    assert!(began.elapsed().as_secs() < 25, "{:?}", began.elapsed());
+}

@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use paceline_tests::server::paceline_binary;
-use paceline_tests::{Proxy, Upstream, Web, tool, until};
+use paceline_tests::{Proxy, Scratch, Upstream, Web, tool, until};
 use rustix::process::Signal;
 use std::net::TcpListener;
 use std::process::Command;
@@ -225,4 +225,81 @@ fn two_frontends_with_port_0_are_two_listeners() {
     proxy.reload(&text);
     until(|| Web::try_connect(proxy.address("other")).is_err(), |is_closed| *is_closed);
     assert_eq!(Web::connect(&kept).get("/").status, 200);
+}
+
+fn port_of(address: &str) -> &str {
+    address.rsplit_once(':').unwrap().1
+}
+
+/// A frontend that is to be seen by fewer is: the wider listener is its own and no hindrance.
+#[test]
+fn a_listener_can_be_narrowed_and_widened() {
+    let upstream = Upstream::saying("ok");
+    let port = port_of(&free_address()).to_owned();
+    let servers = [server("a", &upstream)];
+    let wide = config(&format!("\"0.0.0.0:{port}\""), &servers, "");
+    let narrow = config(&format!("\"127.0.0.1:{port}\""), &servers, "");
+    let proxy = Proxy::start(&wide);
+    let (here, beside) = (format!("127.0.0.1:{port}"), format!("127.0.0.2:{port}"));
+    assert_eq!(Web::connect(&beside).get("/").status, 200);
+    proxy.reload(&narrow);
+    until(|| Web::try_connect(&beside).is_err(), |is_closed| *is_closed);
+    assert_eq!(Web::connect(&here).get("/").status, 200);
+    proxy.reload(&wide);
+    until(|| Web::try_connect(&beside).is_ok(), |is_open| *is_open);
+}
+
+/// An address that is taken out closes, whatever else is wrong with the frontend.
+#[test]
+fn a_page_that_cannot_be_read_keeps_no_listener_open() {
+    let upstream = Upstream::saying("ok");
+    let (first, second) = (free_address(), free_address());
+    let servers = [server("a", &upstream)];
+    let both = format!("[\"{first}\", \"{second}\"]\nerrors = {{ 503 = \"busy.html\" }}");
+    let scratch = Scratch::new();
+    let page = scratch.write("busy.html", "busy");
+    let proxy = Proxy::start_in(scratch, &config(&both, &servers, ""));
+    std::fs::remove_file(page).unwrap();
+    proxy.reload(&config(&both.replace(&format!(", \"{second}\""), ""), &servers, ""));
+    until(|| Web::try_connect(&second).is_err(), |is_closed| *is_closed);
+    assert_eq!(Web::connect(&first).get("/").status, 200);
+}
+
+/// As docs/http.md shows it: all addresses of both kinds, at one port.
+#[test]
+fn both_kinds_of_addresses_can_have_the_same_port() {
+    // A machine may be without IPv6, which is then told.
+    let has_ipv6 = TcpListener::bind("[::1]:0").is_ok();
+    let upstream = Upstream::saying("ok");
+    let port = port_of(&free_address()).to_owned();
+    let text = |six: &str| format!("[\"0.0.0.0:{port}\", \"{six}:{port}\"]");
+    let listen = text(if has_ipv6 { "[::]" } else { "127.0.0.2" });
+    let proxy = Proxy::start(&config(&listen, &[server("a", &upstream)], ""));
+    let other = if has_ipv6 { "[::1]" } else { "127.0.0.2" };
+    for host in ["127.0.0.1", other] {
+        assert_eq!(Web::connect(&format!("{host}:{port}")).get("/").status, 200, "{host}");
+    }
+    drop(proxy);
+}
+
+/// Everything that is wrong is told at once, of each frontend.
+#[test]
+fn each_frontend_tells_its_own_problem() {
+    let upstream = Upstream::saying("ok");
+    let taken = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = taken.each_ref().map(|socket| socket.local_addr().unwrap().to_string());
+    let text = config(&format!("\"{}\"", free_address()), &[server("a", &upstream)], "");
+    let proxy = Proxy::start(&text);
+    let more = [("x", &addresses[0]), ("y", &addresses[1])]
+        .map(|(name, at)| format!("[[frontend]]\nname = \"{name}\"\nlisten = \"{at}\"\n"));
+    proxy.reload(&format!("{text}{}", more.concat()));
+    let mut api = proxy.daemon.api();
+    let status = || api.get("/v1/status").expect(200)["http"]["problems"].clone();
+    let problems = until(status, |problems| problems.as_array().is_some_and(|all| all.len() == 2));
+    for (problem, name, at) in
+        [(&problems[0], "x", &addresses[0]), (&problems[1], "y", &addresses[1])]
+    {
+        let expected = format!("frontend {name}: cannot listen at {at}: ");
+        assert!(problem.as_str().unwrap().starts_with(&expected), "{problem}");
+    }
 }

@@ -21,8 +21,9 @@ pub(super) fn look(status: &Value) -> Vec<Finding> {
 }
 
 fn frontends(http: &Value) -> Option<Finding> {
-    if let Some(problem) = http.get("problem") {
-        return Some(Finding::fail("frontends", as_text(problem), DOOR_NEXT));
+    if let Some(problems) = http.get("problems").and_then(Value::as_array) {
+        let problems: Vec<String> = problems.iter().map(as_text).collect();
+        return Some(Finding::fail("frontends", named(&problems, problems.len()), DOOR_NEXT));
     }
     let list = http.get("frontends")?.as_array().filter(|list| !list.is_empty())?;
     let (open, closed): (Vec<&Value>, Vec<&Value>) =
@@ -91,9 +92,10 @@ mod tests {
         bad["servers_down"] = 12.into();
         bad["servers"] = 40.into();
         bad["down"] = (1..=12).map(|number| format!("app/{number}")).collect();
-        bad["problem"] =
-            "frontend web: cannot listen at 0.0.0.0:443: Address already in use (os error 98)"
-                .into();
+        bad["problems"] = json!([
+            "frontend web: cannot listen at 0.0.0.0:443: Address already in use (os error 98)",
+            "frontend behind: cannot read the page /etc/paceline/busy.html: it has more than 65536 bytes",
+        ]);
         findings.extend(http(bad));
         findings.extend(http(json!({ "frontends": [{ "name": "web", "listening": [] }] })));
         check_screens("doctor_http", |screen| draw(&findings, screen));
