@@ -2,7 +2,7 @@
 //!
 //! Owns: servers started in their own folders ([`server`], [`daemon`]), raw JSON-RPC connections to them
 //! ([`client`]) and to the API ([`api`]), the daemon as a reverse proxy ([`proxy`]) between clients
-//! ([`web`]) and servers ([`upstream`]) that see every byte, and the script language of
+//! ([`web`]) and servers ([`upstream`]) that see every byte, with TLS before them ([`authority`]), and the script language of
 //! `scenarios/` ([`script`], [`matching`], [`runner`]).
 //! Promises: a server ends when its [`Server`] is dropped, every read ends within
 //! [`client::READ_TIMEOUT`] or [`api::ANSWER_TIMEOUT`], and a failure names the file and line of the script.
@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod api;
+pub mod authority;
 pub mod caller;
 pub mod client;
 pub mod daemon;

@@ -90,6 +90,14 @@ impl Running {
     }
 }
 
+impl Running {
+    /// The lines it wrote that nobody has taken yet.
+    #[must_use]
+    pub fn told(&self) -> Vec<String> {
+        self.lines.try_iter().collect()
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();

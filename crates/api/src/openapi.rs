@@ -260,7 +260,11 @@ fn http_schemas() -> Value {
             "health": { "anyOf": [flag, object(json!({
                 "path": text, "host": text, "interval": span, "timeout": span, "rise": number, "fall": number,
             }), &[])] },
-            "timeouts": object(json!({ "connect": span, "response": span, "idle": span }), &[]), "persistent": flag,
+            "timeouts": object(json!({ "connect": span, "response": span, "idle": span }), &[]),
+            "tls": { "anyOf": [flag, object(json!({
+                "ca": text, "name": text, "verify": flag, "certificate": text, "key": text,
+            }), &[])] },
+            "persistent": flag,
         }), &[]),
         "Server": object(json!({
             "backend": text, "name": text, "address": text, "weight": number, "max_connections": number,

@@ -260,7 +260,7 @@ impl<'o> Wanted<'o> {
             Self::Value(value) if &*column.name == "criteria" => {
                 value == old || same_criteria(value, old)
             }
-            Self::Value(value) if ORDERED.contains(&&*column.name) => {
+            Self::Value(value) if ORDERED.contains(&&*column.name) && is_map(column) => {
                 value.pairs().iter().map(|(_, v)| v).eq(old.pairs().iter().map(|(_, v)| v))
             }
             Self::Value(value) => value == old,
@@ -273,7 +273,7 @@ impl<'o> Wanted<'o> {
 
     fn json(&self, column: &Column, resources: &Resources<'_>) -> Json {
         match self {
-            Self::Value(value) if column.ty.value.is_some() => operation::map(value),
+            Self::Value(value) if is_map(column) => operation::map(value),
             Self::Value(value) => operation::value(value),
             Self::Parents(names) => {
                 let each = names.iter().filter_map(|name| resources.reference(name));
@@ -288,6 +288,10 @@ impl<'o> Wanted<'o> {
             Self::Parents(names) => change::list(names.iter().map(String::as_str)),
         }
     }
+}
+
+fn is_map(column: &Column) -> bool {
+    column.ty.value.is_some()
 }
 
 /// Whether two texts mean the same criteria: people may write more blanks and other quotes.

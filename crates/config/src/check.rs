@@ -6,7 +6,7 @@
 
 use crate::ERRORS_MAX;
 use crate::apply::operations;
-use crate::document::{Document, Object, text};
+use crate::document::{Document, Object, files_of, text};
 use crate::doubt::doubts;
 use crate::error::{ConfigError, Errors};
 use crate::keys::{kind_of, path_of};
@@ -113,7 +113,7 @@ impl Document {
         if object.table == POOL && object.key != DEFAULT_NAME && column == "state" {
             return Some("add priority = [LOWEST, HIGHEST], or started = false".to_owned());
         }
-        if object.table == FRONTEND && ["tls_certificate", "tls_key", "errors"].contains(&column) {
+        if files_of(object.table).contains(&column) && !is_alone(object, column) {
             let hint =
                 "a relative name is that of a file beside the configuration, which is not known";
             return Some(format!("{hint} here; write the whole path"));
@@ -127,6 +127,11 @@ impl Document {
         }
         None
     }
+}
+
+/// Whether a certificate of a backend lacks its key, or the key its certificate.
+fn is_alone(object: &Object, column: &str) -> bool {
+    object.table == BACKEND && !object.columns.contains_key(column)
 }
 
 /// A message that begins with a place within an expression, written so that nobody takes it for one of

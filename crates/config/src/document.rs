@@ -1,7 +1,7 @@
 //! A file that could be read: its objects as rows, with the place of each and of each key.
 
 use crate::place::Place;
-use paceline_model::schema::{FRONTEND, RULE, SAVED_RULE};
+use paceline_model::schema::{BACKEND, FRONTEND, RULE, SAVED_RULE};
 use paceline_tables::value::{Atom, Datum};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,10 +44,9 @@ impl Document {
     /// read. Without this such names are wrong, because nobody knows where they begin.
     #[must_use]
     pub fn within(mut self, directory: &str) -> Self {
-        let frontends = self.objects.iter_mut().filter(|object| object.table == FRONTEND);
-        for frontend in frontends {
-            for column in FILES {
-                if let Some(value) = frontend.columns.get_mut(column) {
+        for object in &mut self.objects {
+            for column in files_of(object.table) {
+                if let Some(value) = object.columns.get_mut(column) {
                     *value = absolute(value, directory);
                 }
             }
@@ -57,16 +56,21 @@ impl Document {
 
     /// The files that it names, and where.
     #[must_use]
-    pub fn files(&self) -> Vec<(Place, &str)> {
-        let frontends = self.objects.iter().filter(|object| object.table == FRONTEND);
+    pub fn files<'d>(&'d self) -> Vec<(Place, &'d str)> {
+        let columns = |object: &'d Object| {
+            files_of(object.table)
+                .iter()
+                .filter_map(move |column| Some((object, *column, object.columns.get(column)?)))
+        };
         let mut files = vec![];
-        for (object, column) in frontends.flat_map(|object| FILES.map(|column| (object, column))) {
-            let pairs = object.columns.get(column).map_or(&[][..], Datum::pairs);
-            for (key, file) in pairs {
+        for (object, column, value) in self.objects.iter().flat_map(columns) {
+            for (key, file) in value.pairs() {
                 let place = object.entries.get(&(column, key.to_text())).copied();
                 let place = place.unwrap_or_else(|| object.place_of(column));
                 files.extend(file.as_str().map(|file| (place, file)));
             }
+            let file = value.single().and_then(Atom::as_str);
+            files.extend(file.map(|file| (object.place_of(column), file)));
         }
         files.sort();
         files
@@ -111,7 +115,7 @@ impl Object {
     /// Where the file says what is in a column; where the object begins if it says nothing.
     #[must_use]
     pub fn place_of(&self, column: &str) -> Place {
-        let tables = ["queue", "threads", "timeout", "health"];
+        let tables = ["queue", "threads", "timeout", "health", "tls"];
         let table = tables.into_iter().find(|table| column.starts_with(table));
         let found = self.places.get(column).or_else(|| self.places.get(table?));
         found.copied().unwrap_or(self.place)
@@ -123,18 +127,28 @@ impl Object {
     }
 }
 
-/// The columns of a frontend that name files.
-const FILES: [&str; 3] = ["tls_certificate", "tls_key", "errors"];
+/// The columns of a table that name files: maps of a frontend, texts of a backend.
+pub(crate) fn files_of(table: &str) -> &'static [&'static str] {
+    match table {
+        FRONTEND => &["tls_certificate", "tls_key", "errors"],
+        BACKEND => &["tls_ca", "tls_certificate", "tls_key"],
+        _ => &[],
+    }
+}
 
 fn absolute(files: &Datum, directory: &str) -> Datum {
     let directory = directory.strip_suffix('/').unwrap_or(directory);
-    let pair = |(key, file): &(Atom, Atom)| match file.as_str() {
+    let one = |file: &Atom| match file.as_str() {
         Some(text) if !text.is_empty() && !text.starts_with('/') => {
             let text = text.strip_prefix("./").unwrap_or(text);
-            (key.clone(), Atom::string(&format!("{directory}/{text}")))
+            Atom::string(&format!("{directory}/{text}"))
         }
-        _ => (key.clone(), file.clone()),
+        _ => file.clone(),
     };
+    if let Some(file) = files.single() {
+        return Datum::One(one(file));
+    }
+    let pair = |(key, file): &(Atom, Atom)| (key.clone(), one(file));
     Datum::from_sorted_pairs(files.pairs().iter().map(pair).collect())
 }
 

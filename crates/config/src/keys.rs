@@ -294,6 +294,16 @@ pub(crate) const BACKENDS: Kind = Kind {
                 key("idle", "timeout_idle", Holds::Span),
             ]),
         ),
+        same(
+            "tls",
+            Holds::Switch(&[
+                key("ca", "tls_ca", Holds::Text),
+                key("name", "tls_name", Holds::Text),
+                key("verify", "tls_verify", Holds::Choice),
+                key("certificate", "tls_certificate", Holds::Text),
+                key("key", "tls_key", Holds::Text),
+            ]),
+        ),
         same("persistent", Holds::Flag(true)),
     ],
 };

@@ -5,7 +5,7 @@
 //! its own for that status.
 
 use crate::date;
-use crate::serve::Failure;
+use crate::serve::{Failure, tls_why};
 use crate::wire::{HeadError, line, number_line, push_number};
 use paceline_host::Quota;
 use paceline_types::{AttributeError, Place, Reason, Refusal, Time};
@@ -79,9 +79,13 @@ impl Reply {
     }
 
     /// The response where no server can be connected to. What servers there are, and where, is not for
-    /// clients; the access log has it.
-    pub fn unreachable() -> Self {
-        Self::new(502, "bad_gateway", "the server cannot be connected to")
+    /// clients; the access log has it. `tls` is what is wrong with its TLS, if that is what is.
+    pub fn unreachable(tls: Option<&'static str>) -> Self {
+        const MESSAGE: &str = "the server cannot be connected to";
+        match tls {
+            Some(why) => Self::new(502, "bad_gateway", format!("{MESSAGE}: TLS: {why}")),
+            None => Self::new(502, "bad_gateway", MESSAGE),
+        }
     }
 
     /// The response in place of one that does not come; none if nobody is there to read it.
@@ -93,7 +97,13 @@ impl Reply {
             }
             Failure::Body(text) => Self::bad_request(*text),
             Failure::BodyTooLong => Self::body_too_long(),
-            Failure::Broken(_) => Self::new(502, "bad_gateway", "the server closed the connection"),
+            Failure::Broken(error) => match tls_why(error) {
+                Some(why) => {
+                    let message = format!("the server closed the connection: TLS: {why}");
+                    Self::new(502, "bad_gateway", message)
+                }
+                None => Self::new(502, "bad_gateway", "the server closed the connection"),
+            },
             Failure::Response(_) => {
                 Self::new(502, "bad_gateway", "the response of the server cannot be passed on")
             }

@@ -80,8 +80,12 @@ impl Model {
             old.zip(new).is_some_and(|(old, new)| old.flag("applied") != new.flag("applied"));
         let is_guarded = kept(old) || (change.table == tables.pool && !is_default);
         let names_file = new.is_some_and(|new| names_file(old, new));
-        let needs_admin =
-            names_file || makes_pool || kept(old) != kept(new) || (is_moved && is_guarded);
+        let trusts = change.table == backend && new.is_some_and(|new| trusts_more(old, new));
+        let needs_admin = names_file
+            || trusts
+            || makes_pool
+            || kept(old) != kept(new)
+            || (is_moved && is_guarded);
         if needs_admin { Role::Admin } else { Role::Operator }
     }
 
@@ -167,6 +171,15 @@ fn parse_hash(text: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok().filter(|_| text.len() == 64)
 }
 
+/// Whether a change of a backend has a certificate no longer verified that was, or that would be unless
+/// said.
+fn trusts_more(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
+    let says_no = |row: Reader<'_>| row.choice("tls_verify") == Some(false);
+    let verifies = |row: Reader<'_>| row.flag("tls") && !says_no(row);
+    let had_said = old.is_some_and(says_no);
+    (says_no(new) && !had_said) || (old.is_some_and(verifies) && !verifies(new))
+}
+
 /// Whether a change names a file that the row did not name. What is in a page is shown to everyone, and a
 /// socket is connected to or made with the daemon's own rights: by its own API's socket, everyone would
 /// be admin.
@@ -178,7 +191,13 @@ fn names_file(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
         own.filter(|text| text.starts_with("unix:")).map(str::to_owned).collect::<Vec<_>>()
     };
     let had = old.map_or_else(Vec::new, sockets);
-    names_page || sockets(new).iter().any(|socket| !had.contains(socket))
+    // What is in these is shown to nobody, but servers get to know whether it fits, and who we are by it.
+    let names_other = |column: &&str| {
+        let file = new.optional(column);
+        file.is_some() && file != old.and_then(|old| old.optional(column))
+    };
+    let names_tls = ["tls_ca", "tls_certificate", "tls_key"].iter().any(names_other);
+    names_page || names_tls || sockets(new).iter().any(|socket| !had.contains(socket))
 }
 
 #[cfg(test)]

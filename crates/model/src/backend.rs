@@ -1,9 +1,11 @@
 //! Rows of the tables Backend and Server.
 
 use crate::error::ModelError;
-use crate::frontend::timeout;
+use crate::frontend::{absolute, timeout};
 use crate::reader::Reader;
-use paceline_routing::{Address, Backend, BackendTimeouts, Health, ParseAddressError, Server};
+use paceline_routing::{
+    Address, Backend, BackendTimeouts, BackendTls, Certificate, Health, ParseAddressError, Server,
+};
 use paceline_types::{BackendId, ServerId};
 
 /// The columns that say how servers are looked after, if they are.
@@ -15,6 +17,9 @@ const HEALTH: [&str; 6] = [
     "health_rise",
     "health_fall",
 ];
+
+/// The columns that say how TLS is spoken, if it is.
+const TLS: [&str; 5] = ["tls_ca", "tls_name", "tls_verify", "tls_certificate", "tls_key"];
 
 /// The backend that a row describes, without servers.
 pub(crate) fn read(row: Reader<'_>, id: BackendId) -> Result<Backend, ModelError> {
@@ -31,17 +36,14 @@ pub(crate) fn read(row: Reader<'_>, id: BackendId) -> Result<Backend, ModelError
         retries: row.number("retries")?.unwrap_or(plain.retries),
         health: health(row)?,
         timeouts,
+        tls: tls(row)?,
         ..plain
     })
 }
 
 fn health(row: Reader<'_>) -> Result<Option<Health>, ModelError> {
-    if !row.flag("health") {
-        let is_set = |column: &&&str| row.has(column);
-        return match HEALTH.iter().find(is_set) {
-            Some(column) => Err(row.error(column, "expected none, because health is false".into())),
-            None => Ok(None),
-        };
+    if !is_on(row, "health", &HEALTH)? {
+        return Ok(None);
     }
     let plain = Health::default();
     let path = row.optional("health_path");
@@ -63,6 +65,47 @@ fn health(row: Reader<'_>) -> Result<Option<Health>, ModelError> {
         rise: row.number("health_rise")?.unwrap_or(plain.rise),
         fall: row.number("health_fall")?.unwrap_or(plain.fall),
     }))
+}
+
+fn tls(row: Reader<'_>) -> Result<Option<BackendTls>, ModelError> {
+    if !is_on(row, "tls", &TLS)? {
+        return Ok(None);
+    }
+    let file = |column: &'static str| {
+        let file = row.optional(column).map(absolute).transpose();
+        file.map_err(|message| row.error(column, message))
+    };
+    let certificate = match (file("tls_certificate")?, file("tls_key")?) {
+        (Some(certificate), Some(key)) => Some(Certificate { certificate, key }),
+        (None, None) => None,
+        (Some(_), None) => {
+            return Err(row.error("tls_key", "expected the key of the certificate".into()));
+        }
+        (None, Some(_)) => {
+            return Err(row.error("tls_certificate", "expected the certificate of the key".into()));
+        }
+    };
+    let plain = BackendTls::default();
+    Ok(Some(BackendTls {
+        ca: file("tls_ca")?,
+        name: row.optional("tls_name").map(Into::into),
+        verify: row.choice("tls_verify").unwrap_or(plain.verify),
+        certificate,
+    }))
+}
+
+/// Whether a column is true; if it is not, nothing may say how.
+fn is_on(row: Reader<'_>, switch: &str, how: &[&str]) -> Result<bool, ModelError> {
+    if row.flag(switch) {
+        return Ok(true);
+    }
+    match how.iter().find(|column| row.has(column)) {
+        Some(column) => {
+            let message = format!("expected none, because {switch} is false");
+            Err(row.error(column, message))
+        }
+        None => Ok(false),
+    }
 }
 
 fn has_blanks(text: &str) -> bool {

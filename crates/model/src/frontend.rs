@@ -113,10 +113,14 @@ fn path(
     column: &str,
     (number, file): (i64, &str),
 ) -> Result<Box<str>, ModelError> {
+    absolute(file).map_err(|message| row.error(column, format!("{number}: {message}")))
+}
+
+/// The name of a file, or what is wrong with it.
+pub(crate) fn absolute(file: &str) -> Result<Box<str>, String> {
     let is_right = file.starts_with('/') && file.len() <= PATH_BYTES_MAX && !file.contains('\0');
     is_right.then(|| file.into()).ok_or_else(|| {
-        let expected = format!("expected an absolute path of at most {PATH_BYTES_MAX} bytes");
-        row.error(column, format!("{number}: {expected}, found {file:?}"))
+        format!("expected an absolute path of at most {PATH_BYTES_MAX} bytes, found {file:?}")
     })
 }
 

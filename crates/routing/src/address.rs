@@ -81,6 +81,31 @@ impl FromStr for Address {
     }
 }
 
+impl Address {
+    /// The host in it, as TLS names it: an IP address, or a name without a dot at its end; none of a
+    /// unix socket.
+    #[must_use]
+    pub fn host(&self) -> Option<Box<str>> {
+        match self {
+            Self::Socket(address) => Some(address.ip().to_canonical().to_string().into()),
+            Self::Host { name, .. } => Some(name.strip_suffix('.').unwrap_or(name).into()),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+/// Whether a certificate can be for this: an IP address, or the name of a host as RFC 1123 has it, whose
+/// last part is no number.
+pub(crate) fn is_verifiable(name: &str) -> bool {
+    let is_label = |label: &str| !label.starts_with('-') && !label.ends_with('-');
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_name = is_host(name)
+        && !name.ends_with('.')
+        && name.split('.').all(is_label)
+        && !last.bytes().all(|byte| byte.is_ascii_digit());
+    is_name || name.parse::<IpAddr>().is_ok()
+}
+
 /// Whether a text can be the name of a host.
 fn is_host(name: &str) -> bool {
     let is_label = |label: &str| {
@@ -170,7 +195,7 @@ fn masked(address: IpAddr, prefix: u8) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Network, ParseAddressError};
+    use super::{Address, Network, ParseAddressError, is_verifiable};
 
     #[test]
     fn addresses_are_read_and_written() {
@@ -190,6 +215,28 @@ mod tests {
             ("unix:run", ParseAddressError::Path),
         ] {
             assert_eq!(text.parse::<Address>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_named_as_certificates_name_them() {
+        for (address, host) in [
+            ("127.0.0.1:80", Some("127.0.0.1")),
+            ("[::1]:80", Some("::1")),
+            ("[::ffff:10.0.0.1]:80", Some("10.0.0.1")),
+            ("app.internal:8080", Some("app.internal")),
+            ("app.internal.:8080", Some("app.internal")),
+            ("unix:/run/app.sock", None),
+        ] {
+            let address: Address = address.parse().unwrap();
+            assert_eq!(address.host().as_deref(), host, "{address}");
+        }
+        for name in ["a", "api.internal", "x-1.example", "_a.b", "10.0.0.1", "::1"] {
+            assert!(is_verifiable(name), "{name}");
+        }
+        let long = "a".repeat(254);
+        for name in ["", ".", "a.", "-a.b", "a-.b", "a..b", "a b", "*.a", "a:80", "1.2.3", &long] {
+            assert!(!is_verifiable(name), "{name}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! A backend as somebody wrote it: servers that do the same work, and how one of them is chosen.
 
 use crate::address::Address;
+use crate::frontend::Certificate;
 use paceline_types::{BackendId, ServerId, Span};
 use std::fmt;
 use std::str::FromStr;
@@ -27,6 +28,8 @@ pub struct Backend {
     pub health: Option<Health>,
     /// What is waited for how long.
     pub timeouts: BackendTimeouts,
+    /// How servers are spoken to over TLS; without it they are spoken to in the clear.
+    pub tls: Option<BackendTls>,
 }
 
 /// One server of a backend.
@@ -142,6 +145,34 @@ impl Default for BackendTimeouts {
     }
 }
 
+/// How servers are spoken to over TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendTls {
+    /// A file of certificates that are believed; those of the system unless said.
+    pub ca: Option<Box<str>>,
+    /// The name that is asked for and verified; the host of a server's address unless said.
+    pub name: Option<Box<str>>,
+    /// Whether a server has to prove that it is the one that is meant.
+    pub verify: bool,
+    /// What we prove to servers who we are with.
+    pub certificate: Option<Certificate>,
+}
+
+impl Default for BackendTls {
+    fn default() -> Self {
+        Self { ca: None, name: None, verify: true, certificate: None }
+    }
+}
+
+impl BackendTls {
+    /// The name that a server at this address is asked for, an IP address or the name of a host; none
+    /// for a unix socket if no setting names it.
+    #[must_use]
+    pub fn name_of(&self, address: &Address) -> Option<Box<str>> {
+        self.name.clone().or_else(|| address.host())
+    }
+}
+
 impl Backend {
     /// A backend without servers and with every setting at its default.
     #[must_use]
@@ -156,6 +187,7 @@ impl Backend {
             retries: 2,
             health: None,
             timeouts: BackendTimeouts::default(),
+            tls: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What frontends, backends and servers must be like, but for their expressions.
 
-use crate::address::Address;
-use crate::backend::{Backend, Health, Server};
+use crate::address::{Address, is_verifiable};
+use crate::backend::{Backend, BackendTls, Health, Server};
 use crate::error::{Of, Problem, RoutingError};
 use crate::frontend::Frontend;
 use crate::routing::{
@@ -98,6 +98,9 @@ fn check_backend(backend: &Backend, ids: &mut Ids) -> Checked {
     if let Some(health) = &backend.health {
         check_health(of, health)?;
     }
+    if let Some(tls) = &backend.tls {
+        check_tls(backend, tls)?;
+    }
     let mut names = BTreeSet::new();
     for server in &backend.servers {
         let is_new = names.insert(&*server.name);
@@ -114,6 +117,22 @@ fn check_health(of: impl Fn() -> Of, health: &Health) -> Checked {
         }
     }
     Ok(())
+}
+
+/// Every certificate that is verified must be for some name.
+fn check_tls(backend: &Backend, tls: &BackendTls) -> Checked {
+    let wrong = |problem| wrong(of_backend(backend), "tls_name", problem);
+    if let Some(name) = tls.name.as_ref().filter(|name| !is_verifiable(name)) {
+        return wrong(Problem::NoTlsName(name.clone()));
+    }
+    let has_name = |server: &&Server| {
+        let name = tls.name_of(&server.address);
+        name.is_some_and(|name| is_verifiable(&name))
+    };
+    match backend.servers.iter().find(|server| tls.verify && !has_name(server)) {
+        Some(server) => wrong(Problem::NothingToVerify { server: server.name.clone() }),
+        None => Ok(()),
+    }
 }
 
 fn check_server(backend: &Backend, server: &Server, is_new: bool) -> Checked {
@@ -215,7 +234,7 @@ mod tests {
     use crate::routing::{
         BACKENDS_MAX, FRONTENDS_MAX, LINES_MAX, LISTEN_MAX, SERVERS_MAX, VALUES_MAX,
     };
-    use crate::{Address, Backend, Frontend, Health, Problem, Server, UseBackend};
+    use crate::{Address, Backend, BackendTls, Frontend, Health, Problem, Server, UseBackend};
     use paceline_types::{BackendId, ServerId, Span};
 
     fn backend(id: usize) -> Backend {
@@ -298,6 +317,31 @@ mod tests {
         assert_eq!(front(&|f| f.timeouts.header = Span::ZERO), zero("timeout_header"));
         assert_eq!(front(&|f| f.connections_max = 0), zero("max_connections"));
         assert_eq!(front(&|f| f.listen.clear()), Some(("listen", Problem::NoAddress)));
+    }
+
+    /// A unix socket has no name, and some names no certificate can have.
+    #[test]
+    fn what_is_verified_has_a_name() {
+        let with = |tls: BackendTls, address: &str| {
+            let mut server = server(0);
+            server.address = address.parse().unwrap();
+            wrong(&[], &[Backend { tls: Some(tls), servers: vec![server], ..backend(0) }])
+        };
+        let plain = BackendTls::default();
+        let named = |name: &str| BackendTls { name: Some(name.into()), ..plain.clone() };
+        let nothing = Some(("tls_name", Problem::NothingToVerify { server: "s0".into() }));
+        assert_eq!(with(plain.clone(), "unix:/run/s"), nothing);
+        assert_eq!(with(plain.clone(), "app.1:80"), nothing);
+        for address in ["unix:/run/s", "127.0.0.1:80", "app.1:80"] {
+            assert_eq!(with(named("api.internal"), address), None);
+            let trusting = BackendTls { verify: false, ..plain.clone() };
+            assert_eq!(with(trusting, address), None);
+        }
+        for address in ["127.0.0.1:80", "[::1]:80", "app.internal.:80"] {
+            assert_eq!(with(plain.clone(), address), None);
+        }
+        let found = with(named("*.internal"), "127.0.0.1:80");
+        assert_eq!(found, Some(("tls_name", Problem::NoTlsName("*.internal".into()))));
     }
 
     #[test]

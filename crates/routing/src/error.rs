@@ -72,6 +72,13 @@ pub enum Problem {
     Zero,
     /// It is more than [`WEIGHT_MAX`].
     Weight(u32),
+    /// No certificate can be for this name.
+    NoTlsName(Box<str>),
+    /// There is nothing that the certificate of this server could be verified against.
+    NothingToVerify {
+        /// The server's name.
+        server: Box<str>,
+    },
     /// It is more than may be.
     MoreThan {
         /// The most.
@@ -136,6 +143,14 @@ impl fmt::Display for Problem {
             Self::Expression(error) => error.fmt(f),
             Self::Zero => f.write_str("expected more than zero"),
             Self::Weight(found) => write!(f, "expected 0 to {WEIGHT_MAX}, found {found}"),
+            Self::NoTlsName(name) => {
+                write!(f, "expected the name of a host or an IP address, found {name:?}")
+            }
+            Self::NothingToVerify { server } => write!(
+                f,
+                "expected the name that the certificate of server \"{server}\" is for, because its \
+                 address has none"
+            ),
             Self::MoreThan { max } => write!(f, "expected at most {max}"),
         }
     }

@@ -20,7 +20,7 @@ mod routing;
 mod switch;
 
 pub use address::{Address, Network, ParseAddressError};
-pub use backend::{Backend, BackendTimeouts, Balance, Health, Server};
+pub use backend::{Backend, BackendTimeouts, BackendTls, Balance, Health, Server};
 pub use error::{Of, Problem, RoutingError};
 pub use fleet::{Choice, Fleet, Seat, ServerFigures};
 pub use frontend::{

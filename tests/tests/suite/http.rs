@@ -14,6 +14,8 @@ mod reload;
 mod routing;
 mod servers;
 mod tls;
+mod tls_servers;
+mod tls_trust;
 mod websocket;
 
 /// Runs curl with these words and gives what it wrote.

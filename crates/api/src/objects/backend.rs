@@ -20,6 +20,15 @@ const HEALTH: &[Field] = &[
     Field { member: "fall", column: "health_fall", kind: Kind::Number(1, 1_000) },
 ];
 
+/// The members of `tls`.
+const TLS: &[Field] = &[
+    Field { member: "ca", column: "tls_ca", kind: Kind::Text },
+    Field { member: "name", column: "tls_name", kind: Kind::Text },
+    Field { member: "verify", column: "tls_verify", kind: Kind::Choice },
+    Field { member: "certificate", column: "tls_certificate", kind: Kind::Text },
+    Field { member: "key", column: "tls_key", kind: Kind::Text },
+];
+
 const BALANCES: &[&str] = &["round-robin", "least-connections", "power-of-two"];
 
 impl Object for Backend {
@@ -39,40 +48,58 @@ impl Object for Backend {
     const FIGURES: &'static [&'static str] = &[];
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
-        let place = |column: &str| json!({ "table": Self::TABLE, "column": column });
-        let is_given = members.has("health");
-        // `true` is as good as an object, and `false` as good as nothing.
-        let flag = members.peek("health").and_then(Value::as_bool);
-        let object = match flag {
-            Some(_) => {
-                members.take("health");
-                None
-            }
-            None => members.object("health")?,
-        };
-        let is_on = flag == Some(true) || object.is_some();
-        if is_given || reading.resets() {
-            row.insert("health".into(), is_on.into());
-        }
-        // What is not looked after has nothing of how.
-        let reading = if is_given && !is_on { &Reading::Replace } else { reading };
-        let mut inner = object.map_or_else(|| Members::of(json!({})), Ok)?;
-        read_fields(HEALTH, &mut inner, reading, row, &place)?;
-        inner.finish()
+        read_switch("health", HEALTH, members, reading, row)?;
+        read_switch("tls", TLS, members, reading, row)
     }
 
     fn show(row: &Row, object: &mut Map<String, Value>) {
-        if row.get("health") != Some(&Value::Bool(true)) {
-            return;
-        }
-        let mut health = Map::new();
-        show_fields(HEALTH, row, &mut health);
-        let health = if health.is_empty() { Value::Bool(true) } else { Value::Object(health) };
-        object.insert("health".into(), health);
+        show_switch("health", HEALTH, row, object);
+        show_switch("tls", TLS, row, object);
     }
 
     fn delete_parts(key: &str) -> Vec<Value> {
         let found = json!([["backend", "==", key]]);
         vec![json!({ "op": "delete", "table": "Server", "where": found })]
     }
+}
+
+/// Reads a member that is an object of these fields, or `true` where nothing more is to be said.
+fn read_switch(
+    name: &'static str,
+    fields: &'static [Field],
+    members: &mut Members,
+    reading: &Reading,
+    row: &mut Row,
+) -> Result<(), Problem> {
+    let place = |column: &str| json!({ "table": Backend::TABLE, "column": column });
+    let is_given = members.has(name);
+    // `true` is as good as an object, and `false` as good as nothing.
+    let flag = members.peek(name).and_then(Value::as_bool);
+    let object = match flag {
+        Some(_) => {
+            members.take(name);
+            None
+        }
+        None => members.object(name)?,
+    };
+    let is_on = flag == Some(true) || object.is_some();
+    if is_given || reading.resets() {
+        row.insert(name.into(), is_on.into());
+    }
+    // What is off has nothing of how.
+    let reading = if is_given && !is_on { &Reading::Replace } else { reading };
+    let mut inner = object.map_or_else(|| Members::of(json!({})), Ok)?;
+    read_fields(fields, &mut inner, reading, row, &place)?;
+    inner.finish()
+}
+
+/// Shows such a member, if it is on.
+fn show_switch(name: &str, fields: &[Field], row: &Row, object: &mut Map<String, Value>) {
+    if row.get(name) != Some(&Value::Bool(true)) {
+        return;
+    }
+    let mut inner = Map::new();
+    show_fields(fields, row, &mut inner);
+    let value = if inner.is_empty() { Value::Bool(true) } else { Value::Object(inner) };
+    object.insert(name.into(), value);
 }

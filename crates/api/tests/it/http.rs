@@ -30,6 +30,7 @@ fn backend() -> Value {
         "balance": "power-of-two", "queue": { "max_len": 1, "max_delay": "2s" }, "retries": 0,
         "health": { "path": "/up", "host": "h", "interval": "1s", "timeout": "1s", "rise": 1, "fall": 2 },
         "timeouts": { "connect": "1s", "response": "2s", "idle": "3s" }, "persistent": false,
+        "tls": { "ca": "/ca", "name": "api.internal", "verify": false, "certificate": "/c", "key": "/k" },
     })
 }
 
@@ -133,6 +134,18 @@ fn what_is_not_given_is_as_it_begins() {
     ] {
         let app = client.call("PATCH", "/v1/backends/app", json!({ "health": health })).expect(200);
         assert_eq!(app.get("health").unwrap_or(&Value::Null), &shown, "{health}");
+    }
+    for (tls, shown) in [
+        (json!(true), json!(true)),
+        (json!({ "name": "x" }), json!({ "name": "x" })),
+        (json!({ "verify": false }), json!({ "name": "x", "verify": false })),
+        (json!({ "verify": null }), json!({ "name": "x" })),
+        (json!(false), Value::Null),
+        (json!({ "ca": "/ca" }), json!({ "ca": "/ca" })),
+        (Value::Null, Value::Null),
+    ] {
+        let app = client.call("PATCH", "/v1/backends/app", json!({ "tls": tls })).expect(200);
+        assert_eq!(app.get("tls").unwrap_or(&Value::Null), &shown, "{tls}");
     }
     let tls = json!({ "tls": { "certificate": "/c", "key": "/k" } });
     let web = client.call("PATCH", "/v1/frontends/web", tls).expect(200);
@@ -391,6 +404,19 @@ fn what_is_wrong_says_where() {
             json!({ "health": { "paht": "/" } }),
             400,
             "health.paht: there is no such member, did you mean path?",
+        ),
+        ("backends/b", json!({ "tls": "yes" }), 400, "tls: expected an object"),
+        (
+            "backends/b",
+            json!({ "tls": { "verify": 1 } }),
+            400,
+            "tls.verify: expected true or false",
+        ),
+        (
+            "backends/b",
+            json!({ "tls": { "key": "/k" } }),
+            422,
+            "expected the certificate of the key",
         ),
         ("servers/app/a", json!({}), 400, "address: expected a text, but it is missing"),
         ("servers/app/a", json!({ "address": "x" }), 422, "expected an address such as"),

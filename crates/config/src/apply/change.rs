@@ -66,7 +66,7 @@ impl Change {
         for key in kind.keys {
             let is_of_key = |column: &str| match key.name {
                 "priority" => column.starts_with("priority_"),
-                "tls" => column.starts_with("tls_"),
+                "tls" => column == "tls" || column.starts_with("tls_"),
                 _ => {
                     let mut inner = key.inner().iter();
                     key.column == column || inner.any(|inner| inner.column == column)

@@ -4,7 +4,7 @@
 //! backends too. It is doubtful only in a file that has some of that kind itself.
 
 use super::{is_true, text};
-use crate::document::Object;
+use crate::document::{Object, flag};
 use crate::read::shown;
 use crate::similar::did_you_mean;
 use paceline_checkpoints::At;
@@ -104,6 +104,13 @@ fn backend(object: &Object, names: &Names<'_>) -> Vec<String> {
     }
     if !names.with_servers.contains(object.key.as_str()) {
         told.push(format!("line {line}: backend `{key}` has no servers"));
+    }
+    if object.columns.get("tls_verify") == Some(&flag(false)) {
+        let line = object.place_of("tls_verify").line;
+        told.push(format!(
+            "line {line}: backend `{key}` takes any certificate for its servers', so that whoever is on \
+             the way can read and change what passes; leave out verify and give it ca"
+        ));
     }
     told
 }

@@ -203,6 +203,35 @@ fn keys_of_backends_and_servers_that_are_wrong_say_where() {
             "7:12: `health.path`: expected a path such as \"/health\", found \"up\"",
         ),
         (
+            "name = 'app'\ntls = 'yes'",
+            "7:7: `tls`: expected a table, true or false, found the text \"yes\"",
+        ),
+        ("name = 'app'\ntls = { cert = '/c' }", "7:9: unknown key `cert` in `tls` of [[backend]]"),
+        (
+            "name = 'app'\ntls = { verify = 'no' }",
+            "7:18: `tls.verify`: expected true or false, found the text \"no\"",
+        ),
+        (
+            "name = 'app'\ntls = { verify = true, ca = 'ca.pem' }",
+            "7:24: `tls.ca`: expected an absolute path of at most 4095 bytes, found \"ca.pem\"",
+        ),
+        (
+            "name = 'app'\ntls = { certificate = '/c' }",
+            "7:1: `tls.key`: expected the key of the certificate",
+        ),
+        (
+            "name = 'app'\ntls = { key = '/c' }",
+            "7:1: `tls.certificate`: expected the certificate of the key",
+        ),
+        (
+            "name = 'app'\ntls = { name = 'a b' }",
+            "7:9: `tls.name`: expected the name of a host or an IP address, found \"a b\"",
+        ),
+        (
+            "name = 'app'\nservers = [{ name = 'a', address = 'unix:/a' }]\ntls = true",
+            "8:1: `tls.name`: expected the name that the certificate of server \"a\" is for, because its address has none",
+        ),
+        (
             "name = 'app'\nservers = ['app:80']",
             "7:12: `servers`: expected a list of tables { name = \"...\", address = \"...\" }, found the text \"app:80\"",
         ),
@@ -278,10 +307,15 @@ fn the_example_means_these_rows() {
     assert_eq!(files, ["/etc/paceline/tls/example.org.key", "/etc/paceline/tls/example.net.key"]);
     assert_eq!(&*web.errors[0].file, "/etc/paceline/errors/busy.html");
     let backends: Vec<&str> = web.use_backend.iter().map(|line| &*line.backend).collect();
-    assert_eq!(backends, ["files", "overflow"], "in the order of the file");
+    assert_eq!(backends, ["files", "internal", "overflow"], "in the order of the file");
     let app = config.backends.iter().find(|backend| &*backend.name == "app").unwrap();
     assert_eq!((app.servers.len(), app.retries), (3, 2));
     assert_eq!(app.health.as_ref().unwrap().path.as_deref(), Some("/health"));
+    let internal = config.backends.iter().find(|backend| &*backend.name == "internal").unwrap();
+    let tls = internal.tls.as_ref().unwrap();
+    assert_eq!(tls.ca.as_deref(), Some("/etc/paceline/tls/internal-ca.pem"));
+    assert_eq!((tls.name.as_deref(), tls.verify), (Some("api.internal"), true));
+    assert_eq!(&*tls.certificate.as_ref().unwrap().key, "/etc/paceline/tls/client.key");
 }
 
 #[test]
@@ -303,6 +337,52 @@ fn relative_files_are_beside_the_file_and_others_stay() {
     let errors = read(&text).check(4).unwrap_err();
     let hint = errors[0].hint.as_deref().unwrap();
     assert!(hint.ends_with("write the whole path"), "{hint}");
+}
+
+/// The same for those of a backend, each of which is a text.
+#[test]
+fn files_of_backends_are_beside_the_file_too() {
+    let text = format!(
+        "{BACKEND}tls = {{ ca = 'tls/ca.pem', certificate = '/k/c.pem', key = './c.key' }}\n{FRONTEND}"
+    );
+    let document = read(&text).within("/etc");
+    let files: Vec<(u32, &str)> =
+        document.files().into_iter().map(|(place, file)| (place.line, file)).collect();
+    assert_eq!(files, [(4, "/etc/tls/ca.pem"), (4, "/k/c.pem"), (4, "/etc/c.key")]);
+    let mut database = database();
+    apply(&mut database, &document);
+    let written = export(&database.snapshot());
+    let line =
+        "tls = { ca = \"/etc/tls/ca.pem\", certificate = \"/k/c.pem\", key = \"/etc/c.key\" }\n";
+    assert!(written.contains(line), "{written}");
+    let errors = read(&text).check(4).unwrap_err();
+    let hint = errors[0].hint.as_deref().unwrap();
+    assert!(hint.ends_with("write the whole path"), "{hint}");
+    let alone = format!("{BACKEND}tls = {{ certificate = '/c' }}\n{FRONTEND}");
+    assert_eq!(read(&alone).check(4).unwrap_err()[0].hint, None);
+}
+
+/// An edit of one word of `tls` is seen, and going back to none of it, too.
+#[test]
+fn every_change_of_the_tls_of_a_backend_is_applied() {
+    let mut database = database();
+    apply(&mut database, &read(BACKEND));
+    for tls in [
+        "tls = true",
+        "tls = { certificate = '/a', key = '/b' }",
+        "tls = { certificate = '/a', key = '/c' }",
+        "tls = { verify = false }",
+        "tls = { verify = true }",
+        "tls = false",
+    ] {
+        let applied = apply(&mut database, &read(&format!("{BACKEND}{tls}\n")));
+        let told: Vec<_> = applied.told().map(|c| c.members()).collect();
+        assert_eq!(told, [["tls"]], "{tls}");
+        let written = export(&database.snapshot()).replace('"', "'");
+        assert_eq!(written.contains(&format!("{tls}\n")), tls != "tls = false", "{written}");
+        let again = read(&export(&database.snapshot())).apply(database.store());
+        assert!(again.operations.is_empty(), "{again:?}");
+    }
 }
 
 #[test]
@@ -424,6 +504,10 @@ fn what_is_hardly_meant_draws_a_warning() {
         (
             format!("{good}proxy_protocol = true\n"),
             "line 8: frontend `web` lets nobody in, because proxy_protocol needs the peers that send it in trusted",
+        ),
+        (
+            format!("{BACKEND}tls = {{ verify = false }}\n{FRONTEND}"),
+            "line 4: backend `app` takes any certificate for its servers', so that whoever is on the way can read and change what passes; leave out verify and give it ca",
         ),
         (
             checkpoint("frontend wep", ""),

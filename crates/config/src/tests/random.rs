@@ -251,6 +251,9 @@ fn backend(out: &mut String, random: &mut Random, backends: &mut Vec<String>) {
     let health = ["true", "false", "{}", &format!("{{ path = {text}, fall = 4 }}")];
     let health = random.pick(&health).to_owned();
     maybe(out, random, "health", health);
+    let tls = "{ name = 'api.internal', verify = false, certificate = '/c', key = '/k' }";
+    let tls = random.pick(&["true", "false", "{}", "{ ca = '/ca' }", tls]).to_owned();
+    maybe(out, random, "tls", tls.to_owned());
     maybe(out, random, "timeouts", "{ connect = '1s', idle = '2s' }".to_owned());
     let flag = random.chance(50).to_string();
     maybe(out, random, "persistent", flag);

@@ -9,11 +9,11 @@ use crate::serve::file;
 use crate::serve::health::{Ward, Watchers};
 use crate::serve::listen::{self, Listening};
 use crate::serve::log::{Log, Writer};
-use crate::serve::table::{Extras, Gate, Problem, Table};
-use crate::serve::tls::Tls;
+use crate::serve::table::{Extras, Gate, Owner, Problem, Table};
+use crate::serve::tls::{ClientTls, Roots, Tls};
 use crate::serve::worker::Worker;
 use paceline_host::{Control, DoorProblem, Snapshot};
-use paceline_routing::{Address, ErrorBody, Frontend};
+use paceline_routing::{Address, Backend, BackendTls, ErrorBody, Frontend};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Door {
     ///
     /// # Errors
     ///
-    /// When an address cannot be listened at, or a file of a frontend cannot be read.
+    /// When an address cannot be listened at, or a file of a frontend or backend cannot be read.
     pub async fn open(control: Arc<Control>, options: Options) -> Result<Self, String> {
         let log = Writer::start(options.access_log.clone())
             .map_err(|error| format!("cannot start the access log: {error}"))?;
@@ -92,8 +92,8 @@ impl Door {
         };
         let snapshot = settings.borrow_and_update().clone();
         let problems = keeper.configure(&snapshot, true)?;
-        if let (true, Some(Problem { frontend, message, .. })) = (is_strict, problems.first()) {
-            return Err(format!("frontend {frontend}: {message}"));
+        if let (true, Some(Problem { of, message, .. })) = (is_strict, problems.first()) {
+            return Err(format!("{of}: {message}"));
         }
         tokio::spawn(keeper.run(settings, told, failures));
         Ok(Self { orders, log })
@@ -202,20 +202,31 @@ impl Keeper {
     }
 
     /// Does what the configuration says, and tells what of it cannot be. Files are read again with
-    /// `rereads`, else only where an edit touched their frontend: a new certificate forgets the sessions of
-    /// TLS.
+    /// `rereads`, else only where an edit touched their frontend or backend: a new certificate forgets the
+    /// sessions of TLS.
     ///
     /// # Errors
     ///
     /// When there can be no workers.
     fn configure(&mut self, snapshot: &Snapshot, rereads: bool) -> Result<Vec<Problem>, String> {
+        let is_read = |of: &Owner| {
+            let failed = |problem: &Problem| problem.is_of_files && problem.of == *of;
+            !rereads && !self.problems.iter().any(failed)
+        };
         let extras = |spec: &Frontend, known: Option<&Gate>| {
-            let is_here = |problem: &Problem| problem.is_of_files && problem.frontend == spec.name;
-            let failed = self.problems.iter().any(is_here);
-            let kept = known.filter(|gate| !rereads && !failed && gate.spec == *spec);
+            let is_read = is_read(&Owner::Frontend(spec.name.clone()));
+            let kept = known.filter(|gate| is_read && gate.spec == *spec);
             kept.and_then(|gate| gate.extras_for(spec)).map_or_else(|| extras(spec), Ok)
         };
-        let (table, mut problems) = Table::new(&self.control, snapshot, &self.table, extras);
+        let mut roots = Roots::default();
+        let tls = |backend: &Backend, spec: &BackendTls, known: Option<&Arc<ClientTls>>| {
+            let is_read = is_read(&Owner::Backend(backend.name.clone()));
+            match known.filter(|known| is_read && known.spec == *spec) {
+                Some(known) => Ok(Arc::clone(known)),
+                None => ClientTls::new(spec, &mut roots).map(Arc::new),
+            }
+        };
+        let (table, mut problems) = Table::new(&self.control, snapshot, &self.table, extras, tls);
         if !table.frontends.is_empty() && self.workers.is_empty() {
             self.start_workers(self.options.threads)?;
         }
@@ -229,11 +240,18 @@ impl Keeper {
         self.table = table;
         self.set_listeners(opened, &problems);
         for problem in problems.iter().filter(|problem| !self.problems.contains(problem)) {
-            let Problem { frontend, message, .. } = problem;
-            tracing::error!(%frontend, "a frontend is not as configured: {message}");
+            let message = &problem.message;
+            match &problem.of {
+                Owner::Frontend(frontend) => {
+                    tracing::error!(%frontend, "a frontend is not as configured: {message}");
+                }
+                Owner::Backend(backend) => {
+                    tracing::error!(%backend, "a backend is not as configured: {message}");
+                }
+            }
         }
         if problems.is_empty() && !self.problems.is_empty() {
-            tracing::info!("all frontends are as configured again");
+            tracing::info!("all frontends and backends are as configured again");
         }
         self.show(&problems);
         self.control.tell_followed(snapshot.generation());
@@ -267,7 +285,7 @@ impl Keeper {
                 match listen::open(address, self.workers.len(), self.has_port(address)) {
                     Ok((bound, sockets)) => opened.push((spot, bound, sockets)),
                     Err(error) => problems.push(Problem {
-                        frontend: gate.spec.name.clone(),
+                        of: Owner::Frontend(gate.spec.name.clone()),
                         message: format!("cannot listen at {address}: {error}"),
                         is_of_files: false,
                     }),
@@ -317,7 +335,8 @@ impl Keeper {
         let name = gate.map(|gate| gate.spec.name.clone());
         if let Some((_, whose)) = self.listeners.get(spot) {
             let is_kept = |own: &str| {
-                let is_own = |problem: &&Problem| *problem.frontend == *own;
+                let of = Owner::Frontend(own.into());
+                let is_own = |problem: &&Problem| problem.of == of;
                 let fails = problems.iter().filter(is_own).any(|problem| !problem.is_of_files);
                 fails && self.table.frontends.contains_key(own)
             };
@@ -339,9 +358,11 @@ impl Keeper {
         let mut listening: Vec<(Box<str>, Box<str>)> = listed.collect();
         listening.sort();
         self.control.tell_listening(listening);
-        let told = problems.iter().map(|Problem { frontend, message, .. }| DoorProblem {
-            frontend: Some(frontend.clone()),
-            message: message.clone(),
+        let told = problems.iter().map(|Problem { of, message, .. }| match of {
+            Owner::Frontend(name) => {
+                DoorProblem { frontend: Some(name.clone()), message: message.clone() }
+            }
+            Owner::Backend(_) => format!("{of}: {message}").into(),
         });
         self.control.tell_problems(told.collect());
     }

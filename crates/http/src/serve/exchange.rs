@@ -225,7 +225,7 @@ impl<'a> Exchange<'a> {
             self.read_body()?;
             if !self.sent.is_empty() {
                 let before = self.sent.written();
-                match self.sent.poll_write_all(&mut self.upstream.socket, cx) {
+                match self.sent.poll_write_all(&mut self.upstream.stream, cx) {
                     Poll::Ready(Ok(())) => moved = true,
                     // The response may say why; if there is none, reading tells.
                     Poll::Ready(Err(_)) => {
@@ -304,7 +304,7 @@ impl<'a> Exchange<'a> {
             if matches!(self.phase, Phase::Done) {
                 return Ok(moved);
             }
-            match self.upstream.buf.poll_fill(&mut self.upstream.socket, cx) {
+            match self.upstream.buf.poll_fill(&mut self.upstream.stream, cx) {
                 Poll::Ready(Ok(0)) => self.server_ended()?,
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) => return Err(self.broken(error)),

@@ -35,13 +35,14 @@ impl Watchers {
         (Self(sender), receiver)
     }
 
-    /// A server could not be connected to.
-    pub fn failed(&self, target: &Arc<Target>) {
+    /// A server could not be connected to; tells how often in a row.
+    pub fn failed(&self, target: &Arc<Target>) -> u32 {
         let failures = target.vitals.failures.fetch_add(1, Ordering::Relaxed) + 1;
         // Told once each time a server goes down, so nothing piles up.
         if target.health.is_none() && failures == FAILURES_MAX {
             let _ = self.0.send(Arc::clone(target));
         }
+        failures
     }
 }
 
@@ -149,8 +150,12 @@ fn set_up(control: &Control, target: &Target, is_up: bool) {
 
 /// Asks a server once.
 async fn ask(target: &Target, health: &Health) -> io::Result<()> {
-    let mut socket = open(&target.address).await?;
-    let Some(path) = &health.path else { return Ok(()) };
+    let opened = open(target, duration(health.timeout)).await;
+    let mut stream = opened.map_err(|error| io::Error::other(error.to_string()))?;
+    let Some(path) = &health.path else {
+        stream.say_goodbye();
+        return Ok(());
+    };
     let address = match &target.address {
         Address::Unix(_) => "localhost".to_owned(),
         address => address.to_string(),
@@ -159,9 +164,10 @@ async fn ask(target: &Target, health: &Health) -> io::Result<()> {
     let question = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: paceline\r\nConnection: close\r\n\r\n"
     );
-    socket.write_all(question.as_bytes()).await?;
+    stream.write_all(question.as_bytes()).await?;
+    stream.flush().await?;
     let mut answer = vec![];
-    let mut reader = socket.take(ANSWER_BYTES_MAX);
+    let mut reader = stream.take(ANSWER_BYTES_MAX);
     while !answer.contains(&b'\n') && reader.read_buf(&mut answer).await? > 0 {}
     match answer.get(..12) {
         Some([b'H', b'T', b'T', b'P', b'/', b'1', b'.', _, b' ', b'2' | b'3', _, _]) => Ok(()),

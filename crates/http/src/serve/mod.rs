@@ -23,6 +23,7 @@ mod worker;
 
 use crate::wire::RequestHead;
 pub(crate) use exchange::Failure;
+pub(crate) use tls::why as tls_why;
 
 /// Whether a client asks for JSON.
 fn wants_json(head: &RequestHead, bytes: &[u8]) -> bool {

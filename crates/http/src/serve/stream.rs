@@ -1,15 +1,21 @@
-//! The two ends of a connection: sockets of either kind, and TLS on a client's.
+//! The two ends of a connection: sockets of either kind, with TLS or without.
+//!
+//! On a connection without TLS nothing is boxed and nothing decided but which socket it is.
 
 use crate::serve::buffer::Prefixed;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustls::ClientConnection;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::{client, server};
+
+/// Readings of what a server says unasked before its connection is given up.
+const UNASKED_READS_MAX: usize = 16;
 
 /// A socket of either kind.
 #[derive(Debug)]
@@ -22,7 +28,14 @@ pub(crate) enum Socket {
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(Socket),
-    Tls(Box<TlsStream<Prefixed<Socket>>>),
+    Tls(Box<server::TlsStream<Prefixed<Socket>>>),
+}
+
+/// A server's end of a connection.
+#[derive(Debug)]
+pub(crate) enum ServerStream {
+    Plain(Socket),
+    Tls(Box<client::TlsStream<Socket>>),
 }
 
 impl Socket {
@@ -93,6 +106,56 @@ impl Stream {
     }
 }
 
+impl ServerStream {
+    /// Whether it can take a request: the server has neither ended it nor said anything, as the system
+    /// knows it right now. Nobody speaks on a connection that waits but the server, which has nothing to
+    /// say: what can be read is its end, or not meant for whoever comes next.
+    pub fn is_quiet(&mut self) -> bool {
+        match self {
+            Self::Plain(socket) => !socket.is_readable(),
+            Self::Tls(stream) => {
+                let (socket, session) = stream.get_mut();
+                is_quiet(socket, session)
+            }
+        }
+    }
+
+    /// Ends our side of TLS without waiting for anybody.
+    pub fn say_goodbye(&mut self) {
+        if let Self::Tls(stream) = self {
+            let mut cx = Context::from_waker(Waker::noop());
+            let _ = Pin::new(&mut **stream).poll_shutdown(&mut cx);
+        }
+    }
+}
+
+/// The same with TLS, where servers may say something that means nothing to requests, such as a ticket for
+/// the next session: that is taken in.
+fn is_quiet(socket: &Socket, session: &mut ClientConnection) -> bool {
+    for _ in 0..UNASKED_READS_MAX {
+        let Ok(state) = session.process_new_packets() else { return false };
+        if state.peer_has_closed() || state.plaintext_bytes_to_read() > 0 {
+            return false;
+        }
+        if !socket.is_readable() {
+            return true;
+        }
+        if !matches!(session.read_tls(&mut Unread(socket.fd())), Ok(1..)) {
+            return false;
+        }
+    }
+    false
+}
+
+/// What the system has of a socket, whether the runtime was told of it or not.
+struct Unread<'a>(BorrowedFd<'a>);
+
+impl io::Read for Unread<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(self.0, buf)?)
+    }
+}
+
 /// What is read and written, whatever it is.
 trait Io: AsyncRead + AsyncWrite + Unpin {}
 
@@ -108,6 +171,15 @@ impl Socket {
 }
 
 impl Stream {
+    fn io(self: Pin<&mut Self>) -> Pin<&mut dyn Io> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).io(),
+            Self::Tls(stream) => Pin::new(&mut **stream),
+        }
+    }
+}
+
+impl ServerStream {
     fn io(self: Pin<&mut Self>) -> Pin<&mut dyn Io> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).io(),
@@ -151,3 +223,4 @@ macro_rules! delegate {
 
 delegate!(Socket);
 delegate!(Stream);
+delegate!(ServerStream);

@@ -1,11 +1,13 @@
 //! The settings in use, made ready for the workers: shared, never changed, replaced as a whole.
 
 use crate::respond::Page;
-use crate::serve::tls::Tls;
+use crate::serve::tls::{ClientTls, Tls, name_of};
 use paceline_host::{Control, Snapshot, Tally};
-use paceline_routing::{Address, Backend, BackendTimeouts, Frontend, Health, Server};
-use paceline_types::{ServerId, Span};
+use paceline_routing::{Address, Backend, BackendTimeouts, BackendTls, Frontend, Health, Server};
+use paceline_types::{BackendId, ServerId, Span};
+use rustls::pki_types::ServerName;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -17,6 +19,8 @@ pub(crate) struct Table {
     pub servers: BTreeMap<ServerId, Arc<Target>>,
     /// Servers that the last edit took out: requests that were given to them before still go there.
     pub former: BTreeMap<ServerId, Arc<Target>>,
+    /// How servers are spoken to over TLS, of those backends that do.
+    tls: BTreeMap<BackendId, Arc<ClientTls>>,
 }
 
 /// A frontend in use.
@@ -56,6 +60,8 @@ pub(crate) struct Target {
     pub timeouts: BackendTimeouts,
     pub retries: u32,
     pub health: Option<Health>,
+    /// The TLS of its backend, and what it is asked for.
+    pub tls: Option<(Arc<ClientTls>, ServerName<'static>)>,
     pub vitals: Arc<Vitals>,
 }
 
@@ -76,20 +82,21 @@ impl Default for Vitals {
 
 impl Table {
     /// The table that a configuration says, and what of it cannot be; what did not change is taken over
-    /// from `old`. A frontend whose files cannot be read goes on with those it has.
+    /// from `old`. A frontend or backend whose files cannot be read goes on with those it has.
     pub fn new(
         control: &Control,
         snapshot: &Snapshot,
         old: &Self,
         extras: impl Fn(&Frontend, Option<&Gate>) -> Result<Extras, String>,
+        mut tls: impl FnMut(&Backend, &BackendTls, Option<&Arc<ClientTls>>) -> ReadTls,
     ) -> (Self, Vec<Problem>) {
         let (mut table, mut problems) = (Self::default(), vec![]);
         for spec in snapshot.routing().frontends() {
             let known = old.frontends.get(&spec.name).map(|gate| &**gate);
             let extras = extras(spec, known).or_else(|message| {
                 let kept = known.and_then(|gate| gate.extras_for(spec));
-                let frontend = spec.name.clone();
-                problems.push(Problem { frontend, message, is_of_files: true });
+                let of = Owner::Frontend(spec.name.clone());
+                problems.push(Problem { of, message, is_of_files: true });
                 kept.ok_or(())
             });
             if let Ok(extras) = extras {
@@ -98,10 +105,19 @@ impl Table {
             }
         }
         for backend in snapshot.routing().backends() {
+            if let Some(spec) = &backend.tls {
+                let known = old.tls.get(&backend.id);
+                let read = tls(backend, spec, known).unwrap_or_else(|message| {
+                    let of = Owner::Backend(backend.name.clone());
+                    problems.push(Problem { of, message, is_of_files: true });
+                    ClientTls::kept(known, spec)
+                });
+                table.tls.insert(backend.id, read);
+            }
             for server in &backend.servers {
                 let known = old.servers.get(&server.id);
                 let vitals = known.map(|known| Arc::clone(&known.vitals)).unwrap_or_default();
-                let target = Target::new(backend, server, vitals);
+                let target = Target::new(backend, server, vitals, table.tls.get(&backend.id));
                 let target = match known.filter(|known| known.is_same(&target)) {
                     Some(known) => Arc::clone(known),
                     None => Arc::new(target),
@@ -114,12 +130,41 @@ impl Table {
         table.former = former.map(|(id, target)| (*id, Arc::clone(target))).collect();
         (table, problems)
     }
+
+    /// A server that is not in it, as its settings say. Over TLS it can be spoken to only if what its
+    /// backend needs has been read.
+    pub fn target(&self, backend: &Backend, server: &Server) -> Target {
+        let tls = backend.tls.as_ref().map(|spec| {
+            let known = self.tls.get(&backend.id).filter(|known| known.spec == *spec);
+            known.map_or_else(|| Arc::new(ClientTls::unready(spec)), Arc::clone)
+        });
+        Target::new(backend, server, Arc::default(), tls.as_ref())
+    }
 }
 
-/// What is wrong with a frontend that the configuration cannot know: a file or an address.
+/// What the TLS of a backend is, or why it cannot be read.
+pub(crate) type ReadTls = Result<Arc<ClientTls>, String>;
+
+/// What something is wrong with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Frontend(Box<str>),
+    Backend(Box<str>),
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frontend(name) => write!(f, "frontend {name}"),
+            Self::Backend(name) => write!(f, "backend {name}"),
+        }
+    }
+}
+
+/// What is wrong with a frontend or backend that the configuration cannot know: a file or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    pub frontend: Box<str>,
+    pub of: Owner,
     pub message: String,
     /// Whether it is about a file, which is then read again.
     pub is_of_files: bool,
@@ -160,7 +205,14 @@ pub(crate) struct Extras {
 
 impl Target {
     /// A server, as its settings say.
-    pub fn new(backend: &Backend, server: &Server, vitals: Arc<Vitals>) -> Self {
+    fn new(
+        backend: &Backend,
+        server: &Server,
+        vitals: Arc<Vitals>,
+        tls: Option<&Arc<ClientTls>>,
+    ) -> Self {
+        let named = |spec: &BackendTls| name_of(spec, &server.address);
+        let name = backend.tls.as_ref().map(named);
         Self {
             id: server.id,
             name: format!("{}/{}", backend.name, server.name).into(),
@@ -168,6 +220,7 @@ impl Target {
             timeouts: backend.timeouts,
             retries: backend.retries,
             health: backend.health.clone(),
+            tls: tls.cloned().zip(name),
             vitals,
         }
     }
@@ -176,10 +229,24 @@ impl Target {
         self.vitals.is_up.load(Ordering::Relaxed)
     }
 
+    /// Whether it speaks TLS, and the files for that were not read.
+    pub fn is_unready(&self) -> bool {
+        self.tls.as_ref().is_some_and(|(tls, _)| !tls.is_ready())
+    }
+
+    /// Whether a connection to the one is as good as one to the other.
+    pub fn is_reached_as(&self, other: &Self) -> bool {
+        let is_same_tls = match (&self.tls, &other.tls) {
+            (Some((own, name)), Some((others, other))) => Arc::ptr_eq(own, others) && name == other,
+            (own, others) => own.is_none() && others.is_none(),
+        };
+        self.address == other.address && is_same_tls
+    }
+
     /// Whether an edit changed nothing about it.
     fn is_same(&self, other: &Self) -> bool {
         self.name == other.name
-            && self.address == other.address
+            && self.is_reached_as(other)
             && self.timeouts == other.timeouts
             && self.retries == other.retries
             && self.health == other.health

@@ -1,4 +1,10 @@
-//! TLS at a frontend: certificates by name, protocols by choice.
+//! TLS at a frontend: certificates by name, protocols by choice. TLS to servers is below.
+
+mod client;
+mod trust;
+
+pub(crate) use client::{ClientTls, name_of, why};
+pub(crate) use trust::Roots;
 
 use crate::serve::buffer::Prefixed;
 use crate::serve::stream::{Socket, Stream};
@@ -75,16 +81,22 @@ fn load(
     key: &str,
     provider: &rustls::crypto::CryptoProvider,
 ) -> Result<CertifiedKey, String> {
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| format!("cannot read the certificate {certificate}: {error}"))?;
-    if chain.is_empty() {
-        return Err(format!("there is no certificate in {certificate}"));
-    }
+    let chain = chain(certificate)?;
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| format!("cannot read the key {key}: {error}"))?;
     CertifiedKey::from_der(chain, private, provider)
         .map_err(|error| format!("{key} is no key of the certificate {certificate}: {error}"))
+}
+
+/// The certificates in a file, of which there has to be one.
+fn chain(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| format!("cannot read the certificate {file}: {error}"))?;
+    match chain.is_empty() {
+        true => Err(format!("there is no certificate in {file}")),
+        false => Ok(chain),
+    }
 }
 
 /// Certificates, chosen by the name that a client asks for; the first one for all others.

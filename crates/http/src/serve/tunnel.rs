@@ -23,8 +23,8 @@ pub(crate) async fn run(client: &mut Client, mut upstream: Upstream, idle: Durat
     let (mut to_server, mut to_client) = (Way::default(), Way::default());
     client.timer.set(idle);
     poll_fn(|cx| {
-        let there = to_server.poll(&mut client.buf, &mut client.stream, &mut upstream.socket, cx);
-        let back = to_client.poll(&mut upstream.buf, &mut upstream.socket, &mut client.stream, cx);
+        let there = to_server.poll(&mut client.buf, &mut client.stream, &mut upstream.stream, cx);
+        let back = to_client.poll(&mut upstream.buf, &mut upstream.stream, &mut client.stream, cx);
         let (Ok(there), Ok(back)) = (there, back) else { return Poll::Ready(()) };
         if to_server.is_shut && to_client.is_shut {
             return Poll::Ready(());
@@ -64,9 +64,14 @@ impl Way {
                     Poll::Pending => break,
                 }
             } else {
-                match buf.poll_fill(from, cx)? {
-                    Poll::Ready(0) => self.has_ended = true,
-                    Poll::Ready(_) => {}
+                match buf.poll_fill(from, cx) {
+                    Poll::Ready(Ok(0)) => self.has_ended = true,
+                    Poll::Ready(Ok(_)) => {}
+                    // Many end TLS without a word; what that cuts short, their protocol knows.
+                    Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                        self.has_ended = true;
+                    }
+                    Poll::Ready(Err(error)) => return Err(error),
                     Poll::Pending => break,
                 }
             }

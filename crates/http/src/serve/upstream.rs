@@ -4,17 +4,20 @@
 //! first, so that those above the need grow old and are closed.
 
 use crate::serve::buffer::Buffer;
-use crate::serve::stream::Socket;
+use crate::serve::stream::{ServerStream, Socket};
 use crate::serve::table::{Target, duration};
+use crate::serve::tls;
 use paceline_routing::Address;
 use paceline_types::ServerId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Idle connections that one worker keeps to one server.
 const IDLE_MAX: usize = 512;
@@ -22,7 +25,7 @@ const IDLE_MAX: usize = 512;
 /// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub socket: Socket,
+    pub stream: ServerStream,
     /// What was read of it; empty between two requests.
     pub buf: Buffer,
     pub target: Arc<Target>,
@@ -39,16 +42,14 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// A connection to this server that is alive, as far as the system knows right now. Nobody speaks on
-    /// it but the server, which has nothing to say: what can be read is its end, or not meant for
-    /// whoever comes next.
+    /// A connection to this server that is alive, as far as the system knows right now.
     pub fn take(&self, target: &Arc<Target>) -> Option<Upstream> {
         let mut by_server = self.by_server.borrow_mut();
         let idle = by_server.get_mut(&target.id)?;
         while let Some((_, mut upstream)) = idle.pop() {
             let is_right =
-                Arc::ptr_eq(&upstream.target, target) || upstream.target.address == target.address;
-            if !is_right || upstream.socket.is_readable() {
+                Arc::ptr_eq(&upstream.target, target) || upstream.target.is_reached_as(target);
+            if !is_right || !upstream.stream.is_quiet() {
                 continue;
             }
             upstream.target = Arc::clone(target);
@@ -91,26 +92,95 @@ impl Idle {
         let mut by_server = self.by_server.borrow_mut();
         by_server.retain(|_, idle| {
             let old = idle.partition_point(|(until, _)| *until <= now);
-            idle.drain(..old);
+            idle.drain(..old).for_each(|(_, mut upstream)| upstream.stream.say_goodbye());
             !idle.is_empty()
         });
         by_server.values().filter_map(|idle| idle.first()).map(|(until, _)| *until).min()
     }
 }
 
-/// Connects to a server.
-pub(crate) async fn connect(target: &Arc<Target>) -> io::Result<Upstream> {
-    let wait = duration(target.timeouts.connect);
-    let socket = match timeout(wait, open(&target.address)).await {
-        Ok(opened) => opened?,
-        Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-    };
-    let target = Arc::clone(target);
-    Ok(Upstream { socket, buf: Buffer::default(), target, is_reused: false })
+/// Why a server cannot be spoken to.
+#[derive(Debug)]
+pub(crate) enum ConnectError {
+    /// There is no connection.
+    Socket(io::Error),
+    /// There is one, but TLS on it failed.
+    Tls(io::Error),
+    /// What TLS needs could not be read from files; the log has told why.
+    Unready,
 }
 
-/// Connects to an address.
-pub(crate) async fn open(address: &Address) -> io::Result<Socket> {
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(error) => error.fmt(f),
+            Self::Tls(error) => write!(f, "TLS: {error}"),
+            Self::Unready => f.write_str("TLS: the files of its backend cannot be read"),
+        }
+    }
+}
+
+impl ConnectError {
+    /// Whether it is about TLS.
+    pub const fn is_of_tls(&self) -> bool {
+        !matches!(self, Self::Socket(_))
+    }
+
+    /// Whether it says something about the server, not about this machine's means.
+    pub fn is_of_server(&self) -> bool {
+        use io::ErrorKind::{AddrNotAvailable, OutOfMemory, PermissionDenied};
+        const NO_DESCRIPTORS: [i32; 3] = [
+            rustix::io::Errno::MFILE.raw_os_error(),
+            rustix::io::Errno::NFILE.raw_os_error(),
+            rustix::io::Errno::NOBUFS.raw_os_error(),
+        ];
+        let error = match self {
+            Self::Socket(error) => error,
+            Self::Tls(_) => return true,
+            Self::Unready => return false,
+        };
+        !matches!(error.kind(), AddrNotAvailable | OutOfMemory | PermissionDenied)
+            && !error.raw_os_error().is_some_and(|number| NO_DESCRIPTORS.contains(&number))
+    }
+
+    /// What clients are told of it; nothing about the connection itself.
+    pub fn for_clients(&self) -> Option<&'static str> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Tls(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Some("the handshake took too long")
+            }
+            Self::Tls(error) => Some(tls::why(error).unwrap_or("the handshake failed")),
+            Self::Unready => Some("its settings name files that cannot be read"),
+        }
+    }
+}
+
+/// Connects to a server.
+pub(crate) async fn connect(target: &Arc<Target>) -> Result<Upstream, ConnectError> {
+    let stream = open(target, duration(target.timeouts.connect)).await?;
+    let target = Arc::clone(target);
+    Ok(Upstream { stream, buf: Buffer::default(), target, is_reused: false })
+}
+
+/// Connects to a server, and shakes hands if it speaks TLS, both within `wait`.
+pub(crate) async fn open(target: &Target, wait: Duration) -> Result<ServerStream, ConnectError> {
+    let until = Instant::now() + wait;
+    let opened = timeout_at(until, open_socket(&target.address)).await;
+    let socket = opened.unwrap_or_else(late).map_err(ConnectError::Socket)?;
+    let Some((tls, name)) = &target.tls else { return Ok(ServerStream::Plain(socket)) };
+    // It is large, and whoever speaks no TLS does not carry it along.
+    let handshake = Box::pin(tls.connect(name.clone(), socket));
+    let shaken = timeout_at(until, handshake).await.unwrap_or_else(|_| Some(late(())));
+    let stream = shaken.ok_or(ConnectError::Unready)?.map_err(ConnectError::Tls)?;
+    Ok(ServerStream::Tls(Box::new(stream)))
+}
+
+fn late<T, E>(_: E) -> io::Result<T> {
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+async fn open_socket(address: &Address) -> io::Result<Socket> {
     let socket = match address {
         Address::Socket(address) => TcpStream::connect(address).await?,
         Address::Host { name, port } => TcpStream::connect((&**name, *port)).await?,

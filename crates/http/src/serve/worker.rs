@@ -7,13 +7,12 @@ use crate::respond::Reply;
 use crate::serve::gone::Gone;
 use crate::serve::health::Watchers;
 use crate::serve::log::Log;
-use crate::serve::table::{Gate, Table, Target};
-use crate::serve::upstream::{Idle, Upstream, connect};
+use crate::serve::table::{Gate, Table, Target, duration};
+use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
 use paceline_host::{Control, Permit};
 use paceline_types::ServerId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -187,14 +186,37 @@ impl Worker {
         known.cloned().or_else(|| {
             let snapshot = self.control.snapshot();
             let (backend, server) = snapshot.routing().server(id)?;
-            Some(Arc::new(Target::new(backend, server, Arc::default())))
+            Some(Arc::new(table.target(backend, server)))
         })
+    }
+
+    /// Waits until the door's table has a server, for as long as connecting to it may take.
+    async fn learn(&self, target: &Target) {
+        let is_known = || self.table.borrow().servers.contains_key(&target.id);
+        let known = async {
+            while !is_known() {
+                self.configured().await;
+            }
+        };
+        // Whoever asked sees what is there by then.
+        let _ = tokio::time::timeout(duration(target.timeouts.connect), known).await;
+    }
+
+    /// Tells what looks after servers of one that cannot be connected to.
+    fn tell_failed(&self, target: &Arc<Target>, error: &ConnectError) {
+        let is_first = error.is_of_server() && self.watchers.failed(target) == 1;
+        // Nothing else may ever tell what is wrong with a certificate.
+        if is_first && error.is_of_tls() {
+            tracing::warn!(server = %target.name, %error, "a server cannot be connected to");
+        } else {
+            tracing::debug!(server = %target.name, %error, "a server cannot be connected to");
+        }
     }
 
     /// A connection to the server that the request was given, or to another if it cannot be connected
     /// to and another has room. Without `is_fresh` one that was used before will do.
     pub async fn connect(&self, permit: &mut Permit, is_fresh: bool) -> Result<Upstream, Gone> {
-        let mut tries = 0;
+        let (mut tries, mut has_waited) = (0, false);
         loop {
             let target = permit.server().and_then(|id| self.target(id));
             let Some(target) = target else {
@@ -204,6 +226,11 @@ impl Worker {
                 }
                 return Err(Gone::Reply(Reply::no_server()));
             };
+            // What its TLS needs may be about to be read.
+            if target.is_unready() && !std::mem::replace(&mut has_waited, true) {
+                self.learn(&target).await;
+                continue;
+            }
             if !is_fresh && let Some(upstream) = self.idle.take(&target) {
                 return Ok(upstream);
             }
@@ -214,27 +241,12 @@ impl Worker {
                 }
                 Err(error) => error,
             };
-            if is_of_server(&error) {
-                self.watchers.failed(&target);
-            }
+            self.tell_failed(&target, &error);
             tries += 1;
             if tries <= target.retries && permit.reroute().is_some() {
                 continue;
             }
-            tracing::debug!(server = %target.name, %error, "a server cannot be connected to");
-            return Err(Gone::Reply(Reply::unreachable()));
+            return Err(Gone::Reply(Reply::unreachable(error.for_clients())));
         }
     }
-}
-
-/// Whether an error says something about the server, not about this machine's means.
-fn is_of_server(error: &io::Error) -> bool {
-    use io::ErrorKind::{AddrNotAvailable, OutOfMemory, PermissionDenied};
-    const NO_DESCRIPTORS: [i32; 3] = [
-        rustix::io::Errno::MFILE.raw_os_error(),
-        rustix::io::Errno::NFILE.raw_os_error(),
-        rustix::io::Errno::NOBUFS.raw_os_error(),
-    ];
-    !matches!(error.kind(), AddrNotAvailable | OutOfMemory | PermissionDenied)
-        && !error.raw_os_error().is_some_and(|number| NO_DESCRIPTORS.contains(&number))
 }

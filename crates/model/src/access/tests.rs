@@ -123,6 +123,45 @@ fn a_change_needs_the_role_that_the_promises_name() {
     assert_eq!(world.model.least_role(&Changes::default()).0, Role::Viewer);
 }
 
+/// Files are named, and certificates no longer verified, by admins alone; all else is for operators.
+#[test]
+fn files_and_trust_in_servers_need_admin() {
+    let table: &[(&str, Role)] = &[
+        (r#""tls": true"#, Role::Operator),
+        (r#""tls_name": "api.internal""#, Role::Operator),
+        (r#""tls_verify": true"#, Role::Operator),
+        (r#""tls_ca": "/ca""#, Role::Admin),
+        (r#""tls_ca": "/ca", "retries": 1"#, Role::Operator),
+        (r#""tls_certificate": "/c", "tls_key": "/k""#, Role::Admin),
+        (r#""tls_key": "/other""#, Role::Admin),
+        (r#""tls_ca": ["set", []], "tls_certificate": ["set", []]"#, Role::Operator),
+        (r#""tls_verify": false"#, Role::Admin),
+        (r#""tls_verify": false, "retries": 2"#, Role::Operator),
+        (r#""tls_verify": ["set", []]"#, Role::Operator),
+        // Without TLS nothing is verified either.
+        (r#""tls": false, "tls_name": ["set", []], "tls_key": ["set", []]"#, Role::Admin),
+    ];
+    let mut world = World::new();
+    world.transact(r#"[{"op": "insert", "table": "Backend", "row": {"name": "b"}}]"#).unwrap();
+    for (row, role) in table {
+        let update =
+            format!(r#"[{{"op": "update", "table": "Backend", "where": [], "row": {{{row}}}}}]"#);
+        let changes = world.transact(&update).unwrap();
+        assert_eq!(world.model.least_role(&changes).0, *role, "{row}");
+    }
+    for (row, role) in [
+        (r#""tls": true"#, Role::Operator),
+        (r#""tls": true, "tls_verify": false"#, Role::Admin),
+        (r#""tls": true, "tls_ca": "/ca""#, Role::Admin),
+    ] {
+        let mut world = World::new();
+        let insert =
+            format!(r#"[{{"op": "insert", "table": "Backend", "row": {{"name": "b", {row}}}}}]"#);
+        let changes = world.transact(&insert).unwrap();
+        assert_eq!(world.model.least_role(&changes).0, role, "{row}");
+    }
+}
+
 /// What a text made is deleted when the next text does not name it, so to say that a text made a row, or
 /// did not, needs the role that deleting it does.
 #[test]

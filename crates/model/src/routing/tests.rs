@@ -4,8 +4,8 @@ use crate::model::Model;
 use crate::{Figures, schema};
 use paceline_engine::{Config, Engine};
 use paceline_routing::{
-    Address, Backend, Balance, Certificate, ErrorBody, Frontend, Health, LogFormat, Server,
-    UseBackend, UserFrom,
+    Address, Backend, BackendTls, Balance, Certificate, ErrorBody, Frontend, Health, LogFormat,
+    Server, UseBackend, UserFrom,
 };
 use paceline_tables::{Changes, Context, Database, Outcome, json};
 use paceline_types::{BackendId, On, Role, ServerId, Span, UuidSource};
@@ -147,10 +147,12 @@ fn every_column_of_backends_and_servers_is_a_setting() {
                 "queue_max_delay": "6s", "retries": 0, "health": true, "health_path": "/up",
                 "health_host": "h", "health_interval": "1s", "health_timeout": "500ms",
                 "health_rise": 1, "health_fall": 9, "timeout_connect": "1s",
-                "timeout_response": "2s", "timeout_idle": "3s"}"#,
+                "timeout_response": "2s", "timeout_idle": "3s", "tls": true, "tls_ca": "/c/ca.pem",
+                "tls_name": "api.internal", "tls_verify": false, "tls_certificate": "/c/1.pem",
+                "tls_key": "/c/1.key"}"#,
         )
         .unwrap();
-    world.insert("Backend", r#"{"name": "plain", "health": true}"#).unwrap();
+    world.insert("Backend", r#"{"name": "plain", "health": true, "tls": true}"#).unwrap();
     let row = r#"{"backend": "app", "name": "a", "address": "unix:/run/a", "weight": 0,
                   "max_connections": 7}"#;
     world.insert("Server", row).unwrap();
@@ -184,9 +186,19 @@ fn every_column_of_backends_and_servers_is_a_setting() {
             response: Span::from_secs(2),
             idle: Span::from_secs(3),
         },
+        tls: Some(BackendTls {
+            ca: Some("/c/ca.pem".into()),
+            name: Some("api.internal".into()),
+            verify: false,
+            certificate: Some(Certificate {
+                certificate: "/c/1.pem".into(),
+                key: "/c/1.key".into(),
+            }),
+        }),
     };
     assert_eq!(*app, expected);
     assert_eq!(plain.health, Some(Health::default()));
+    assert_eq!(plain.tls, Some(BackendTls::default()));
 }
 
 #[test]
@@ -286,6 +298,31 @@ fn texts_that_mean_nothing_say_where_and_change_nothing() {
             "Backend",
             r#"{"name": "b", "health": true, "health_interval": "0s"}"#.to_owned(),
             "Backend b: health_interval: expected at least 1ms, found 0s",
+        ),
+        (
+            "Backend",
+            r#"{"name": "b", "tls_verify": false}"#.to_owned(),
+            "Backend b: tls_verify: expected none, because tls is false",
+        ),
+        (
+            "Backend",
+            r#"{"name": "b", "tls": true, "tls_ca": "ca.pem"}"#.to_owned(),
+            "Backend b: tls_ca: expected an absolute path of at most 4095 bytes, found \"ca.pem\"",
+        ),
+        (
+            "Backend",
+            r#"{"name": "b", "tls": true, "tls_certificate": "/c"}"#.to_owned(),
+            "Backend b: tls_key: expected the key of the certificate",
+        ),
+        (
+            "Backend",
+            r#"{"name": "b", "tls": true, "tls_key": "/k"}"#.to_owned(),
+            "Backend b: tls_certificate: expected the certificate of the key",
+        ),
+        (
+            "Backend",
+            r#"{"name": "b", "tls": true, "tls_name": "a b"}"#.to_owned(),
+            "Backend b: tls_name: expected the name of a host or an IP address, found \"a b\"",
         ),
         ("Server", server("app"), "Server app/a: address: expected an address such as"),
         (

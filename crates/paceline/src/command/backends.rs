@@ -55,6 +55,7 @@ fn draw(list: &[Value], servers: &[Value], screen: Screen) -> String {
         Column::number("UP"),
         Column::number("INFLIGHT"),
         Column::text("HEALTH", 6).spare(2),
+        Column::word("TLS").spare(5),
         Column::text("QUEUE", 6).spare(4),
     ]);
     for backend in list {
@@ -72,6 +73,7 @@ fn draw(list: &[Value], servers: &[Value], screen: Screen) -> String {
             Cell::new(count("true").to_string(), style),
             inflight.sum::<u64>().to_string().into(),
             health(backend).into(),
+            tls(backend),
             queue(backend).into(),
         ]);
     }
@@ -93,6 +95,15 @@ fn health(backend: &Value) -> String {
             path if path.is_empty() => "connects".into(),
             path => path,
         },
+    }
+}
+
+/// Whether servers are spoken to over TLS, and verified.
+fn tls(backend: &Value) -> Cell {
+    match backend.get("tls") {
+        None => "".into(),
+        Some(tls) if text(tls, "verify") == "false" => Cell::new("unverified", Style::Bad),
+        Some(_) => "verified".into(),
     }
 }
 

@@ -202,8 +202,8 @@ fn frontends() -> Value {
 fn backends() -> Value {
     json!([
         {"name": "app", "balance": "least-connections", "health": {"path": "/health"},
-         "queue": {"max_len": 1000, "max_delay": "10s"}, "persistent": true},
-        {"name": "files", "health": true, "persistent": true},
+         "queue": {"max_len": 1000, "max_delay": "10s"}, "tls": true, "persistent": true},
+        {"name": "files", "health": true, "tls": {"verify": false}, "persistent": true},
         {"name": "overflow", "persistent": true},
     ])
 }

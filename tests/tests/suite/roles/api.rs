@@ -70,6 +70,10 @@ const TABLE: &[Row] = &[
     // What such a file says is shown to everyone.
     ("PATCH", "/v1/frontends/f", r#"{"errors": {"503": "/etc/hostname"}}"#, Admin, 200),
     ("PATCH", "/v1/frontends/f", r#"{"persistent": true}"#, Admin, 200),
+    ("PATCH", "/v1/backends/b", r#"{"tls": true}"#, Operator, 200),
+    ("PATCH", "/v1/backends/b", r#"{"tls": {"ca": "/etc/hostname"}}"#, Admin, 200),
+    ("PATCH", "/v1/backends/b", r#"{"tls": {"certificate": "/c", "key": "/k"}}"#, Admin, 200),
+    ("PATCH", "/v1/backends/b", r#"{"tls": {"verify": false}}"#, Admin, 200),
     ("PUT", "/v1/backends/c", r#"{"persistent": true}"#, Admin, 201),
     ("PUT", "/v1/pools/q", "{}", Admin, 201),
     ("DELETE", "/v1/pools/p", "", Admin, 204),

@@ -141,7 +141,7 @@ impl<'a> Exchange<'a> {
         while !self.is_sent {
             if !self.sent.is_empty() {
                 let before = self.sent.written();
-                match self.sent.poll_write_all(&mut self.upstream.socket, cx) {
+                match self.sent.poll_write_all(&mut self.upstream.stream, cx) {
                     Poll::Ready(Ok(())) => {}
                     // The response may say why; if there is none, reading tells.
                     Poll::Ready(Err(_)) => {
@@ -212,7 +212,7 @@ impl<'a> Exchange<'a> {
                 moved = true;
                 continue;
             }
-            match self.upstream.buf.poll_fill(&mut self.upstream.socket, cx) {
+            match self.upstream.buf.poll_fill(&mut self.upstream.stream, cx) {
                 Poll::Ready(Ok(0)) => self.server_ended()?,
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) if !self.is_answered() => {

@@ -1,0 +1,126 @@
+//! TLS to servers: what a backend believes and shows, read once and shared by all of its connections.
+//!
+//! A [`ClientTls`] never changes: other settings, or files that were read again, are another one. Its
+//! sessions are those of one backend alone, so what was verified under other settings is not taken up
+//! again.
+
+use super::load;
+use super::trust::{Roots, verifier};
+use crate::serve::stream::Socket;
+use paceline_routing::{Address, BackendTls, Certificate};
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::sign::SingleCertAndKey;
+use rustls::{AlertDescription, CertificateError, ClientConfig};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Sessions of one backend that can be taken up again.
+const SESSIONS_MAX: usize = 1_024;
+
+/// The TLS of one backend.
+pub(crate) struct ClientTls {
+    pub spec: BackendTls,
+    /// None if the files could not be read: nobody is spoken to then, least of all in the clear.
+    connector: Option<TlsConnector>,
+}
+
+impl std::fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientTls").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+impl ClientTls {
+    /// Reads the files of a backend.
+    pub fn new(spec: &BackendTls, roots: &mut Roots) -> Result<Self, String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = verifier(spec, roots, &provider)?;
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            // Whoever verifies is chosen by the settings; see there what is promised.
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match &spec.certificate {
+            Some(Certificate { certificate, key }) => {
+                let own = SingleCertAndKey::from(load(certificate, key, &provider)?);
+                config.with_client_cert_resolver(Arc::new(own))
+            }
+            None => config.with_no_client_auth(),
+        };
+        config.alpn_protocols.push(b"http/1.1".to_vec());
+        config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+        let connector = Some(TlsConnector::from(Arc::new(config)));
+        Ok(Self { spec: spec.clone(), connector })
+    }
+
+    /// One whose files could not be read.
+    pub fn unready(spec: &BackendTls) -> Self {
+        Self { spec: spec.clone(), connector: None }
+    }
+
+    /// What a backend has when its files cannot be read: what it had, unless that verifies less.
+    pub fn kept(known: Option<&Arc<Self>>, spec: &BackendTls) -> Arc<Self> {
+        let is_enough = |known: &&Arc<Self>| {
+            let verifies = known.spec.verify || !spec.verify;
+            known.spec == *spec || (known.is_ready() && verifies)
+        };
+        known.filter(is_enough).map_or_else(|| Arc::new(Self::unready(spec)), Arc::clone)
+    }
+
+    pub const fn is_ready(&self) -> bool {
+        self.connector.is_some()
+    }
+
+    /// Shakes hands with a server; none if the files could not be read.
+    pub async fn connect(
+        &self,
+        name: ServerName<'static>,
+        socket: Socket,
+    ) -> Option<io::Result<TlsStream<Socket>>> {
+        Some(self.connector.as_ref()?.connect(name, socket).await)
+    }
+}
+
+/// What a server at this address is asked for. Where nothing can be asked for, nothing is verified, as the
+/// settings were checked; an IP address is not sent.
+pub(crate) fn name_of(spec: &BackendTls, address: &Address) -> ServerName<'static> {
+    let name = spec.name_of(address).and_then(|name| ServerName::try_from(name.into_string()).ok());
+    name.unwrap_or_else(|| ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+}
+
+/// Why TLS failed, for clients, if it did: they are not told which names and authorities there are.
+pub(crate) fn why(error: &io::Error) -> Option<&'static str> {
+    use rustls::Error;
+    let inner = error.get_ref()?.downcast_ref::<Error>()?;
+    Some(match inner {
+        Error::InvalidCertificate(error) => match error {
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "its certificate is for another name"
+            }
+            CertificateError::UnknownIssuer => {
+                "its certificate is from an authority that is not believed"
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "its certificate has expired"
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "its certificate is not valid yet"
+            }
+            _ => "its certificate is not valid",
+        },
+        Error::AlertReceived(
+            AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateExpired
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied,
+        ) => "it does not accept our certificate",
+        _ => "the handshake failed",
+    })
+}
