@@ -180,12 +180,18 @@ fn trusts_more(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
     (says_no(new) && !had_said) || (old.is_some_and(verifies) && !verifies(new))
 }
 
-/// Whether a change names a file that the row did not name. What is in a page is shown to everyone, and a
-/// socket is connected to or made with the daemon's own rights: by its own API's socket, everyone would
-/// be admin.
+/// The columns of a frontend that name files, each by a number.
+const PAGES_AND_KEYS: [&str; 3] = ["errors", "tls_certificate", "tls_key"];
+
+/// Whether a change names a file that the row did not name. What is in a page is shown to everyone, a
+/// certificate is served with a key that only the daemon may read, and a socket is connected to or made
+/// with the daemon's own rights: by its own API's socket, everyone would be admin.
 fn names_file(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
-    let had_page = |page| old.is_some_and(|old| old.numbered("errors").any(|own| own == page));
-    let names_page = new.numbered("errors").any(|page| !had_page(page));
+    // Each for itself: what may be served as a key must not be shown as a page.
+    let names_page = PAGES_AND_KEYS.iter().any(|column| {
+        let had = |file| old.is_some_and(|old| old.numbered(column).any(|own| own == file));
+        new.numbered(column).any(|file| !had(file))
+    });
     let sockets = |row: Reader<'_>| {
         let own = row.optional("address").into_iter().chain(row.texts("listen"));
         own.filter(|text| text.starts_with("unix:")).map(str::to_owned).collect::<Vec<_>>()

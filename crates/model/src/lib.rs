@@ -22,6 +22,8 @@ mod restart;
 mod routing;
 mod rule;
 pub mod schema;
+#[cfg(test)]
+mod world;
 
 pub use access::{FIRST_TOKEN, Grant, GrantChange, TokenRow};
 pub use error::ModelError;

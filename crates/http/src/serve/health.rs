@@ -9,7 +9,6 @@ use paceline_types::{ServerId, Span};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -37,9 +36,10 @@ impl Watchers {
 
     /// A server could not be connected to; tells how often in a row.
     pub fn failed(&self, target: &Arc<Target>) -> u32 {
-        let failures = target.vitals.failures.fetch_add(1, Ordering::Relaxed) + 1;
-        // Told once each time a server goes down, so nothing piles up.
-        if target.health.is_none() && failures == FAILURES_MAX {
+        let failures = target.vitals.fail();
+        let is_enough = target.health.is_none() && failures >= FAILURES_MAX;
+        // Told once until that was looked at, so nothing piles up.
+        if is_enough && target.is_up() && target.vitals.reports() {
             let _ = self.0.send(Arc::clone(target));
         }
         failures
@@ -79,9 +79,10 @@ impl Ward {
             if self.tasks.contains_key(id) {
                 continue;
             }
-            // The engine may have been told otherwise by a watch that has just ended.
-            let is_up = target.is_up();
-            self.control.set_up(*id, is_up);
+            // The engine may have been told otherwise by a watch that has just ended, and failures under
+            // other settings say nothing about these.
+            target.vitals.forget_failures();
+            let is_up = target.vitals.repeat(|is_up| self.control.set_up(*id, is_up));
             match target.health.clone() {
                 Some(health) => self.watch(target, health, false),
                 None if !is_up => self.recover(target),
@@ -93,10 +94,13 @@ impl Ward {
     /// A server that is not looked after cannot be connected to: it is down until it can.
     pub fn failed(&mut self, target: &Arc<Target>) {
         // An edit may have changed where it is, or how it is looked after, meanwhile.
-        let is_current = self.targets.get(&target.id).is_some_and(|own| Arc::ptr_eq(own, target));
-        if is_current && target.health.is_none() && target.is_up() {
-            set_up(&self.control, target, false);
-            self.recover(target);
+        let current = self.targets.get(&target.id).filter(|own| own.is_reached_as(target)).cloned();
+        match current {
+            Some(current) if current.health.is_none() && current.is_up() => {
+                set_up(&self.control, &current, false);
+                self.recover(&current);
+            }
+            _ => target.vitals.forget_failures(),
         }
     }
 
@@ -130,7 +134,7 @@ async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once:
             if let Err(error) = answer {
                 tracing::warn!(server = %target.name, %error, "a server does not answer");
             }
-            target.vitals.failures.store(0, Ordering::Relaxed);
+            target.vitals.forget_failures();
             set_up(&control, &target, !is_up);
             if once && !is_up {
                 return;
@@ -140,8 +144,7 @@ async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once:
 }
 
 fn set_up(control: &Control, target: &Target, is_up: bool) {
-    target.vitals.is_up.store(is_up, Ordering::Relaxed);
-    control.set_up(target.id, is_up);
+    target.vitals.set_up(is_up, |is_up| control.set_up(target.id, is_up));
     match is_up {
         true => tracing::info!(server = %target.name, "a server is up"),
         false => tracing::warn!(server = %target.name, "a server is down"),

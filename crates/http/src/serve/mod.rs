@@ -13,6 +13,7 @@ mod h2;
 mod health;
 mod listen;
 mod log;
+mod resolve;
 mod stream;
 mod table;
 mod timer;

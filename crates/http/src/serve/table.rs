@@ -8,8 +8,8 @@ use paceline_types::{BackendId, ServerId, Span};
 use rustls::pki_types::ServerName;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// All frontends and servers.
@@ -69,14 +69,67 @@ pub(crate) struct Target {
 #[derive(Debug)]
 pub(crate) struct Vitals {
     /// How often in a row it could not be connected to.
-    pub failures: AtomicU32,
+    failures: AtomicU32,
+    /// Whether that was too often, and whoever looks after it has not heard of it yet.
+    is_reported: AtomicBool,
     /// Whether it is up, as the engine was told last.
-    pub is_up: AtomicBool,
+    is_up: AtomicBool,
+    /// Held while the engine is told, so that what it hears last is what is kept here.
+    telling: Mutex<()>,
 }
 
 impl Default for Vitals {
     fn default() -> Self {
-        Self { failures: AtomicU32::new(0), is_up: AtomicBool::new(true) }
+        Self {
+            failures: AtomicU32::new(0),
+            is_reported: AtomicBool::new(false),
+            is_up: AtomicBool::new(true),
+            telling: Mutex::default(),
+        }
+    }
+}
+
+impl Vitals {
+    pub fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed)
+    }
+
+    /// It could not be connected to; how often in a row.
+    pub fn fail(&self) -> u32 {
+        self.failures.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether somebody has to be told now that it is too often: once, until it counts anew.
+    pub fn reports(&self) -> bool {
+        !self.is_reported.swap(true, Ordering::Relaxed)
+    }
+
+    /// Failures count anew.
+    pub fn forget_failures(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+        self.is_reported.store(false, Ordering::Relaxed);
+    }
+
+    /// It could be connected to.
+    pub fn succeed(&self) {
+        // Every connection comes by here; most find nothing to change.
+        if self.failures.load(Ordering::Relaxed) > 0 {
+            self.forget_failures();
+        }
+    }
+
+    /// Keeps what it is from now on, and has `tell` tell it.
+    pub fn set_up(&self, is_up: bool, tell: impl FnOnce(bool)) {
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_up.store(is_up, Ordering::Relaxed);
+        tell(is_up);
+    }
+
+    /// Has `tell` tell it again.
+    pub fn repeat(&self, tell: impl FnOnce(bool)) -> bool {
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        tell(self.is_up());
+        self.is_up()
     }
 }
 
@@ -226,7 +279,7 @@ impl Target {
     }
 
     pub fn is_up(&self) -> bool {
-        self.vitals.is_up.load(Ordering::Relaxed)
+        self.vitals.is_up()
     }
 
     /// Whether it speaks TLS, and the files for that were not read.

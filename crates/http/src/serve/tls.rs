@@ -7,16 +7,21 @@ pub(crate) use client::{ClientTls, name_of, why};
 pub(crate) use trust::Roots;
 
 use crate::serve::buffer::Prefixed;
+use crate::serve::file;
 use crate::serve::stream::{Socket, Stream};
 use paceline_routing::Frontend;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
+
+/// Longest file of certificates or of a key.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The TLS of one frontend.
 #[derive(Clone)]
@@ -35,10 +40,9 @@ impl Tls {
             return Ok(None);
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut certificates = Certificates(vec![]);
+        let mut certificates = Certificates::default();
         for files in &frontend.certificates {
-            let key = load(&files.certificate, &files.key, &provider)?;
-            certificates.0.push(Arc::new(key));
+            certificates.add(load(&files.certificate, &files.key, &provider)?);
         }
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -82,7 +86,9 @@ fn load(
     provider: &rustls::crypto::CryptoProvider,
 ) -> Result<CertifiedKey, String> {
     let chain = chain(certificate)?;
-    let private = PrivateKeyDer::from_pem_file(key)
+    let private = file::read(key, FILE_BYTES_MAX)
+        .map_err(|error| error.to_string())
+        .and_then(|pem| PrivateKeyDer::from_pem_slice(&pem).map_err(|error| error.to_string()))
         .map_err(|error| format!("cannot read the key {key}: {error}"))?;
     CertifiedKey::from_der(chain, private, provider)
         .map_err(|error| format!("{key} is no key of the certificate {certificate}: {error}"))
@@ -90,8 +96,12 @@ fn load(
 
 /// The certificates in a file, of which there has to be one.
 fn chain(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let chain = CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let chain = file::read(file, FILE_BYTES_MAX)
+        .map_err(|error| error.to_string())
+        .and_then(|pem| {
+            let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+            chain.map_err(|error| error.to_string())
+        })
         .map_err(|error| format!("cannot read the certificate {file}: {error}"))?;
     match chain.is_empty() {
         true => Err(format!("there is no certificate in {file}")),
@@ -99,20 +109,38 @@ fn chain(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Certificates, chosen by the name that a client asks for; the first one for all others.
-#[derive(Debug)]
-struct Certificates(Vec<Arc<CertifiedKey>>);
+/// Certificates, chosen by the name that a client asks for; the first one for all others. However many
+/// there are, choosing is looking up one or two names.
+#[derive(Debug, Default)]
+struct Certificates {
+    first: Option<Arc<CertifiedKey>>,
+    /// By the names in each, in lower case; `*.example.org` is one of them.
+    by_name: BTreeMap<Box<str>, Arc<CertifiedKey>>,
+}
+
+impl Certificates {
+    /// A further one; a name that an earlier one has stays that one's.
+    fn add(&mut self, key: CertifiedKey) {
+        let key = Arc::new(key);
+        self.first.get_or_insert_with(|| Arc::clone(&key));
+        let parsed = key.end_entity_cert().ok();
+        let parsed = parsed.and_then(|der| webpki::EndEntityCert::try_from(der).ok());
+        for name in parsed.iter().flat_map(|own| own.valid_dns_names()) {
+            let name = name.to_ascii_lowercase().into_boxed_str();
+            self.by_name.entry(name).or_insert_with(|| Arc::clone(&key));
+        }
+    }
+
+    /// The one for a name; a star stands for the first label and no other (RFC 6125 6.4.3).
+    fn find(&self, name: &str) -> Option<&Arc<CertifiedKey>> {
+        let name = name.to_ascii_lowercase();
+        let starred = || self.by_name.get(&*format!("*.{}", name.split_once('.')?.1));
+        self.by_name.get(&*name).or_else(starred)
+    }
+}
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let name = hello.server_name().and_then(|name| ServerName::try_from(name).ok());
-        let is_for = |key: &&Arc<CertifiedKey>| {
-            let certificate = key.end_entity_cert().ok();
-            let parsed = certificate.and_then(|cert| ParsedCertificate::try_from(cert).ok());
-            let (Some(parsed), Some(name)) = (parsed, &name) else { return false };
-            rustls::client::verify_server_name(&parsed, name).is_ok()
-        };
-        let chosen = if self.0.len() > 1 { self.0.iter().find(is_for) } else { None };
-        chosen.or(self.0.first()).cloned()
+        hello.server_name().and_then(|name| self.find(name)).or(self.first.as_ref()).cloned()
     }
 }

@@ -4,6 +4,7 @@
 //! first, so that those above the need grow old and are closed.
 
 use crate::serve::buffer::Buffer;
+use crate::serve::resolve;
 use crate::serve::stream::{ServerStream, Socket};
 use crate::serve::table::{Target, duration};
 use crate::serve::tls;
@@ -13,10 +14,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Idle connections that one worker keeps to one server.
@@ -37,8 +40,10 @@ pub(crate) struct Upstream {
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     by_server: RefCell<BTreeMap<ServerId, Vec<(Instant, Upstream)>>>,
-    /// Whether something waits for the oldest to be closed.
-    is_watched: Cell<bool>,
+    /// When whoever closes those that are too old looks next; never, if nobody does.
+    looks_at: Cell<Option<Instant>>,
+    /// Told when it has to look earlier than that.
+    earlier: Notify,
 }
 
 impl Idle {
@@ -69,8 +74,13 @@ impl Idle {
             idle.push((until, upstream));
         }
         drop(by_server);
-        if !self.is_watched.replace(true) {
-            tokio::task::spawn_local(Rc::clone(self).watch());
+        match self.looks_at.get() {
+            None => {
+                self.looks_at.set(Some(until));
+                tokio::task::spawn_local(Rc::clone(self).watch());
+            }
+            Some(next) if until < next => self.earlier.notify_one(),
+            Some(_) => {}
         }
     }
 
@@ -82,20 +92,26 @@ impl Idle {
     /// Closes connections as they grow old, until there are none.
     async fn watch(self: Rc<Self>) {
         while let Some(next) = self.prune(Instant::now()) {
-            sleep_until(next).await;
+            self.looks_at.set(Some(next));
+            tokio::select! {
+                () = sleep_until(next) => {}
+                () = self.earlier.notified() => {}
+            }
         }
-        self.is_watched.set(false);
+        self.looks_at.set(None);
     }
 
     /// Closes those that are too old; tells when the next one is.
     fn prune(&self, now: Instant) -> Option<Instant> {
         let mut by_server = self.by_server.borrow_mut();
         by_server.retain(|_, idle| {
-            let old = idle.partition_point(|(until, _)| *until <= now);
-            idle.drain(..old).for_each(|(_, mut upstream)| upstream.stream.say_goodbye());
+            // They are in no order: an edit may have changed how long they are kept.
+            for (_, mut upstream) in idle.extract_if(.., |(until, _)| *until <= now) {
+                upstream.stream.say_goodbye();
+            }
             !idle.is_empty()
         });
-        by_server.values().filter_map(|idle| idle.first()).map(|(until, _)| *until).min()
+        by_server.values().flatten().map(|(until, _)| *until).min()
     }
 }
 
@@ -180,10 +196,25 @@ fn late<T, E>(_: E) -> io::Result<T> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
+/// Connects to the first of these that can be connected to.
+async fn connect_to_one(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut failed = io::Error::other("the name has no address");
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
 async fn open_socket(address: &Address) -> io::Result<Socket> {
     let socket = match address {
         Address::Socket(address) => TcpStream::connect(address).await?,
-        Address::Host { name, port } => TcpStream::connect((&**name, *port)).await?,
+        Address::Host { name, port } => {
+            let found = resolve::RESOLVER.addresses(name, *port).await?;
+            connect_to_one(&found).await?
+        }
         Address::Unix(path) => return Ok(Socket::Unix(UnixStream::connect(&**path).await?)),
     };
     socket.set_nodelay(true)?;

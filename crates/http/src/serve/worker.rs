@@ -236,7 +236,7 @@ impl Worker {
             }
             let error = match connect(&target).await {
                 Ok(upstream) => {
-                    target.vitals.failures.store(0, Ordering::Relaxed);
+                    target.vitals.succeed();
                     return Ok(upstream);
                 }
                 Err(error) => error,

@@ -1,34 +1,9 @@
 //! Changes and the least role for each, as the promises on identity and roles say.
 
 use super::{Grant, TokenRow};
-use crate::model::Model;
-use crate::schema;
-use paceline_tables::{Changes, Context, Database, Outcome, json};
-use paceline_types::{Role, UuidSource};
-use std::sync::Arc;
-
-struct World {
-    database: Database,
-    model: Model,
-}
-
-impl World {
-    fn new() -> Self {
-        let schema = Arc::new(schema::schema().unwrap());
-        let database = Database::new(Arc::clone(&schema), UuidSource::from_number(1));
-        Self { database, model: Model::new(schema, 4).unwrap() }
-    }
-
-    fn transact(&mut self, operations: &str) -> Result<Arc<Changes>, String> {
-        let json = json::parse(operations.as_bytes(), 128).unwrap();
-        let context =
-            Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
-        let Outcome::Done(done) = self.database.execute(json.as_array().unwrap(), &context) else {
-            panic!("nothing waits here");
-        };
-        done.changes.ok_or_else(|| format!("{:?}", done.results))
-    }
-}
+use crate::world::World;
+use paceline_tables::Changes;
+use paceline_types::Role;
 
 const HASH: &str = "00ff00000000000000000000000000000000000000000000000000000000000a";
 
@@ -255,5 +230,31 @@ fn as_many_tokens_and_users_as_there_may_be() {
         world.transact(&format!("[{}]", all.join(","))).unwrap();
         let error = world.transact(&format!("[{}]", insert(ROWS_MAX))).unwrap_err();
         assert!(error.contains("constraint violation"), "{error}");
+    }
+}
+
+/// Whatever file a frontend names is read with the rights of the daemon.
+#[test]
+fn files_of_frontends_need_admin() {
+    let pair = r#""tls_certificate": ["map", [[0, "/c"]]], "tls_key": ["map", [[0, "/k"]]]"#;
+    let table = [
+        (r#""http2": false"#.to_owned(), Role::Operator),
+        (pair.to_owned(), Role::Admin),
+        (format!(r#"{pair}, "http2": true"#), Role::Operator),
+        (pair.replace("/c", "/dev/zero"), Role::Admin),
+        (pair.replace("/k", "/other"), Role::Admin),
+        (r#""tls_certificate": ["map", []], "tls_key": ["map", []]"#.to_owned(), Role::Operator),
+        (pair.to_owned(), Role::Admin),
+        // A key that is named as one is no page for everyone.
+        (r#""errors": ["map", [[503, "/k"]]]"#.to_owned(), Role::Admin),
+    ];
+    let mut world = World::new();
+    let row = r#"{"name": "f", "listen": "127.0.0.1:1"}"#;
+    world.transact(&format!(r#"[{{"op": "insert", "table": "Frontend", "row": {row}}}]"#)).unwrap();
+    for (row, role) in table {
+        let update =
+            format!(r#"[{{"op": "update", "table": "Frontend", "where": [], "row": {{{row}}}}}]"#);
+        let changes = world.transact(&update).unwrap();
+        assert_eq!(world.model.least_role(&changes).0, role, "{row}");
     }
 }

@@ -1,38 +1,17 @@
 //! Rows of frontends, backends and servers: what they mean, and every way a text in them is wrong.
 
-use crate::model::Model;
-use crate::{Figures, schema};
+use crate::Figures;
+use crate::world::World;
 use paceline_engine::{Config, Engine};
 use paceline_routing::{
     Address, Backend, BackendTls, Balance, Certificate, ErrorBody, Frontend, Health, LogFormat,
     Server, UseBackend, UserFrom,
 };
-use paceline_tables::{Changes, Context, Database, Outcome, json};
+use paceline_tables::Changes;
 use paceline_types::{BackendId, On, Role, ServerId, Span, UuidSource};
 use std::sync::Arc;
 
-struct World {
-    database: Database,
-    model: Model,
-}
-
 impl World {
-    fn new() -> Self {
-        let schema = Arc::new(schema::schema().unwrap());
-        let database = Database::new(Arc::clone(&schema), UuidSource::from_number(1));
-        Self { database, model: Model::new(schema, 4).unwrap() }
-    }
-
-    fn transact(&mut self, operations: &str) -> Result<Arc<Changes>, String> {
-        let json = json::parse(operations.as_bytes(), 128).unwrap();
-        let context =
-            Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
-        let Outcome::Done(done) = self.database.execute(json.as_array().unwrap(), &context) else {
-            panic!("nothing waits here");
-        };
-        done.changes.ok_or_else(|| format!("{:?}", done.results))
-    }
-
     fn insert(&mut self, table: &str, row: &str) -> Result<Arc<Changes>, String> {
         self.transact(&format!(r#"[{{"op": "insert", "table": "{table}", "row": {row}}}]"#))
     }

@@ -283,3 +283,41 @@ fn connections_that_servers_closed_are_not_used_again() {
     }
     assert_eq!(upstream.count(), 40, "and each request came once");
 }
+
+/// Failures that were counted under other settings do not keep a server from going down: here those of a
+/// time when it was looked after in another way.
+#[test]
+fn a_dead_server_goes_down_whatever_was_edited_before() {
+    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = |more: &str| {
+        let servers = server("a", &dead.to_string(), "");
+        format!("{}[[backend]]\nname = \"app\"\nservers = [{servers}]\n{more}", Proxy::FRONTEND)
+    };
+    let proxy = Proxy::start(&text("health = { interval = \"1h\", fall = 1000 }\n"));
+    let mut web = proxy.connect();
+    for _ in 0..5 {
+        assert_eq!(web.get("/").status, 502);
+    }
+    proxy.reload(&text(""));
+    let answer = until(|| web.get("/"), |answer| answer.status == 503);
+    assert!(answer.text().contains("app"), "{}", answer.text());
+    wait_until_up(&proxy, "a", false);
+}
+
+/// Each backend's idle time is its own, whichever was used first.
+#[test]
+fn a_short_idle_time_is_kept_beside_a_long_one() {
+    let (long, short) = (Upstream::saying("long"), Upstream::saying("short"));
+    let proxy = Proxy::start(&format!(
+        "{}use_backend = [{{ when = 'path == \"/long\"', backend = \"long\" }}]\n\
+         [[backend]]\nname = \"app\"\nservers = [{}]\ntimeouts = {{ idle = \"1s\" }}\n\
+         [[backend]]\nname = \"long\"\nservers = [{}]\ntimeouts = {{ idle = \"1h\" }}\n",
+        Proxy::FRONTEND,
+        server("a", short.address(), ""),
+        server("a", long.address(), "")
+    ));
+    let mut web = proxy.connect();
+    assert_eq!((web.get("/long").text(), web.get("/").text()), ("long", "short"));
+    until(|| short.open_connections(), |count| *count == 0);
+    assert_eq!(long.open_connections(), 1, "it is kept for an hour");
+}
