@@ -132,15 +132,36 @@ impl Locking {
     }
 
     /// Gets in line to be written what happened to locks that are kept. Whoever was granted one and waits
-    /// for its answer waits for that; who regains one later is not asked.
-    fn keep(&self, changes: Vec<KeptChange>) {
-        let Some(keeper) = self.keeper.get() else { return };
+    /// for its answer waits for that; who regains one later is not asked. The future waits until losses
+    /// are written, if they can be; whoever drops it has them written all the same.
+    fn keep(&self, changes: Vec<KeptChange>) -> impl Future<Output = ()> + use<> {
+        let mut losses = vec![];
         for KeptChange { session, is_long, lock, fencing, is_lost } in changes {
+            let Some(keeper) = self.keeper.get() else { break };
             match is_lost {
-                true => drop(keeper.forget_lock(&session.name, &lock, fencing)),
+                true => losses.push(keeper.forget_lock(&session.name, &lock, fencing)),
                 false => drop(keeper.keep_lock(&session.name, is_long, &lock, fencing)),
             }
         }
+        async move {
+            for loss in losses {
+                // What cannot be written is held until its lease ends, at worst.
+                let _ = loss.await;
+            }
+        }
+    }
+
+    /// Leaves a reply when what others lost is written: after a restart nobody may own again what was
+    /// taken from it.
+    fn reply_when_kept(
+        to: Arc<Session>,
+        reply: Outgoing,
+        kept: impl Future<Output = ()> + Send + 'static,
+    ) {
+        tokio::spawn(async move {
+            kept.await;
+            to.outbox.leave(reply).into_iter().for_each(Waker::wake);
+        });
     }
 
     /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
@@ -174,7 +195,7 @@ impl Locking {
                     let to_keep = std::mem::take(&mut state.to_keep);
                     drop(state);
                     wakers.into_iter().for_each(Waker::wake);
-                    this.keep(to_keep);
+                    drop(this.keep(to_keep));
                 }
                 Err(error) => tracing::error!(%error, "cannot reserve fencing numbers"),
             }
@@ -207,7 +228,7 @@ impl Locking {
         let to_keep = std::mem::take(&mut state.to_keep);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
-        self.keep(to_keep);
+        drop(self.keep(to_keep));
         self.show();
     }
 
@@ -241,11 +262,22 @@ impl Locking {
             lost.push((session.id, name.into()));
         }
         let reply = Outgoing::Reply(ticket, Reply::Text(text.into()));
-        wakers.extend(session.outbox.leave(reply));
+        let robs = operation == LockOperation::Steal && to_keep.iter().any(|kept| kept.is_lost);
+        let stealer = state.sessions.get(&session.id).filter(|_| robs).cloned();
+        let held_back = match stealer {
+            Some(stealer) => Some((stealer, reply)),
+            None => {
+                wakers.extend(session.outbox.leave(reply));
+                None
+            }
+        };
         let (left, next) = (state.locks.fencing_left(), state.locks.next_fencing());
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
-        self.keep(to_keep);
+        let kept = self.keep(to_keep);
+        if let Some((stealer, reply)) = held_back {
+            Self::reply_when_kept(stealer, reply, kept);
+        }
         if let Some(audit) = self.audit.get().filter(|_| operation == LockOperation::Steal) {
             audit.record(&session.name, "steal", name);
         }

@@ -119,7 +119,7 @@ fn check_knows_frontends_and_backends_and_the_files_they_name() {
     };
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/http.toml");
     let (code, told) = check(&example);
-    assert_eq!((code, told.lines().count()), (0, 5), "each file that is not there: {told}");
+    assert_eq!((code, told.lines().count()), (0, 8), "each file that is not there: {told}");
     assert!(told.lines().all(|line| line.contains("No such file")), "{told}");
     let scratch = Scratch::new();
     let text = "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:0'\nbackend = 'app'\n\

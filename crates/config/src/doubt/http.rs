@@ -108,8 +108,8 @@ fn backend(object: &Object, names: &Names<'_>) -> Vec<String> {
     if object.columns.get("tls_verify") == Some(&flag(false)) {
         let line = object.place_of("tls_verify").line;
         told.push(format!(
-            "line {line}: backend `{key}` takes any certificate for its servers', so that whoever is on \
-             the way can read and change what passes; leave out verify and give it ca"
+            "line {line}: backend `{key}` takes any certificate, so that whoever is on the way to its \
+             servers can read and change what passes; leave out verify and give it ca"
         ));
     }
     told

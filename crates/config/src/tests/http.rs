@@ -507,7 +507,7 @@ fn what_is_hardly_meant_draws_a_warning() {
         ),
         (
             format!("{BACKEND}tls = {{ verify = false }}\n{FRONTEND}"),
-            "line 4: backend `app` takes any certificate for its servers', so that whoever is on the way can read and change what passes; leave out verify and give it ca",
+            "line 4: backend `app` takes any certificate, so that whoever is on the way to its servers can read and change what passes; leave out verify and give it ca",
         ),
         (
             checkpoint("frontend wep", ""),

@@ -2,7 +2,8 @@
 
 use super::tls_servers::{backend, start};
 use paceline_tests::authority::{Authority, Relay, certify_itself};
-use paceline_tests::{Launch, Proxy, Scratch, Upstream, until};
+use paceline_tests::server::paceline_binary;
+use paceline_tests::{Launch, Proxy, Scratch, Upstream, tool, until};
 use rustix::process::Signal;
 
 /// Two authorities, and a server's certificate for `api.test` and 127.0.0.1 from the first.
@@ -200,4 +201,29 @@ fn an_edit_turns_tls_on_and_off() {
         let answer = proxy.connect().get("/");
         assert_eq!((answer.status, answer.text()), (200, "hello"));
     }
+}
+
+/// A database of the schema before TLS to servers is brought to this one, and its backends are in the clear.
+#[test]
+fn a_database_from_before_tls_opens() {
+    let scratch = Scratch::new();
+    let schema = include_str!("../../../../crates/model/src/paceline.ovsschema");
+    let mut schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    schema["version"] = "0.4.0".into();
+    let columns = schema["tables"]["Backend"]["columns"].as_object_mut().unwrap();
+    columns.retain(|column, _| !column.starts_with("tls"));
+    let schema = scratch.write("old.ovsschema", schema.to_string()).display().to_string();
+    std::fs::create_dir(scratch.join("data")).unwrap();
+    let file = scratch.join("data/paceline.db").display().to_string();
+    let binary = paceline_binary().display().to_string();
+    tool::run(&binary, &["ovsdb", "create", &file, &schema]).unwrap();
+    let row = r#"["Paceline", {"op": "insert", "table": "Backend", "row":
+        {"name": "app", "persistent": true, "retries": 7}}]"#;
+    tool::run("ovsdb-tool", &["transact", &file, row]).unwrap();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let app = daemon.api().get("/v1/backends/app").expect(200);
+    assert_eq!(app, serde_json::json!({ "name": "app", "persistent": true, "retries": 7 }));
+    let tls = serde_json::json!({ "tls": true });
+    let patched = daemon.api().call("PATCH", "/v1/backends/app", &tls).expect(200);
+    assert_eq!(patched["tls"], true);
 }

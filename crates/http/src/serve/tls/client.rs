@@ -124,3 +124,26 @@ pub(crate) fn why(error: &io::Error) -> Option<&'static str> {
         _ => "the handshake failed",
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientTls, Roots};
+    use paceline_routing::BackendTls;
+    use std::sync::Arc;
+
+    /// Whoever cannot have what the settings say keeps what there was, but never verifies less than said.
+    #[test]
+    fn what_was_read_before_is_kept_unless_it_verifies_less() {
+        let missing = BackendTls { ca: Some("/none".into()), ..BackendTls::default() };
+        let trusting = BackendTls { verify: false, ..BackendTls::default() };
+        let mut roots = Roots::default();
+        assert!(ClientTls::new(&missing, &mut roots).is_err());
+        let known = Arc::new(ClientTls::new(&trusting, &mut roots).unwrap());
+        let other = BackendTls { name: Some("a.test".into()), ..trusting.clone() };
+        assert!(Arc::ptr_eq(&ClientTls::kept(Some(&known), &other), &known));
+        let unready = ClientTls::kept(Some(&known), &missing);
+        assert!(!unready.is_ready(), "that would be without verification");
+        assert!(Arc::ptr_eq(&ClientTls::kept(Some(&unready), &missing), &unready));
+        assert!(!ClientTls::kept(None, &trusting).is_ready());
+    }
+}

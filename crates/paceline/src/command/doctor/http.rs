@@ -9,7 +9,7 @@ const NAMED_MAX: usize = 10;
 
 /// What to do where a frontend is not as configured.
 pub(in crate::command) const DOOR_NEXT: &str = "free what it needs, which is tried again every second, or \
-    correct it and apply the configuration again; until then the frontend keeps what it has";
+    correct it and apply the configuration again; until then what it has stays in use";
 
 /// What there is to find out, if there are frontends or servers.
 pub(super) fn look(status: &Value) -> Vec<Finding> {
