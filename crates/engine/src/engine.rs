@@ -535,7 +535,7 @@ impl Engine {
     }
 
     /// Why there is no room for one more request with so many bytes of attributes, if there is none.
-    fn exhausted(&self, bytes: usize) -> Option<Refusal> {
+    pub(crate) fn exhausted(&self, bytes: usize) -> Option<Refusal> {
         let exhausted =
             |of, max: usize| Some(Refusal::lasting(Reason::Exhausted { of, max: max as u64 }));
         let snapshot = &self.snapshot;

@@ -78,6 +78,11 @@ impl Engine {
     ) -> Explanation {
         self.handle_timeout(now);
         let Prepared(mut work) = prepared.clone();
+        if let Some(refusal) = self.exhausted(prepared.request().attributes.bytes()) {
+            let mut explanation = self.ask_rules(&work, &[], false);
+            (explanation.backend, explanation.foreseen) = (None, Foreseen::Refuse(refusal));
+            return explanation;
+        }
         if work.draft.generation != self.snapshot.generation {
             work.draft.refresh(&self.snapshot, None);
         }

@@ -52,8 +52,12 @@ impl World {
                 self.step_max = Some(first.parse().map_err(|_| "a number")?);
                 self.configure()
             }
+            "requests-max" => {
+                self.requests_max = Some(first.parse().map_err(|_| "a number")?);
+                self.configure()
+            }
             "frontend" | "backend" | "delete-frontend" | "delete-backend" | "up" | "down"
-            | "reroute" | "rename-server" | "slept" | "servers" => {
+            | "reroute" | "rename-server" | "rename-backend" | "slept" | "servers" => {
                 self.route(command, first, rest.get(1..).unwrap_or_default())
             }
             "submit" => self.submit(first, rest.get(1..).unwrap_or_default()),

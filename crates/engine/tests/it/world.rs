@@ -20,6 +20,7 @@ pub struct World {
     pub frontends: Vec<Frontend>,
     pub backends: Vec<Backend>,
     pub step_max: Option<usize>,
+    pub requests_max: Option<usize>,
     pub next_checkpoint: u32,
     pub next_resource: u64,
     pub next_backend: u32,
@@ -40,6 +41,7 @@ impl World {
             frontends: vec![],
             backends: vec![],
             step_max: None,
+            requests_max: None,
             next_checkpoint: 1,
             next_resource: 1,
             next_backend: 0,
@@ -83,6 +85,9 @@ impl World {
         };
         if let Some(step_max) = self.step_max {
             config.step_max = step_max;
+        }
+        if let Some(requests_max) = self.requests_max {
+            config.requests_max = requests_max;
         }
         config
     }
