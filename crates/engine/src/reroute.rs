@@ -28,6 +28,7 @@ impl Engine {
         let backend = work.draft.route?.chosen.backend?;
         let from = work.seat.as_ref()?.server();
         put_in(&mut work.tried, from);
+        self.learn_names(work, backend, from);
         let mut except = work.tried.clone();
         let retries = self.snapshot.routing.backend_by_id(backend).map_or(0, |one| one.retries);
         let tries = (retries as usize).saturating_add(1).min(TRIES_MAX);
@@ -44,6 +45,19 @@ impl Engine {
         }
         self.name_server(work, &old_name);
         None
+    }
+
+    /// An edit may have renamed its backend and its server while it ran.
+    fn learn_names(&mut self, work: &mut Work, backend: BackendId, server: ServerId) {
+        let snapshot = self.snapshot();
+        if snapshot.routing.backend_by_id(backend).is_some() {
+            let before = work.draft.request.attributes.bytes();
+            work.draft.name_backend(&snapshot, Some(backend));
+            self.bytes = self.bytes + work.draft.request.attributes.bytes() - before;
+        }
+        if let Some(name) = snapshot.routing.server_name(server) {
+            self.name_server(work, name);
+        }
     }
 
     /// The checkpoints of the server it names, if each of them would let it pass at once.

@@ -31,6 +31,18 @@ impl World {
                 Ok(vec![name.map_or_else(|| "none".into(), Into::into)])
             }
             "rename-server" => self.rename_server(first, rest.first().ok_or("a new name")?),
+            "rename-backend" => {
+                let new = rest.first().ok_or("a new name")?;
+                for backend in self.backends.iter_mut().filter(|one| *one.name == *first) {
+                    backend.name = (*new).into();
+                }
+                for frontend in &mut self.frontends {
+                    let lines = frontend.use_backend.iter_mut().map(|line| &mut line.backend);
+                    let names = lines.chain(&mut frontend.backend);
+                    names.filter(|name| ***name == *first).for_each(|name| *name = (*new).into());
+                }
+                self.configure()
+            }
             "slept" => self.slept(first),
             _ => Ok(self.servers()),
         }
