@@ -215,8 +215,8 @@ impl Draft {
         self.request.on == On::Connection
     }
 
-    /// Asks the lines of its frontend that read no counter for its backend. Whether that is another
-    /// one than before.
+    /// Asks the lines of its frontend that read no counter for its backend. Whether it goes elsewhere
+    /// than it said before.
     fn find_route(&mut self, snapshot: &Snapshot) -> bool {
         let attributes = &self.request.attributes;
         let still = Still { attributes, priority: Priority::START };
@@ -226,10 +226,11 @@ impl Draft {
         match chosen {
             Some(chosen) => {
                 // It has no server yet, whatever its sender says.
-                if !self.request.attributes.known(Known::Server).is_empty() {
+                let named_server = !self.request.attributes.known(Known::Server).is_empty();
+                if named_server {
                     self.request.attributes.put(Known::Server, "");
                 }
-                self.name_backend(snapshot, chosen.backend)
+                self.name_backend(snapshot, chosen.backend) || named_server
             }
             // Its frontend was configured, and is no more.
             None if had.is_some() => self.name_backend(snapshot, None),

@@ -3,7 +3,7 @@
 use crate::world::World;
 use paceline_checkpoints::{At, Limit, Mode as CheckMode, Rate, Spec};
 use paceline_claims::{Resource, ResourceId};
-use paceline_engine::prepare;
+use paceline_engine::{Prepared, prepare};
 use paceline_expr::Counter;
 use paceline_pools::{Change, PoolSet, QueueBounds, Range};
 use paceline_rules::{Rule, RuleCounts};
@@ -61,6 +61,11 @@ impl World {
                 self.route(command, first, rest.get(1..).unwrap_or_default())
             }
             "submit" => self.submit(first, rest.get(1..).unwrap_or_default()),
+            "prepare" => {
+                let prepared = self.prepare(rest.get(1..).unwrap_or_default())?;
+                self.prepared.insert(first.into(), prepared);
+                Ok(vec![])
+            }
             "explain" => self.explain(rest),
             "owns" => {
                 let lock = rest.get(1).ok_or("a lock")?;
@@ -280,15 +285,21 @@ impl World {
         found.map(|resource| resource.id).ok_or_else(|| format!("no resource \"{name}\""))
     }
 
+    fn prepare(&self, rest: &[&str]) -> Result<Prepared, String> {
+        prepare(&self.engine.snapshot(), request(rest)?).map_err(|error| error.to_string())
+    }
+
+    /// Submits a request, or the one of this name that was prepared before.
     fn submit(&mut self, name: &str, rest: &[&str]) -> Answer {
         check_name(name)?;
         let alive = self.engine.requests().any(|id| self.name(id) == name);
         if alive {
             return Err(format!("{name} waits or runs already"));
         }
-        let request = request(rest)?;
-        let prepared =
-            prepare(&self.engine.snapshot(), request).map_err(|error| error.to_string())?;
+        let prepared = match self.prepared.remove(name) {
+            Some(prepared) => prepared,
+            None => self.prepare(rest)?,
+        };
         let owned = self.owned.clone();
         let owns = |session: SessionId, lock: &str| owned.contains(&(session, lock.to_string()));
         let (id, outcome) = self.engine.submit(self.now, prepared, &owns);

@@ -3,7 +3,7 @@
 
 use paceline_checkpoints::Spec;
 use paceline_claims::Resource;
-use paceline_engine::{Config, Effect, Ended, Engine, Outcome, Plan, Why};
+use paceline_engine::{Config, Effect, Ended, Engine, Outcome, Plan, Prepared, Why};
 use paceline_routing::{Backend, Frontend};
 use paceline_rules::Lists;
 use paceline_types::{CheckpointId, Known, Refusal, RequestId, SessionId, Span, Time};
@@ -21,6 +21,7 @@ pub struct World {
     pub backends: Vec<Backend>,
     pub step_max: Option<usize>,
     pub requests_max: Option<usize>,
+    pub prepared: BTreeMap<String, Prepared>,
     pub next_checkpoint: u32,
     pub next_resource: u64,
     pub next_backend: u32,
@@ -42,6 +43,7 @@ impl World {
             backends: vec![],
             step_max: None,
             requests_max: None,
+            prepared: BTreeMap::new(),
             next_checkpoint: 1,
             next_resource: 1,
             next_backend: 0,
