@@ -57,6 +57,12 @@ fn differing_sight(expected: &Sight, seen: &Sight) -> Option<String> {
     if expected.until.is_some() && expected.until != seen.until {
         return differs("until", format!("{:?}", expected.until), format!("{:?}", seen.until));
     }
+    if expected.names != seen.names {
+        return differs("names", format!("{:?}", expected.names), format!("{:?}", seen.names));
+    }
+    if expected.grant != seen.grant {
+        return differs("grant", format!("{:?}", expected.grant), format!("{:?}", seen.grant));
+    }
     if expected.deadline != seen.deadline {
         return differs(
             "deadline",

@@ -2,8 +2,8 @@
 //! for the model, so that the two can be compared and invariants checked on either.
 
 use crate::history::Step;
-use crate::model::config::Config;
-use crate::model::{Effect, Model, Outcome, Spot};
+use crate::model::config::{Config, Server};
+use crate::model::{Effect, Model, Outcome, Spot, Tally};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -37,6 +37,8 @@ pub enum Answer {
     Done(bool),
     /// The engine did not take a part of the history, for this reason.
     Broken(String),
+    /// Whether a request that is over had run; nothing if there was none.
+    Ended(Option<bool>),
     /// The server that a request has now.
     Server(Option<u32>),
     /// What became of the request that was submitted.
@@ -58,6 +60,27 @@ pub struct Sight {
     pub ahead: Vec<u64>,
     /// See `ahead`.
     pub ahead_total: usize,
+    /// What it was given, if it runs.
+    pub grant: Option<Granted>,
+    /// Its attributes `backend` and `server`.
+    pub names: [&'static str; 2],
+}
+
+/// What somebody who runs was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// What the rules gave it.
+    pub priority: i8,
+    /// The number of its pool.
+    pub pool: u32,
+    /// The number of its server.
+    pub server: Option<u32>,
+    /// When it came.
+    pub arrival: u64,
+    /// Since when it runs.
+    pub since: u64,
+    /// How long it slept at checkpoints and stood in line.
+    pub waited: u64,
 }
 
 /// Counts by name: of pools, and of checkpoints in total and by key.
@@ -73,6 +96,8 @@ pub struct Figures {
     pub queued: BTreeMap<(&'static str, Option<&'static str>), u64>,
     /// Of each server whether it is up, and how many requests it has.
     pub servers: BTreeMap<&'static str, (bool, u64)>,
+    /// What happened so far.
+    pub tally: Tally,
 }
 
 impl Figures {
@@ -84,6 +109,47 @@ impl Figures {
         let by_server = self.servers.values().map(|(_, held)| held);
         by_key.chain(by_pool).chain(by_server).all(|count| *count == 0)
     }
+
+    /// The same figures by the names that another configuration gives to what they are of.
+    #[must_use]
+    pub fn renamed(&self, old: &Config, new: &Config) -> Self {
+        let pools = |name: &'static str| renamed(&old.pools, &new.pools, name, |p| (p.id, p.name));
+        let checkpoints = |name: &'static str| {
+            renamed(&old.checkpoints, &new.checkpoints, name, |c| (c.id, c.name))
+        };
+        let all = |config: &Config| -> Vec<Server> {
+            config.backends.iter().flat_map(|backend| backend.servers.clone()).collect()
+        };
+        let (before, after) = (all(old), all(new));
+        let servers = |name: &'static str| renamed(&before, &after, name, |s| (s.id, s.name));
+        let by_pool = |counts: &BTreeMap<&'static str, u64>| {
+            counts.iter().map(|(name, count)| (pools(name), *count)).collect()
+        };
+        let by_key = |counts: &BTreeMap<(&'static str, Option<&'static str>), u64>| {
+            let all = counts.iter();
+            all.map(|((name, key), count)| ((checkpoints(name), *key), *count)).collect()
+        };
+        Self {
+            running: by_pool(&self.running),
+            waiting: by_pool(&self.waiting),
+            inflight: by_key(&self.inflight),
+            queued: by_key(&self.queued),
+            servers: self.servers.iter().map(|(name, held)| (servers(name), *held)).collect(),
+            tally: self.tally,
+        }
+    }
+}
+
+/// The name that something has now which had this name before; a name that is no more is put aside.
+fn renamed<T>(
+    old: &[T],
+    new: &[T],
+    name: &'static str,
+    of: impl Fn(&T) -> (u32, &'static str),
+) -> &'static str {
+    let id = old.iter().map(&of).find(|(_, other)| *other == name).map(|(id, _)| id);
+    let now = new.iter().map(&of).find(|(other, _)| Some(*other) == id);
+    now.map_or("(gone)", |(_, name)| name)
 }
 
 /// The counters whose figures are compared: each checkpoint in total, and each value of its key.
@@ -130,10 +196,13 @@ pub fn look_at_model(model: &Model, seen: &mut Seen, ahead: bool) {
             deadline: model.deadline(id),
             ahead_total: ahead.len(),
             ahead,
+            grant: model.granted(id),
+            names: model.names(id),
         })
     };
     seen.alive = model.requests.keys().filter_map(|id| Some((*id, sight(*id)?))).collect();
     let figures = &mut seen.figures;
+    figures.tally = model.tally;
     for pool in &seen.config.pools {
         figures.running.insert(pool.name, model.running(pool.name));
         figures.waiting.insert(pool.name, model.waiting(pool.name));

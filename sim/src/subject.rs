@@ -73,6 +73,8 @@ impl Subject for Naive {
                 answer = Answer::Submitted(id, outcome);
             }
             Step::Settle(id) => answer = Answer::Done(model.settle(now, *id)),
+            Step::Withdraw(id) => answer = Answer::Done(model.withdraw(now, *id)),
+            Step::End(id) => answer = Answer::Ended(model.end_either(now, *id)),
             Step::Cancel(id) => answer = Answer::Done(model.cancel(now, *id)),
             Step::EndSession(session) => model.end_session(now, *session),
             Step::LockTaken(..) => {}

@@ -11,6 +11,7 @@ pub fn line(seen: &Seen) -> String {
     match &seen.answer {
         Answer::None => {}
         Answer::Done(done) => write_to(&mut line, format_args!(" -> {done}")),
+        Answer::Ended(ran) => write_to(&mut line, format_args!(" -> ran {ran:?}")),
         Answer::Server(server) => write_to(&mut line, format_args!(" -> {server:?}")),
         Answer::Broken(text) => write_to(&mut line, format_args!(" -> {text}")),
         Answer::Submitted(id, outcome) => write_to(&mut line, format_args!(" -> {id} {outcome:?}")),
@@ -51,6 +52,8 @@ pub fn step(step: &Step) -> String {
             text
         }
         Step::Settle(id) => format!("settle {id}"),
+        Step::Withdraw(id) => format!("withdraw {id}"),
+        Step::End(id) => format!("end {id}"),
         Step::Cancel(id) => format!("cancel {id}"),
         Step::EndSession(session) => format!("end session {session}"),
         Step::LockTaken(session, lock) => format!("session {session} takes lock {lock}"),

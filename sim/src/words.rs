@@ -13,14 +13,33 @@ pub const TASKS: [&str; 4] = ["load", "loop", "scan", ""];
 pub const TEXTS: [&str; 4] = ["select 1", "select 2", "insert", "update"];
 /// Frontends.
 pub const FRONTENDS: [&str; 2] = ["api", "web"];
-/// Backends.
+/// Backends at the start.
 pub const BACKENDS: [&str; 2] = ["db", "app"];
+/// Every name that a backend may get, and none.
+pub const BACKEND_NAMES: [&str; 5] = ["db", "app", "hot", "cold", ""];
 /// Servers of the first backend.
 pub const SERVERS: [&str; 2] = ["db/one", "db/two"];
-/// Servers of all backends.
+/// Servers of all backends at the start.
 pub const FLEET: [&str; 5] = ["db/one", "db/two", "db/three", "app/one", "app/two"];
-/// The gates of both backends.
-pub const GATES: [&str; 2] = ["servers of db", "servers of app"];
+/// Every name that a server may get, and none.
+pub const SERVER_NAMES: [&str; 13] = [
+    "db/one",
+    "db/two",
+    "db/three",
+    "app/one",
+    "app/two",
+    "app/three",
+    "hot/one",
+    "hot/two",
+    "hot/three",
+    "cold/one",
+    "cold/two",
+    "cold/three",
+    "",
+];
+/// The gates of all backends, in the order of their names.
+pub const GATES: [&str; 4] =
+    ["servers of db", "servers of app", "servers of hot", "servers of cold"];
 /// Locks.
 pub const LOCKS: [&str; 2] = ["key", "door"];
 /// Names of checkpoints.
@@ -36,18 +55,34 @@ pub const RESOURCES: [&str; 24] = [
 /// Names of resources that requests make; none of them is ever configured.
 pub const MADE: [&str; 3] = ["tmp0", "tmp1", "tmp2"];
 
+/// The gate of the backend of this name.
+#[must_use]
+pub fn gate_of(backend: &str) -> &'static str {
+    let at = BACKEND_NAMES.iter().position(|name| *name == backend);
+    at.and_then(|at| GATES.get(at)).copied().unwrap_or("?")
+}
+
+/// The server of this backend that is called like that server of another backend.
+#[must_use]
+pub fn server_of(backend: &str, server: &str) -> &'static str {
+    let is_it = |name: &&&str| {
+        let (of, short) = name.split_once('/').unwrap_or_default();
+        of == backend && server.split_once('/').is_some_and(|(_, other)| other == short)
+    };
+    SERVER_NAMES.iter().find(is_it).copied().unwrap_or("?")
+}
+
 /// The word of some alphabet that is this text; a word of none is shown as `?`.
 #[must_use]
 pub fn known(text: &str) -> &'static str {
-    let all: [&[&'static str]; 14] = [
+    let all: [&[&'static str]; 13] = [
         &USERS,
         &HOSTS,
         &TASKS,
         &TEXTS,
         &FRONTENDS,
-        &BACKENDS,
-        &SERVERS,
-        &FLEET,
+        &BACKEND_NAMES,
+        &SERVER_NAMES,
         &GATES,
         &LOCKS,
         &CHECKPOINTS,

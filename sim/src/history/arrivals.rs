@@ -45,7 +45,7 @@ impl History {
         if rng.chance(self.profile.claims) {
             self.claim(&mut arrival, config);
         }
-        self.send_to_door(&mut arrival);
+        self.send_to_door(&mut arrival, config);
         arrival
     }
 

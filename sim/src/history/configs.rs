@@ -7,7 +7,10 @@ use crate::model::config::{
     At, Attribute, Bounds, Checkpoint, Config, Limit, Pattern, Pool, PoolState, Resource, Rule,
     Verdict, Weight, When,
 };
-use crate::words::{BACKENDS, CHECKPOINTS, FLEET, FRONTENDS, POOLS, RESOURCES, SERVERS, USERS};
+use crate::words::{
+    BACKEND_NAMES, BACKENDS, CHECKPOINTS, FLEET, FRONTENDS, POOLS, RESOURCES, SERVER_NAMES,
+    SERVERS, USERS,
+};
 
 /// A delay that no history reaches.
 const FOREVER: u64 = 400 * 86_400_000 * MS;
@@ -50,6 +53,8 @@ impl History {
     /// A place for a checkpoint.
     pub(super) fn at(&mut self, config: &Config) -> At {
         match self.rng.below(10) {
+            5 | 6 if self.profile.wide => At::Backend(self.rng.pick(&BACKEND_NAMES[..4])),
+            7 if self.profile.wide => At::Server(self.rng.pick(&SERVER_NAMES[..12])),
             0..5 => At::Frontend(FRONTENDS[self.rng.weighted(&[3, 1])]),
             5 | 6 => At::Backend(BACKENDS[self.rng.weighted(&[3, 1])]),
             7 if self.profile.routes => At::Server(self.rng.pick(&FLEET)),
@@ -87,6 +92,9 @@ impl History {
     }
 
     pub(super) fn attribute(&mut self) -> Attribute {
+        if self.profile.wide && self.rng.chance(30) {
+            return self.rng.pick(&[Attribute::Backend, Attribute::Server]);
+        }
         ATTRIBUTES[self.rng.weighted(&[6, 2, 1, 1])]
     }
 
@@ -250,6 +258,13 @@ impl History {
     }
 
     fn value(&mut self, attribute: Attribute) -> &'static str {
-        self.rng.pick(attribute.values())
+        // Of most names there is nobody, and most have none.
+        match attribute {
+            Attribute::Backend if self.rng.chance(70) => self.rng.pick(&["db", "app", ""]),
+            Attribute::Server if self.rng.chance(70) => {
+                self.rng.pick(&["db/one", "db/two", "app/one", ""])
+            }
+            _ => self.rng.pick(attribute.values()),
+        }
     }
 }

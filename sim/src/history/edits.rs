@@ -5,7 +5,7 @@ use super::{History, MS};
 use crate::model::config::{At, Checkpoint, Config, Limit, PoolState, When};
 use crate::model::{Model, State, is_gate};
 
-type Edit = fn(&mut History, &Model, &mut Config) -> Option<String>;
+pub(super) type Edit = fn(&mut History, &Model, &mut Config) -> Option<String>;
 
 const CHECKPOINT_EDITS: [Edit; 13] = [
     History::edit_number,
@@ -48,13 +48,23 @@ impl History {
     pub(super) fn edit(&mut self, model: &Model) -> Option<(Config, String)> {
         let mut config = model.config.clone();
         config.checkpoints.retain(|checkpoint| !is_gate(checkpoint.id));
+        if self.profile.wide
+            && self.profile.routes
+            && self.rng.chance(35)
+            && let Some(what) = self.edit_name(model, &mut config)
+        {
+            fit_connections(&mut config);
+            return Some((config, what));
+        }
         if let Some(what) = self.edit_routes(&mut config) {
             fit_connections(&mut config);
             return Some((config, what));
         }
         let mut done: Option<String> = None;
         for _ in 0..[1, 2, 4][self.rng.weighted(&[80, 12, 8])] {
-            let edit = match self.rng.weighted(&[10, 8, 6, 3]) {
+            let names = if self.profile.wide { 14 } else { 0 };
+            let edit = match self.rng.weighted(&[10, 8, 6, 3, names]) {
+                4 => History::edit_name,
                 0 => self.rng.pick(&CHECKPOINT_EDITS),
                 1 => self.rng.pick(&POOL_EDITS),
                 2 => self.rng.pick(&RESOURCE_EDITS),
@@ -264,12 +274,13 @@ impl History {
     fn delete_resource(&mut self, model: &Model, config: &mut Config) -> Option<String> {
         let index = self.rng.below(config.resources.len() as u64) as usize;
         let gone = config.resources.get(index)?.clone();
-        if made_by_waiter(model, gone.name) {
+        // Holders know it by the name it had before this edit, which another one may have got since.
+        let known = model.config.resources.iter().find(|r| r.id == gone.id).map(|r| r.name);
+        let taken = config.resources.iter().any(|r| Some(r.name) == known && r.id != gone.id);
+        if taken || made_by_waiter(model, gone.name) {
             return None;
         }
         config.resources.remove(index);
-        // Holders know it by the name it had before this edit.
-        let known = model.config.resources.iter().find(|r| r.id == gone.id).map(|r| r.name);
         self.deleted.push((gone.id, known.unwrap_or(gone.name)));
         for resource in &mut config.resources {
             resource.parents.retain(|parent| *parent != gone.id);
@@ -312,6 +323,11 @@ impl History {
         let what = format!("{} ({}) renamed {name}", resource.name, resource.id);
         resource.name = name;
         Some(what)
+    }
+
+    /// Whether a resource of this name can get another one's.
+    pub(super) fn may_rename(&self, model: &Model, name: &str) -> bool {
+        !self.still_held(model, name) && !made_by_waiter(model, name)
     }
 
     /// Whether somebody still holds a deleted resource of this name: a new one would mean two things.

@@ -7,6 +7,7 @@ mod arrivals;
 mod configs;
 mod edits;
 mod profile;
+mod renames;
 mod routes;
 
 pub use profile::{Focus, Profile};
@@ -22,6 +23,10 @@ const MS: u64 = 1_000_000;
 /// One of so many seeds has frontends, backends and connections.
 pub const ROUTES_EVERY: u64 = 8;
 
+/// Seeds with this bit also withdraw, rename, and read the attributes `backend` and `server`: the second
+/// 32 of every 64.
+pub const WIDE: u64 = 1 << 5;
+
 /// One thing that happens.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -29,6 +34,10 @@ pub enum Step {
     Submit(Box<Arrival>),
     /// A request that runs ends; or one is settled that does not run.
     Settle(u64),
+    /// A request that runs did nothing; or one is withdrawn that does not run.
+    Withdraw(u64),
+    /// A request is over, whether it waits or runs.
+    End(u64),
     /// A waiter goes away; or one is cancelled that does not wait.
     Cancel(u64),
     /// A session ends.
@@ -83,7 +92,10 @@ impl History {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let mut profile = Profile::draw(&mut rng);
-        profile.routes = seed % ROUTES_EVERY == ROUTES_EVERY - 1;
+        profile.wide = seed & WIDE != 0;
+        let every = if profile.wide { ROUTES_EVERY / 2 } else { ROUTES_EVERY };
+        profile.routes = seed % every == every - 1;
+        profile.widen();
         let clock = rng.pick(&[0, 1, 1_000_000 * MS, 1_000_000 * MS, 1_000_000_000 * MS]);
         Self {
             rng,
@@ -113,7 +125,7 @@ impl History {
         }
         let step = match self.rng.weighted(&mix) {
             0 => Step::Submit(Box::new(self.arrival(&model.config))),
-            1 => Step::Settle(self.someone(model, true)),
+            1 => self.settle(model),
             2 => Step::Cancel(self.someone(model, false)),
             3 => Step::EndSession(self.rng.between(1, 3)),
             4 => {
@@ -132,6 +144,19 @@ impl History {
             _ => Step::Timeout,
         };
         (self.tick(model, matches!(step, Step::Timeout)), step)
+    }
+
+    /// Somebody is done, or has done nothing.
+    fn settle(&mut self, model: &Model) -> Step {
+        let way = if self.profile.wide { self.rng.weighted(&[60, 30, 10]) } else { 0 };
+        match way {
+            0 => Step::Settle(self.someone(model, true)),
+            1 => Step::Withdraw(self.someone(model, true)),
+            _ => {
+                let runs = self.rng.chance(70);
+                Step::End(self.someone(model, runs))
+            }
+        }
     }
 
     /// The clock of the next call: mostly near, often exactly at a due time, sometimes late, far, or

@@ -60,6 +60,8 @@ pub struct Profile {
     pub requests_max: usize,
     /// Whether there are frontends, backends and connections.
     pub routes: bool,
+    /// Whether requests are withdrawn, things renamed, and `backend` and `server` read.
+    pub wide: bool,
 }
 
 impl Profile {
@@ -94,6 +96,7 @@ impl Profile {
             step_max: 256,
             requests_max: 1_000_000,
             routes: false,
+            wide: false,
         };
         profile.dwell(rng);
         // Few settles fill the house, many empty it.
@@ -106,6 +109,16 @@ impl Profile {
             profile.requests_max = rng.between(3, 20) as usize;
         }
         profile
+    }
+
+    /// More edits and conditions, where names are edited and read.
+    pub fn widen(&mut self) {
+        if self.wide {
+            (self.mix[5], self.when) = (self.mix[5] * 2, 40);
+        }
+        if self.wide && self.routes {
+            (self.mix[5], self.kinds[2]) = (self.mix[5] * 2, self.kinds[2] + 2);
+        }
     }
 
     fn dwell(&mut self, rng: &mut Rng) {

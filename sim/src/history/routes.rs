@@ -7,7 +7,7 @@ use crate::model::config::{
     When,
 };
 use crate::model::{Model, State};
-use crate::words::{BACKENDS, FLEET};
+use crate::words::{BACKEND_NAMES, BACKENDS, FLEET, SERVER_NAMES, SERVERS, gate_of};
 
 impl History {
     /// Frontends and backends at the start.
@@ -35,7 +35,7 @@ impl History {
         let servers: Vec<&str> =
             config.backends.iter().flat_map(|b| &b.servers).map(|server| server.name).collect();
         for checkpoint in &mut config.checkpoints {
-            if self.rng.chance(30)
+            if self.rng.chance(if self.profile.wide { 50 } else { 30 })
                 && let Some(server) = self.rng.pick_any(&servers)
             {
                 (checkpoint.at, checkpoint.connection) = (At::Server(server), false);
@@ -53,13 +53,18 @@ impl History {
             max_len: if self.rng.chance(60) { 1_000 } else { self.max_len() },
             max_delay: self.max_delay().unwrap_or(1_000_000 * MS),
         };
-        for name in FLEET.iter().filter(|name| is_of(name, backend.name)) {
+        for name in self.fleet().iter().filter(|name| is_of(name, backend.name)) {
             if self.rng.chance(75) {
                 let server = self.server(name);
                 backend.servers.push(server);
             }
         }
         backend
+    }
+
+    /// The names that servers may get.
+    const fn fleet(&self) -> &'static [&'static str] {
+        if self.profile.wide { &SERVER_NAMES } else { &FLEET }
     }
 
     fn balance(&mut self) -> Balance {
@@ -99,7 +104,7 @@ impl History {
     }
 
     /// Most of what comes, comes to the frontend; some of it are connections.
-    pub(super) fn send_to_door(&mut self, arrival: &mut Arrival) {
+    pub(super) fn send_to_door(&mut self, arrival: &mut Arrival, config: &Config) {
         if !self.profile.routes {
             return;
         }
@@ -112,6 +117,10 @@ impl History {
         if self.rng.chance(20) {
             arrival.connection = true;
             (arrival.claims, arrival.locks, arrival.unknown) = (vec![], vec![], Unknown::Refuse);
+        } else if self.profile.wide && !config.frontends.is_empty() && self.rng.chance(20) {
+            // What it says of that itself is of no account.
+            arrival.backend = self.rng.pick(&BACKENDS);
+            arrival.server = self.rng.pick(&SERVERS);
         }
     }
 
@@ -150,7 +159,7 @@ impl History {
             .map(Backend::gate)
             .collect();
         let missing =
-            BACKENDS.iter().filter(|name| config.backends.iter().all(|b| b.name != **name));
+            BACKEND_NAMES.iter().filter(|name| config.backends.iter().all(|b| b.name != **name));
         let missing: Vec<&str> = missing.map(|name| gate_of(name)).collect();
         gates.into_iter().chain(missing).for_each(|gate| drop_conditions(config, gate));
         Some(what)
@@ -227,7 +236,8 @@ impl History {
     fn edit_fleet(&mut self, config: &mut Config) -> Option<String> {
         let index = self.any_backend(config)?;
         let name = config.backends[index].name;
-        let names: Vec<&str> = FLEET.iter().copied().filter(|full| is_of(full, name)).collect();
+        let all = self.fleet().iter().copied();
+        let names: Vec<&str> = all.filter(|full| is_of(full, name)).collect();
         let name = self.rng.pick_any(&names)?;
         let new = self.server(name);
         let servers = &mut config.backends[index].servers;
@@ -246,10 +256,6 @@ impl History {
 
 fn is_of(server: &str, backend: &str) -> bool {
     server.split_once('/').is_some_and(|(of, _)| of == backend)
-}
-
-fn gate_of(backend: &str) -> &'static str {
-    crate::words::GATES[usize::from(backend != BACKENDS[0])]
 }
 
 /// Connections pass checkpoints of configured frontends, which read nothing but what connections have.

@@ -49,10 +49,14 @@ impl Invariant for Dead {
 impl Dead {
     fn answered(&mut self, seen: &Seen) -> Result<(), String> {
         match (&*seen.step, &seen.answer) {
-            (Step::Settle(id), Answer::Done(true)) if !self.running.remove(id) => {
+            (Step::Settle(id) | Step::Withdraw(id), Answer::Done(true))
+                if !self.running.remove(id) =>
+            {
                 Err(format!("request {id} was settled, but {}", self.state(*id)))
             }
-            (Step::Settle(id), Answer::Done(false)) if self.running.contains(id) => {
+            (Step::Settle(id) | Step::Withdraw(id), Answer::Done(false))
+                if self.running.contains(id) =>
+            {
                 Err(format!("request {id} was not settled, but {}", self.state(*id)))
             }
             (Step::Cancel(id), Answer::Done(true)) if !self.waiting.remove(id) => {
@@ -61,10 +65,11 @@ impl Dead {
             (Step::Cancel(id), Answer::Done(false)) if self.waiting.contains(id) => {
                 Err(format!("request {id} was not cancelled, but {}", self.state(*id)))
             }
-            (Step::Settle(id) | Step::Cancel(id), Answer::Done(true)) => {
+            (Step::Settle(id) | Step::Withdraw(id) | Step::Cancel(id), Answer::Done(true)) => {
                 self.gone.insert(*id);
                 Ok(())
             }
+            (Step::End(id), Answer::Ended(ran)) => self.ended(*id, *ran),
             (_, Answer::Submitted(id, outcome)) => {
                 let set = match outcome {
                     Outcome::Started => &mut self.running,
@@ -76,6 +81,21 @@ impl Dead {
             }
             _ => Ok(()),
         }
+    }
+
+    fn ended(&mut self, id: u64, ran: Option<bool>) -> Result<(), String> {
+        let was = match ran {
+            Some(true) => self.running.remove(&id),
+            Some(false) => self.waiting.remove(&id),
+            None => !self.running.contains(&id) && !self.waiting.contains(&id),
+        };
+        if !was {
+            return Err(format!("request {id} ended, ran {ran:?}, but {}", self.state(id)));
+        }
+        if ran.is_some() {
+            self.gone.insert(id);
+        }
+        Ok(())
     }
 
     fn state(&self, id: u64) -> &'static str {

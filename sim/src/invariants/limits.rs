@@ -20,6 +20,9 @@ impl Invariant for Limits {
     }
 
     fn look(&mut self, seen: &Seen) -> Result<(), String> {
+        if let Some(config) = self.config.as_ref().filter(|old| !Rc::ptr_eq(old, &seen.config)) {
+            self.before = self.before.renamed(config, &seen.config);
+        }
         for pool in &seen.config.pools {
             let running = seen.figures.running.get(pool.name).copied().unwrap_or(0);
             let before = self.before.running.get(pool.name).copied().unwrap_or(0);

@@ -20,6 +20,9 @@ impl Invariant for Servers {
     }
 
     fn look(&mut self, seen: &Seen) -> Result<(), String> {
+        if let Some(config) = self.config.as_ref().filter(|old| !Rc::ptr_eq(old, &seen.config)) {
+            self.before = self.before.renamed(config, &seen.config);
+        }
         for server in seen.config.backends.iter().flat_map(|backend| &backend.servers) {
             let (_, held) = figure(&seen.figures, server.name);
             let (_, before) = figure(&self.before, server.name);

@@ -29,6 +29,9 @@ impl Invariant for Why {
             (crate::history::Step::Cancel(id), Answer::Done(true)) => {
                 self.waiting.remove(id);
             }
+            (crate::history::Step::End(id), Answer::Ended(Some(_))) => {
+                self.waiting.remove(id);
+            }
             (crate::history::Step::EndSession(_), _) => {
                 self.waiting.retain(|id| seen.alive.contains_key(id));
             }

@@ -3,12 +3,12 @@
 //!
 //! A pass is seen as a request that is behind a checkpoint after a step and was not before. Only
 //! checkpoints are watched that every request on their list must pass: enforced, without a condition,
-//! and not at a pool, which cannot be seen. An edit begins a new count; a refund of what was spent
+//! and not at a pool or with a key that says where a request goes, which cannot be seen. An edit begins a new count; a refund of what was spent
 //! before the edit, at another price, spoils the count until the next one.
 
 use super::Invariant;
 use crate::history::Step;
-use crate::model::config::{Arrival, At, Checkpoint, Config, Limit};
+use crate::model::config::{Arrival, At, Attribute, Checkpoint, Config, Limit};
 use crate::model::{Effect, Outcome, Spot, position};
 use crate::seen::{Answer, Seen};
 use crate::words::GATES;
@@ -49,7 +49,12 @@ impl Invariant for Windows {
         if let (Step::Submit(arrival), Answer::Submitted(id, outcome)) = (&*seen.step, &seen.answer)
             && !matches!(outcome, Outcome::Refused(_))
         {
-            self.arrivals.insert(*id, (**arrival).clone());
+            let mut arrival = (**arrival).clone();
+            // Where one goes that comes to a configured frontend, it does not say itself.
+            if seen.config.frontends.iter().any(|frontend| frontend.name == arrival.frontend) {
+                (arrival.backend, arrival.server) = ("", "");
+            }
+            self.arrivals.insert(*id, arrival);
         }
         self.edited(&seen.config)?;
         for effect in &seen.effects {
@@ -68,6 +73,10 @@ impl Invariant for Windows {
         };
         for id in gone {
             self.refund(id);
+        }
+        if let (Step::Withdraw(id), Answer::Done(true)) = (&*seen.step, &seen.answer) {
+            self.refund(*id);
+            self.arrivals.remove(id);
         }
         self.note_passes(seen);
         self.arrivals.retain(|id, _| seen.alive.contains_key(id));
@@ -114,7 +123,8 @@ impl Windows {
             .config
             .checkpoints
             .iter()
-            .filter(|c| matches!(c.limit, Limit::Rate { .. }) && !c.watch && c.when.is_none());
+            .filter(|c| matches!(c.limit, Limit::Rate { .. }) && !c.watch && c.when.is_none())
+            .filter(|c| !matches!(c.key, Some(Attribute::Backend | Attribute::Server)));
         for checkpoint in watched {
             for (id, arrival) in &self.arrivals {
                 let on_list = match checkpoint.at {

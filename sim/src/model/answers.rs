@@ -2,6 +2,7 @@
 
 use super::config::{Limit, PoolState};
 use super::{Model, Place, State};
+use crate::seen::Granted;
 
 /// Where a request is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +72,27 @@ impl Model {
             State::InPool(place) => Some(place.since),
             State::Moving | State::Running => None,
         }
+    }
+
+    /// What somebody who runs was given.
+    #[must_use]
+    pub fn granted(&self, id: u64) -> Option<Granted> {
+        let request = self.requests.get(&id).filter(|r| r.state == State::Running)?;
+        Some(Granted {
+            priority: request.priority,
+            pool: request.pool,
+            server: request.seat,
+            arrival: request.at,
+            since: request.started,
+            waited: request.started - request.at,
+        })
+    }
+
+    /// Where a request goes, by name.
+    #[must_use]
+    pub fn names(&self, id: u64) -> [&'static str; 2] {
+        let arrival = self.requests.get(&id).map(|request| &request.arrival);
+        arrival.map_or([""; 2], |arrival| [arrival.backend, arrival.server])
     }
 
     /// Who must pass, leave or end before a waiter can go on, as far as they are known.

@@ -58,6 +58,7 @@ impl Model {
     /// The same for one that has to arrive once more at a checkpoint on its way.
     fn walk_with(&mut self, id: u64, mut after: Option<Position>, again: Option<&Queued>) {
         self.leave_gone_pool(id);
+        self.learn_names(id);
         self.leave_lost_server(id, &mut after);
         loop {
             let next = self.next_checkpoint(id, after);
@@ -89,6 +90,8 @@ impl Model {
 
     /// A waiter of a checkpoint that starts anew arrives there again, past the bounds.
     pub(super) fn walk_again(&mut self, id: u64, checkpoint: &Checkpoint, was: &Queued) {
+        self.leave_gone_pool(id);
+        self.learn_names(id);
         if !self.is_on_the_way(id, checkpoint) {
             return self.walk(id, Some(position(checkpoint)));
         }
@@ -119,7 +122,8 @@ impl Model {
         let ahead = |checkpoint: &&Checkpoint| after.is_none_or(|at| position(checkpoint) > at);
         // An edit may have put a checkpoint behind that it passed already.
         let passed = |checkpoint: &Checkpoint| {
-            request.walk.iter().any(|passed| passed.checkpoint == checkpoint.id)
+            let its = request.walk.iter().filter(|passed| passed.checkpoint == checkpoint.id);
+            its.count() > self.given_up(id, checkpoint.id)
         };
         let all = self.config.checkpoints.iter().filter(|checkpoint| !passed(checkpoint));
         all.filter(on_the_way).filter(ahead).min_by_key(|c| position(c)).cloned()
@@ -144,10 +148,11 @@ impl Model {
     /// A request reaches a checkpoint; `was` is its old place if it arrives there again.
     pub(super) fn arrive(&mut self, id: u64, at: &Checkpoint, was: Option<&Queued>) -> Step {
         let priority = self.requests[&id].priority;
-        if at.when.is_some_and(|when| !self.holds(id, when, priority)) {
+        let arrival = self.as_seen_at(id, at);
+        if at.when.is_some_and(|when| !self.holds(&arrival, when, priority)) {
             return Step::Pass;
         }
-        let key = at.key.map(|attribute| self.requests[&id].arrival.value(attribute));
+        let key = at.key.map(|attribute| arrival.value(attribute));
         let cost = self.requests[&id].arrival.cost;
         let seat = self.take_seat(at, key);
         // Who arrives again was metered before, unless those meters are no more.
@@ -217,7 +222,7 @@ impl Model {
             return Step::Refuse(reason);
         }
         let request = &self.requests[&id];
-        let flow = at.fair.map_or("", |attribute| request.arrival.value(attribute));
+        let flow = at.fair.map_or("", |attribute| self.as_seen_at(id, at).value(attribute));
         let share = (request.arrival.cost * SHARE / weight(at.weight, request.arrival.user)).max(1);
         let longest = self.now.saturating_add(at.queue.max_delay);
         let deadline = match was {
@@ -464,7 +469,7 @@ impl Model {
     /// How many counts of a counter are held.
     pub(super) fn held(&self, checkpoint: u32, key: Option<&str>) -> u64 {
         let holds = |passed: &Passed| passed.checkpoint == checkpoint && passed.seat.counter == key;
-        self.requests.values().filter(|request| request.walk.iter().any(holds)).count() as u64
+        self.requests.values().flat_map(|r| &r.walk).filter(|passed| holds(passed)).count() as u64
     }
 
     /// When nobody waits at a counter, all tags are forgotten.

@@ -2,7 +2,7 @@
 //!
 //! Names come from fixed alphabets, so they are static texts and everything is easily copied.
 
-use crate::words::{GATES, HOSTS, TASKS, TEXTS, USERS};
+use crate::words::{BACKEND_NAMES, HOSTS, SERVER_NAMES, TASKS, TEXTS, USERS, gate_of};
 use paceline_types::Mode;
 
 /// Everything an administrator can set.
@@ -91,8 +91,8 @@ impl Backend {
 
     /// The name of its gate.
     #[must_use]
-    pub const fn gate(&self) -> &'static str {
-        GATES[if self.name.len() == 2 { 0 } else { 1 }]
+    pub fn gate(&self) -> &'static str {
+        gate_of(self.name)
     }
 }
 
@@ -107,6 +107,10 @@ pub enum Attribute {
     Task,
     /// The statement.
     Text,
+    /// Where it goes.
+    Backend,
+    /// Where exactly, as `BACKEND/NAME`.
+    Server,
 }
 
 impl Attribute {
@@ -118,6 +122,8 @@ impl Attribute {
             Self::Host => &HOSTS,
             Self::Task => &TASKS,
             Self::Text => &TEXTS,
+            Self::Backend => &BACKEND_NAMES,
+            Self::Server => &SERVER_NAMES,
         }
     }
 
@@ -129,6 +135,8 @@ impl Attribute {
             Self::Host => "host",
             Self::Task => "task",
             Self::Text => "text",
+            Self::Backend => "backend",
+            Self::Server => "server",
         }
     }
 }
@@ -159,6 +167,14 @@ pub enum When {
     Is(Attribute, &'static str),
     /// The priority so far is over this number.
     PriorityOver(i8),
+}
+
+impl When {
+    /// Whether it reads a counter that a request on its way may change.
+    #[must_use]
+    pub const fn counts(&self) -> bool {
+        matches!(self, Self::Inflight(..) | Self::Queued(..) | Self::Rate(..))
+    }
 }
 
 /// What a rule does to the priority.
@@ -374,6 +390,8 @@ impl Arrival {
             Attribute::Host => self.host,
             Attribute::Task => self.task,
             Attribute::Text => self.text,
+            Attribute::Backend => self.backend,
+            Attribute::Server => self.server,
         }
     }
 }

@@ -234,6 +234,7 @@ impl Model {
             }
             if self.requests[&id].arrival.unknown == Unknown::Refuse {
                 self.effects.push(Effect::Refuse(id, Reason::UnknownResource(name)));
+                self.tally.refused += 1;
                 refused.push(id);
             }
         }

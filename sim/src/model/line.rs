@@ -20,6 +20,9 @@ impl Model {
         if in_line && self.in_its_own_way(id) {
             return self.refuse(id, Reason::BlocksItself);
         }
+        if !in_line {
+            self.name_claims(id);
+        }
         let Some(pool) = self.pool_of(id).cloned() else { return };
         if self.waiting(pool.name) >= pool.max_len {
             return self.refuse(id, Reason::QueueFull(Place::Pool(pool.name), pool.max_len));
@@ -134,6 +137,18 @@ impl Model {
             }
             if self.in_its_own_way(id) {
                 self.refuse(id, Reason::BlocksItself);
+            }
+        }
+    }
+
+    /// Who comes to stand aside claims what is there by the name it has then.
+    fn name_claims(&mut self, id: u64) {
+        for index in 0..self.requests[&id].claims.len() {
+            let bound = self.requests[&id].claims[index].bound;
+            let found = self.config.resources.iter().find(|resource| Some(resource.id) == bound);
+            let name = found.map(|resource| resource.name);
+            if let (Some(name), Some(request)) = (name, self.requests.get_mut(&id)) {
+                request.claims[index].name = name;
             }
         }
     }

@@ -90,6 +90,28 @@ pub enum Outcome {
     Refused(Reason),
 }
 
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Somebody came.
+    pub submitted: u64,
+    /// Somebody was let go.
+    pub started: u64,
+    /// Somebody was turned away.
+    pub refused: u64,
+    /// Somebody left, or was let go in vain.
+    pub cancelled: u64,
+    /// Somebody who ran was done.
+    pub settled: u64,
+}
+
+impl Tally {
+    const fn ended(&mut self, ran: bool) {
+        let count = if ran { &mut self.settled } else { &mut self.cancelled };
+        *count += 1;
+    }
+}
+
 /// Order in every queue: arrival - priority x age step, then the number.
 pub type Rank = (i128, u64);
 
@@ -200,6 +222,8 @@ pub struct Request {
     pub gated: Option<(u64, Option<u64>)>,
     /// Servers that it could not reach.
     pub tried: Vec<u32>,
+    /// Since when it runs, if it does.
+    pub started: u64,
 }
 
 impl Request {
@@ -228,6 +252,8 @@ pub struct Model {
     /// The places of those who are about to arrive again: they still count as waiting there.
     again: Vec<Queued>,
     last_id: u64,
+    /// What happened so far.
+    pub tally: Tally,
     /// The request that the running call submitted, and why it was refused.
     submitted: Option<u64>,
     refused: Option<Reason>,
@@ -254,6 +280,7 @@ impl Model {
             walking: false,
             again: vec![],
             last_id: 0,
+            tally: Tally::default(),
             submitted: None,
             refused: None,
             shares: Shares::new(7),
@@ -271,11 +298,13 @@ impl Model {
     ) -> (u64, Outcome) {
         self.begin(now);
         self.last_id += 1;
+        self.tally.submitted += 1;
         let id = self.last_id;
         self.submitted = Some(id);
         self.refused = None;
         if self.requests.len() >= self.config.requests_max {
             self.refused = Some(Reason::Exhausted);
+            self.tally.refused += 1;
         } else {
             self.requests.insert(id, self.newcomer(id, arrival));
             self.classify(id, owns);
@@ -295,10 +324,35 @@ impl Model {
         self.begin(now);
         let runs = self.state(id) == Some(&State::Running);
         if runs {
+            self.tally.ended(true);
             self.end(id, true);
         }
         self.due();
         runs
+    }
+
+    /// A running request ends that was of no use: it gets back what it spent. False if it does not run.
+    pub fn withdraw(&mut self, now: u64, id: u64) -> bool {
+        self.begin(now);
+        let runs = self.state(id) == Some(&State::Running);
+        if runs {
+            self.tally.cancelled += 1;
+            self.end(id, false);
+        }
+        self.due();
+        runs
+    }
+
+    /// A request is over, whether it waits or runs; whether it ran, if it was there.
+    pub fn end_either(&mut self, now: u64, id: u64) -> Option<bool> {
+        self.begin(now);
+        let ran = self.state(id).map(|state| *state == State::Running);
+        if let Some(ran) = ran {
+            self.tally.ended(ran);
+            self.end(id, ran);
+        }
+        self.due();
+        ran
     }
 
     /// A waiter leaves; false if it does not wait.
@@ -306,6 +360,7 @@ impl Model {
         self.begin(now);
         let waits = self.state(id).is_some_and(|state| *state != State::Running);
         if waits {
+            self.tally.ended(false);
             self.end(id, false);
         }
         self.due();
@@ -329,6 +384,7 @@ impl Model {
         let waiting = waiting.into_iter().map(|id| (id, false));
         let ends: Vec<_> = waiting.chain(running.into_iter().map(|id| (id, true))).collect();
         self.effects.extend(ends.iter().map(|(id, ran)| Effect::End(*id, *ran)));
+        ends.iter().for_each(|(_, ran)| self.tally.ended(*ran));
         self.end_all(ends);
         self.due();
     }
@@ -343,6 +399,7 @@ impl Model {
         let lost: Vec<u64> = self.of_session(session).into_iter().filter(requires).collect();
         let refusals = lost.iter().map(|id| Effect::Refuse(*id, Reason::NotOwner(lock)));
         self.effects.extend(refusals);
+        self.tally.refused += lost.len() as u64;
         self.end_all(lost.into_iter().map(|id| (id, false)).collect());
         self.due();
     }
@@ -383,12 +440,14 @@ impl Model {
             seat: None,
             gated: None,
             tried: vec![],
+            started: 0,
             arrival,
         }
     }
 
     /// Steps 1 to 4 of the path, and then the walk.
     fn classify(&mut self, id: u64, owns: &dyn Fn(u64, &str) -> bool) {
+        self.forget_names(id);
         for checkpoint in self.frontend_counts(id) {
             self.arrive(id, &checkpoint, None);
         }
@@ -455,6 +514,7 @@ impl Model {
 
     /// Turns a request away and gives back what it holds.
     fn refuse(&mut self, id: u64, reason: Reason) {
+        self.tally.refused += 1;
         if self.submitted == Some(id) {
             self.refused = Some(reason);
         } else {
@@ -516,11 +576,14 @@ impl Model {
             let claims = &self.requests[&id].claims;
             claims.iter().map(|claim| claim.bound.map_or(0, |root| self.subtree(root))).collect()
         };
+        let now = self.now;
         let Some(request) = self.requests.get_mut(&id) else { return };
         for (claim, nodes) in request.claims.iter_mut().zip(subtrees) {
             claim.granted = nodes;
         }
         request.state = State::Running;
+        request.started = now;
+        self.tally.started += 1;
         if self.submitted != Some(id) {
             self.effects.push(Effect::Start(id));
         }

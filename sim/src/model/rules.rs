@@ -1,6 +1,6 @@
 //! The rules, evaluated one by one, and the conditions.
 
-use super::config::{Checkpoint, Pattern, Pool, Rule, Verdict, When};
+use super::config::{Arrival, Checkpoint, Pattern, Pool, Rule, Verdict, When};
 use super::{Effect, Model, Queued, Request, State};
 
 impl Model {
@@ -41,9 +41,8 @@ impl Model {
         found.unwrap_or(&pools[0])
     }
 
-    /// Whether a condition holds for a request that has this priority.
-    pub(super) fn holds(&self, id: u64, when: When, priority: i8) -> bool {
-        let arrival = &self.requests[&id].arrival;
+    /// Whether a condition holds for a request that has these attributes and this priority.
+    pub(super) fn holds(&self, arrival: &Arrival, when: When, priority: i8) -> bool {
         match when {
             When::Inflight(name, None, n) => self.inflight(name, None) > n,
             When::Inflight(name, Some(a), n) => self.inflight(name, Some(arrival.value(a))) > n,
@@ -65,7 +64,7 @@ impl Model {
             Pattern::Prefix(text) => arrival.value(*attribute).starts_with(text),
         };
         rule.criteria.iter().all(fits)
-            && rule.when.is_none_or(|when| self.holds(id, when, priority))
+            && rule.when.is_none_or(|when| self.holds(arrival, when, priority))
     }
 
     /// Requests that passed the checkpoint of this name and are not settled, of one key or of all.
@@ -73,11 +72,10 @@ impl Model {
     pub fn inflight(&self, name: &str, key: Option<&str>) -> u64 {
         let Some(at) = self.named(name) else { return 0 };
         let counter = self.counter_of(at, key);
-        let counts = |request: &&Request| {
-            let its = |held: Option<&str>| key.is_none() || held == counter;
-            request.walk.iter().any(|passed| passed.checkpoint == at.id && its(passed.seat.counter))
-        };
-        self.requests.values().filter(counts).count() as u64
+        let its = |held: Option<&str>| key.is_none() || held == counter;
+        let passes = self.requests.values().flat_map(|request| &request.walk);
+        let held = passes.filter(|passed| passed.checkpoint == at.id && its(passed.seat.counter));
+        held.count() as u64
     }
 
     /// Requests that wait at the checkpoint of this name, of one key or of all.

@@ -4,9 +4,11 @@
 //! are down, is kept.
 
 use super::checkpoints::Step;
-use super::config::{At, Backend, Balance, Bounds, Checkpoint, Config, Limit, Server, Weight};
+use super::config::{
+    Arrival, At, Backend, Balance, Bounds, Checkpoint, Config, Limit, Server, Weight,
+};
 use super::seats::GONE;
-use super::{Model, Passed, Position, Queued, Reason, Request, Seat, State};
+use super::{Model, Passed, Position, Queued, Reason, Request, Seat, State, Tally};
 use std::collections::BTreeMap;
 
 /// Numbers of gates have this bit.
@@ -72,8 +74,13 @@ impl Model {
     }
 
     /// After a restart all servers are up, and no choice is remembered.
+    /// What runs came and started now.
     pub fn restart(&mut self) {
         self.shares = Shares::new(7);
+        self.tally = Tally { started: self.requests.len() as u64, ..Tally::default() };
+        for request in self.requests.values_mut() {
+            (request.at, request.started) = (self.now, self.now);
+        }
     }
 
     /// A request that runs gets another server, if one lets it pass at once.
@@ -98,7 +105,9 @@ impl Model {
     }
 
     fn find_other(&mut self, id: u64) -> Option<u32> {
-        let request = self.requests.get(&id).filter(|r| r.state == State::Running)?;
+        self.requests.get(&id).filter(|r| r.state == State::Running)?;
+        self.learn_names(id);
+        let request = &self.requests[&id];
         let (backend, seat, old) = (request.backend?, request.seat?, request.arrival.server);
         if let Some(request) = self.requests.get_mut(&id)
             && !request.tried.contains(&seat)
@@ -132,7 +141,8 @@ impl Model {
         let mut list: Vec<Checkpoint> = all.cloned().collect();
         list.sort_by_key(super::position);
         let priority = self.requests[&id].priority;
-        list.retain(|c| c.when.is_none_or(|when| self.holds(id, when, priority)));
+        let arrival = &self.requests[&id].arrival;
+        list.retain(|c| c.when.is_none_or(|when| self.holds(arrival, when, priority)));
         for checkpoint in &mut list {
             checkpoint.when = None;
             if !matches!(self.clone().arrive(id, checkpoint, None), Step::Pass) {
@@ -142,13 +152,45 @@ impl Model {
         Some(list)
     }
 
+    /// Who comes to a configured frontend has no say in where it goes, and goes nowhere yet.
+    pub(super) fn forget_names(&mut self, id: u64) {
+        let frontend = self.requests[&id].arrival.frontend;
+        if self.config.frontends.iter().any(|other| other.name == frontend)
+            && let Some(request) = self.requests.get_mut(&id)
+        {
+            (request.arrival.backend, request.arrival.server) = ("", "");
+        }
+    }
+
+    /// Who is routed has the names that its backend and its server have now, as far as they are there.
+    pub(super) fn learn_names(&mut self, id: u64) {
+        let (backend, seat) = (self.requests[&id].backend, self.requests[&id].seat);
+        let backend = backend.and_then(|id| self.config.backends.iter().find(|b| b.id == id));
+        let backend = backend.map(|backend| backend.name);
+        let server = seat.and_then(|seat| self.server(seat)).map(|server| server.name);
+        let Some(Request { arrival, .. }) = self.requests.get_mut(&id) else { return };
+        arrival.backend = backend.unwrap_or(arrival.backend);
+        arrival.server = server.unwrap_or(arrival.server);
+    }
+
+    /// What a checkpoint sees of a request: before the list of its server, no server.
+    pub(super) fn as_seen_at(&self, id: u64, at: &Checkpoint) -> Arrival {
+        let request = &self.requests[&id];
+        let mut arrival = request.arrival.clone();
+        if request.backend.is_some() && super::position(at).0 < 2 {
+            arrival.server = "";
+        }
+        arrival
+    }
+
     /// The first line that holds, or the rest; none if the frontend is not configured.
     pub(super) fn choose_backend(&mut self, id: u64) -> Result<(), Reason> {
         let name = self.requests[&id].arrival.frontend;
         let Some(frontend) = self.config.frontends.iter().find(|f| f.name == name) else {
             return Ok(());
         };
-        let line = frontend.lines.iter().find(|(when, _)| self.holds(id, *when, 0));
+        let arrival = &self.requests[&id].arrival;
+        let line = frontend.lines.iter().find(|(when, _)| self.holds(arrival, *when, 0));
         let backend = line.map(|(_, backend)| *backend).or(frontend.backend);
         let Some(backend) = backend else { return Err(Reason::NoBackend(name)) };
         let number = self.config.backends.iter().find(|b| b.name == backend).map(|b| b.id);
@@ -339,6 +381,15 @@ impl Model {
         let passed: Vec<Passed> =
             self.requests[&id].walk.iter().filter(of_server).cloned().collect();
         self.later.extend(passed.into_iter().map(|passed| Later::One(id, passed)));
+    }
+
+    /// How often a request will give back a checkpoint that it passed in the list of a server it lost.
+    pub(super) fn given_up(&self, id: u64, checkpoint: u32) -> usize {
+        let its = |later: &&Later| match later {
+            Later::One(other, passed) => *other == id && passed.checkpoint == checkpoint,
+            Later::End(..) => false,
+        };
+        self.later.iter().filter(its).count()
     }
 
     /// Those who sleep at the checkpoints of servers that are down or gone go on, by rank.

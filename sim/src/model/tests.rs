@@ -264,6 +264,43 @@ fn rank_is_arrival_minus_priority() {
     }
 }
 
+/// One per 10 ms: who is withdrawn has spent nothing, so the next goes in its place; who is settled has.
+#[test]
+fn who_is_withdrawn_has_spent_nothing() {
+    let rate = Limit::Rate { n: 1, d: 10 * MS, burst: 1 };
+    let mut model = model(|config| config.checkpoints.push(checkpoint(1, "c", rate)));
+    assert_eq!(submit(&mut model, 0, &arrival()).1, Outcome::Started);
+    assert_eq!(submit(&mut model, 0, &arrival()).1, Outcome::Waiting);
+    assert_eq!(submit(&mut model, 0, &arrival()).1, Outcome::Waiting);
+    assert!(model.withdraw(0, 1));
+    assert_eq!(model.take_effects(), [Effect::Start(2)]);
+    assert!(model.settle(0, 2));
+    assert_eq!((model.take_effects(), model.next_event()), (vec![], Some(10 * MS)));
+    assert!(!model.withdraw(0, 3), "it does not run");
+}
+
+/// A renamed checkpoint keeps who is past it and who waits; a condition means who has the name now.
+#[test]
+fn names_are_read_anew_and_queues_are_kept() {
+    let mut model = model(|config| {
+        config.checkpoints.push(checkpoint(1, "c0", Limit::Concurrency(1)));
+        config.checkpoints.push(checkpoint(2, "c1", Limit::Concurrency(9)));
+        let when = Some(When::Queued("c0", None, 0));
+        config.rules.push(Rule { when, verdict: Verdict::Reject, ..priority("bob", 0) });
+    });
+    let bob = Arrival { user: "bob", ..arrival() };
+    submit(&mut model, 0, &arrival());
+    submit(&mut model, 0, &arrival());
+    assert_eq!(submit(&mut model, 0, &bob).1, Outcome::Refused(Reason::Rejected(10)));
+    let mut config = model.config.clone();
+    (config.checkpoints[0].name, config.checkpoints[1].name) = ("c1", "c0");
+    model.configure(0, config);
+    assert_eq!(model.spot(2), Some(Spot::Checkpoint("c1", None)));
+    assert_eq!(submit(&mut model, 0, &bob).1, Outcome::Waiting);
+    model.settle(0, 1);
+    assert_eq!(model.take_effects(), [Effect::Start(2)]);
+}
+
 /// Random histories run through, every state is reached, and at the end all is given back.
 #[test]
 fn random_histories_reach_every_corner() {
@@ -290,6 +327,8 @@ fn random_histories_reach_every_corner() {
                     }
                 }
                 Step::Settle(id) => drop(model.settle(now, id)),
+                Step::Withdraw(id) => drop(model.withdraw(now, id)),
+                Step::End(id) => drop(model.end_either(now, id)),
                 Step::Cancel(id) => drop(model.cancel(now, id)),
                 Step::EndSession(session) => model.end_session(now, session),
                 Step::LockTaken(..) => {}

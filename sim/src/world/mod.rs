@@ -6,15 +6,17 @@
 mod translate;
 
 use crate::history::Step;
-use crate::model::config::{Arrival, Config};
-use crate::model::{Effect, Outcome, Spot};
-use crate::seen::{self, Answer, Figures, Seen, Sight};
+use crate::model::config::{Arrival, Checkpoint, Config};
+use crate::model::{Effect, Outcome, Spot, Tally};
+use crate::seen::{self, Answer, Figures, Granted, Seen, Sight};
 use crate::subject::{Owned, Subject};
 use crate::words::known;
-use paceline_engine::{Engine, Plan, Snapshot, WaitsFor, prepare};
+use paceline_engine::{
+    self as engine, Ended, Engine, Foreseen, Plan, Prepared, Snapshot, WaitsFor, prepare,
+};
 use paceline_expr::Counter;
 use paceline_pools::PoolSet;
-use paceline_types::{CheckpointId, RequestId, ServerId, SessionId, Time, limits};
+use paceline_types::{CheckpointId, Known, RequestId, ServerId, SessionId, Time, limits};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +26,15 @@ const TURNS_MAX: usize = 10_000;
 
 /// One of so many requests is prepared before the last edit and submitted after it.
 const LATE_EVERY: u64 = 3;
+
+/// One of so many is prepared again before it is submitted.
+const RENEWED_EVERY: u64 = 5;
+
+/// Of one of so many it is asked beforehand what will become of it.
+const EXPLAINED_EVERY: u64 = 2;
+
+/// Whether a session owns a lock.
+type Owns<'a> = dyn Fn(SessionId, &str) -> bool + 'a;
 
 /// An engine and what it was told.
 #[derive(Debug)]
@@ -51,6 +62,15 @@ impl World {
         match step {
             Step::Submit(arrival) => return self.submit(now, arrival, owned),
             Step::Settle(id) => return Answer::Done(self.engine.settle(now, RequestId(*id))),
+            Step::Withdraw(id) => return Answer::Done(self.engine.withdraw(now, RequestId(*id))),
+            Step::End(id) => {
+                let ended = self.engine.end(now, RequestId(*id));
+                return Answer::Ended(match ended {
+                    Ended::Settled => Some(true),
+                    Ended::Left => Some(false),
+                    Ended::Unknown => None,
+                });
+            }
             Step::Cancel(id) => return Answer::Done(self.engine.cancel(now, RequestId(*id))),
             Step::EndSession(session) => self.engine.end_session(now, SessionId(*session)),
             Step::LockTaken(..) => {}
@@ -73,13 +93,30 @@ impl World {
         self.submitted += 1;
         let late = self.submitted.is_multiple_of(LATE_EVERY);
         let snapshot = if late { Arc::clone(&self.before) } else { self.engine.snapshot() };
-        match prepare(&snapshot, translate::request(arrival)) {
-            Ok(prepared) => {
-                let (id, outcome) = self.engine.submit(now, prepared, &owns);
-                Answer::Submitted(id.0, translate::outcome(outcome))
-            }
-            Err(error) => broken(&error),
+        let mut prepared = match prepare(&snapshot, translate::request(arrival)) {
+            Ok(prepared) => prepared,
+            Err(error) => return broken(&error),
+        };
+        if self.submitted.is_multiple_of(RENEWED_EVERY) {
+            prepared.renew(&self.engine.snapshot());
+            assert!(self.engine.is_current(&prepared), "what was prepared anew is up to date");
         }
+        let foreseen = self.explain(now, &prepared, &owns);
+        let (id, outcome) = self.engine.submit(now, prepared, &owns);
+        if let Some(text) = foreseen.and_then(|foreseen| misjudged(&foreseen, &outcome)) {
+            return Answer::Broken(text);
+        }
+        Answer::Submitted(id.0, translate::outcome(outcome))
+    }
+
+    /// What is said to become of every other request. What a condition reads may change on the way of the
+    /// very request, and a call that does not get to its end may change its mind: neither is asked about.
+    fn explain(&mut self, now: Time, prepared: &Prepared, owns: &Owns<'_>) -> Option<Foreseen> {
+        let reads = |checkpoint: &Checkpoint| checkpoint.when.is_some_and(|when| when.counts());
+        let is_sure =
+            self.config.step_max == limits::STEP_MAX && !self.config.checkpoints.iter().any(reads);
+        let is_asked = self.submitted.is_multiple_of(EXPLAINED_EVERY);
+        (is_asked && is_sure).then(|| self.engine.explain(now, prepared, owns).foreseen)
     }
 
     fn configure(&mut self, now: Time, config: &Config) -> Answer {
@@ -111,6 +148,9 @@ impl World {
 
     fn sight(&self, id: RequestId) -> Option<Sight> {
         let why = self.engine.why(id)?;
+        let attributes = &self.engine.request(id)?.attributes;
+        let names = [Known::Backend, Known::Server].map(|name| known(attributes.known(name)));
+        let slept: u64 = self.engine.slept(id).iter().map(|(_, span)| span.0).sum();
         let pool = known(&why.pool);
         let spot = match why.waits_for {
             WaitsFor::Nothing => Spot::Running,
@@ -131,11 +171,28 @@ impl World {
             deadline: why.deadline.map(|at| at.0),
             ahead: why.ahead.iter().map(|id| id.0).collect(),
             ahead_total: why.ahead_total,
+            grant: self.engine.grant(id).map(|grant| Granted {
+                priority: grant.priority.number(),
+                pool: grant.pool.0,
+                server: grant.server.map(|server| server.0),
+                arrival: grant.arrival.0,
+                since: grant.since.0,
+                waited: slept + self.engine.lined(id).0,
+            }),
+            names,
         })
     }
 
     fn figures(&self) -> Figures {
-        let mut figures = Figures::default();
+        let stats = self.engine.stats();
+        let tally = Tally {
+            submitted: stats.submitted,
+            started: stats.started,
+            refused: stats.refused,
+            cancelled: stats.cancelled,
+            settled: stats.settled,
+        };
+        let mut figures = Figures { tally, ..Figures::default() };
         let count = |counter, key: Option<&str>| self.engine.counter(counter, key) as u64;
         for pool in &self.config.pools {
             let Some(spec) = self.pools.pool(pool.name) else { continue };
@@ -232,6 +289,17 @@ fn merge(id: u64, outcome: &mut Outcome, effects: &mut Vec<Effect>) {
         }
         _ => true,
     });
+}
+
+/// How what was foreseen differs from what came of it.
+fn misjudged(foreseen: &Foreseen, outcome: &engine::Outcome) -> Option<String> {
+    let is_right = match (foreseen, outcome) {
+        (Foreseen::Start, engine::Outcome::Started)
+        | (Foreseen::Wait { .. }, engine::Outcome::Waiting) => true,
+        (Foreseen::Refuse(one), engine::Outcome::Refused(other)) => one == other,
+        _ => false,
+    };
+    (!is_right).then(|| format!("foreseen: {foreseen:?}, came: {outcome:?}"))
 }
 
 /// Histories are made of valid parts only; a part that the engine does not take is a broken history.

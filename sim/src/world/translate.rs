@@ -222,6 +222,8 @@ const fn of(attribute: Attribute) -> Known {
         Attribute::Host => Known::Host,
         Attribute::Task => Known::Task,
         Attribute::Text => Known::Text,
+        Attribute::Backend => Known::Backend,
+        Attribute::Server => Known::Server,
     }
 }
 
