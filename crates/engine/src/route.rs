@@ -289,13 +289,13 @@ impl Engine {
     }
 
     /// A request is over: what it holds is given back in the order of its walk. Its server goes with
-    /// the count of the gate, or at once where there is no gate.
+    /// the count of the gate, or at once where no gate counts it.
     pub(crate) fn return_all(&mut self, work: &mut Work, ran: bool) {
         let id = work.rank.id;
         let mut seat = work.seat.take();
-        let gate = seat.as_ref().map(|seat| gate::id(seat.backend()));
-        for held in work.held.drain(..) {
-            let seat = if Some(held.checkpoint()) == gate { seat.take() } else { None };
+        let counted = seat.as_ref().and_then(|seat| self.gate_count(work, seat.backend()));
+        for (index, held) in work.held.drain(..).enumerate() {
+            let seat = if Some(index) == counted { seat.take() } else { None };
             self.returns.push_back(Return { id, held, ran, seat });
         }
         if let Some(seat) = seat {
