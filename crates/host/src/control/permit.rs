@@ -33,7 +33,8 @@ pub struct Permit {
     logs: bool,
 }
 
-/// That a request waits: a future of its permit. Dropping it leaves the queue.
+/// That a request waits: a future of its permit. Dropping it leaves the queue; if it was granted by then
+/// and nobody has heard of it, nothing is spent either.
 #[derive(Debug)]
 pub struct Waiting {
     held: Option<Held>,
@@ -46,6 +47,8 @@ pub struct Waiting {
 struct Held {
     control: Arc<Control>,
     id: RequestId,
+    /// Whether somebody has its permit. Until then nothing can have been done with it.
+    has_permit: bool,
 }
 
 impl std::fmt::Debug for Held {
@@ -56,13 +59,16 @@ impl std::fmt::Debug for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.control.end(self.id);
+        match self.has_permit {
+            true => self.control.end(self.id),
+            false => self.control.leave(self.id),
+        }
     }
 }
 
 impl Permit {
     pub(super) fn new(control: &Arc<Control>, id: RequestId, logs: bool, grant: Grant) -> Self {
-        let held = Held { control: Arc::clone(control), id };
+        let held = Held { control: Arc::clone(control), id, has_permit: true };
         Self { id, grant, held: Some(held), logs }
     }
 
@@ -134,7 +140,7 @@ impl Waiting {
         logs: bool,
         receiver: oneshot::Receiver<Decided>,
     ) -> Self {
-        let held = Some(Held { control: Arc::clone(control), id });
+        let held = Some(Held { control: Arc::clone(control), id, has_permit: false });
         Self { held, id, logs, receiver }
     }
 
@@ -151,10 +157,13 @@ impl Future for Waiting {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let decided = std::task::ready!(Pin::new(&mut self.receiver).poll(cx));
-        let held = self.held.take();
+        let mut held = self.held.take();
         Poll::Ready(match decided {
             Ok(Ok(grant)) => {
                 let (id, logs) = (self.id, self.logs);
+                if let Some(held) = &mut held {
+                    held.has_permit = true;
+                }
                 Some(Ok(Permit { id, grant, held, logs }))
             }
             Ok(Err(refusal)) => Some(Err(refusal)),

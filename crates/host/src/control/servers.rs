@@ -60,6 +60,19 @@ impl Control {
         }
     }
 
+    /// Whoever asked has gone before it had a permit: the request leaves its queue, or is withdrawn if it
+    /// was granted in that moment. Nothing is spent either way.
+    pub(super) fn leave(&self, id: RequestId) {
+        let mut state = self.state();
+        let now = self.clock.now();
+        let was_there = state.engine.cancel(now, id) || state.engine.withdraw(now, id);
+        drop(state.waiters.remove(&id));
+        if was_there {
+            self.tell(|| Event::Left { id });
+        }
+        self.finish(state);
+    }
+
     pub(super) fn reroute(&self, id: RequestId) -> Option<ServerId> {
         self.call(|engine, now| engine.reroute(now, id))
     }

@@ -1,6 +1,6 @@
 //! The engine behind its mutex, with a real clock and real threads.
 
-use super::{Admission, Control};
+use super::{Admission, Control, Event};
 use crate::clock::Clock;
 use crate::locking::Locking;
 use paceline_checkpoints::{At, Limit, Spec};
@@ -52,6 +52,21 @@ fn the_timer_wakes_whoever_may_pass() {
     let Admission::Waiting(waiting) = control.admit(request()).unwrap() else { panic!() };
     let permit = runtime().block_on(waiting).unwrap();
     assert!(permit.is_ok());
+}
+
+/// Its grant has come, and whoever waited left before hearing of it: the next one goes at once.
+#[test]
+fn a_grant_that_nobody_heard_of_spends_nothing() {
+    let control = control(Limit::Rate { count: 1, per: Span::from_secs(1), burst: 1 });
+    let mut events = control.listen();
+    let Admission::Started(_) = control.admit(request()).unwrap() else { panic!() };
+    let Admission::Waiting(waiting) = control.admit(request()).unwrap() else { panic!() };
+    let id = waiting.id();
+    runtime().block_on(async { while events.recv().await.unwrap() != (Event::Started { id }) {} });
+    drop(waiting);
+    assert_eq!(control.why(id), None);
+    assert_eq!(events.try_recv(), Ok(Event::Left { id }), "it was of no use");
+    assert!(matches!(control.admit(request()).unwrap(), Admission::Started(_)));
 }
 
 #[test]
@@ -131,7 +146,6 @@ fn the_waiter_of_a_session_that_ends_is_told_so() {
     while let Ok(event) = events.try_recv() {
         seen.push(event);
     }
-    use super::Event;
     let first = permit.id();
     assert_eq!(seen, [Event::Started { id: first }, Event::Waiting { id }, Event::Left { id }]);
 }
