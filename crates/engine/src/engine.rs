@@ -384,6 +384,15 @@ impl Engine {
         self.requests.get(&id).map_or(Span::ZERO, |work| work.lined)
     }
 
+    /// Whether a request that runs holds one of so many that may be held at one time: of a checkpoint, a
+    /// server or a pool.
+    #[must_use]
+    pub fn is_limited(&self, id: RequestId) -> bool {
+        let Some(work) = self.requests.get(&id).filter(|work| work.runs()) else { return false };
+        let has_slot = !work.draft.is_connection() && !self.pools.is_unlimited(work.pool);
+        has_slot || work.held.iter().any(|held| held.counter().is_some())
+    }
+
     /// The servers, for their figures.
     #[must_use]
     pub const fn fleet(&self) -> &Fleet {

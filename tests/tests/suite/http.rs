@@ -9,6 +9,7 @@ mod drain;
 mod leaving;
 mod load;
 mod log;
+mod orphans;
 mod refusals;
 mod reload;
 mod routing;

@@ -8,6 +8,7 @@ mod frames;
 mod head_limits;
 mod http2_flow;
 mod http2_frames;
+mod http2_given_up;
 mod http2_requests;
 mod recorder;
 mod refused;

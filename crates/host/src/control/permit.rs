@@ -110,6 +110,12 @@ impl Permit {
         }
     }
 
+    /// Whether it holds one of so many that may be held at one time: of a checkpoint, a server or a pool.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.control.is_limited(self.id))
+    }
+
     /// The values that its frontend logs, by name, with counters as they are now; one that fails has
     /// none.
     #[must_use]

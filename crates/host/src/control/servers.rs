@@ -77,6 +77,10 @@ impl Control {
         self.call(|engine, now| engine.reroute(now, id))
     }
 
+    pub(super) fn is_limited(&self, id: RequestId) -> bool {
+        self.state().engine.is_limited(id)
+    }
+
     /// The names of where a request slept, and how long.
     pub(super) fn slept(&self, id: RequestId) -> Vec<(Box<str>, Span)> {
         let state = self.state();

@@ -65,6 +65,16 @@ pub(crate) enum Failure {
     ServerSlow,
 }
 
+impl Failure {
+    /// Whether the client failed, so that the server may still be at work.
+    pub const fn is_of_client(&self) -> bool {
+        match self {
+            Self::ClientLeft | Self::ClientSlow | Self::Body(_) | Self::BodyTooLong => true,
+            Self::Broken(_) | Self::Response(_) | Self::ServerSlow => false,
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -113,6 +123,8 @@ pub(crate) struct Exchange<'a> {
     is_draining: &'a Cell<bool>,
     request: Decoder,
     to_server: Encoder,
+    /// Whether anything of the request is written.
+    has_begun: bool,
     /// Whether the whole request is written, or nothing more of it can be.
     is_sent: bool,
     /// Whether something of it could not be written: the connection is of no use to anybody else.
@@ -147,6 +159,7 @@ impl<'a> Exchange<'a> {
             head,
             request: Decoder::new(asked.framing),
             to_server: Encoder::new(asked.framing),
+            has_begun: false,
             is_sent: false,
             is_broken: false,
             body_left: asked.body_bytes_max,
@@ -194,6 +207,16 @@ impl<'a> Exchange<'a> {
         self.is_answered
     }
 
+    /// How long the server may still take for the head of its response, if it was sent anything and has
+    /// not answered.
+    pub fn server_rest(&self) -> Option<Duration> {
+        let is_at_work = self.has_begun && matches!(self.phase, Phase::Head { .. });
+        is_at_work.then(|| match self.is_sent {
+            true => self.client.timer.left(),
+            false => self.asked.response_wait,
+        })
+    }
+
     fn end(&self) -> Option<End> {
         if !matches!(self.phase, Phase::Done) || !self.client.out.is_empty() {
             return None;
@@ -225,7 +248,9 @@ impl<'a> Exchange<'a> {
             self.read_body()?;
             if !self.sent.is_empty() {
                 let before = self.sent.written();
-                match self.sent.poll_write_all(&mut self.upstream.stream, cx) {
+                let written = self.sent.poll_write_all(&mut self.upstream.stream, cx);
+                self.has_begun |= self.sent.written() > 0;
+                match written {
                     Poll::Ready(Ok(())) => moved = true,
                     // The response may say why; if there is none, reading tells.
                     Poll::Ready(Err(_)) => {

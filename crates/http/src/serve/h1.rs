@@ -9,8 +9,9 @@ use crate::serve::admit::{Stop, admit};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::exchange::{Asked, Client, End, Exchange, Failure};
-use crate::serve::gone::Gone;
+use crate::serve::gone::{Gone, Lost};
 use crate::serve::log::Record;
+use crate::serve::orphan;
 use crate::serve::stream::Stream;
 use crate::serve::table::{Gate, duration};
 use crate::serve::timer::Timer;
@@ -227,18 +228,21 @@ impl Connection {
         };
         record.admitted();
         let ended = self.exchange(&mut permit, asked, is_idempotent, &mut record).await;
-        match ended {
+        let Lost { gone, status, orphan } = match ended {
+            Err(lost) => lost,
             Ok(after) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
-                after
+                return after;
             }
-            Err(Gone::Left) => {
+        };
+        match gone {
+            Gone::Left => {
                 gate.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, Some(&permit));
+                orphan::settle(permit, orphan);
                 After::Cut
             }
-            Err(Gone::Cut(word)) => {
-                let status = self.response.status;
+            Gone::Cut(word) => {
                 let is_open = matches!(self.response.framing, Framing::Chunked | Framing::Close);
                 if !asked.is_11 && is_open {
                     self.client.stream.socket().reset_at_end();
@@ -246,10 +250,10 @@ impl Connection {
                 record.end(&self.worker, Some(&permit), status, Some(word));
                 After::Cut
             }
-            Err(Gone::Reply(reply)) => {
-                // The slot is free before a slow client has read why it got nothing.
+            Gone::Reply(reply) => {
+                // The slot does not wait for a slow client to read why it got nothing.
                 record.end_reply(&self.worker, Some(&permit), &reply);
-                drop(permit);
+                orphan::settle(permit, orphan);
                 let keeps = asked.keeps && asked.framing == Framing::None;
                 self.reply(&reply, is_json, asked.is_head, keeps).await
             }
@@ -297,13 +301,13 @@ impl Connection {
         mut asked: Asked,
         is_idempotent: bool,
         record: &mut Record,
-    ) -> Result<After, Gone> {
+    ) -> Result<After, Lost> {
         let mut is_fresh = false;
         loop {
             let mut upstream = tokio::select! {
                 biased;
                 connected = self.worker.connect(permit, is_fresh) => connected?,
-                () = self.client.stream.socket().left() => return Err(Gone::Left),
+                () = self.client.stream.socket().left() => return Err(Gone::Left.into()),
             };
             asked.response_wait = duration(upstream.target.timeouts.response);
             let mut exchange = Exchange::new(
@@ -316,6 +320,7 @@ impl Connection {
             );
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
             let is_answered = ended.is_err() && exchange.is_too_late();
+            let rest = exchange.server_rest();
             record.bytes = exchange.bytes;
             match ended {
                 // A server may close an idle connection just when it is used again.
@@ -326,7 +331,10 @@ impl Connection {
                     self.sent.rewind();
                 }
                 Ok(end) => return Ok(self.ended(end, upstream).await),
-                Err(failure) => return Err(Gone::of(failure, is_answered, &upstream)),
+                Err(failure) => {
+                    let status = is_answered.then_some(self.response.status);
+                    return Err(Lost::new(failure, status, upstream, rest));
+                }
             }
         }
     }

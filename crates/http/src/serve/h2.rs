@@ -13,8 +13,9 @@ use crate::serve::admit::{Stop, admit_until};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing, Prefixed};
 use crate::serve::exchange::Failure;
-use crate::serve::gone::Gone;
+use crate::serve::gone::{Gone, Lost};
 use crate::serve::log::Record;
+use crate::serve::orphan;
 use crate::serve::stream::Stream;
 use crate::serve::table::Gate;
 use crate::serve::timer::Timer;
@@ -46,6 +47,10 @@ const CONNECTION_WINDOW: u32 = STREAMS_MAX * STREAM_WINDOW;
 /// What is kept of a response that its client does not read.
 const SEND_BUFFER: usize = 64 << 10;
 
+/// So many more requests of a connection may be given up before their response begins than are answered:
+/// whoever asks only to give up makes work for nothing.
+const GIVEN_UP_MAX: u32 = 100;
+
 /// What all tasks of a connection share.
 struct Shared {
     worker: Rc<Worker>,
@@ -53,6 +58,24 @@ struct Shared {
     is_tls: bool,
     /// Requests that are being served.
     active: Cell<usize>,
+    /// Requests that were given up before their response began, beyond those that were answered.
+    given_up: Cell<u32>,
+    presence: Rc<Presence>,
+}
+
+impl Shared {
+    /// A request is over.
+    fn count(&self, is_given_up: bool) {
+        let count = self.given_up.get();
+        self.given_up.set(if is_given_up { count + 1 } else { count.saturating_sub(1) });
+        if self.is_abused() {
+            self.presence.wake();
+        }
+    }
+
+    const fn is_abused(&self) -> bool {
+        self.given_up.get() > GIVEN_UP_MAX
+    }
 }
 
 /// Serves a connection until it ends.
@@ -76,11 +99,10 @@ pub(crate) async fn run(
     let Ok(Ok(mut connection)) = tokio::time::timeout(gate.timeouts.header, handshake).await else {
         return;
     };
-    let shared = Rc::new(Shared { worker, peer, is_tls, active: Cell::new(0) });
+    let (active, given_up) = Default::default();
+    let shared = Rc::new(Shared { worker, peer, is_tls, active, given_up, presence });
     let mut timer = Timer::new(gate.timeouts.idle);
-    while let Some((request, respond)) =
-        next(&shared, &mut connection, &mut timer, &gate, &presence).await
-    {
+    while let Some((request, respond)) = next(&shared, &mut connection, &mut timer, &gate).await {
         gate = shared.worker.gate(&gate);
         let active = Active::new(&shared);
         tokio::task::spawn_local(serve(active, Arc::clone(&gate), request, respond));
@@ -105,18 +127,22 @@ impl Drop for Active {
 
 type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// The next request; none when the connection has ended. A connection on which nothing happens, or
-/// whose worker drains, is told to end.
+/// The next request; none when the connection has ended. A connection on which nothing happens, whose
+/// client gives up too much, or whose worker drains, is told to end.
 async fn next(
     shared: &Shared,
     connection: &mut Connection<Prefixed<Stream>, Bytes>,
     timer: &mut Timer,
     gate: &Gate,
-    presence: &Presence,
 ) -> Option<Accepted> {
     let (mut is_ending, mut was_active) = (false, true);
     poll_fn(|cx| {
-        presence.wait(cx);
+        shared.presence.wait(cx);
+        if shared.is_abused() && !is_ending {
+            is_ending = true;
+            connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            timer.set(gate.timeouts.header);
+        }
         if shared.worker.is_draining() && !is_ending {
             is_ending = true;
             connection.graceful_shutdown();
@@ -163,7 +189,8 @@ async fn serve(
         is_json: false,
         is_head: false,
     };
-    stream.run(request).await;
+    let is_given_up = stream.run(request).await;
+    active.0.count(is_given_up);
 }
 
 /// One request on its way.
@@ -176,7 +203,8 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    async fn run(&mut self, request: Request<RecvStream>) {
+    /// Serves it; tells whether it was given up before its response began.
+    async fn run(&mut self, request: Request<RecvStream>) -> bool {
         let (parts, body) = request.into_parts();
         let (worker, peer) = (&self.shared.worker, &self.shared.peer);
         let (text, mut head) = (head::text(&parts, body.is_end_stream()), RequestHead::default());
@@ -188,7 +216,7 @@ impl One<'_> {
             let record = Record::without_head(self.gate, peer);
             record.end_reply(worker, None, &reply);
             self.reply(&reply);
-            return;
+            return false;
         }
         let bytes = text.as_deref().unwrap_or_default();
         let mut record = Record::begin(self.gate, peer, &head, bytes);
@@ -217,27 +245,38 @@ impl One<'_> {
             Ok(permit) => permit,
             Err(Stop::Left) => {
                 self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
-                return record.end_left(worker, None);
+                record.end_left(worker, None);
+                return true;
             }
             Err(Stop::Reply(reply)) => {
                 record.end_reply(worker, None, &reply);
-                return self.reply(&reply);
+                self.reply(&reply);
+                return false;
             }
         };
         record.admitted();
         let ended = self.exchange(&mut permit, &head, bytes, body, &mut record).await;
-        match ended {
-            Ok(status) => record.end(worker, Some(&permit), status, None),
-            Err((Gone::Left, _)) => {
+        let Lost { gone, status, orphan } = match ended {
+            Ok(status) => {
+                record.end(worker, Some(&permit), status, None);
+                return false;
+            }
+            Err(lost) => lost,
+        };
+        let is_given_up = matches!(gone, Gone::Left) && status == 0;
+        match gone {
+            Gone::Left => {
                 self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(worker, Some(&permit));
             }
-            Err((Gone::Cut(word), status)) => record.end(worker, Some(&permit), status, Some(word)),
-            Err((Gone::Reply(reply), _)) => {
+            Gone::Cut(word) => record.end(worker, Some(&permit), status, Some(word)),
+            Gone::Reply(reply) => {
                 record.end_reply(worker, Some(&permit), &reply);
                 self.reply(&reply);
             }
         }
+        orphan::settle(permit, orphan);
+        is_given_up
     }
 
     async fn is_given_up(&mut self) -> bool {
@@ -252,7 +291,7 @@ impl One<'_> {
         bytes: &[u8],
         mut body: RecvStream,
         record: &mut Record,
-    ) -> Result<u16, (Gone, u16)> {
+    ) -> Result<u16, Lost> {
         let (worker, peer) = (&self.shared.worker, &self.shared.peer);
         let forwarded = Forwarded {
             peer: peer.client.as_ref().unwrap_or(&peer.address),
@@ -270,13 +309,13 @@ impl One<'_> {
                 connected = worker.connect(permit, is_fresh) => connected,
                 _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(Gone::Left),
             };
-            let mut upstream = connected.map_err(|gone| (gone, 0))?;
+            let mut upstream = connected?;
             let answer =
                 Answer { respond: self.respond, head: &mut response, is_head: self.is_head };
             let mut exchange =
                 Exchange::new(answer, &mut body, &mut upstream, &mut sent, head.framing, self.gate);
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
-            let is_answered = exchange.is_answered();
+            let (is_answered, rest) = (exchange.is_answered(), exchange.server_rest());
             record.bytes = exchange.bytes;
             match ended {
                 Err(Failure::Broken(_))
@@ -296,8 +335,8 @@ impl One<'_> {
                     if is_answered {
                         self.respond.send_reset(Reason::INTERNAL_ERROR);
                     }
-                    let gone = Gone::of(failure, is_answered, &upstream);
-                    return Err((gone, response.status));
+                    let status = is_answered.then_some(response.status);
+                    return Err(Lost::new(failure, status, upstream, rest));
                 }
             }
         }

@@ -13,6 +13,7 @@ mod h2;
 mod health;
 mod listen;
 mod log;
+mod orphan;
 mod resolve;
 mod stream;
 mod table;

@@ -31,6 +31,11 @@ impl Timer {
         }
     }
 
+    /// What is left until the deadline.
+    pub fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
     /// Whether the deadline has come; the task is woken when it does.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {

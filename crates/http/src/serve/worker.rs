@@ -60,6 +60,13 @@ impl Presence {
             *waker = Some(cx.waker().clone());
         }
     }
+
+    /// Has the connection's task look again.
+    pub fn wake(&self) {
+        if let Some(waker) = self.0.borrow_mut().take() {
+            waker.wake();
+        }
+    }
 }
 
 /// That a connection is there; it is not when this is dropped.
@@ -145,9 +152,7 @@ impl Worker {
     pub async fn drain(&self) {
         self.is_draining.set(true);
         for presence in self.connections.borrow().values() {
-            if let Some(waker) = presence.0.borrow_mut().take() {
-                waker.wake();
-            }
+            presence.wake();
         }
         while self.listeners.get() > 0 || !self.connections.borrow().is_empty() {
             self.ended.notified().await;

@@ -41,6 +41,8 @@ pub(super) struct Exchange<'a> {
     to_server: Encoder,
     /// Whether the request's body has been taken whole.
     has_ended: bool,
+    /// Whether anything of the request is written.
+    has_begun: bool,
     /// Whether the request is written whole, or nothing more of it can be.
     is_sent: bool,
     /// Whether something of it could not be written: the connection is of no use to anybody else.
@@ -75,6 +77,7 @@ impl<'a> Exchange<'a> {
             sent,
             to_server: Encoder::new(framing),
             has_ended: framing == Framing::None,
+            has_begun: false,
             is_sent: false,
             is_broken: false,
             body_left: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
@@ -91,6 +94,16 @@ impl<'a> Exchange<'a> {
     /// Whether the client was sent anything of the response.
     pub const fn is_answered(&self) -> bool {
         !matches!(self.phase, Phase::Head { .. })
+    }
+
+    /// How long the server may still take for the head of its response, if it was sent anything and has
+    /// not answered.
+    pub fn server_rest(&self) -> Option<Duration> {
+        let is_at_work = self.has_begun && !self.is_answered();
+        is_at_work.then(|| match self.is_sent {
+            true => self.timer.left(),
+            false => self.response_wait,
+        })
     }
 
     /// Goes on as far as it can; tells in the end whether the server's connection can be used again.
@@ -141,7 +154,9 @@ impl<'a> Exchange<'a> {
         while !self.is_sent {
             if !self.sent.is_empty() {
                 let before = self.sent.written();
-                match self.sent.poll_write_all(&mut self.upstream.stream, cx) {
+                let written = self.sent.poll_write_all(&mut self.upstream.stream, cx);
+                self.has_begun |= self.sent.written() > 0;
+                match written {
                     Poll::Ready(Ok(())) => {}
                     // The response may say why; if there is none, reading tells.
                     Poll::Ready(Err(_)) => {
