@@ -214,6 +214,7 @@ fn take(worker: &Rc<Worker>, gate: Arc<Gate>, accepted: Accepted) {
 /// Serves one connection.
 async fn begin(worker: Rc<Worker>, present: Present, gate: Arc<Gate>, accepted: Accepted) {
     let Accepted { mut socket, from } = accepted;
+    socket.tell_soon();
     let mut peer = Peer::new(from);
     let mut buf = Buffer::default();
     if gate.spec.proxy_protocol {

@@ -44,9 +44,9 @@ impl Orphan {
         let mut timer = Timer::new(self.wait);
         let mut is_shut = false;
         poll_fn(|cx| {
-            let socket = Pin::new(&mut self.upstream.socket);
+            let stream = Pin::new(&mut self.upstream.stream);
             // A server that looks after its clients gives up now; any other one goes on.
-            is_shut = is_shut || socket.poll_shutdown(cx).is_ready();
+            is_shut = is_shut || stream.poll_shutdown(cx).is_ready();
             match self.poll_end(cx) {
                 Poll::Ready(()) => Poll::Ready(()),
                 Poll::Pending => timer.poll(cx),
@@ -61,7 +61,7 @@ impl Orphan {
     /// Waits for the head of the last response, or the end.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.is_answered() {
-            match self.upstream.buf.poll_fill(&mut self.upstream.socket, cx) {
+            match self.upstream.buf.poll_fill(&mut self.upstream.stream, cx) {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Pending => return Poll::Pending,

@@ -17,6 +17,9 @@ use tokio_rustls::{client, server};
 /// Readings of what a server says unasked before its connection is given up.
 const UNASKED_READS_MAX: usize = 16;
 
+/// What the system takes to be sent later, beyond what is on its way.
+const UNSENT_BYTES_MAX: u32 = 128 << 10;
+
 /// A socket of either kind.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -67,6 +70,16 @@ impl Socket {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let found = rustix::event::poll(&mut polled, Some(&now));
         found.is_ok_and(|count| count > 0) && polled[0].revents().intersects(flags)
+    }
+
+    /// Has the system take little to be sent later, and tell soon when it takes more. Otherwise it would
+    /// take megabytes, and tell only when a third of them is gone: whoever reads slowly but steadily
+    /// would seem to do nothing for minutes.
+    pub fn tell_soon(&self) {
+        if let Self::Tcp(socket) = self {
+            // At worst a slow client is cut off too early. A unix socket takes little anyway.
+            let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+        }
     }
 
     /// Has the connection reset, not closed, when it is dropped: where its end means the end of a body,

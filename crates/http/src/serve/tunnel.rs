@@ -53,11 +53,13 @@ impl Way {
                 buf.consume(buf.bytes().len());
             }
             if !self.out.is_empty() {
-                match self.out.poll_write_all(to, cx)? {
+                let before = self.out.written();
+                let written = self.out.poll_write_all(to, cx)?;
+                moved |= self.out.written() > before;
+                match written {
                     Poll::Ready(()) => self.out.clear(),
                     Poll::Pending => break,
                 }
-                moved = true;
             } else if self.has_ended {
                 match Pin::new(&mut *to).poll_shutdown(cx) {
                     Poll::Ready(_) => self.is_shut = true,

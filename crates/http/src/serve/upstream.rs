@@ -184,6 +184,7 @@ pub(crate) async fn open(target: &Target, wait: Duration) -> Result<ServerStream
     let until = Instant::now() + wait;
     let opened = timeout_at(until, open_socket(&target.address)).await;
     let socket = opened.unwrap_or_else(late).map_err(ConnectError::Socket)?;
+    socket.tell_soon();
     let Some((tls, name)) = &target.tls else { return Ok(ServerStream::Plain(socket)) };
     // It is large, and whoever speaks no TLS does not carry it along.
     let handshake = Box::pin(tls.connect(name.clone(), socket));

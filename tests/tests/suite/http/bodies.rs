@@ -3,11 +3,12 @@
 
 use super::curl;
 use paceline_tests::upstream::push;
-use paceline_tests::{Latch, Proxy, Upstream, until};
+use paceline_tests::{Latch, Proxy, Upstream, Web, until};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -37,6 +38,49 @@ fn twenty_megabytes_go_up_and_come_back() {
             (&20_971_520.into(), &20_971_520.into())
         );
     }
+}
+
+/// Takes 40 times a little and then all; answers how much that was, of so many bytes.
+fn read_slowly(web: &mut Web, len: usize) -> usize {
+    let mut got = 0;
+    while got < len {
+        match web.read(32 << 10) {
+            Ok(piece) if !piece.is_empty() => got += piece.len(),
+            _ => break,
+        }
+        if got < 40 * (32 << 10) {
+            // So long that a time that is not renewed is over.
+            thread::park_timeout(Duration::from_millis(100));
+        }
+    }
+    got
+}
+
+/// D2: the time is for the next piece of a body, so whoever reads on is not cut off.
+#[test]
+fn a_client_that_reads_slowly_but_steadily_gets_all() {
+    let upstream = Upstream::start(|call| {
+        call.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 16 * MEGABYTE));
+        call.send(vec![b'x'; 16 * MEGABYTE]);
+    });
+    let proxy = Proxy::before(upstream.address(), "timeouts = { body = \"1s\" }\n");
+    let mut web = proxy.connect();
+    web.ask("/", "");
+    assert!(read_slowly(&mut web, 16 * MEGABYTE) >= 16 * MEGABYTE);
+}
+
+/// The same behind an upgrade.
+#[test]
+fn a_client_of_a_tunnel_that_reads_slowly_but_steadily_gets_all() {
+    let upstream = Upstream::start(|call| {
+        call.send("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+        call.send(vec![b'x'; 16 * MEGABYTE]);
+        call.close();
+    });
+    let proxy = Proxy::before(upstream.address(), "timeouts = { tunnel = \"1s\" }\n");
+    let mut web = proxy.connect();
+    web.ask("/", "Upgrade: websocket\r\nConnection: Upgrade\r\n");
+    assert!(read_slowly(&mut web, 16 * MEGABYTE) >= 16 * MEGABYTE);
 }
 
 /// A response may come while the request is still being sent: every piece is answered before the next.

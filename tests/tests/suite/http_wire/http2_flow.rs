@@ -53,6 +53,37 @@ fn a_stream_that_is_not_read_does_not_stop_another() {
     drop(server.join().unwrap());
 }
 
+/// D2: the time is for the next piece of a body, so whoever reads on is not cut off.
+#[test]
+fn a_client_that_reads_slowly_but_steadily_gets_all() {
+    let played = Played::new();
+    let door = Door::plain(played.address(), "timeouts = { body = \"1s\" }");
+    // Windows that are no bounds: only the system's buffers are.
+    let mut client = Http2::connect_with(door.address("web"), &[(1, 0), (4, 1 << 30)]);
+    client.send(&Frame::new(WINDOW_UPDATE, 0, 0, (1u32 << 30).to_be_bytes()));
+    client.ask(1, "/large");
+    let mut large = asked(&played, "/large");
+    let server = std::thread::spawn(move || {
+        large.send(ok(&"x".repeat(16 << 20)));
+        large
+    });
+    let (mut got, mut count) = (0, 0);
+    loop {
+        let frame = client.next().expect("it is not cut off");
+        got += if frame.kind == DATA { frame.payload.len() } else { 0 };
+        if frame.ends() {
+            break;
+        }
+        count += 1;
+        // 40 times a little, so long that a time that is not renewed is over.
+        if count <= 80 && count % 2 == 0 {
+            std::thread::park_timeout(std::time::Duration::from_millis(100));
+        }
+    }
+    assert_eq!(got, 16 << 20);
+    drop(server.join().unwrap());
+}
+
 /// A body that the server does not take is not read on and on; other streams are.
 #[test]
 fn a_body_that_is_not_taken_does_not_stop_another() {
