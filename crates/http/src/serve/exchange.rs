@@ -132,6 +132,8 @@ pub(crate) struct Exchange<'a> {
     /// What the body of the request may still have.
     body_left: u64,
     phase: Phase,
+    /// Whether the timer is set for the head of the response.
+    is_head_timed: bool,
     /// Answers before the last one so far.
     interim: u32,
     keeps: bool,
@@ -164,6 +166,7 @@ impl<'a> Exchange<'a> {
             is_broken: false,
             body_left: asked.body_bytes_max,
             phase: Phase::Head { scanned: 0 },
+            is_head_timed: false,
             interim: 0,
             keeps: asked.keeps,
             is_answered: false,
@@ -176,26 +179,35 @@ impl<'a> Exchange<'a> {
 
     /// Goes on as far as it can.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, Failure>> {
-        let mut has_moved = false;
+        let (interim, mut has_moved) = (self.interim, false);
         loop {
-            let moved = self.poll_request(cx)? | self.poll_response(cx)?;
+            let (there, back) = (self.poll_request(cx)?, self.poll_response(cx)?);
             if let Some(end) = self.end() {
                 return Poll::Ready(Ok(end));
             }
-            has_moved |= moved;
-            if !moved {
+            // Part of a head is no progress: it could come byte by byte for ever.
+            has_moved |= there || (back && !self.is_in_head());
+            if !there && !back {
                 break;
             }
         }
-        if has_moved {
-            let waits_for_head = matches!(self.phase, Phase::Head { .. }) && self.is_sent;
-            let Asked { response_wait, body_wait, .. } = self.asked;
-            self.client.timer.set(if waits_for_head { response_wait } else { body_wait });
+        let has_interim = self.interim > interim;
+        if self.is_in_head() && self.is_sent {
+            if has_interim || !self.is_head_timed {
+                self.client.timer.set(self.asked.response_wait);
+            }
+            self.is_head_timed = true;
+        } else if has_moved || has_interim {
+            self.client.timer.set(self.asked.body_wait);
         }
         match self.client.timer.poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(self.slow())),
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    const fn is_in_head(&self) -> bool {
+        matches!(self.phase, Phase::Head { .. })
     }
 
     /// Whether it is too late for another answer. If not, what stands in the client's buffer is forgotten.
@@ -210,8 +222,8 @@ impl<'a> Exchange<'a> {
     /// How long the server may still take for the head of its response, if it was sent anything and has
     /// not answered.
     pub fn server_rest(&self) -> Option<Duration> {
-        let is_at_work = self.has_begun && matches!(self.phase, Phase::Head { .. });
-        is_at_work.then(|| match self.is_sent {
+        let is_at_work = self.has_begun && self.is_in_head();
+        is_at_work.then(|| match self.is_head_timed {
             true => self.client.timer.left(),
             false => self.asked.response_wait,
         })

@@ -1,8 +1,11 @@
 //! Servers that refuse, die, or never answer: the client always knows.
 
 use super::door::{Door, Played, config, get, ok};
+use super::frames::Http2;
 use super::wire::Wire;
 use std::net::Shutdown;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 fn post(path: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n")
@@ -179,4 +182,62 @@ fn what_may_not_be_sent_twice_is_not() {
     fresh.send(ok("well"));
     assert_eq!(client.response().text(), "well");
     server.ends();
+}
+
+/// The time is for the whole head, not for its next byte.
+#[test]
+fn a_head_that_comes_byte_by_byte_is_too_late() {
+    let played = Played::new();
+    let limit = "timeouts = { response = \"1s\" }\n";
+    let door = Door::start(&config(played.address(), "", limit));
+    for is_http2 in [false, true] {
+        let status = std::thread::scope(|scope| {
+            let (done, is_done) = std::sync::mpsc::channel::<()>();
+            let played = &played;
+            let pause = Duration::from_millis(50);
+            scope.spawn(move || {
+                let mut server = played.accept();
+                assert!(server.request().is_some());
+                server.send("HTTP/1.1 200 OK\r\nX-Long: ");
+                // Ten seconds, if nobody is told before.
+                for _ in 0..200 {
+                    if is_done.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
+                        break;
+                    }
+                    server.send("x");
+                }
+                server.send("\r\nContent-Length: 2\r\n\r\nok");
+            });
+            let status = if is_http2 {
+                let mut client = Http2::connect(door.address("web"));
+                client.ask(1, "/asked");
+                client.response(1).0
+            } else {
+                let mut client = door.connect();
+                client.send(get("/asked"));
+                client.response().status
+            };
+            drop(done);
+            status
+        });
+        assert_eq!(status, 504, "HTTP/2: {is_http2}");
+    }
+    door.ends_well();
+}
+
+/// A response before the last one shows that the server is at work: its time begins anew.
+#[test]
+fn a_response_before_the_last_one_gives_more_time() {
+    let played = Played::new();
+    let limit = "timeouts = { response = \"2s\" }\n";
+    let door = Door::start(&config(played.address(), "", limit));
+    let (mut client, mut server) = asked(&played, &door);
+    for _ in 0..2 {
+        std::thread::park_timeout(Duration::from_millis(1_200));
+        server.send("HTTP/1.1 103 Early Hints\r\n\r\n");
+        assert_eq!(client.response().status, 103);
+    }
+    server.send(ok("late"));
+    assert_eq!(client.response().text(), "late");
+    door.ends_well();
 }

@@ -49,6 +49,8 @@ pub(super) struct Exchange<'a> {
     is_broken: bool,
     body_left: u64,
     phase: Phase,
+    /// Whether the timer is set for the head of the response.
+    is_head_timed: bool,
     /// Answers before the last one so far.
     interim: u32,
     /// Data that waits for the client's window.
@@ -82,6 +84,7 @@ impl<'a> Exchange<'a> {
             is_broken: false,
             body_left: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
             phase: Phase::Head { scanned: 0 },
+            is_head_timed: false,
             interim: 0,
             pending: Bytes::new(),
             timer: Timer::new(response_wait),
@@ -100,7 +103,7 @@ impl<'a> Exchange<'a> {
     /// not answered.
     pub fn server_rest(&self) -> Option<Duration> {
         let is_at_work = self.has_begun && !self.is_answered();
-        is_at_work.then(|| match self.is_sent {
+        is_at_work.then(|| match self.is_head_timed {
             true => self.timer.left(),
             false => self.response_wait,
         })
@@ -108,25 +111,31 @@ impl<'a> Exchange<'a> {
 
     /// Goes on as far as it can; tells in the end whether the server's connection can be used again.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
-        let mut has_moved = false;
+        let (interim, mut has_moved) = (self.interim, false);
         loop {
-            let moved = self.poll_request(cx)? | self.poll_response(cx)?;
+            let (there, back) = (self.poll_request(cx)?, self.poll_response(cx)?);
             if matches!(self.phase, Phase::Done) {
                 let is_empty = self.upstream.buf.is_empty();
                 let is_whole = self.is_sent && !self.is_broken && is_empty;
                 return Poll::Ready(Ok(self.answer.head.keeps && is_whole));
             }
-            has_moved |= moved;
-            if !moved {
+            // Part of a head is no progress: it could come byte by byte for ever.
+            has_moved |= there || (back && self.is_answered());
+            if !there && !back {
                 break;
             }
         }
         if self.is_reset(cx) {
             return Poll::Ready(Err(Failure::ClientLeft));
         }
-        if has_moved {
-            let waits_for_head = self.is_sent && !self.is_answered();
-            self.timer.set(if waits_for_head { self.response_wait } else { self.body_wait });
+        let has_interim = self.interim > interim;
+        if self.is_sent && !self.is_answered() {
+            if has_interim || !self.is_head_timed {
+                self.timer.set(self.response_wait);
+            }
+            self.is_head_timed = true;
+        } else if has_moved || has_interim {
+            self.timer.set(self.body_wait);
         }
         self.timer.poll(cx).map(|()| Err(self.slow()))
     }
