@@ -87,6 +87,7 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 6] = [
                 "counter",
                 "Requests whose client left before there was a response.",
             ),
+            ("cut", "paceline_frontend_cut_total", "counter", "Responses that were cut short."),
         ],
     ),
     (

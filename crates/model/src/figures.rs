@@ -47,6 +47,8 @@ pub struct FrontendFigures {
     pub responses: [u64; 5],
     /// Requests whose client left before there was a response.
     pub left: u64,
+    /// Responses that were cut short.
+    pub cut: u64,
     /// The addresses where it listens.
     pub listening: Vec<Box<str>>,
     /// Why it is not as its row says, if it is not.
@@ -144,6 +146,7 @@ impl FrontendFigures {
             ("requests", number(self.requests)),
             ("responses", Datum::from_sorted_pairs(responses.collect())),
             ("left", number(self.left)),
+            ("cut", number(self.cut)),
             ("listening", Datum::from_sorted(listening)),
             ("problem", Datum::from_sorted(problem.into_iter().collect())),
         ]

@@ -42,7 +42,7 @@ impl Object for Frontend {
         Field { member: "persistent", column: "persistent", kind: Kind::Flag },
     ];
     const FIGURES: &'static [&'static str] =
-        &["connections", "accepted", "requests", "responses", "left", "listening", "problem"];
+        &["connections", "accepted", "requests", "responses", "left", "cut", "listening", "problem"];
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         if let Some(entries) = entries(members, "use_backend", reading)? {

@@ -164,11 +164,12 @@ fn frontends_show_what_was_counted_at_them() {
     tally.accepted.store(5, Ordering::Relaxed);
     tally.requests.store(7, Ordering::Relaxed);
     tally.left.store(1, Ordering::Relaxed);
+    tally.cut.store(2, Ordering::Relaxed);
     for status in [200, 204, 404, 503] {
         tally.respond(status);
     }
     let figures = json!({
-        "connections": 3, "accepted": 5, "requests": 7, "left": 1,
+        "connections": 3, "accepted": 5, "requests": 7, "left": 1, "cut": 2,
         "responses": { "1xx": 0, "2xx": 2, "3xx": 0, "4xx": 1, "5xx": 1 },
     });
     until(|| client.get("/v1/frontends/web").expect(200)["figures"] == figures);
@@ -180,6 +181,7 @@ fn frontends_show_what_was_counted_at_them() {
         "paceline_frontend_responses_total{frontend=\"web\",class=\"2xx\"} 2",
         "paceline_frontend_responses_total{frontend=\"web\",class=\"3xx\"} 0",
         "paceline_frontend_left_total{frontend=\"web\"} 1",
+        "paceline_frontend_cut_total{frontend=\"web\"} 2",
     ] {
         assert!(metrics.lines().any(|own| own == line), "{line}: {metrics}");
     }

@@ -26,6 +26,8 @@ pub struct Tally {
     pub responses: [AtomicU64; 5],
     /// Requests that ended without a response, because the client had left.
     pub left: AtomicU64,
+    /// Responses that began and were cut short.
+    pub cut: AtomicU64,
 }
 
 impl Tally {
@@ -36,6 +38,12 @@ impl Tally {
         }
     }
 
+    /// Counts a response that was cut short.
+    pub fn cut(&self, status: u16) {
+        self.respond(status);
+        self.cut.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn figures(&self) -> FrontendFigures {
         FrontendFigures {
             connections: self.connections.load(Ordering::Relaxed) as u64,
@@ -43,6 +51,7 @@ impl Tally {
             requests: self.requests.load(Ordering::Relaxed),
             responses: self.responses.each_ref().map(|class| class.load(Ordering::Relaxed)),
             left: self.left.load(Ordering::Relaxed),
+            cut: self.cut.load(Ordering::Relaxed),
             ..FrontendFigures::default()
         }
     }

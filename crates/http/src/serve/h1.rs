@@ -243,6 +243,7 @@ impl Connection {
                 After::Cut
             }
             Gone::Cut(word) => {
+                gate.tally.cut(status);
                 let is_open = matches!(self.response.framing, Framing::Chunked | Framing::Close);
                 if !asked.is_11 && is_open {
                     self.client.stream.socket().reset_at_end();

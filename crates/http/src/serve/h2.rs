@@ -269,7 +269,10 @@ impl One<'_> {
                 self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(worker, Some(&permit));
             }
-            Gone::Cut(word) => record.end(worker, Some(&permit), status, Some(word)),
+            Gone::Cut(word) => {
+                self.gate.tally.cut(status);
+                record.end(worker, Some(&permit), status, Some(word));
+            }
             Gone::Reply(reply) => {
                 record.end_reply(worker, Some(&permit), &reply);
                 self.reply(&reply);

@@ -321,3 +321,26 @@ fn a_short_idle_time_is_kept_beside_a_long_one() {
     until(|| short.open_connections(), |count| *count == 0);
     assert_eq!(long.open_connections(), 1, "it is kept for an hour");
 }
+
+/// The client has a status and part of a body: both are counted, in either protocol.
+#[test]
+fn a_response_that_is_cut_short_is_counted() {
+    let upstream = Upstream::start(|call| {
+        call.send("HTTP/1.1 203 Cut\r\nContent-Length: 10\r\n\r\nhello");
+        call.close();
+    });
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut web = proxy.connect();
+    web.ask("/", "");
+    assert!(web.try_answer(false).is_err());
+    let words = ["--http2-prior-knowledge", "-s", "-o", "/dev/null", &proxy.url("/")];
+    assert!(!std::process::Command::new("curl").args(words).status().unwrap().success());
+    let api = &mut proxy.daemon.api();
+    let figures = until(
+        || api.get("/v1/frontends/web").expect(200)["figures"].clone(),
+        |figures| figures["responses"]["2xx"] == 2,
+    );
+    assert_eq!((&figures["cut"], &figures["left"]), (&2.into(), &0.into()), "{figures}");
+    let metrics = api.get("/metrics").text;
+    assert!(metrics.contains("paceline_frontend_cut_total{frontend=\"web\"} 2\n"), "{metrics}");
+}
