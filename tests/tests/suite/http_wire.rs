@@ -10,6 +10,7 @@ mod http2_flow;
 mod http2_frames;
 mod http2_given_up;
 mod http2_requests;
+mod http2_slow;
 mod recorder;
 mod refused;
 mod rewritten;

@@ -41,8 +41,16 @@ impl Object for Frontend {
         Field { member: "log_values", column: "log_values", kind: Kind::Map },
         Field { member: "persistent", column: "persistent", kind: Kind::Flag },
     ];
-    const FIGURES: &'static [&'static str] =
-        &["connections", "accepted", "requests", "responses", "left", "cut", "listening", "problem"];
+    const FIGURES: &'static [&'static str] = &[
+        "connections",
+        "accepted",
+        "requests",
+        "responses",
+        "left",
+        "cut",
+        "listening",
+        "problem",
+    ];
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         if let Some(entries) = entries(members, "use_backend", reading)? {

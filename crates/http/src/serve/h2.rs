@@ -4,6 +4,7 @@
 //! written as one of HTTP/1.1 and read back by the same strict reader, so that both protocols mean the
 //! same to rules and servers.
 
+mod blocks;
 mod exchange;
 mod head;
 
@@ -21,6 +22,7 @@ use crate::serve::table::Gate;
 use crate::serve::timer::Timer;
 use crate::serve::worker::{Presence, Worker};
 use crate::wire::{Forwarded, Framing, RequestHead, RequestWriter, ResponseHead};
+use blocks::{Blocks, Since};
 use bytes::Bytes;
 use exchange::{Answer, Exchange};
 use h2::server::{Builder, Connection, SendResponse};
@@ -32,7 +34,9 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Requests of one connection at a time.
 const STREAMS_MAX: u32 = 100;
@@ -50,6 +54,10 @@ const SEND_BUFFER: usize = 64 << 10;
 /// So many more requests of a connection may be given up before their response begins than are answered:
 /// whoever asks only to give up makes work for nothing.
 const GIVEN_UP_MAX: u32 = 100;
+
+/// How long a client on whose connection nothing happens may take to agree that it ends: a request may be
+/// on its way.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What all tasks of a connection share.
 struct Shared {
@@ -95,14 +103,24 @@ pub(crate) async fn run(
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buffer_size(SEND_BUFFER);
-    let handshake = builder.handshake::<_, Bytes>(Prefixed::new(buf, stream));
+    let since = Since::default();
+    let stream = Blocks::new(Prefixed::new(buf, stream), Rc::clone(&since));
+    let begun = Instant::now();
+    let handshake = builder.handshake::<_, Bytes>(stream);
     let Ok(Ok(mut connection)) = tokio::time::timeout(gate.timeouts.header, handshake).await else {
         return;
     };
     let (active, given_up) = Default::default();
     let shared = Rc::new(Shared { worker, peer, is_tls, active, given_up, presence });
-    let mut timer = Timer::new(gate.timeouts.idle);
-    while let Some((request, respond)) = next(&shared, &mut connection, &mut timer, &gate).await {
+    let header = gate.timeouts.header;
+    let mut watch = Watch {
+        timer: Timer::new(header),
+        block_timer: Timer::new(header),
+        since,
+        first_by: Some(begun + header),
+    };
+    while let Some((request, respond)) = next(&shared, &mut connection, &mut watch, &gate).await {
+        watch.first_by = None;
         gate = shared.worker.gate(&gate);
         let active = Active::new(&shared);
         tokio::task::spawn_local(serve(active, Arc::clone(&gate), request, respond));
@@ -125,23 +143,36 @@ impl Drop for Active {
     }
 }
 
+/// What a connection is waited for with.
+struct Watch {
+    timer: Timer,
+    /// For the rest of a header block.
+    block_timer: Timer,
+    /// Since when one is under way.
+    since: Since,
+    /// When the first request must be there, until it is.
+    first_by: Option<Instant>,
+}
+
+type Wire = Connection<Blocks<Prefixed<Stream>>, Bytes>;
+
 type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// The next request; none when the connection has ended. A connection on which nothing happens, whose
-/// client gives up too much, or whose worker drains, is told to end.
+/// The next request; none when the connection has ended. A connection on which nothing happens, or whose
+/// worker drains, is told to end. One whose client gives up too much or does not come to the end of a head
+/// (D2) is cut off.
 async fn next(
     shared: &Shared,
-    connection: &mut Connection<Prefixed<Stream>, Bytes>,
-    timer: &mut Timer,
+    connection: &mut Wire,
+    watch: &mut Watch,
     gate: &Gate,
 ) -> Option<Accepted> {
     let (mut is_ending, mut was_active) = (false, true);
+    let Watch { timer, block_timer, since, first_by } = watch;
     poll_fn(|cx| {
         shared.presence.wait(cx);
-        if shared.is_abused() && !is_ending {
-            is_ending = true;
-            connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-            timer.set(gate.timeouts.header);
+        if shared.is_abused() {
+            return cut(connection, Reason::ENHANCE_YOUR_CALM, cx);
         }
         if shared.worker.is_draining() && !is_ending {
             is_ending = true;
@@ -152,19 +183,32 @@ async fn next(
         if let Poll::Ready(accepted) = connection.poll_accept(cx) {
             return Poll::Ready(accepted.and_then(Result::ok));
         }
+        if let Some(since) = since.get() {
+            block_timer.set_at(since + gate.timeouts.header);
+            if block_timer.poll(cx).is_ready() {
+                return cut(connection, Reason::ENHANCE_YOUR_CALM, cx);
+            }
+        }
         // As long as requests are served, their own timers count; this one begins behind the last.
         let is_active = shared.active.get() > 0;
         if is_active || (was_active && !is_ending) {
-            timer.set(if is_ending { gate.timeouts.header } else { gate.timeouts.idle });
+            match first_by {
+                Some(first_by) => timer.set_at(*first_by),
+                None if is_ending => timer.set(gate.timeouts.header),
+                None => timer.set(gate.timeouts.idle),
+            }
         }
         was_active = is_active;
         while timer.poll(cx).is_ready() {
             if is_ending {
                 return Poll::Ready(None);
             }
+            if first_by.is_some() {
+                return cut(connection, Reason::NO_ERROR, cx);
+            }
             is_ending = true;
             connection.graceful_shutdown();
-            timer.set(gate.timeouts.header);
+            timer.set(GOODBYE);
             if let Poll::Ready(accepted) = connection.poll_accept(cx) {
                 return Poll::Ready(accepted.and_then(Result::ok));
             }
@@ -172,6 +216,13 @@ async fn next(
         Poll::Pending
     })
     .await
+}
+
+/// Ends a connection at once, with a word if the client takes it.
+fn cut(connection: &mut Wire, why: Reason, cx: &mut Context<'_>) -> Poll<Option<Accepted>> {
+    connection.abrupt_shutdown(why);
+    let _ = connection.poll_accept(cx);
+    Poll::Ready(None)
 }
 
 /// Serves one request.

@@ -25,7 +25,12 @@ impl Timer {
 
     /// It fires `wait` from now on instead.
     pub fn set(&mut self, wait: Duration) {
-        self.deadline = Instant::now() + wait;
+        self.set_at(Instant::now() + wait);
+    }
+
+    /// It fires then instead.
+    pub fn set_at(&mut self, deadline: Instant) {
+        self.deadline = deadline;
         if self.deadline < self.sleep.deadline() {
             self.sleep.as_mut().reset(self.deadline);
         }
