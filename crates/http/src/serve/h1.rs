@@ -227,23 +227,34 @@ impl Connection {
             }
         };
         record.admitted();
-        let ended = self.exchange(&mut permit, asked, is_idempotent, &mut record).await;
-        let Lost { gone, status, orphan } = match ended {
-            Err(lost) => lost,
+        match self.exchange(&mut permit, asked, is_idempotent, &mut record).await {
             Ok(after) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
-                return after;
+                after
             }
-        };
+            Err(lost) => self.lost(lost, permit, record, asked, is_json).await,
+        }
+    }
+
+    /// Ends a request that has no whole response.
+    async fn lost(
+        &mut self,
+        lost: Lost,
+        permit: Permit,
+        record: Record,
+        asked: Asked,
+        is_json: bool,
+    ) -> After {
+        let (tally, Lost { gone, status, orphan }) = (&self.gate.tally, lost);
         match gone {
             Gone::Left => {
-                gate.tally.left.fetch_add(1, Ordering::Relaxed);
+                tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, Some(&permit));
                 orphan::settle(permit, orphan);
                 After::Cut
             }
             Gone::Cut(word) => {
-                gate.tally.cut(status);
+                tally.cut(status);
                 let is_open = matches!(self.response.framing, Framing::Chunked | Framing::Close);
                 if !asked.is_11 && is_open {
                     self.client.stream.socket().reset_at_end();

@@ -244,6 +244,12 @@ async fn serve(
     active.0.count(is_given_up);
 }
 
+/// Has the system asked what has come by now, and the tasks that it concerns run, before this one goes on.
+async fn catch_up() {
+    // One that yields goes behind those that the runtime's next look at the sockets wakes.
+    tokio::task::yield_now().await;
+}
+
 /// One request on its way.
 struct One<'a> {
     shared: &'a Shared,
@@ -279,18 +285,7 @@ impl One<'_> {
         let outcome = match attributes::request(self.gate, peer, &head, bytes) {
             _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
             Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
-            Ok(request) => {
-                let left = poll_fn(|cx| self.respond.poll_reset(cx).map(|_| ()));
-                admit_until(worker, request, left, || false).await
-            }
-        };
-        let outcome = match outcome {
-            // It may have been given up in the moment of the grant.
-            Ok(permit) if self.is_given_up().await => {
-                permit.withdraw();
-                Err(Stop::Left)
-            }
-            outcome => outcome,
+            Ok(request) => self.admit(request).await,
         };
         let mut permit = match outcome {
             Ok(permit) => permit,
@@ -306,14 +301,31 @@ impl One<'_> {
             }
         };
         record.admitted();
-        let ended = self.exchange(&mut permit, &head, bytes, body, &mut record).await;
-        let Lost { gone, status, orphan } = match ended {
+        match self.exchange(&mut permit, &head, bytes, body, &mut record).await {
             Ok(status) => {
                 record.end(worker, Some(&permit), status, None);
-                return false;
+                false
             }
-            Err(lost) => lost,
-        };
+            Err(lost) => self.lost(lost, permit, record),
+        }
+    }
+
+    /// Has it walk the path.
+    async fn admit(&mut self, request: paceline_types::Request) -> Result<Permit, Stop> {
+        let left = poll_fn(|cx| self.respond.poll_reset(cx).map(|_| ()));
+        let permit = admit_until(&self.shared.worker, request, left, || false).await?;
+        // It may have been given up in the moment of the grant.
+        if self.is_given_up(&permit).await {
+            permit.withdraw();
+            return Err(Stop::Left);
+        }
+        Ok(permit)
+    }
+
+    /// Ends one that has no whole response; tells whether it was given up before that began.
+    fn lost(&mut self, lost: Lost, permit: Permit, record: Record) -> bool {
+        let worker = &self.shared.worker;
+        let Lost { gone, status, orphan } = lost;
         let is_given_up = matches!(gone, Gone::Left) && status == 0;
         match gone {
             Gone::Left => {
@@ -333,7 +345,11 @@ impl One<'_> {
         is_given_up
     }
 
-    async fn is_given_up(&mut self) -> bool {
+    /// Whether it was given up by now. What came while it waited may not have been read yet.
+    async fn is_given_up(&mut self, permit: &Permit) -> bool {
+        if permit.grant().since > permit.grant().arrival {
+            catch_up().await;
+        }
         poll_fn(|cx| Poll::Ready(self.respond.poll_reset(cx).is_ready())).await
     }
 
@@ -417,5 +433,35 @@ impl One<'_> {
         {
             let _ = stream.send_data(Bytes::from(body.into_owned()), true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::catch_up;
+    use std::cell::Cell;
+    use std::io::Write as _;
+    use std::rc::Rc;
+
+    /// On a worker's runtime: the task that reads a connection is told first.
+    #[test]
+    fn what_has_come_by_now_is_read_before_a_grant_is_used() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let (mut near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+            far.set_nonblocking(true).unwrap();
+            let far = tokio::net::UnixStream::from_std(far).unwrap();
+            let is_read = Rc::new(Cell::new(false));
+            let theirs = Rc::clone(&is_read);
+            tokio::task::spawn_local(async move {
+                far.readable().await.unwrap();
+                theirs.set(true);
+            });
+            catch_up().await;
+            near.write_all(b"x").unwrap();
+            assert!(!is_read.get(), "the system knows, the task does not");
+            catch_up().await;
+            assert!(is_read.get());
+        });
     }
 }
