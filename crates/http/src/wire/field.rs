@@ -1,7 +1,7 @@
 //! The fields of a head: where each stands in the buffer, and which of them the proxy minds.
 
 use super::byte::{is_token, is_value, trimmed};
-use crate::limits::FIELDS_MAX;
+use crate::limits::{FIELDS_MAX, OPTIONS_MAX};
 
 /// A piece of the buffer that a head was read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,8 @@ pub(crate) enum Header {
     Forwarded,
     Host,
     /// `Keep-Alive`, `Proxy-Connection`, `Proxy-Authenticate`, `Proxy-Authorization`,
-    /// `HTTP2-Settings`: they are between two neighbours and go no further (H3).
+    /// `HTTP2-Settings`, and whatever `Connection` names: they are between two neighbours and go no
+    /// further (H3).
     Hop,
     Te,
     Trailer,
@@ -140,6 +141,34 @@ impl Fields {
         Ok(())
     }
 
+    /// Makes a [`Header::Hop`] of each field that `Connection` names, but for those whose header is one
+    /// of `kept`. To be called when `Connection` is known to have at most [`OPTIONS_MAX`] options.
+    ///
+    /// The options are taken apart once, whatever the number of fields, and names are compared by letters
+    /// only where their digests are the same: many long names that are nearly equal cost no more than
+    /// others.
+    pub fn set_hops(&mut self, whole: &[u8], kept: &[Header]) {
+        let mut room: [(u64, &[u8]); OPTIONS_MAX] = [(0, b""); OPTIONS_MAX];
+        let connections = self.0.iter().filter(|field| field.header == Header::Connection);
+        let options = connections.flat_map(|field| options(field.value.of_bytes(whole)));
+        let mut count = 0;
+        for (place, option) in room.iter_mut().zip(options) {
+            *place = (digest(option), option);
+            count += 1;
+        }
+        let named = room.get(..count).unwrap_or_default();
+        for field in self.0.iter_mut().filter(|field| !kept.contains(&field.header)) {
+            let name = field.name.of_bytes(whole);
+            let own = digest(name);
+            let is = |(digest, option): &(u64, &[u8])| {
+                *digest == own && option.eq_ignore_ascii_case(name)
+            };
+            if named.iter().any(is) {
+                field.header = Header::Hop;
+            }
+        }
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Field> {
         self.0.iter()
     }
@@ -149,6 +178,28 @@ impl Fields {
         let ours = self.0.iter().filter(move |field| field.header == header);
         ours.map(move |field| field.value.of_bytes(whole))
     }
+}
+
+/// The options of a value of `Connection`.
+pub(super) fn options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(value);
+    std::iter::from_fn(move || {
+        let value = rest?;
+        let comma = memchr::memchr(b',', value);
+        rest = comma.map(|comma| &value[comma + 1..]);
+        Some(trimmed(&value[..comma.unwrap_or(value.len())]))
+    })
+}
+
+/// A number that is the same for names that differ in case alone, and hardly for others (FNV-1a, by
+/// words).
+fn digest(name: &[u8]) -> u64 {
+    const LOWER: u64 = 0x2020_2020_2020_2020;
+    let add = |sum: u64, word: u64| (sum ^ (word | LOWER)).wrapping_mul(0x0100_0000_01b3);
+    let (words, rest) = name.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let rest = rest.iter().map(|byte| u64::from(*byte));
+    words.chain(rest).fold(name.len() as u64, add)
 }
 
 /// The first value of the field with this name, in lower case.

@@ -4,8 +4,8 @@
 //! requests are smuggled past rules.
 
 use super::body::Framing;
-use super::byte::{is_target, is_token_text, number, trimmed};
-use super::field::{FieldError, Fields, Header, Piece, take_line};
+use super::byte::{is_target, is_token_text, number};
+use super::field::{FieldError, Fields, Header, Piece, options, take_line};
 use super::host::is_host;
 use super::target::{Target, TargetError};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, OPTIONS_MAX, TARGET_BYTES_MAX};
@@ -26,8 +26,6 @@ pub(crate) struct RequestHead {
     pub expects: bool,
     /// The protocol it asks to upgrade to, if it asks.
     pub upgrade: Option<Piece>,
-    /// Whether `Connection` names fields beyond the usual ones, which then do not pass.
-    pub names_hops: bool,
 }
 
 /// Why a head is refused.
@@ -188,11 +186,14 @@ impl RequestHead {
         }
         self.framing = self.framing_of(length, is_chunked)?;
         self.keeps = if self.is_11 { !said.closes } else { said.keeps && !said.closes };
-        self.names_hops = said.names;
         // RFC 9110 7.8: Upgrade counts only with the connection option, and from HTTP/1.1 on.
         self.upgrade = upgrade.filter(|_| said.upgrades && self.is_11);
         self.expects &= self.is_11 && self.framing != Framing::None;
-        self.check_host(bytes, host)
+        self.check_host(bytes, host)?;
+        if said.names {
+            self.fields.set_hops(bytes, &SAID_ANEW);
+        }
+        Ok(())
     }
 
     fn framing_of(&self, length: Option<u64>, is_chunked: bool) -> Result<Framing, HeadError> {
@@ -234,6 +235,9 @@ fn content_length(value: &[u8]) -> Result<u64, HeadError> {
     number(value).ok_or(HeadError::Bad("Content-Length is no number"))
 }
 
+/// Fields that are read where the request is written, and said anew there.
+const SAID_ANEW: [Header; 3] = [Header::ContentLength, Header::Te, Header::XForwardedFor];
+
 /// What `Connection` says.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
@@ -242,14 +246,19 @@ pub(crate) struct Said {
     pub upgrades: bool,
     /// Whether it names other fields.
     pub names: bool,
-    /// How much it says; each field of the head is compared with all of it.
+    /// How many options it has.
     pub options: usize,
 }
 
 impl Said {
     /// Reads one more value.
     pub fn read(&mut self, value: &[u8]) {
-        for option in value.split(|byte| *byte == b',').map(trimmed) {
+        // What most clients say, and nothing else.
+        if value.eq_ignore_ascii_case(b"keep-alive") {
+            (self.options, self.keeps) = (self.options + 1, true);
+            return;
+        }
+        for option in options(value) {
             self.options += 1;
             if option.eq_ignore_ascii_case(b"close") {
                 self.closes = true;
@@ -262,14 +271,6 @@ impl Said {
             }
         }
     }
-}
-
-/// Whether a `Connection` field names this field, which then goes no further (H3).
-pub(crate) fn is_named_hop(fields: &Fields, bytes: &[u8], name: &[u8]) -> bool {
-    fields
-        .all(Header::Connection, bytes)
-        .flat_map(|value| value.split(|byte| *byte == b','))
-        .any(|option| trimmed(option).eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

@@ -16,8 +16,6 @@ pub(crate) struct ResponseHead {
     pub length: Option<u64>,
     /// Whether the server keeps the connection for another request.
     pub keeps: bool,
-    /// Whether `Connection` names fields beyond the usual ones, which then do not pass.
-    pub names_hops: bool,
     /// Where the reason stands, behind the status.
     pub reason: super::field::Piece,
 }
@@ -70,7 +68,10 @@ impl ResponseHead {
             return Err(ResponseError("Transfer-Encoding stands where it may not"));
         }
         self.length = length;
-        self.names_hops = said.names;
+        if said.names {
+            // That one passes with the answer to an upgrade.
+            self.fields.set_hops(bytes, &[Header::Upgrade]);
+        }
         // RFC 9112 6.3: these have no body, whatever their fields say.
         let is_bare = is_head || self.status < 200 || matches!(self.status, 204 | 304);
         self.framing = match (length, is_chunked) {

@@ -2,7 +2,7 @@
 
 use super::body::Framing;
 use super::field::{Field, Fields, Header};
-use super::request::{RequestHead, is_named_hop};
+use super::request::RequestHead;
 use super::response::ResponseHead;
 
 /// What a server is told of where a request came from.
@@ -63,9 +63,7 @@ impl RequestWriter<'_> {
             }
             Header::Authorization | Header::Cookie | Header::Trailer | Header::Other => true,
         };
-        passes
-            && !is_double(field.name.of_bytes(self.bytes))
-            && !is_hop(&self.head.fields, self.head.names_hops, self.bytes, field)
+        passes && !is_double(field.name.of_bytes(self.bytes))
     }
 
     fn write_forwarded(&self, out: &mut Vec<u8>) {
@@ -162,7 +160,7 @@ impl ResponseWriter<'_> {
     }
 
     fn passes(&self, field: &Field) -> bool {
-        let passes = match field.header {
+        match field.header {
             Header::Connection
             | Header::Hop
             | Header::ContentLength
@@ -170,8 +168,7 @@ impl ResponseWriter<'_> {
             | Header::Te => false,
             Header::Upgrade => self.upgrades,
             _ => true,
-        };
-        passes && !is_hop(&self.head.fields, self.head.names_hops, self.bytes, field)
+        }
     }
 
     fn write_connection(&self, out: &mut Vec<u8>) {
@@ -208,11 +205,6 @@ fn is_double(name: &[u8]) -> bool {
     }
     let dashed: Vec<u8> = name.iter().map(|b| if *b == b'_' { b'-' } else { *b }).collect();
     Header::named(&dashed) != Header::Other
-}
-
-/// Whether a field goes no further because `Connection` names it.
-fn is_hop(fields: &Fields, names_hops: bool, bytes: &[u8], field: &Field) -> bool {
-    names_hops && is_named_hop(fields, bytes, field.name.of_bytes(bytes))
 }
 
 /// Writes the trailers of a body that pass.
@@ -346,6 +338,31 @@ mod tests {
         assert!(!sent(text, false, false).to_lowercase().contains("upgrade"));
     }
 
+    /// The options stand in several fields, in any case; what only looks like one of them passes.
+    #[test]
+    fn all_that_connection_names_goes_no_further_h3() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nX-One: 1\r\nConnection: X-THREE ,close,\tx-one\r\nX-Tow: 2\r\n\
+                    x-three: 3\r\nx-one: 1\r\nCookie: a=1\r\nX-On: 4\r\nX-Ones: 5\r\nconnection: cookie\r\n\r\n";
+        assert_eq!(
+            sent(text, false, false),
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Tow: 2\r\nX-On: 4\r\nX-Ones: 5\r\n\
+             X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\r\n"
+        );
+    }
+
+    /// What is said anew is said whatever `Connection` names: the length of a body, whom a request is from.
+    #[test]
+    fn what_the_proxy_says_itself_cannot_be_named_away_h3_h5() {
+        let text = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nTE: trailers\r\nX-Forwarded-For: 203.0.113.1\r\n\
+                    X-Forwarded-Proto: https\r\nConnection: te, content-length, x-forwarded-for, host, x-forwarded-proto\r\n\r\n";
+        assert_eq!(
+            sent(text, true, false),
+            "POST / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.1, 192.0.2.7\r\n\
+             X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\
+             Content-Length: 0\r\nTE: trailers\r\nConnection: TE\r\n\r\n"
+        );
+    }
+
     #[test]
     fn an_empty_body_stays_said() {
         let text = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
@@ -376,6 +393,18 @@ mod tests {
         );
         let none = "HTTP/1.1 204 No\r\n\r\n";
         assert_eq!(answered(none, true, true, false), none);
+    }
+
+    #[test]
+    fn an_answer_to_an_upgrade_keeps_it_whatever_else_connection_names_h3() {
+        let text = "HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade, X-Hop\r\nX-Hop: 1\r\n\r\n";
+        let mut head = ResponseHead::default();
+        head.read(text.as_bytes(), false).unwrap();
+        let (mut out, bytes) = (vec![], text.as_bytes());
+        ResponseWriter { head: &head, bytes, is_11: true, keeps: true, upgrades: true }
+            .write(&mut out);
+        let expected = "HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]

@@ -7,8 +7,7 @@ use crate::serve::table::{Gate, duration};
 use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
 use crate::wire::{
-    Decoder, Encoder, Framing, Header, ResponseHead, head_end, is_named_hop, read_trailers,
-    write_trailers,
+    Decoder, Encoder, Framing, Header, ResponseHead, head_end, read_trailers, write_trailers,
 };
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -380,7 +379,7 @@ fn response(head: &ResponseHead, bytes: &[u8]) -> Result<Response<()>, Failure> 
         );
         // RFC 9110 8.6: 204 has no length.
         let is_wrong = head.status == 204 && field.header == Header::ContentLength;
-        if is_hop || is_wrong || (head.names_hops && is_named_hop(&head.fields, bytes, name)) {
+        if is_hop || is_wrong {
             continue;
         }
         let wrong = || Failure::Response("the head of the response cannot be passed on");
