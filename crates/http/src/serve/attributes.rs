@@ -1,7 +1,10 @@
 //! What rules and expressions see of a request (`design.md`, Attributes).
+//!
+//! Fields, cookies and the user are read as the server will get them, from whoever writes them for it
+//! (H4): what goes no further is not there.
 
 use crate::serve::table::Gate;
-use crate::wire::{Header, RequestHead};
+use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_routing::{Frontend, UserFrom};
 use paceline_types::{AttributeError, Attributes, Known, Request, Span};
 use std::borrow::Cow;
@@ -51,15 +54,21 @@ impl Peer {
             Speaker::Unknown => false,
         }
     }
+
+    /// What servers are told of where its requests came from.
+    pub fn forwarded(&self, spec: &Frontend, is_tls: bool) -> Forwarded<'_> {
+        let peer = self.client.as_ref().unwrap_or(&self.address);
+        Forwarded { peer, is_tls, trusts: self.is_trusted(spec) }
+    }
 }
 
-/// The request that a head is.
+/// The request that a head is, as `writer` will write it.
 pub(crate) fn request(
     gate: &Gate,
     peer: &Peer,
-    head: &RequestHead,
-    bytes: &[u8],
+    writer: &RequestWriter<'_>,
 ) -> Result<Request, AttributeError> {
+    let RequestWriter { head, bytes, .. } = *writer;
     let (path, query) = (text(head.target.path(bytes)), text(head.target.query(bytes)));
     let client = client(gate, peer, head, bytes);
     let mut attributes = Attributes::with_capacity(2 * (path.len() + query.len()) + 192);
@@ -78,17 +87,18 @@ pub(crate) fn request(
         false => set(Known::Text, &format!("{path}?{query}"))?,
     }
     if let Some(from) = gate.spec.user_from
-        && let Some(user) = user(from, head, bytes)
+        && let Some(user) = user(from, writer)
     {
         set(Known::User, &user)?;
     }
     for (name, attribute) in &gate.headers {
-        if let Some(value) = field(head, bytes, name) {
-            attributes.set(attribute, &value)?;
+        let mut value = vec![];
+        if writer.read(name.as_bytes(), &mut value) {
+            attributes.set(attribute, &text(&value))?;
         }
     }
     for (name, attribute) in &gate.cookies {
-        if let Some(value) = cookie(head, bytes, name) {
+        if let Some(value) = cookie(writer, name) {
             attributes.set(attribute, &value)?;
         }
     }
@@ -154,21 +164,10 @@ fn forwarded_address(text: &str) -> Option<IpAddr> {
     address.map(|address| address.to_canonical())
 }
 
-/// The values of a field, as one.
-fn field<'a>(head: &RequestHead, bytes: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
-    let mut values = head.fields.iter().filter_map(|field| {
-        let own = field.name.of_bytes(bytes);
-        let is_ours = own.len() == name.len() && own.eq_ignore_ascii_case(name.as_bytes());
-        is_ours.then(|| text(field.value.of_bytes(bytes)))
-    });
-    let first = values.next()?;
-    Some(values.fold(first, |all, next| Cow::Owned(format!("{all}, {next}"))))
-}
-
 /// The value of a cookie.
-fn cookie<'a>(head: &RequestHead, bytes: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
-    let cookies = head.fields.iter().filter(|field| field.header == Header::Cookie);
-    let mut pairs = cookies.flat_map(|field| field.value.of_bytes(bytes).split(|b| *b == b';'));
+fn cookie<'a>(writer: &'a RequestWriter<'_>, name: &str) -> Option<Cow<'a, str>> {
+    let cookies = writer.passing(Header::Cookie);
+    let mut pairs = cookies.flat_map(|value| value.split(|byte| *byte == b';'));
     pairs.find_map(|pair| {
         let pair = pair.trim_ascii();
         let equals = memchr::memchr(b'=', pair)?;
@@ -177,8 +176,8 @@ fn cookie<'a>(head: &RequestHead, bytes: &'a [u8], name: &str) -> Option<Cow<'a,
 }
 
 /// The user that `Authorization` names. It is a name, not a proof.
-fn user(from: UserFrom, head: &RequestHead, bytes: &[u8]) -> Option<String> {
-    let value = head.fields.all(Header::Authorization, bytes).next()?;
+fn user(from: UserFrom, writer: &RequestWriter<'_>) -> Option<String> {
+    let value = writer.passing(Header::Authorization).next()?;
     let blank = memchr::memchr(b' ', value)?;
     let (scheme, rest) = (&value[..blank], value[blank + 1..].trim_ascii());
     match from {
@@ -231,13 +230,18 @@ fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{UserFrom, cookie, decode_base64, forwarded_address, user};
-    use crate::wire::RequestHead;
+    use crate::wire::{Forwarded, RequestHead, RequestWriter};
 
     fn head(fields: &str) -> (RequestHead, String) {
         let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let mut head = RequestHead::default();
         head.read(text.as_bytes()).unwrap();
         (head, text)
+    }
+
+    fn writer<'a>(head: &'a RequestHead, text: &'a str) -> RequestWriter<'a> {
+        let forwarded = Forwarded { peer: "192.0.2.7", is_tls: false, trusts: false };
+        RequestWriter { head, bytes: text.as_bytes(), forwarded, upgrades: false }
     }
 
     #[test]
@@ -286,19 +290,28 @@ mod tests {
             (bearer, UserFrom::Basic, None),
             ("Authorization: Basic !!\r\n", UserFrom::Basic, None),
             ("Authorization: Bearer opaque\r\n", UserFrom::Bearer, None),
+            (&format!("{basic}Connection: authorization\r\n"), UserFrom::Basic, None),
             ("", UserFrom::Basic, None),
         ] {
             let (head, text) = head(fields);
-            assert_eq!(user(from, &head, text.as_bytes()).as_deref(), expected, "{fields}");
+            assert_eq!(user(from, &writer(&head, &text)).as_deref(), expected, "{fields}");
         }
     }
 
     #[test]
     fn cookies_are_found_by_their_whole_name() {
         let (head, text) = head("Cookie: aid=1; id=2\r\ncookie: other=\"3\"\r\n");
-        let value = |name| cookie(&head, text.as_bytes(), name).map(|value| value.into_owned());
+        let writer = writer(&head, &text);
+        let value = |name| cookie(&writer, name).map(|value| value.into_owned());
         assert_eq!(value("id").as_deref(), Some("2"));
         assert_eq!(value("other").as_deref(), Some("\"3\""));
         assert_eq!(value("i"), None);
+    }
+
+    /// H4: the server gets none.
+    #[test]
+    fn cookies_that_go_no_further_are_not_there_h4() {
+        let (head, text) = head("Cookie: id=2\r\nConnection: Cookie\r\n");
+        assert_eq!(cookie(&writer(&head, &text), "id"), None);
     }
 }

@@ -19,8 +19,7 @@ use crate::serve::tunnel;
 use crate::serve::upstream::Upstream;
 use crate::serve::worker::{Presence, Worker};
 use crate::wire::{
-    Forwarded, Framing, HeadError, RequestHead, RequestWriter, ResponseHead, head_end,
-    leading_blank,
+    Framing, HeadError, RequestHead, RequestWriter, ResponseHead, head_end, leading_blank,
 };
 use paceline_host::{Permit, wall_ms};
 use std::future::poll_fn;
@@ -201,10 +200,13 @@ impl Connection {
         let mut record = Record::begin(&gate, &self.peer, &self.head, bytes);
         let is_json = crate::serve::wants_json(&self.head, bytes);
         let asked = self.asked(bytes);
-        let request = attributes::request(&gate, &self.peer, &self.head, bytes);
+        let forwarded = self.peer.forwarded(&self.gate.spec, self.client.stream.is_tls());
+        let upgrades = asked.upgrades;
+        let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
+        let request = attributes::request(&gate, &self.peer, &writer);
         self.sent.clear();
-        self.write_head(len, asked.upgrades);
-        let is_idempotent = self.head.is_idempotent(&self.client.buf.bytes()[..len]);
+        writer.write(&mut self.sent.bytes);
+        let is_idempotent = self.head.is_idempotent(bytes);
         self.client.buf.consume(len);
         let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
         let outcome = match request {
@@ -292,18 +294,6 @@ impl Connection {
             body_wait: gate.timeouts.body,
             response_wait: gate.timeouts.body,
         }
-    }
-
-    /// Writes the head for the server.
-    fn write_head(&mut self, len: usize, upgrades: bool) {
-        let forwarded = Forwarded {
-            peer: self.peer.client.as_ref().unwrap_or(&self.peer.address),
-            is_tls: self.client.stream.is_tls(),
-            trusts: self.peer.is_trusted(&self.gate.spec),
-        };
-        let bytes = &self.client.buf.bytes()[..len];
-        let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
-        writer.write(&mut self.sent.bytes);
     }
 
     /// Sends the request and passes the response on.

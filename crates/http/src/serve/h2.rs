@@ -21,7 +21,7 @@ use crate::serve::stream::Stream;
 use crate::serve::table::Gate;
 use crate::serve::timer::Timer;
 use crate::serve::worker::{Presence, Worker};
-use crate::wire::{Forwarded, Framing, RequestHead, RequestWriter, ResponseHead};
+use crate::wire::{Framing, RequestHead, RequestWriter, ResponseHead};
 use blocks::{Blocks, Since};
 use bytes::Bytes;
 use exchange::{Answer, Exchange};
@@ -282,7 +282,9 @@ impl One<'_> {
         self.is_head = head.method(bytes) == b"HEAD";
         let limit = self.gate.spec.body_bytes_max.unwrap_or(u64::MAX);
         let is_too_long = matches!(head.framing, Framing::Length(len) if len > limit);
-        let outcome = match attributes::request(self.gate, peer, &head, bytes) {
+        let forwarded = peer.forwarded(&self.gate.spec, self.shared.is_tls);
+        let writer = RequestWriter { head: &head, bytes, forwarded, upgrades: false };
+        let outcome = match attributes::request(self.gate, peer, &writer) {
             _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
             Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
             Ok(request) => self.admit(request).await,
@@ -301,7 +303,7 @@ impl One<'_> {
             }
         };
         record.admitted();
-        match self.exchange(&mut permit, &head, bytes, body, &mut record).await {
+        match self.exchange(&mut permit, writer, body, &mut record).await {
             Ok(status) => {
                 record.end(worker, Some(&permit), status, None);
                 false
@@ -357,19 +359,14 @@ impl One<'_> {
     async fn exchange(
         &mut self,
         permit: &mut Permit,
-        head: &RequestHead,
-        bytes: &[u8],
+        writer: RequestWriter<'_>,
         mut body: RecvStream,
         record: &mut Record,
     ) -> Result<u16, Lost> {
-        let (worker, peer) = (&self.shared.worker, &self.shared.peer);
-        let forwarded = Forwarded {
-            peer: peer.client.as_ref().unwrap_or(&peer.address),
-            is_tls: self.shared.is_tls,
-            trusts: peer.is_trusted(&self.gate.spec),
-        };
+        let worker = &self.shared.worker;
+        let RequestWriter { head, bytes, .. } = writer;
         let mut sent = Outgoing::default();
-        RequestWriter { head, bytes, forwarded, upgrades: false }.write(&mut sent.bytes);
+        writer.write(&mut sent.bytes);
         let is_idempotent = head.is_idempotent(bytes);
         let mut is_fresh = false;
         let mut response = ResponseHead::default();

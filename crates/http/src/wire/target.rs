@@ -149,9 +149,14 @@ fn normal_host(host: &[u8]) -> Option<String> {
         _ => (bare, None),
     };
     // All of them: with one left, the form would not be its own.
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    let normal = port.map_or(name.clone(), |port| format!("{name}:{port}"));
-    (normal != text).then_some(normal)
+    let name = name.trim_end_matches('.');
+    let len = name.len() + port.map_or(0, |port| 1 + port.len());
+    // Most hosts are written so: nothing was taken away, and nothing is in upper case.
+    if len == text.len() && !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return None;
+    }
+    let name = name.to_ascii_lowercase();
+    Some(port.map_or_else(|| name.clone(), |port| format!("{name}:{port}")))
 }
 
 /// The byte that is encoded at `at`.

@@ -38,15 +38,50 @@ impl RequestWriter<'_> {
             out.extend_from_slice(head.target.query(bytes));
         }
         out.extend_from_slice(b" HTTP/1.1\r\n");
-        line(out, b"Host", head.target.authority(bytes));
-        for field in head.fields.iter().filter(|field| self.passes(field)) {
-            line(out, field.name.of_bytes(bytes), field.value.of_bytes(bytes));
-        }
-        self.write_forwarded(out);
-        self.write_connection(out);
+        self.each(|_| true, |name, value| line(out, name, value));
         out.extend_from_slice(b"\r\n");
     }
 
+    /// Adds to `out` what the server reads under a name, whatever its case; several fields are one, with
+    /// commas. Whether there are any.
+    pub fn read(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        let mut is_found = false;
+        let is_wanted = |own: &[u8]| own.len() == name.len() && own.eq_ignore_ascii_case(name);
+        self.each(is_wanted, |_, value| {
+            if is_found {
+                out.extend_from_slice(b", ");
+            }
+            is_found = true;
+            out.extend_from_slice(value);
+        });
+        is_found
+    }
+
+    /// The values of a field of the client's that pass, in their order.
+    pub fn passing(&self, header: Header) -> impl Iterator<Item = &[u8]> {
+        let fields = self.head.fields.iter();
+        let ours = fields.filter(move |field| field.header == header && self.passes(field));
+        ours.map(|field| field.value.of_bytes(self.bytes))
+    }
+
+    /// Takes the fields that the server gets, in the order they are written: those whose name
+    /// `is_wanted`. This is the one place that knows them, for servers as for rules (H4).
+    fn each(&self, is_wanted: impl Fn(&[u8]) -> bool, mut take: impl FnMut(&[u8], &[u8])) {
+        if is_wanted(b"Host") {
+            take(b"Host", self.head.target.authority(self.bytes));
+        }
+        for field in self.head.fields.iter() {
+            let name = field.name.of_bytes(self.bytes);
+            // The name first: who wants one field need not know whether others pass.
+            if is_wanted(name) && self.passes(field) {
+                take(name, field.value.of_bytes(self.bytes));
+            }
+        }
+        self.each_origin(&is_wanted, &mut take);
+        self.each_of_connection(&is_wanted, &mut take);
+    }
+
+    /// Whether a field passes as the client sent it.
     fn passes(&self, field: &Field) -> bool {
         let passes = match field.header {
             Header::Host
@@ -66,51 +101,68 @@ impl RequestWriter<'_> {
         passes && !is_double(field.name.of_bytes(self.bytes))
     }
 
-    fn write_forwarded(&self, out: &mut Vec<u8>) {
+    /// The fields that tell where it came from.
+    fn each_origin(&self, is_wanted: &impl Fn(&[u8]) -> bool, take: &mut impl FnMut(&[u8], &[u8])) {
+        const FOR: &[u8] = b"X-Forwarded-For";
+        const PROTO: &[u8] = b"X-Forwarded-Proto";
+        const HOST: &[u8] = b"X-Forwarded-Host";
         let Self { head, bytes, forwarded, .. } = *self;
         let has = |header| forwarded.trusts && head.fields.all(header, bytes).next().is_some();
-        out.extend_from_slice(b"X-Forwarded-For: ");
-        if forwarded.trusts {
-            for value in head.fields.all(Header::XForwardedFor, bytes).filter(|v| !v.is_empty()) {
-                out.extend_from_slice(value);
-                out.extend_from_slice(b", ");
+        if is_wanted(FOR) {
+            match forwarded.trusts {
+                true => take(FOR, &self.chain()),
+                false => take(FOR, forwarded.peer.as_bytes()),
             }
         }
-        out.extend_from_slice(forwarded.peer.as_bytes());
-        out.extend_from_slice(b"\r\n");
-        if !has(Header::XForwardedProto) {
-            let proto: &[u8] = if forwarded.is_tls { b"https" } else { b"http" };
-            line(out, b"X-Forwarded-Proto", proto);
+        if is_wanted(PROTO) && !has(Header::XForwardedProto) {
+            take(PROTO, if forwarded.is_tls { b"https" } else { b"http" });
         }
-        if !has(Header::XForwardedHost) {
-            line(out, b"X-Forwarded-Host", head.target.authority(bytes));
+        if is_wanted(HOST) && !has(Header::XForwardedHost) {
+            take(HOST, head.target.authority(bytes));
         }
     }
 
-    fn write_connection(&self, out: &mut Vec<u8>) {
+    /// The fields that tell how the message goes on, and the connection.
+    fn each_of_connection(
+        &self,
+        is_wanted: &impl Fn(&[u8]) -> bool,
+        take: &mut impl FnMut(&[u8], &[u8]),
+    ) {
+        const LENGTH: &[u8] = b"Content-Length";
         let Self { head, bytes, .. } = *self;
+        let mut say = |name: &[u8], value: &[u8]| {
+            if is_wanted(name) {
+                take(name, value);
+            }
+        };
         match head.framing {
-            Framing::Length(length) => number_line(out, b"Content-Length", length),
-            Framing::Chunked => line(out, b"Transfer-Encoding", b"chunked"),
+            Framing::Length(length) => say(LENGTH, digits(length, &mut [0; 20])),
+            Framing::Chunked => say(b"Transfer-Encoding", b"chunked"),
             // Said where it was said: a server may want it of a method that usually has a body.
             Framing::None if head.fields.all(Header::ContentLength, bytes).next().is_some() => {
-                line(out, b"Content-Length", b"0");
+                say(LENGTH, b"0");
             }
             Framing::None | Framing::Close => {}
         }
-        let mut options: &[u8] = b"";
-        if self.upgrades
-            && let Some(protocol) = head.upgrade
-        {
-            line(out, b"Upgrade", protocol.of_bytes(bytes));
-            options = b"Upgrade";
-        } else if takes_trailers(head, bytes) {
-            line(out, b"TE", b"trailers");
-            options = b"TE";
+        if let Some(protocol) = head.upgrade.filter(|_| self.upgrades) {
+            say(b"Upgrade", protocol.of_bytes(bytes));
+            say(b"Connection", b"Upgrade");
+        } else if (is_wanted(b"TE") || is_wanted(b"Connection")) && takes_trailers(head, bytes) {
+            say(b"TE", b"trailers");
+            say(b"Connection", b"TE");
         }
-        if !options.is_empty() {
-            line(out, b"Connection", options);
+    }
+
+    /// The peer, behind those that it speaks for.
+    fn chain(&self) -> Vec<u8> {
+        let mut all = vec![];
+        let fields = self.head.fields.all(Header::XForwardedFor, self.bytes);
+        for value in fields.filter(|value| !value.is_empty()) {
+            all.extend_from_slice(value);
+            all.extend_from_slice(b", ");
         }
+        all.extend_from_slice(self.forwarded.peer.as_bytes());
+        all
     }
 }
 
@@ -259,6 +311,7 @@ fn is_for_heads(name: &[u8]) -> bool {
 }
 
 /// Writes one field.
+#[inline]
 pub(crate) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -275,18 +328,22 @@ pub(crate) fn number_line(out: &mut Vec<u8>, name: &[u8], value: u64) {
 }
 
 /// Writes a number.
-pub(crate) fn push_number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut first = digits.len();
+pub(crate) fn push_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(digits(number, &mut [0; 20]));
+}
+
+/// The digits of a number.
+fn digits(mut number: u64, room: &mut [u8; 20]) -> &[u8] {
+    let mut first = room.len();
     loop {
         first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
+        room[first] = b'0' + (number % 10) as u8;
         number /= 10;
         if number == 0 {
             break;
         }
     }
-    out.extend_from_slice(&digits[first..]);
+    &room[first..]
 }
 
 #[cfg(test)]
@@ -361,6 +418,54 @@ mod tests {
              X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\
              Content-Length: 0\r\nTE: trailers\r\nConnection: TE\r\n\r\n"
         );
+    }
+
+    /// Under every name that either knows, rules read what the server does (H4).
+    #[test]
+    fn what_is_read_is_what_is_written_h4() {
+        let heads = [
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.0\r\n\r\n",
+            "GET http://Secret.example:80/ HTTP/1.1\r\nHost: public.example\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Key: k\r\nConnection: X-Key\r\nx-key: 2\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Key: 1\r\nX-Other: 3\r\nx-KEY: 2\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1\r\nx-forwarded-for:\r\nX_Forwarded_For: 2\r\n\
+             X-Forwarded-Host: b\r\nForwarded: for=1\r\nX-Forwarded-Proto: ftp\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 007\r\nExpect: 100-continue\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent_Length: 7\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\nTrailer: x\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nTE: trailers\r\nConnection: Upgrade, TE\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nTE: gzip;q=1, trailers\r\nKeep-Alive: 1\r\nProxy-Authorization: x\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: cookie, authorization\r\nCookie: a=1\r\nAuthorization: x\r\n\r\n",
+        ];
+        for text in heads {
+            for (trusts, upgrades) in [(false, false), (true, true)] {
+                check_reads(text, trusts, upgrades);
+            }
+        }
+    }
+
+    fn check_reads(text: &str, trusts: bool, upgrades: bool) {
+        let mut head = RequestHead::default();
+        head.read(text.as_bytes()).unwrap();
+        let forwarded = Forwarded { peer: "192.0.2.7", is_tls: true, trusts };
+        let writer = RequestWriter { head: &head, bytes: text.as_bytes(), forwarded, upgrades };
+        let mut out = vec![];
+        writer.write(&mut out);
+        let out = String::from_utf8(out).unwrap();
+        let fields = |text: &str| -> Vec<(String, String)> {
+            let lines = text.lines().skip(1).filter_map(|line| line.split_once(':'));
+            lines.map(|(name, value)| (name.to_lowercase(), value.trim().to_owned())).collect()
+        };
+        let (asked, got) = (fields(text), fields(&out));
+        for (name, _) in asked.iter().chain(&got) {
+            let values: Vec<_> =
+                got.iter().filter(|own| own.0 == *name).map(|own| &*own.1).collect();
+            let mut read = vec![];
+            let is_found = writer.read(name.as_bytes(), &mut read);
+            assert_eq!(is_found, !values.is_empty(), "{name} of {text} as {out}");
+            assert_eq!(String::from_utf8(read).unwrap(), values.join(", "), "{name} of {text}");
+        }
     }
 
     #[test]

@@ -62,6 +62,84 @@ fn rules_match_path_method_header_cookie_and_query() {
     assert!(upstream.lines().iter().all(|line| !line.contains("/admin/")), "{upstream:?}");
 }
 
+/// Who keeps all away whose field is not as it should be.
+const GUARDS: &str = r#"user = "basic"
+    [[rule]]
+    when = 'path == "/key" && header["x-key"] != "k"'
+    reject = true
+    [[rule]]
+    when = 'path == "/host" && header["host"] != "public.example"'
+    reject = true
+    [[rule]]
+    when = 'path == "/for" && header["x-forwarded-for"] != "127.0.0.1"'
+    reject = true
+    [[rule]]
+    when = 'path == "/twin" && header["x_forwarded_for"] == ""'
+    reject = true
+    [[rule]]
+    when = 'path == "/cookie" && cookie["id"] != "1"'
+    reject = true
+    [[rule]]
+    when = 'path == "/user" && user != "ann"'
+    reject = true
+    [[rule]]
+    when = 'path == "/upgrade" && header["upgrade"] != "websocket"'
+    reject = true
+    [[rule]]
+    when = 'path == "/length" && header["content-length"] != "0"'
+    reject = true
+    "#;
+
+/// What does not go to the server is not there for rules, and what the proxy says itself they see as it
+/// says it (H4, H5).
+#[test]
+fn rules_see_fields_as_the_server_gets_them_h4_h5() {
+    let upstream = Upstream::saying("ok");
+    let proxy = Proxy::before(upstream.address(), GUARDS);
+    let ann = "Authorization: Basic YW5uOng=\r\n";
+    let upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n";
+    for (target, fields, expected) in [
+        ("/key", "X-Key: k\r\n".to_owned(), 200),
+        ("/key", "X-Key: k\r\nConnection: X-Key\r\n".into(), 403),
+        ("/key", "Connection: close, x-keys\r\nX-Key: k\r\n".into(), 200),
+        ("http://public.example/host", String::new(), 200),
+        ("http://secret.example/host", String::new(), 403),
+        ("/for", "X-Forwarded-For: 10.0.0.1\r\n".into(), 200),
+        ("/twin", "X_Forwarded_For: 10.0.0.1\r\n".into(), 403),
+        ("/cookie", "Cookie: id=1\r\n".into(), 200),
+        ("/cookie", "Cookie: id=1\r\nConnection: cookie\r\n".into(), 403),
+        ("/user", ann.into(), 200),
+        ("/user", format!("{ann}Connection: Authorization\r\n"), 403),
+        ("/upgrade", upgrade.into(), 200),
+        ("/upgrade", "Upgrade: websocket\r\n".into(), 403),
+        ("/length", "Content-Length: 000\r\n".into(), 200),
+    ] {
+        assert_eq!(status(&proxy, target, &fields), expected, "{target} {fields}");
+    }
+    let mut web = proxy.connect();
+    web.send("GET http://secret.example/host HTTP/1.1\r\nHost: public.example\r\n\r\n").unwrap();
+    assert_eq!(web.answer().status, 403, "the server would get the other host");
+    web.send("GET /host HTTP/1.1\r\nHost: Public.EXAMPLE.:80\r\n\r\n").unwrap();
+    assert_eq!(web.answer().status, 200, "that is how the server gets it");
+}
+
+/// The same over HTTP/2.
+#[test]
+fn rules_see_fields_of_http2_as_the_server_gets_them_h4_h5() {
+    let upstream = Upstream::saying("ok");
+    let proxy = Proxy::before(upstream.address(), GUARDS);
+    let ask = |target: &str, field: &str| {
+        let version = ["--http2-prior-knowledge", "--output", "/dev/null"];
+        let words = ["--header", field, "--write-out", "%{http_version} %{http_code}"];
+        curl(&[&version[..], &words, &[&proxy.url(target)]].concat())
+    };
+    assert_eq!(ask("/key", "X-Key: k"), "2 200");
+    assert_eq!(ask("/host", "Host: Public.Example."), "2 200");
+    assert_eq!(ask("/for", "X-Forwarded-For: 10.0.0.1"), "2 200");
+    assert_eq!(ask("/twin", "X_Forwarded_For: 10.0.0.1"), "2 403");
+    assert_eq!(ask("/cookie", "Cookie: id=1"), "2 200");
+}
+
 /// A rejection says which rule it was.
 #[test]
 fn a_rejection_names_the_rule() {
