@@ -35,7 +35,7 @@ use paceline_engine::{
 };
 use paceline_types::{Priority, Reason, Refusal, Request, RequestId, SessionId};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tally::Tallies;
 use timer::Timer;
@@ -56,6 +56,8 @@ pub struct Control {
     state: Mutex<State>,
     /// The configuration in use.
     snapshot: RwLock<Arc<Snapshot>>,
+    /// Its generation, for those who only ask whether it is still the one they know.
+    generation: AtomicU64,
     /// The same, for those who follow it.
     followed: watch::Sender<Arc<Snapshot>>,
     clock: Clock,
@@ -96,6 +98,7 @@ impl Control {
         let engine = Engine::new(seed);
         let control = Arc::new(Self {
             snapshot: RwLock::new(engine.snapshot()),
+            generation: AtomicU64::new(engine.snapshot().generation()),
             followed: watch::channel(engine.snapshot()).0,
             state: Mutex::new(State { engine, waiters: BTreeMap::new() }),
             clock,
@@ -118,6 +121,12 @@ impl Control {
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The generation of the configuration in use, without a lock: to be asked for each request.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Takes a request in.
@@ -276,7 +285,11 @@ impl Control {
     pub(crate) fn configure(&self, plan: &Plan) {
         let old = self.call(|engine, now| {
             let old = engine.configure(now, plan);
-            *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = engine.snapshot();
+            let new = engine.snapshot();
+            let generation = new.generation();
+            *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = new;
+            // Behind it: who sees the number finds the configuration.
+            self.generation.store(generation, Ordering::Release);
             old
         });
         // Two edits may come here in either order; what is in use is read anew, under the channel's lock.

@@ -184,10 +184,13 @@ fn the_door_hears_of_configurations_and_finds_its_settings_unchanged() {
     let first = Arc::clone(&followed.borrow_and_update());
     assert_eq!(first.routing().frontend("web").unwrap().backend.as_deref(), Some("app"));
     assert_eq!(first.routing().server_name(ServerId(1)), Some("app/s1"));
+    assert_eq!(control.generation(), first.generation());
     let slip = Span::from_ms(1);
     control.configure(&Plan::new(&first, Config { slip, ..config }).unwrap());
     let second = Arc::clone(&followed.borrow_and_update());
     assert!(Arc::ptr_eq(first.routing(), second.routing()), "an edit of something else");
+    assert!(second.generation() > first.generation());
+    assert_eq!(control.generation(), second.generation());
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //! Fields, cookies and the user are read as the server will get them, from whoever writes them for it
 //! (H4): what goes no further is not there.
 
-use crate::serve::table::Gate;
+use crate::serve::table::{Gate, Wanted};
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
+use paceline_host::Control;
 use paceline_routing::{Frontend, UserFrom};
 use paceline_types::{AttributeError, Attributes, Known, Request, Span};
 use std::borrow::Cow;
@@ -62,8 +63,20 @@ impl Peer {
     }
 }
 
-/// The request that a head is, as `writer` will write it.
+/// The request that a head is, as `writer` will write it, for the configuration in use.
 pub(crate) fn request(
+    control: &Control,
+    gate: &Gate,
+    peer: &Peer,
+    writer: &RequestWriter<'_>,
+) -> Result<Request, AttributeError> {
+    let wanted = gate.wanted(control.generation(), || control.snapshot());
+    gathered(&wanted, gate, peer, writer)
+}
+
+/// The same where it is known what is read.
+fn gathered(
+    wanted: &Wanted,
     gate: &Gate,
     peer: &Peer,
     writer: &RequestWriter<'_>,
@@ -86,18 +99,18 @@ pub(crate) fn request(
         true => set(Known::Text, &path)?,
         false => set(Known::Text, &format!("{path}?{query}"))?,
     }
-    if let Some(from) = gate.spec.user_from
+    if let Some(from) = wanted.user
         && let Some(user) = user(from, writer)
     {
         set(Known::User, &user)?;
     }
-    for (name, attribute) in &gate.headers {
+    for (name, attribute) in &wanted.headers {
         let mut value = vec![];
         if writer.read(name.as_bytes(), &mut value) {
             attributes.set(attribute, &text(&value))?;
         }
     }
-    for (name, attribute) in &gate.cookies {
+    for (name, attribute) in &wanted.cookies {
         if let Some(value) = cookie(writer, name) {
             attributes.set(attribute, &value)?;
         }
@@ -228,90 +241,4 @@ fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{UserFrom, cookie, decode_base64, forwarded_address, user};
-    use crate::wire::{Forwarded, RequestHead, RequestWriter};
-
-    fn head(fields: &str) -> (RequestHead, String) {
-        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-        let mut head = RequestHead::default();
-        head.read(text.as_bytes()).unwrap();
-        (head, text)
-    }
-
-    fn writer<'a>(head: &'a RequestHead, text: &'a str) -> RequestWriter<'a> {
-        let forwarded = Forwarded { peer: "192.0.2.7", is_tls: false, trusts: false };
-        RequestWriter { head, bytes: text.as_bytes(), forwarded, upgrades: false }
-    }
-
-    #[test]
-    fn addresses_of_proxies_are_read_h5() {
-        for (text, address) in [
-            (" 192.0.2.1 ", Some("192.0.2.1")),
-            ("192.0.2.1:4711", Some("192.0.2.1")),
-            ("[2001:db8::1]", Some("2001:db8::1")),
-            ("[2001:db8::1]:80", Some("2001:db8::1")),
-            ("::ffff:10.0.0.1", Some("10.0.0.1")),
-            ("unknown", None),
-            ("", None),
-        ] {
-            let read = forwarded_address(text).map(|address| address.to_string());
-            assert_eq!(read.as_deref(), address, "{text}");
-        }
-    }
-
-    /// RFC 4648 10, and the other alphabet.
-    #[test]
-    fn base64_is_read() {
-        for (text, bytes) in [
-            ("", ""),
-            ("Zg==", "f"),
-            ("Zm8=", "fo"),
-            ("Zm9v", "foo"),
-            ("Zm9vYmE", "fooba"),
-            ("Zm9vYmFy", "foobar"),
-        ] {
-            assert_eq!(decode_base64(text.as_bytes()).unwrap(), bytes.as_bytes(), "{text}");
-        }
-        assert_eq!(decode_base64(b"-_-_"), decode_base64(b"+/+/"));
-        assert_eq!(decode_base64(b"Z"), None);
-        assert_eq!(decode_base64(b"Z m"), None);
-    }
-
-    #[test]
-    fn users_are_named_by_what_is_configured() {
-        let basic = "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n";
-        // {"alg":"none"} . {"sub":"ann","x":1}
-        let bearer = "Authorization: Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4iLCJ4IjoxfQ.\r\n";
-        for (fields, from, expected) in [
-            (basic, UserFrom::Basic, Some("Aladdin")),
-            (basic, UserFrom::Bearer, None),
-            (bearer, UserFrom::Bearer, Some("ann")),
-            (bearer, UserFrom::Basic, None),
-            ("Authorization: Basic !!\r\n", UserFrom::Basic, None),
-            ("Authorization: Bearer opaque\r\n", UserFrom::Bearer, None),
-            (&format!("{basic}Connection: authorization\r\n"), UserFrom::Basic, None),
-            ("", UserFrom::Basic, None),
-        ] {
-            let (head, text) = head(fields);
-            assert_eq!(user(from, &writer(&head, &text)).as_deref(), expected, "{fields}");
-        }
-    }
-
-    #[test]
-    fn cookies_are_found_by_their_whole_name() {
-        let (head, text) = head("Cookie: aid=1; id=2\r\ncookie: other=\"3\"\r\n");
-        let writer = writer(&head, &text);
-        let value = |name| cookie(&writer, name).map(|value| value.into_owned());
-        assert_eq!(value("id").as_deref(), Some("2"));
-        assert_eq!(value("other").as_deref(), Some("\"3\""));
-        assert_eq!(value("i"), None);
-    }
-
-    /// H4: the server gets none.
-    #[test]
-    fn cookies_that_go_no_further_are_not_there_h4() {
-        let (head, text) = head("Cookie: id=2\r\nConnection: Cookie\r\n");
-        assert_eq!(cookie(&writer(&head, &text), "id"), None);
-    }
-}
+mod tests;

@@ -203,7 +203,7 @@ impl Connection {
         let forwarded = self.peer.forwarded(&self.gate.spec, self.client.stream.is_tls());
         let upgrades = asked.upgrades;
         let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
-        let request = attributes::request(&gate, &self.peer, &writer);
+        let request = attributes::request(&self.worker.control, &gate, &self.peer, &writer);
         self.sent.clear();
         writer.write(&mut self.sent.bytes);
         let is_idempotent = self.head.is_idempotent(bytes);

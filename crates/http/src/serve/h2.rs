@@ -284,7 +284,7 @@ impl One<'_> {
         let is_too_long = matches!(head.framing, Framing::Length(len) if len > limit);
         let forwarded = peer.forwarded(&self.gate.spec, self.shared.is_tls);
         let writer = RequestWriter { head: &head, bytes, forwarded, upgrades: false };
-        let outcome = match attributes::request(self.gate, peer, &writer) {
+        let outcome = match attributes::request(&worker.control, self.gate, peer, &writer) {
             _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
             Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
             Ok(request) => self.admit(request).await,

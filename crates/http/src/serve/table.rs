@@ -3,9 +3,12 @@
 use crate::respond::Page;
 use crate::serve::tls::{ClientTls, Tls, name_of};
 use paceline_host::{Control, Snapshot, Tally};
-use paceline_routing::{Address, Backend, BackendTimeouts, BackendTls, Frontend, Health, Server};
+use paceline_routing::{
+    Address, Backend, BackendTimeouts, BackendTls, Frontend, Health, Server, UserFrom,
+};
 use paceline_types::{BackendId, ServerId, Span};
 use rustls::pki_types::ServerName;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -30,15 +33,44 @@ pub(crate) struct Gate {
     pub tls: Option<Tls>,
     /// Whether checkpoints want to see its connections.
     pub shapes_connections: bool,
-    /// Attributes to be copied from fields: the field's name in lower case, the attribute's.
-    pub headers: Vec<(Box<str>, Box<str>)>,
-    /// The same for cookies.
-    pub cookies: Vec<(Box<str>, Box<str>)>,
+    /// The generation of the configuration that it is from.
+    generation: u64,
+    /// What that reads of a head.
+    wanted: Wanted,
     /// Bodies in place of the usual ones.
     pub pages: BTreeMap<u16, Page>,
     pub timeouts: Timeouts,
     /// What outlives an edit.
     pub tally: Arc<Tally>,
+}
+
+/// What is read of a head, beyond what every request has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Attributes to be copied from fields: the field's name in lower case, the attribute's.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+    /// The same for cookies.
+    pub cookies: Vec<(Box<str>, Box<str>)>,
+    /// Where the user's name is from.
+    pub user: Option<UserFrom>,
+}
+
+impl Wanted {
+    fn new(snapshot: &Snapshot, spec: &Frontend) -> Self {
+        Self {
+            headers: names(snapshot.reads().headers(), "header."),
+            cookies: names(snapshot.reads().cookies(), "cookie."),
+            user: spec.user_from,
+        }
+    }
+
+    /// Whether the same is read by another configuration.
+    fn is_of(&self, snapshot: &Snapshot, spec: &Frontend) -> bool {
+        let (headers, cookies) = (snapshot.reads().headers(), snapshot.reads().cookies());
+        self.user == spec.user_from
+            && self.headers.iter().map(|(name, _)| name).eq(headers)
+            && self.cookies.iter().map(|(name, _)| name).eq(cookies)
+    }
 }
 
 /// The timeouts of a frontend.
@@ -224,12 +256,13 @@ pub(crate) struct Problem {
 }
 
 impl Gate {
-    fn new(snapshot: &Snapshot, spec: &Frontend, tally: Arc<Tally>, extras: Extras) -> Self {
+    /// A frontend, as its settings say.
+    pub fn new(snapshot: &Snapshot, spec: &Frontend, tally: Arc<Tally>, extras: Extras) -> Self {
         Self {
+            generation: snapshot.generation(),
+            wanted: Wanted::new(snapshot, spec),
             tls: extras.tls,
             shapes_connections: snapshot.shapes_connections(&spec.name),
-            headers: names(snapshot.reads().headers(), "header."),
-            cookies: names(snapshot.reads().cookies(), "cookie."),
             pages: extras.pages,
             timeouts: Timeouts {
                 header: duration(spec.timeouts.header),
@@ -239,6 +272,26 @@ impl Gate {
             },
             tally,
             spec: spec.clone(),
+        }
+    }
+
+    /// What is read of a head by the configuration in use, whose generation is `generation`.
+    ///
+    /// The engine uses an edit when it is answered, and the table follows a little later, or much later
+    /// where files are slow. A new rule must not miss what it reads meanwhile: `snapshot` is asked then.
+    pub fn wanted(
+        &self,
+        generation: u64,
+        snapshot: impl FnOnce() -> Arc<Snapshot>,
+    ) -> Cow<'_, Wanted> {
+        if generation == self.generation {
+            return Cow::Borrowed(&self.wanted);
+        }
+        let snapshot = snapshot();
+        let spec = snapshot.routing().frontend(&self.spec.name).unwrap_or(&self.spec);
+        match self.wanted.is_of(&snapshot, spec) {
+            true => Cow::Borrowed(&self.wanted),
+            false => Cow::Owned(Wanted::new(&snapshot, spec)),
         }
     }
 

@@ -1,0 +1,159 @@
+//! What is taken from a head, and for which configuration.
+
+use super::{Peer, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
+use crate::serve::table::{Extras, Gate};
+use crate::wire::{Forwarded, RequestHead, RequestWriter};
+use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
+use paceline_routing::Frontend;
+use paceline_rules::{Action, Rule, Then};
+use paceline_types::{Known, Request, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn head(fields: &str) -> (RequestHead, String) {
+    let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    let mut head = RequestHead::default();
+    head.read(text.as_bytes()).unwrap();
+    (head, text)
+}
+
+fn writer<'a>(head: &'a RequestHead, text: &'a str) -> RequestWriter<'a> {
+    let forwarded = Forwarded { peer: "192.0.2.7", is_tls: false, trusts: false };
+    RequestWriter { head, bytes: text.as_bytes(), forwarded, upgrades: false }
+}
+
+#[test]
+fn addresses_of_proxies_are_read_h5() {
+    for (text, address) in [
+        (" 192.0.2.1 ", Some("192.0.2.1")),
+        ("192.0.2.1:4711", Some("192.0.2.1")),
+        ("[2001:db8::1]", Some("2001:db8::1")),
+        ("[2001:db8::1]:80", Some("2001:db8::1")),
+        ("::ffff:10.0.0.1", Some("10.0.0.1")),
+        ("unknown", None),
+        ("", None),
+    ] {
+        let read = forwarded_address(text).map(|address| address.to_string());
+        assert_eq!(read.as_deref(), address, "{text}");
+    }
+}
+
+/// RFC 4648 10, and the other alphabet.
+#[test]
+fn base64_is_read() {
+    for (text, bytes) in [
+        ("", ""),
+        ("Zg==", "f"),
+        ("Zm8=", "fo"),
+        ("Zm9v", "foo"),
+        ("Zm9vYmE", "fooba"),
+        ("Zm9vYmFy", "foobar"),
+    ] {
+        assert_eq!(decode_base64(text.as_bytes()).unwrap(), bytes.as_bytes(), "{text}");
+    }
+    assert_eq!(decode_base64(b"-_-_"), decode_base64(b"+/+/"));
+    assert_eq!(decode_base64(b"Z"), None);
+    assert_eq!(decode_base64(b"Z m"), None);
+}
+
+#[test]
+fn users_are_named_by_what_is_configured() {
+    let basic = "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n";
+    // {"alg":"none"} . {"sub":"ann","x":1}
+    let bearer = "Authorization: Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4iLCJ4IjoxfQ.\r\n";
+    for (fields, from, expected) in [
+        (basic, UserFrom::Basic, Some("Aladdin")),
+        (basic, UserFrom::Bearer, None),
+        (bearer, UserFrom::Bearer, Some("ann")),
+        (bearer, UserFrom::Basic, None),
+        ("Authorization: Basic !!\r\n", UserFrom::Basic, None),
+        ("Authorization: Bearer opaque\r\n", UserFrom::Bearer, None),
+        (&format!("{basic}Connection: authorization\r\n"), UserFrom::Basic, None),
+        ("", UserFrom::Basic, None),
+    ] {
+        let (head, text) = head(fields);
+        assert_eq!(user(from, &writer(&head, &text)).as_deref(), expected, "{fields}");
+    }
+}
+
+#[test]
+fn cookies_are_found_by_their_whole_name() {
+    let (head, text) = head("Cookie: aid=1; id=2\r\ncookie: other=\"3\"\r\n");
+    let writer = writer(&head, &text);
+    let value = |name| cookie(&writer, name).map(|value| value.into_owned());
+    assert_eq!(value("id").as_deref(), Some("2"));
+    assert_eq!(value("other").as_deref(), Some("\"3\""));
+    assert_eq!(value("i"), None);
+}
+
+/// H4: the server gets none.
+#[test]
+fn cookies_that_go_no_further_are_not_there_h4() {
+    let (head, text) = head("Cookie: id=2\r\nConnection: Cookie\r\n");
+    assert_eq!(cookie(&writer(&head, &text), "id"), None);
+}
+
+/// A rule that rejects when this holds.
+fn guard(when: &str) -> Rule {
+    Rule {
+        number: 1,
+        criteria: vec![],
+        when: Some(when.into()),
+        action: Action::Reject,
+        then: Then::Stop,
+        disabled: false,
+        log: false,
+    }
+}
+
+/// The frontend as the door knows it from the engine's configuration.
+fn gate(engine: &Engine) -> Gate {
+    let extras = Extras { tls: None, pages: BTreeMap::new() };
+    Gate::new(&engine.snapshot(), &Frontend::new("web", vec![]), Arc::default(), extras)
+}
+
+fn request(engine: &Engine, gate: &Gate, fields: &str) -> Request {
+    let (head, text) = head(fields);
+    let (address, sni) = ("192.0.2.7".into(), "".into());
+    let peer = Peer { address, is_trusted: false, client: None, sni };
+    let wanted = gate.wanted(engine.snapshot().generation(), || engine.snapshot());
+    gathered(&wanted, gate, &peer, &writer(&head, &text)).unwrap()
+}
+
+/// H4: an edit that was answered holds for every request from then on, also before the door's table has
+/// followed.
+#[test]
+fn a_new_rule_reads_what_the_old_table_does_not_know_h4() {
+    let mut engine = Engine::new(1);
+    let old = gate(&engine);
+    let when = r#"header["x-key"] != "k" || cookie["id"] == "2""#;
+    let config = Config { rules: vec![guard(when)], ..Config::default() };
+    engine.configure(Time(0), &Plan::new(&engine.snapshot(), config).unwrap());
+    let new = gate(&engine);
+    for gate in [&old, &new] {
+        for (fields, is_let_in) in [
+            ("X-Key: k\r\n", true),
+            ("X-Key: j\r\n", false),
+            ("", false),
+            ("X-Key: k\r\nCookie: id=2\r\n", false),
+        ] {
+            let request = request(&engine, gate, fields);
+            let prepared = prepare(&engine.snapshot(), request).unwrap();
+            let (_, outcome) = engine.submit(Time(0), prepared, &|_, _| false);
+            assert_eq!(!matches!(outcome, Outcome::Refused(_)), is_let_in, "{fields}");
+        }
+    }
+}
+
+/// The same for a frontend's own word on who the user is.
+#[test]
+fn a_new_source_of_users_is_asked_at_once_h4() {
+    let mut engine = Engine::new(1);
+    let old = gate(&engine);
+    let listen = vec!["127.0.0.1:8080".parse().unwrap()];
+    let web = Frontend { user_from: Some(UserFrom::Basic), ..Frontend::new("web", listen) };
+    let config = Config { frontends: vec![web], ..Config::default() };
+    engine.configure(Time(0), &Plan::new(&engine.snapshot(), config).unwrap());
+    let request = request(&engine, &old, "Authorization: Basic YW5uOng=\r\n");
+    assert_eq!(request.attributes.known(Known::User), "ann");
+}
