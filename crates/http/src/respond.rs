@@ -296,14 +296,15 @@ fn quoted(name: &str) -> String {
     text
 }
 
-/// Writes a text as JSON does.
+/// Writes a text as JSON does, and escapes whatever could move a terminal's cursor or end a line for
+/// somebody: all control characters, also those beyond ASCII, and the two separators of Unicode.
 pub(crate) fn push_json(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
             '\n' => out.push_str("\\n"),
-            '\0'..' ' | '\u{7f}' => {
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
                 let _ = write!(out, "\\u{:04x}", c as u32);
             }
             _ => out.push(c),
@@ -314,7 +315,7 @@ pub(crate) fn push_json(out: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{HeadError, How, Quota, Reply};
+    use super::{HeadError, How, Quota, Reply, push_json};
     use paceline_types::{Place, Reason, Refusal, Span, Time};
 
     fn refusal(status: Option<u16>) -> Refusal {
@@ -356,6 +357,17 @@ mod tests {
         assert!(body.contains("\"checkpoint\":\"per \\\"user\\\"\",\"key\":\"a\\nb\""), "{body}");
         assert!(body.contains("\"error\":\"queue_full\"") && body.contains("\"retry_after\":2"));
         assert_eq!(Reply::refused(&refusal(None), Time(0), None).status, 503);
+    }
+
+    #[test]
+    fn json_has_nothing_that_moves_a_cursor_or_ends_a_line() {
+        let mut out = String::new();
+        push_json(
+            &mut out,
+            "a\"\\\n\t\u{1b}\u{7f}\u{80}\u{85}\u{9b}2J\u{9f}\u{a0}é\u{2028}\u{2029}😀",
+        );
+        let escaped = r#""a\"\\\n\u0009\u001b\u007f\u0080\u0085\u009b2J\u009f"#;
+        assert_eq!(out, format!("{escaped}\u{a0}é{}😀\"", r"\u2028\u2029"));
     }
 
     /// H1: what could be read in two ways is 400; what is too long says so (RFC 9110 15.5, RFC 6585 5).

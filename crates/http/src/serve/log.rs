@@ -14,7 +14,7 @@ use paceline_routing::LogFormat;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Writer {
 
 fn write(path: &Path, pieces: &Receiver<Piece>, shared: &Shared) {
     let mut file: Option<File> = None;
-    let mut is_told = false;
+    let (mut is_told, mut is_torn) = (false, false);
     while let Ok(piece) = pieces.recv() {
         let lines = match piece {
             Piece::Lines(lines) => lines,
@@ -107,11 +107,9 @@ fn write(path: &Path, pieces: &Receiver<Piece>, shared: &Shared) {
             tracing::warn!(lines = lost, "the access log is too slow; lines were left out");
         }
         let written = match &mut file {
-            Some(file) => file.write_all(lines.as_bytes()),
-            None => open(path).and_then(|opened| {
-                let opened = file.insert(opened);
-                opened.write_all(lines.as_bytes())
-            }),
+            Some(file) => put(file, lines.as_bytes(), &mut is_torn),
+            None => open(path)
+                .and_then(|opened| put(file.insert(opened), lines.as_bytes(), &mut is_torn)),
         };
         if let Err(error) = &written
             && !is_told
@@ -123,6 +121,29 @@ fn write(path: &Path, pieces: &Receiver<Piece>, shared: &Shared) {
             file = None;
         }
     }
+}
+
+/// Writes lines. `is_torn` while the last one that was written has no end, as on a disk that is full: what
+/// comes next then begins a line of its own.
+fn put(out: &mut impl Write, lines: &[u8], is_torn: &mut bool) -> std::io::Result<()> {
+    if *is_torn {
+        out.write_all(b"\n")?;
+        *is_torn = false;
+    }
+    let mut rest = lines;
+    while !rest.is_empty() {
+        match out.write(rest) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(len) => {
+                let (written, left) = rest.split_at_checked(len).unwrap_or((rest, b""));
+                *is_torn = !written.ends_with(b"\n");
+                rest = left;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
@@ -410,8 +431,45 @@ impl std::fmt::Display for Seconds {
 
 #[cfg(test)]
 mod tests {
-    use super::Seconds;
+    use super::{Seconds, put};
+    use std::io::{Error, ErrorKind, Write};
     use std::time::Duration;
+
+    /// A disk with so much room, which takes a few bytes at a time.
+    struct Disk {
+        bytes: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+            let len = bytes.len().min(self.room).min(3);
+            if len == 0 {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            self.room -= len;
+            self.bytes.extend_from_slice(&bytes[..len]);
+            Ok(len)
+        }
+
+        fn flush(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_short_ends_before_the_next_begins() {
+        let (mut disk, mut is_torn) = (Disk { bytes: vec![], room: 6 }, false);
+        assert!(put(&mut disk, b"one\ntwo\n", &mut is_torn).is_err());
+        assert!(put(&mut disk, b"three\n", &mut is_torn).is_err(), "it is still full");
+        disk.room = 100;
+        put(&mut disk, b"four\n", &mut is_torn).unwrap();
+        disk.room = 5;
+        assert!(put(&mut disk, b"five\nsix\n", &mut is_torn).is_err(), "between two lines");
+        disk.room = 100;
+        put(&mut disk, b"seven\n", &mut is_torn).unwrap();
+        assert_eq!(String::from_utf8(disk.bytes).unwrap(), "one\ntw\nfour\nfive\nseven\n");
+    }
 
     #[test]
     fn seconds_are_written_to_the_microsecond() {
