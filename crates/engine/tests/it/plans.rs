@@ -5,11 +5,11 @@ use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Config, Effect, Engine, Outcome, Plan, Quota, WaitsFor, prepare};
 use paceline_expr::Counter;
 use paceline_pools::{Change, PoolSet, Range};
-use paceline_routing::{Backend, Frontend, Server};
+use paceline_routing::{Backend, Frontend, Server, UseBackend};
 use paceline_rules::Rule;
 use paceline_types::{
     Attributes, BackendId, CheckpointId, Claim, KNOWN, Mode, On, Priority, Reason, Refusal,
-    Request, RequestId, Span, Time, Unknown, limits,
+    Request, RequestId, ServerId, Span, Time, Unknown, limits,
 };
 
 pub fn configure(engine: &mut Engine, config: &Config) {
@@ -182,6 +182,48 @@ fn a_frontend_counts_before_the_backend_is_chosen() {
         let inflight = Counter::Inflight(CheckpointId(id));
         assert_eq!(engine.counter(inflight, Some("")), 3.0, "checkpoint {id}");
     }
+}
+
+/// Two checkpoints change names: rules and lines that did not change mean the other one now.
+#[test]
+fn what_speaks_by_name_means_who_has_the_name() {
+    let mut engine = Engine::new(1);
+    let spec = |id, name| {
+        Spec::new(CheckpointId(id), name, At::Frontend("api".into()), Limit::Concurrency(9))
+    };
+    let backend = |id, name| {
+        let server = Server::new(ServerId(id), "one", "127.0.0.1:80".parse().unwrap());
+        Backend { servers: vec![server], ..Backend::new(BackendId(id), name) }
+    };
+    let mut config = Config {
+        checkpoints: vec![spec(1, "a"), Spec { when: Some("false".into()), ..spec(2, "b") }],
+        backends: vec![backend(1, "app"), backend(2, "alt")],
+        frontends: vec![Frontend {
+            backend: Some("app".into()),
+            use_backend: vec![UseBackend {
+                when: "inflight(\"a\") > 0".into(),
+                backend: "alt".into(),
+            }],
+            ..Frontend::new("web", vec!["127.0.0.1:81".parse().unwrap()])
+        }],
+        rules: vec![Rule::parse("10 when 'inflight(\"a\") > 0' set 5 stop").unwrap()],
+        ..Config::default()
+    };
+    configure(&mut engine, &config);
+    assert_eq!(submit(&mut engine, Request::new(from_api())).1, Outcome::Started);
+    let through_web = |engine: &mut Engine| {
+        let mut attributes = Attributes::new();
+        attributes.set("frontend", "web").unwrap();
+        let (id, _) = submit(engine, Request::new(attributes));
+        let grant = engine.grant(id).unwrap();
+        (grant.server, grant.priority.number())
+    };
+    assert_eq!(through_web(&mut engine), (Some(ServerId(2)), 5));
+    for spec in &mut config.checkpoints {
+        spec.name = if *spec.name == *"a" { "b".into() } else { "a".into() };
+    }
+    configure(&mut engine, &config);
+    assert_eq!(through_web(&mut engine), (Some(ServerId(1)), 0));
 }
 
 /// Clients are told limits that somebody set; what a gate lets through follows the servers.
