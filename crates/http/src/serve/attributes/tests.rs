@@ -1,6 +1,6 @@
 //! What is taken from a head, and for which configuration.
 
-use super::{Peer, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
+use super::{Peer, Speaker, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
 use crate::serve::table::{Extras, Gate};
 use crate::wire::{Forwarded, RequestHead, RequestWriter};
 use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
@@ -114,8 +114,7 @@ fn gate(engine: &Engine) -> Gate {
 
 fn request(engine: &Engine, gate: &Gate, fields: &str) -> Request {
     let (head, text) = head(fields);
-    let (address, sni) = ("192.0.2.7".into(), "".into());
-    let peer = Peer { address, is_trusted: false, client: None, sni };
+    let peer = Peer::new(Speaker::Ip([192, 0, 2, 7].into()));
     let wanted = gate.wanted(engine.snapshot().generation(), || engine.snapshot());
     gathered(&wanted, gate, &peer, &writer(&head, &text)).unwrap()
 }
