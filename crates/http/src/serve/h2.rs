@@ -444,7 +444,8 @@ mod tests {
     #[test]
     fn what_has_come_by_now_is_read_before_a_grant_is_used() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        tokio::task::LocalSet::new().block_on(&runtime, async {
+        let local = tokio::task::LocalSet::new();
+        let served = local.spawn_local(async {
             let (mut near, far) = std::os::unix::net::UnixStream::pair().unwrap();
             far.set_nonblocking(true).unwrap();
             let far = tokio::net::UnixStream::from_std(far).unwrap();
@@ -460,5 +461,6 @@ mod tests {
             catch_up().await;
             assert!(is_read.get());
         });
+        local.block_on(&runtime, served).unwrap();
     }
 }

@@ -158,7 +158,7 @@ fn a_connection_that_ends_takes_its_queue_along() {
     door.ends_well();
 }
 
-/// A reset while the server works on it ends that, too.
+/// A reset while the server works on it ends that, too; its place is free when the server gives up.
 #[test]
 fn a_reset_ends_the_request_at_its_server() {
     let played = Played::new();
@@ -168,6 +168,7 @@ fn a_reset_ends_the_request_at_its_server() {
     let mut long = asked(&played, "/long");
     client.send(&Frame::new(RST_STREAM, 0, 1, CANCEL.to_be_bytes()));
     long.ends();
+    long.close();
     client.ask(3, "/next");
     asked(&played, "/next").send(ok("next"));
     assert_eq!(client.response(3), (200, "next".into()));
