@@ -34,7 +34,7 @@ fn a_permit_that_is_dropped_goes_to_the_next_in_line() {
     let Admission::Waiting(second) = control.admit(request()).unwrap() else { panic!() };
     let Admission::Waiting(third) = control.admit(request()).unwrap() else { panic!() };
     let (second_id, third_id) = (second.id(), third.id());
-    assert_eq!(control.why(third_id).unwrap().ahead, [second_id]);
+    assert_eq!(control.why(third_id).unwrap().ahead, [second_id, permit.id()]);
     drop(permit);
     let permit = runtime().block_on(second).unwrap().unwrap();
     assert_eq!(permit.id(), second_id);

@@ -141,7 +141,8 @@ fn check_tells_a_key_that_is_not_that_of_its_certificate() {
     let check = |key: &str| {
         let text = format!(
             "[[frontend]]\nname = \"web\"\nlisten = \"127.0.0.1:0\"\n\
-             tls = {{ certificate = \"one.pem\", key = \"{key}\" }}\n"
+             tls = {{ certificate = \"one.pem\", key = \"{key}\" }}\nbackend = \"app\"\n\
+             [[backend]]\nname = \"app\"\nservers = [{{ address = \"127.0.0.1:1\" }}]\n"
         );
         let file = scratch.write("web.toml", text);
         let output = Command::new(paceline_binary()).arg("check").arg(file).output().unwrap();
