@@ -75,6 +75,11 @@ impl Engine {
             if work.held.iter().any(is_passed) {
                 continue;
             }
+            // It may also have put the one where it waited before the gate: whoever has a place at a
+            // server would wait for itself there.
+            if is_gate(step.position.2) && work.seat.is_some() {
+                continue;
+            }
             if is_gate(step.position.2)
                 && let Some(refusal) = self.no_server(&work)
             {

@@ -136,6 +136,7 @@ impl Model {
         }
         match checkpoint.at {
             _ if is_gate(checkpoint.id) && request.backend.is_none() => false,
+            _ if is_gate(checkpoint.id) && request.seat.is_some() => false,
             At::Frontend(name) => {
                 request.arrival.frontend == name && checkpoint.limit != Limit::Count
             }
