@@ -146,9 +146,12 @@ impl Engine {
             let refusal = no_server(&work);
             return self.refuse(work, refusal);
         };
-        let last = self.now.plus(checkpoint.spec.queue.delay_max);
+        // Only what it slept here counts against the queue's longest wait, not what it slept at the
+        // checkpoints of the server that it lost.
+        let slept = work.slept_at(gate::id(backend));
+        let entered = Time(self.now.0.saturating_sub(slept.0));
+        let last = entered.plus(checkpoint.spec.queue.delay_max).max(self.now);
         let deadline = work.deadline.map_or(last, |own| own.min(last));
-        let (entered, deadline) = work.gated.unwrap_or((self.now, deadline));
         let kept = Kept { entered, deadline, metered: count.is_some() };
         let filled = Filled { applies: true, weight: 1, ..Filled::default() };
         work.position = Some(position(checkpoint));

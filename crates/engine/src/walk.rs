@@ -204,13 +204,6 @@ impl Engine {
     /// A request sleeps in a checkpoint's queue, where it was put.
     pub(crate) fn sleep(&mut self, mut work: Box<Work>, id: CheckpointId) {
         work.stage = Stage::Checkpoint { id, since: self.now };
-        if is_gate(id) && work.gated.is_none() {
-            let delay =
-                self.snapshot.checkpoints.checkpoint(id).map(|one| one.spec.queue.delay_max);
-            let last = self.now.plus(delay.unwrap_or_default());
-            let deadline = work.deadline.map_or(last, |own| own.min(last));
-            work.gated = Some((self.now, deadline));
-        }
         if let Some(seat) = &work.seat {
             self.sleepers.insert((seat.server(), work.rank));
         }

@@ -49,8 +49,6 @@ pub(crate) struct Work {
     pub held: Vec<Held>,
     /// The server it has.
     pub seat: Option<Seat>,
-    /// Since when it waited at its backend's gate for the first time, and its deadline there.
-    pub gated: Option<(Time, Time)>,
     /// Servers that could not be reached, in order.
     pub tried: Vec<ServerId>,
     /// Checkpoints where it slept, and how long.
@@ -81,7 +79,6 @@ impl Work {
             stage: Stage::Moving,
             held: vec![],
             seat: None,
-            gated: None,
             tried: vec![],
             slept: vec![],
             lined: Span::ZERO,
@@ -120,6 +117,11 @@ impl Work {
             None if slept > Span::ZERO => self.slept.push((id, slept)),
             None => {}
         }
+    }
+
+    /// How long it slept at a checkpoint so far, before it last came there.
+    pub fn slept_at(&self, id: CheckpointId) -> Span {
+        self.slept.iter().find(|(other, _)| *other == id).map_or(Span::ZERO, |(_, slept)| *slept)
     }
 
     /// It stood in its pool's line for so long.

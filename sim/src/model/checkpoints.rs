@@ -240,9 +240,6 @@ impl Model {
         }
         let queued = Queued { checkpoint: at.id, seat, flow, share, since, deadline };
         if let Some(request) = self.requests.get_mut(&id) {
-            if is_gate(at.id) {
-                request.gated.get_or_insert((since, deadline));
-            }
             request.state = State::Queued(queued);
         }
         Step::Wait
@@ -301,6 +298,7 @@ impl Model {
             tags.start = tags.finish;
         }
         counter.now_virtual = start;
+        self.leave_gate(id, queued);
         self.pass(id, at, queued.seat, spent);
         self.forget_tags_if_empty(at.id, queued.seat.counter);
     }

@@ -63,7 +63,8 @@ impl Model {
         match moves {
             Move::Nobody => {}
             Move::On(lines, from) => {
-                if let Some((id, _)) = self.take_next(lines) {
+                if let Some((id, was)) = self.take_next(lines) {
+                    self.leave_gate(id, &was);
                     self.walk(id, Some(*from));
                 }
             }

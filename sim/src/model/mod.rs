@@ -134,8 +134,8 @@ pub struct Request {
     pub backend: Option<u32>,
     /// The number of its server.
     pub seat: Option<u32>,
-    /// Since when it waited at a gate for the first time, and until when it may.
-    pub gated: Option<(u64, Option<u64>)>,
+    /// How long it slept at its backend's gate before it went on from there.
+    pub gate_slept: u64,
     /// Servers that it could not reach.
     pub tried: Vec<u32>,
     /// Since when it runs, if it does.
@@ -354,7 +354,7 @@ impl Model {
             state: State::Moving,
             backend: None,
             seat: None,
-            gated: None,
+            gate_slept: 0,
             tried: vec![],
             started: 0,
             arrival,

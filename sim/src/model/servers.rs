@@ -230,9 +230,9 @@ impl Model {
         if let Some(request) = self.requests.get_mut(&id) {
             request.walk.retain(|passed| !holds(passed));
         }
-        let longest = self.now.saturating_add(gate.queue.max_delay);
+        let since = self.now - self.requests[&id].gate_slept;
+        let longest = since.saturating_add(gate.queue.max_delay).max(self.now);
         let deadline = [longest].into_iter().chain(self.requests[&id].own_deadline()).min();
-        let (since, deadline) = self.requests[&id].gated.unwrap_or((self.now, deadline));
         let counter = if was_counted { None } else { Some(GONE) };
         let was = Queued {
             checkpoint: gate.id,
@@ -243,6 +243,15 @@ impl Model {
             deadline,
         };
         self.arrive(id, &gate, Some(&was))
+    }
+
+    /// Who goes on from a gate may come back to it: it has slept there till now.
+    pub(super) fn leave_gate(&mut self, id: u64, queued: &Queued) {
+        if is_gate(queued.checkpoint)
+            && let Some(request) = self.requests.get_mut(&id)
+        {
+            request.gate_slept = self.now - queued.since;
+        }
     }
 
     fn sit(&mut self, id: u64, server: Server) {

@@ -222,8 +222,8 @@ counter inflight p app/one
     );
 }
 
-/// Who comes back to the gate because its server went down keeps the deadline of its first wait there
-/// (S2), and stands there past `max_len`, because it was let through before.
+/// Who comes back to the gate because its server went down has what is left of its wait there (S2), and
+/// stands there past `max_len`, because it was let through before.
 #[test]
 fn who_comes_back_to_the_gate_keeps_its_deadline_s2() {
     holds(
