@@ -10,7 +10,7 @@
 use crate::hash::KeyHash;
 use paceline_types::limits::FLOWS_MAX;
 use paceline_types::{Line, Rank, RequestId, Toll};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Flows forgotten per call: more than one call can add, and more than the shared one alone.
 const FORGET_STEP: usize = 4;
@@ -36,6 +36,17 @@ pub(crate) struct Fair {
     /// Flows without waiters whose finish tag is still ahead of V, by that tag.
     idle: BTreeSet<(Tag, FlowKey)>,
     len: usize,
+}
+
+/// Who is served before somebody.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    /// How many.
+    pub(crate) count: usize,
+    /// What they cost together.
+    pub(crate) cost: u64,
+    /// The last of them, nearest first.
+    pub(crate) nearest: Vec<RequestId>,
 }
 
 #[derive(Debug, Default)]
@@ -166,44 +177,56 @@ impl Fair {
 
     /// The cost of all who are served before `rank`, whether it stands here already or not.
     pub(crate) fn cost_before(&self, key: FlowKey, rank: Rank) -> u64 {
-        let tag = self.start_of(key, rank);
-        let mut cost = self.cost_before_in_flow(key, rank);
-        for (start, _, other) in &self.waiting {
-            if *start > tag {
-                break;
-            }
-            if *other != key
-                && let Some(flow) = self.flows.get(other)
-            {
-                let share = u64::try_from(tag - start).unwrap_or(u64::MAX);
-                cost += flow.line.until_share(share, |other| other < rank).cost;
-            }
-        }
-        cost
+        self.before(key, rank).map(|(_, _, toll)| toll.cost).sum()
     }
 
-    /// How many are served before `rank`, and the last `max` of those, nearest first. Looks at
-    /// everybody who waits.
-    pub(crate) fn ahead(&self, key: FlowKey, rank: Rank, max: usize) -> (usize, Vec<RequestId>) {
-        let mine = (self.start_of(key, rank), rank);
-        let mut count = 0;
-        let mut nearest: BTreeSet<(Tag, Rank)> = BTreeSet::new();
-        for (start, _, key) in &self.waiting {
-            let Some(flow) = self.flows.get(key) else { continue };
-            let mut tag = *start;
-            for (other, toll) in flow.line.iter() {
-                if (tag, other) >= mine {
-                    break;
-                }
-                count += 1;
-                nearest.insert((tag, other));
-                if nearest.len() > max {
-                    nearest.pop_first();
-                }
-                tag += Tag::from(toll.share);
-            }
+    /// Who is served before `rank`: how many, their cost, and the last `max` of them, nearest first.
+    /// Looks at a few waiters of each flow.
+    pub(crate) fn ahead(&self, key: FlowKey, rank: Rank, max: usize) -> Ahead {
+        let (mut ahead, mut lines) = (Ahead::default(), vec![]);
+        for (flow, count, toll) in self.before(key, rank) {
+            ahead.count += count;
+            ahead.cost += toll.cost;
+            lines.push((flow.start + Tag::from(toll.share), flow.line.back_from(count)));
         }
-        (count, nearest.into_iter().rev().map(|(_, rank)| rank.id).collect())
+        // The last of each flow, by the tag it is served at; whoever is named makes room for the one
+        // before it in its flow.
+        let flows = lines.len();
+        let mut last: BinaryHeap<(Tag, Rank, usize)> = BinaryHeap::with_capacity(flows);
+        let mut step = |last: &mut BinaryHeap<_>, index: usize| {
+            if let Some((tag, line)) = lines.get_mut(index)
+                && let Some((rank, toll)) = line.next()
+            {
+                *tag -= Tag::from(toll.share);
+                last.push((*tag, rank, index));
+            }
+        };
+        (0..flows).for_each(|index| step(&mut last, index));
+        while ahead.nearest.len() < max
+            && let Some((_, rank, index)) = last.pop()
+        {
+            ahead.nearest.push(rank.id);
+            step(&mut last, index);
+        }
+        ahead
+    }
+
+    /// Of each flow, how many of its first are served before `rank`, and their toll.
+    fn before(&self, key: FlowKey, rank: Rank) -> impl Iterator<Item = (&Flow, usize, Toll)> {
+        let tag = self.start_of(key, rank);
+        let own = self.flows.get(&key).map(|flow| {
+            let (count, toll) = flow.line.before(rank);
+            (flow, count, toll)
+        });
+        let others = self.waiting.iter().take_while(move |(start, _, _)| *start <= tag);
+        let others = others.filter(move |(_, _, other)| *other != key);
+        let others = others.filter_map(move |(start, _, other)| {
+            let flow = self.flows.get(other)?;
+            let share = u64::try_from(tag - start).unwrap_or(u64::MAX);
+            let (count, toll) = flow.line.until_share(share, |other| other < rank);
+            Some((flow, count, toll))
+        });
+        own.into_iter().chain(others)
     }
 
     /// The start tag of `rank`, or the one it would have as a newcomer.

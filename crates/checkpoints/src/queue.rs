@@ -4,12 +4,12 @@
 //! earliest deadline cost about the same for ten waiters and for a hundred thousand. Never decides
 //! who may pass; it only knows who is next.
 
-use crate::fair::{Fair, FlowKey};
+use crate::fair::{Ahead, Fair, FlowKey};
 use crate::segments::Segments;
 use crate::ticket::{Ticket, Which};
 use crate::timers::Due;
 use paceline_types::limits::AHEAD_MAX;
-use paceline_types::{CheckpointId, Line, Rank, RequestId, Time, Toll};
+use paceline_types::{CheckpointId, Line, Rank, Time, Toll};
 use std::collections::BTreeSet;
 
 /// Flows up to which the wait of a newcomer is worked out; past it that would take too long, and it is
@@ -130,19 +130,13 @@ impl Queue {
         if fits(least) { Before::Enough } else { Before::AtLeast(least) }
     }
 
-    /// What is served before a waiter.
-    pub(crate) fn cost_before(&self, waiter: &Waiter) -> u64 {
-        match &self.order {
-            Order::Rank(line) => line.before(waiter.rank).1.cost,
-            Order::Fair(fair) => fair.cost_before(waiter.flow, waiter.rank),
-        }
-    }
-
-    /// How many are served before a waiter, and the nearest of those.
-    pub(crate) fn ahead(&self, waiter: &Waiter) -> (usize, Vec<RequestId>) {
+    /// Who is served before a waiter, and at what cost.
+    pub(crate) fn ahead(&self, waiter: &Waiter) -> Ahead {
         match &self.order {
             Order::Rank(line) => {
-                (line.before(waiter.rank).0, line.nearest_before(waiter.rank, AHEAD_MAX))
+                let (count, toll) = line.before(waiter.rank);
+                let nearest = line.nearest_before(waiter.rank, AHEAD_MAX);
+                Ahead { count, cost: toll.cost, nearest }
             }
             Order::Fair(fair) => fair.ahead(waiter.flow, waiter.rank, AHEAD_MAX),
         }

@@ -2,6 +2,7 @@
 
 use crate::checkpoint::Terms;
 use crate::checkpoints::Checkpoints;
+use crate::fair::Ahead;
 use crate::hash::KeyHash;
 use crate::queue::Queue;
 use crate::ticket::{Held, Outlook, Stats, Ticket};
@@ -71,7 +72,7 @@ impl Checkpoints {
 
     /// Where a waiter stands; `None` if it does not wait here.
     ///
-    /// In a fair queue this looks at all who are served before it.
+    /// In a fair queue this looks at a few waiters of each flow.
     #[must_use]
     pub fn place(&self, now: Time, request: RequestId) -> Option<Standing> {
         let now = self.at(now);
@@ -79,11 +80,11 @@ impl Checkpoints {
         let checkpoint = &self.list[self.ids.binary_search(&waiter.checkpoint).ok()?];
         let queue = checkpoint.queues.get(waiter.queue)?;
         let counter = checkpoint.peek(queue.counter);
-        let (ahead, nearest) = queue.ahead(waiter);
+        let Ahead { count: ahead, cost, nearest } = queue.ahead(waiter);
         let (pass_at, limit) = match checkpoint.terms {
             _ if checkpoint.dismisses(waiter.queue) => (Some(now), None),
             Terms::Rate(pace) => {
-                let cost = queue.cost_before(waiter) + u64::from(waiter.cost);
+                let cost = cost + u64::from(waiter.cost);
                 (Some(pace.pass_at(counter.tat(), cost).max(now)), None)
             }
             Terms::Concurrency(limit) => (None, Some(limit)),

@@ -135,24 +135,26 @@ impl Line {
         (count, toll)
     }
 
-    /// The toll of those who stand first until `share` is used up: of everybody whose shares before
+    /// How many stand first until `share` is used up, and their toll: everybody whose shares before
     /// them come to less than `share`, or to exactly `share` if `tie` holds for them.
     #[must_use]
-    pub fn until_share(&self, share: u64, tie: impl Fn(Rank) -> bool) -> Toll {
-        let mut toll = Toll::default();
+    pub fn until_share(&self, share: u64, tie: impl Fn(Rank) -> bool) -> (usize, Toll) {
+        let (mut count, mut toll) = (0, Toll::default());
         for chunk in &self.chunks {
             if toll.share + chunk.toll.share < share {
+                count += chunk.places.len();
                 toll += chunk.toll;
                 continue;
             }
             for (rank, more) in &chunk.places {
                 if toll.share > share || (toll.share == share && !tie(*rank)) {
-                    return toll;
+                    return (count, toll);
                 }
+                count += 1;
                 toll += *more;
             }
         }
-        toll
+        (count, toll)
     }
 
     /// Who stands at place `index`, counted from 0.
@@ -171,6 +173,21 @@ impl Line {
     /// Everybody in order, with their tolls.
     pub fn iter(&self) -> impl Iterator<Item = (Rank, Toll)> {
         self.chunks.iter().flat_map(|chunk| chunk.places.iter().copied())
+    }
+
+    /// The first `count` with their tolls, the last of those first.
+    pub fn back_from(&self, count: usize) -> impl Iterator<Item = (Rank, Toll)> {
+        let (mut index, mut left) = (0, count);
+        while let Some(chunk) = self.chunks.get(index)
+            && chunk.places.len() < left
+        {
+            left -= chunk.places.len();
+            index += 1;
+        }
+        let last = self.chunks.get(index).map_or(&[][..], |chunk| &chunk.places);
+        let before = self.chunks.range(..index.min(self.chunks.len())).rev();
+        let before = before.flat_map(|chunk| chunk.places.iter().rev());
+        last[..left.min(last.len())].iter().rev().chain(before).copied()
     }
 
     /// The last `max` who stand before `rank`, nearest first.
@@ -280,14 +297,18 @@ mod tests {
                 assert_eq!(line.nth(index), model.keys().nth(index).copied());
                 let share = next() % 10_000;
                 for tied in [false, true] {
-                    let mut used = Toll::default();
+                    let (mut count, mut used) = (0, Toll::default());
                     for toll in model.values() {
                         if used.share < share || (used.share == share && tied) {
+                            count += 1;
                             used += *toll;
                         }
                     }
-                    assert_eq!(line.until_share(share, |_| tied), used, "step {step}");
+                    assert_eq!(line.until_share(share, |_| tied), (count, used), "step {step}");
                 }
+                let first = model.iter().map(|(rank, toll)| (*rank, *toll)).take(index);
+                let back: Vec<_> = line.back_from(index).collect();
+                assert!(back.into_iter().rev().eq(first), "step {step}");
                 assert!(line.iter().eq(model.iter().map(|(r, c)| (*r, *c))));
             }
             assert_eq!(line.len(), model.len());

@@ -1,9 +1,10 @@
 //! Tags, from the definition of start-time fair queuing in the engine note.
 
-use super::{Fair, FlowKey};
+use super::{Ahead, Fair, FlowKey};
 use crate::hash::KeyHash;
 use paceline_types::limits::FLOWS_MAX;
 use paceline_types::{Priority, Rank, RequestId, Span, Time, Toll};
+use std::collections::BTreeMap;
 
 fn rank(id: u64) -> Rank {
     Rank::new(Time(id), Priority::START, Span(0), RequestId(id))
@@ -109,5 +110,37 @@ fn the_least_cost_before_is_close() {
             let most = least + (flows + 1) * (costs + 1);
             assert!(!same || exact <= most, "round {round}, probe {probe}: {exact} {most}");
         }
+    }
+}
+
+/// Who is ahead of somebody are those who are served before it, in that order: found by serving all.
+#[test]
+fn who_is_ahead_is_who_is_served_before() {
+    let mut state = 11u64;
+    let mut below = |bound: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_889);
+        (state >> 33) % bound
+    };
+    for round in 0..30 {
+        let (mut fair, flows, mut keys) = (Fair::default(), 1 + below(12), BTreeMap::new());
+        for id in 0..1 + below(500) {
+            let toll = Toll { cost: 1 + below(4), share: 1 + below(5) };
+            let rank = rank(1_000 + below(50) * 1_000 + id);
+            keys.insert(rank, fair.join(KeyHash([below(flows), 0]), rank, toll));
+            if below(4) == 0 {
+                keys.remove(&fair.serve().unwrap().0);
+            }
+        }
+        let ahead = |(rank, key): (&Rank, &FlowKey)| (*rank, fair.ahead(*key, *rank, 5));
+        let told: BTreeMap<Rank, Ahead> = keys.iter().map(ahead).collect();
+        let (mut served, mut cost): (Vec<RequestId>, u64) = (vec![], 0);
+        while let Some((rank, toll)) = fair.serve() {
+            let nearest: Vec<RequestId> = served.iter().rev().take(5).copied().collect();
+            let expected = Ahead { count: served.len(), cost, nearest };
+            assert_eq!(told[&rank], expected, "round {round}, {rank:?}");
+            served.push(rank.id);
+            cost += toll.cost;
+        }
+        assert_eq!(served.len(), keys.len());
     }
 }
