@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::IntoResponse as _;
 use paceline_config::{Change, ChangeOp, ConfigError, Document};
 use paceline_host::{Author, Hosted, own};
-use paceline_tables::Error;
+use paceline_tables::{Error, tag};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +124,9 @@ fn describe(change: &Change) -> Value {
     if change.op == ChangeOp::Update {
         described["members"] = change.members().into();
     }
+    if change.is_taken_over() {
+        described["taken_over"] = true.into();
+    }
     described
 }
 
@@ -145,14 +148,18 @@ fn wrong(errors: &[ConfigError]) -> Problem {
 /// fit, if that is in the file.
 fn refused(document: &Document, error: &Error) -> Problem {
     let problem = own_problem(error);
-    let Some(violation) = &error.violation else { return problem };
-    let row = violation.row.as_deref().unwrap_or_default();
-    let place = document.place_of(&violation.table, row, violation.column.as_deref());
-    match place {
-        None => problem,
+    let Some(violation) = error.violation.as_ref().filter(|_| error.tag != tag::PERMISSION) else {
+        return problem;
+    };
+    let Some(row) = violation.row.as_deref() else { return problem };
+    match document.place_of(&violation.table, row, violation.column.as_deref()) {
         Some(place) => Problem::configuration(vec![json!({
             "line": place.line, "column": place.column, "message": error.details,
         })]),
+        None => match document.next_about(&violation.table, row) {
+            Some(next) => problem.hint(next),
+            None => problem,
+        },
     }
 }
 

@@ -1,10 +1,10 @@
 //! From a document to the one transaction that makes a database say the same.
 //!
 //! Owns what differs and how it is written as operations. Promises that rows are inserted, updated only
-//! where a column differs, and deleted only if an earlier file made them; that a row of the same name
-//! made by hand is taken over; and that every row it changes is guarded by its version, so that of two
-//! edits at once one fails as a whole. Rules go to the running and to the saved list, so that they come
-//! back after a restart.
+//! where a column differs, and deleted only if an earlier file made them, or the backend whose servers
+//! they are; that a row of the same name made by hand is taken over; and that every row it changes is
+//! guarded by its version, so that of two edits at once one fails as a whole. Rules go to the running and
+//! to the saved list, so that they come back after a restart.
 
 mod change;
 mod operation;
@@ -119,7 +119,8 @@ impl<'s> Table<'s> {
             }
         }
         for (key, row) in &self.rows {
-            if !kept.contains(key.as_str()) && self.is_applied(row) {
+            let goes = self.is_applied(row) || self.goes_with_backend(key, plan);
+            if goes && !kept.contains(key.as_str()) {
                 self.delete(key, row, resources, plan);
             }
         }
@@ -219,6 +220,15 @@ impl<'s> Table<'s> {
     fn settable(&self) -> impl Iterator<Item = (ColumnId, &Column)> {
         let ids = self.columns.column_ids().skip(ColumnId::FIRST);
         ids.map(|id| (id, self.columns.column(id))).filter(|(_, column)| column.persistent)
+    }
+
+    /// Whether a row is a server of a backend that goes: whoever made it, it is nothing without that.
+    fn goes_with_backend(&self, key: &str, plan: &Plan) -> bool {
+        let Some((backend, _)) = key.split_once('/').filter(|_| self.name == SERVER) else {
+            return false;
+        };
+        let is_it = |change: &Change| change.table == BACKEND && change.row == backend;
+        plan.deletes.iter().any(|(_, change)| is_it(change))
     }
 
     fn is_applied(&self, row: &Row) -> bool {

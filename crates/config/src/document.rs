@@ -1,5 +1,6 @@
 //! A file that could be read: its objects as rows, with the place of each and of each key.
 
+use crate::keys::kind_of;
 use crate::place::Place;
 use paceline_model::schema::{BACKEND, FRONTEND, RULE, SAVED_RULE};
 use paceline_tables::value::{Atom, Datum};
@@ -101,6 +102,18 @@ impl Document {
         let mut all = self.objects.iter();
         let object = all.find(|object| object.table == table && object.key == row)?;
         Some(column.map_or(object.place, |column| object.place_of(column)))
+    }
+
+    /// What to do next about a row that does not fit the file, if the file does not name it: it was made
+    /// otherwise, and names something that goes with the file.
+    #[must_use]
+    pub fn next_about(&self, table: &str, row: &str) -> Option<String> {
+        let word = kind_of(table)?.word;
+        self.place_of(table, row, None).is_none().then(|| {
+            format!(
+                "{word} {row} is not of the file: change or delete it first, or name it in the file"
+            )
+        })
     }
 }
 

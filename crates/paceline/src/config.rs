@@ -2,6 +2,7 @@
 
 use paceline_config::{ConfigError, Document, FILE_BYTES_MAX};
 use paceline_host::{Author, Host, own};
+use paceline_tables::Error;
 use paceline_types::Role;
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -52,9 +53,18 @@ pub fn apply(host: &Host, file: &Path) -> Result<(), String> {
         changes = applied.changes.len();
         applied.operations
     });
-    applied.map_err(|error| format!("{}: {}", file.display(), error.details))?;
+    applied.map_err(|error| unfit_rest(file, &document, &error))?;
     tracing::info!(file = %file.display(), changes, "applied the configuration");
     Ok(())
+}
+
+/// What of the file does not fit what the database says otherwise, and what to do about it.
+fn unfit_rest(file: &Path, document: &Document, error: &Error) -> String {
+    let violation = error.violation.as_deref();
+    let row = violation.and_then(|one| Some((&one.table, one.row.as_ref()?)));
+    let next = row.and_then(|(table, row)| document.next_about(table, row));
+    let next = next.map(|next| format!("; {next}")).unwrap_or_default();
+    format!("{}: {}{next}", file.display(), error.details)
 }
 
 /// The text of a file, no longer than it may be.

@@ -135,3 +135,35 @@ fn check_knows_frontends_and_backends_and_the_files_they_name() {
     assert_eq!(code, 1);
     assert!(told.contains("paceline.toml:9:5: unknown key `adress`"), "{told}");
 }
+
+/// A backend goes with all of its servers, whoever made them; a frontend that was made by hand and uses it
+/// is in the way, and is named with what to do.
+#[test]
+fn a_backend_of_a_file_goes_with_the_servers_that_were_made_by_hand() {
+    let backend =
+        "[[backend]]\nname = 'app'\nservers = [{ name = 'c', address = '127.0.0.1:1' }]\n";
+    let scratch = Scratch::new();
+    let file = written(&scratch, &format!("{GOOD}{backend}"));
+    let daemon = launch(&scratch, &file).start().unwrap();
+    let mut client = daemon.connect();
+    let server = json!({"op": "insert", "table": "Server", "row": {"backend": "app", "name": "d",
+        "address": "127.0.0.1:2", "persistent": true}});
+    let frontend = json!({"op": "insert", "table": "Frontend", "row": {"name": "hand",
+        "listen": "127.0.0.1:0", "backend": "app", "persistent": true}});
+    client.call("transact", &json!(["Paceline", server, frontend])).unwrap();
+
+    written(&scratch, GOOD);
+    daemon.signal(Signal::HUP);
+    daemon.log_line(&["the configuration stays as it was"]).unwrap();
+    daemon
+        .log_line(&["Frontend hand: backend: no backend", "frontend hand is not of the file"])
+        .unwrap();
+
+    let delete = json!({"op": "delete", "table": "Frontend", "where": [["name", "==", "hand"]]});
+    client.call("transact", &json!(["Paceline", delete])).unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.log_line(&["applied the configuration", "changes=3"]).unwrap();
+    let select = json!({"op": "select", "table": "Server", "where": []});
+    let left = client.call("transact", &json!(["Paceline", select])).unwrap();
+    assert_eq!(left[0]["rows"], json!([]));
+}

@@ -110,7 +110,7 @@ fn a_text_is_compared_then_applied_then_there_is_nothing_to_change() {
 }
 
 #[test]
-fn an_export_applied_again_changes_nothing_also_with_objects_made_by_hand() {
+fn an_export_applied_again_only_takes_over_what_was_made_by_hand() {
     let world = World::new();
     let mut client = world.unix();
     let fresh = client.get("/v1/config").text;
@@ -119,9 +119,34 @@ fn an_export_applied_again_changes_nothing_also_with_objects_made_by_hand() {
     client.put("/v1/pools/hand", json!({ "priority": [3, 4], "started": true })).expect(201);
     client.put("/v1/resources/disk", json!({})).expect(201);
     let text = client.get("/v1/config").text;
-    assert_eq!(apply(&mut client, "?dry_run=true", &text).expect(200), json!([]));
-    assert_eq!(apply(&mut client, "", &text).expect(200), json!([]));
+    let taken = |kind: &str, name: &str| json!({ "op": "change", "kind": kind, "name": name, "members": [], "taken_over": true });
+    let taken = json!([taken("pool", "hand"), taken("resource", "disk")]);
+    assert_eq!(apply(&mut client, "?dry_run=true", &text).expect(200), taken);
+    assert_eq!(apply(&mut client, "", &text).expect(200), taken);
+    assert_eq!(apply(&mut client, "", &text).expect(200), json!([]), "it is the file's by now");
     assert_eq!(client.get("/v1/config").text, text);
+}
+
+#[test]
+fn what_was_made_by_hand_and_is_in_the_way_of_a_text_is_named_with_what_to_do() {
+    let world = World::new();
+    let mut client = world.unix();
+    apply(&mut client, "", "[[backend]]\nname = 'app'\n").expect(200);
+    let server = json!({ "address": "127.0.0.1:1" });
+    client.put("/v1/servers/app/d", server).expect(201);
+    client
+        .put("/v1/frontends/web", json!({ "listen": "127.0.0.1:0", "backend": "app" }))
+        .expect(201);
+    let error = apply(&mut client, "", "# nothing").expect_error(422, "constraint");
+    assert_eq!(error["place"]["row"], "web", "{error}");
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.starts_with("frontend web is not of the file: change or delete it"), "{error}");
+    client.delete("/v1/frontends/web").expect(204);
+    let gone = |kind: &str, name: &str| json!({ "op": "delete", "kind": kind, "name": name });
+    assert_eq!(
+        apply(&mut client, "", "# nothing").expect(200),
+        json!([gone("backend", "app"), gone("server", "app/d")])
+    );
 }
 
 #[test]

@@ -265,7 +265,7 @@ fn an_operators_text_makes_and_deletes_what_an_operator_may() {
     assert_eq!(apply("# nothing").expect(200), told("delete"));
     // One made by hand becomes the text's, and goes with the next: that is an operator's right too.
     world.unix().put("/v1/resources/r", json!({})).expect(201);
-    assert_eq!(apply(passing).expect(200), json!([]));
+    assert_eq!(apply(passing).expect(200)[0]["taken_over"], true);
     assert_eq!(apply("# nothing").expect(200), told("delete"));
     // What is kept would be deleted by the next text of an admin.
     world.unix().put("/v1/resources/r", json!({ "persistent": true })).expect(201);

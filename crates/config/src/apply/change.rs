@@ -30,22 +30,18 @@ pub struct Change {
 
 impl Applied {
     /// What it changes for people: a rule of the saved list is told only if the running list does not
-    /// change the same way, and rows that only become the file's are not told.
+    /// change the same way.
     pub fn told(&self) -> impl Iterator<Item = &Change> {
-        let rules: BTreeSet<(&str, ChangeOp)> = self.rules(RULE).collect();
-        self.changes.iter().filter(move |change| {
-            let is_twice =
-                change.table == SAVED_RULE && rules.contains(&(change.row.as_str(), change.op));
-            let is_taken_over = change.op == ChangeOp::Update && change.members().is_empty();
-            !is_twice && !is_taken_over
-        })
-    }
-
-    fn rules(&self, table: &'static str) -> impl Iterator<Item = (&str, ChangeOp)> {
-        let of_table = self.changes.iter().filter(move |change| change.table == table);
-        of_table.map(|change| (change.row.as_str(), change.op))
+        let running = self.changes.iter().filter(|change| change.table == RULE);
+        let running: BTreeSet<Told<'_>> = running.map(Change::told).collect();
+        self.changes
+            .iter()
+            .filter(move |change| change.table != SAVED_RULE || !running.contains(&change.told()))
     }
 }
+
+/// What is told of a rule: its number, what happens to it, and what changes.
+type Told<'c> = (&'c str, ChangeOp, Vec<&'static str>);
 
 impl Change {
     /// What people call the object.
@@ -55,6 +51,18 @@ impl Change {
             SAVED_RULE => "saved-rule",
             table => kind_of(table).map_or(table, |kind| kind.word),
         }
+    }
+
+    fn told(&self) -> Told<'_> {
+        let members = if self.op == ChangeOp::Update { self.members() } else { vec![] };
+        (&self.row, self.op, members)
+    }
+
+    /// Whether it was made otherwise and is the file's from now on, so that a later file that does not
+    /// name it deletes it.
+    #[must_use]
+    pub fn is_taken_over(&self) -> bool {
+        self.op == ChangeOp::Update && self.columns.iter().any(|(column, ..)| column == "applied")
     }
 
     /// The keys of the file whose values differ, each once.

@@ -224,7 +224,7 @@ lower = 30
 }
 
 #[test]
-fn what_only_becomes_the_files_is_done_but_not_told() {
+fn what_only_becomes_the_files_is_told_once() {
     let mut database = database();
     transact(
         &mut database,
@@ -232,6 +232,34 @@ fn what_only_becomes_the_files_is_done_but_not_told() {
     );
     let applied = apply(&mut database, &read("[[resource]]\nname = \"r\"\n"));
     assert_eq!(applied.operations.len(), 2, "a guard and an update");
-    assert!(shown(&applied).is_empty());
+    assert_eq!(shown(&applied), ["Update resource r "]);
+    assert!(applied.told().all(Change::is_taken_over));
+    assert!(shown(&apply(&mut database, &read("[[resource]]\nname = \"r\"\n"))).is_empty());
     assert_eq!(shown(&read("").apply(database.store())).len(), 1, "it is pruned from now on");
+}
+
+/// A server that was made by hand goes with its backend, which a file made; others stay.
+#[test]
+fn a_backend_that_goes_takes_all_of_its_servers_along() {
+    let mut database = database();
+    let both = r#"
+[[backend]]
+name = "app"
+servers = [{ name = "c", address = "127.0.0.1:1" }]
+[[backend]]
+name = "other"
+"#;
+    apply(&mut database, &read(both));
+    transact(
+        &mut database,
+        r#"[{"op": "insert", "table": "Server", "row":
+              {"backend": "app", "name": "d", "address": "127.0.0.1:2", "persistent": true}},
+            {"op": "insert", "table": "Server", "row":
+              {"backend": "other", "name": "e", "address": "127.0.0.1:3", "persistent": true}}]"#,
+    );
+    let applied = apply(&mut database, &read("[[backend]]\nname = \"other\"\n"));
+    let told: Vec<String> = shown(&applied).iter().map(|line| line[..18].to_owned()).collect();
+    assert_eq!(told, ["Delete backend app", "Delete server app/", "Delete server app/"]);
+    let gone: Vec<&str> = applied.changes.iter().map(|change| change.row.as_str()).collect();
+    assert_eq!(gone, ["app", "app/c", "app/d"]);
 }

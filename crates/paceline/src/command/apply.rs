@@ -12,8 +12,9 @@ use std::process::ExitCode;
 
 pub const HELP: &str = "\
 It is one transaction: all of it, or nothing. What an earlier file made and this one no longer names is \
-deleted; what was made by hand stays, and belongs to the file once the file names it. Each change is a \
-line: + is new, ~ changes (with what), - goes. What is wrong is told as FILE:LINE:COLUMN: message. If a \
+deleted, a backend with all of its servers; what was made by hand stays, and belongs to the file once the \
+file names it. Each change is a line: + is new, ~ changes (with what, or that it is now of the file), - goes. \
+What is wrong is told as FILE:LINE:COLUMN: message. If a \
 frontend could not be opened or a certificate not be read, the exit status is 1, too: all is applied, and it is \
 tried again every second. Files that \
 it names, such as certificates, are looked for by the daemon in the directory of FILE unless their names \
@@ -22,7 +23,7 @@ begin with a slash.
 Example:
   paceline apply paceline.toml --dry-run      what it would change
   paceline apply paceline.toml
-  paceline export | paceline apply -          changes nothing";
+  paceline export | paceline apply -          only takes over what was made by hand";
 
 #[derive(Debug, Args)]
 pub struct Apply {
@@ -125,6 +126,9 @@ fn line(change: &Value, screen: Screen) -> String {
     if !members.is_empty() {
         told.push_str(&format!("  {}", members.join(" ")));
     }
+    if change.get("taken_over") == Some(&Value::Bool(true)) {
+        told.push_str("  now of the file");
+    }
     let room = Screen { width: screen.width.saturating_sub(2), ..screen };
     format!("{} {}", screen.paint(style, sign), room.wrap(&told, 6))
 }
@@ -142,9 +146,14 @@ mod tests {
             json!({"op": "create", "kind": "pool", "name": "batch"}),
             json!({"op": "change", "kind": "checkpoint", "name": "per-user", "members": ["rate", "burst"]}),
             json!({"op": "delete", "kind": "rule", "name": "10"}),
+            json!({"op": "change", "kind": "server", "name": "app/c", "members": [], "taken_over": true}),
         ];
         let drawn = draw(&changes, Screen { width: 80, colours: false });
-        assert_eq!(drawn, "+ pool batch\n~ checkpoint per-user  rate burst\n- rule 10\n");
+        assert_eq!(
+            drawn,
+            "+ pool batch\n~ checkpoint per-user  rate burst\n- rule 10\n\
+             ~ server app/c  now of the file\n"
+        );
     }
 
     #[test]
