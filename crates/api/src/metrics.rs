@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 /// Figures of rows: table, naming columns (a slash is written between two), label, and each column with
 /// its metric, type and meaning.
-const TABLES: [(&str, &[&str], &str, &[Figure]); 6] = [
+const TABLES: [(&str, &[&str], &str, &[Figure]); 7] = [
     (
         "Pool",
         &["name"],
@@ -88,6 +88,20 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 6] = [
                 "Requests whose client left before there was a response.",
             ),
             ("cut", "paceline_frontend_cut_total", "counter", "Responses that were cut short."),
+        ],
+    ),
+    (
+        "Backend",
+        &["name"],
+        "backend",
+        &[
+            ("queued", "paceline_backend_queued", "gauge", "Requests that wait for a server."),
+            (
+                "refused",
+                "paceline_backend_refused_total",
+                "counter",
+                "Requests turned away because no server had room.",
+            ),
         ],
     ),
     (

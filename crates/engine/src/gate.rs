@@ -3,7 +3,8 @@
 //! A gate is a concurrency checkpoint that nobody wrote, at the end of its backend's list. Its number
 //! is outside of those that others have, and its limit follows the servers.
 
-use paceline_checkpoints::{At, Limit, QueueSpec, Spec};
+use crate::engine::Engine;
+use paceline_checkpoints::{At, Limit, QueueSpec, Spec, Stats};
 use paceline_routing::Backend;
 use paceline_types::{BackendId, CheckpointId};
 
@@ -18,6 +19,14 @@ pub(crate) const fn id(backend: BackendId) -> CheckpointId {
 /// Whether a checkpoint is a gate.
 pub(crate) const fn is_gate(id: CheckpointId) -> bool {
     id.0 & GATES != 0
+}
+
+impl Engine {
+    /// What the queue for a backend's servers did so far and holds; `None` if nobody has to wait for them.
+    #[must_use]
+    pub fn servers_stats(&self, backend: BackendId) -> Option<Stats> {
+        self.checkpoints.stats(id(backend))
+    }
 }
 
 /// The gate of a backend, if a server of it has a maximum.

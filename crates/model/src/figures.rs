@@ -13,7 +13,7 @@ use paceline_rules::RuleCounts;
 use paceline_tables::schema::{ColumnId, TableId, TableSchema};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Row, Store};
-use paceline_types::{CheckpointId, PoolId, ServerId};
+use paceline_types::{BackendId, CheckpointId, PoolId, ServerId};
 use std::collections::BTreeMap;
 
 /// Figures of the engine at about one time.
@@ -30,6 +30,8 @@ pub struct Figures {
     /// Of each server that is looked after or used: whether it is up, and how many requests it has. A
     /// server that is not here keeps what its row says.
     pub servers: BTreeMap<ServerId, (bool, u64)>,
+    /// Of each backend whose servers somebody may have to wait for.
+    pub backends: BTreeMap<BackendId, Stats>,
     /// Of each frontend where something was counted, by name.
     pub frontends: BTreeMap<Box<str>, FrontendFigures>,
 }
@@ -66,8 +68,8 @@ impl Figures {
         ids: impl Fn(TableId, Reader<'_>) -> Option<u64>,
     ) -> Vec<Put> {
         let mut puts = Vec::new();
-        let Tables { pool, rule, checkpoint, resource, frontend, server, .. } = tables;
-        for table in [pool, rule, checkpoint, resource, frontend, server] {
+        let Tables { pool, rule, checkpoint, resource, frontend, backend, server, .. } = tables;
+        for table in [pool, rule, checkpoint, resource, frontend, backend, server] {
             let columns = store.schema().table(table);
             for row in store.rows(table) {
                 let reader = Reader::new(columns, row);
@@ -115,15 +117,18 @@ impl Figures {
         }
         if table == tables.checkpoint {
             let of = self.checkpoints.get(&CheckpointId(id as u32)).copied().unwrap_or_default();
-            let refused = of.refused_full + of.refused_too_long + of.refused_cost + of.expired;
             return vec![
                 ("arrived", of.arrivals),
                 ("passed", of.passed),
-                ("refused", refused),
+                ("refused", refused(of)),
                 ("queued", of.queued_now),
                 ("inflight", of.inflight),
                 ("keys", of.keys),
             ];
+        }
+        if table == tables.backend {
+            let of = self.backends.get(&BackendId(id as u32)).copied().unwrap_or_default();
+            return vec![("queued", of.queued_now), ("refused", refused(of))];
         }
         let (holding, waiting) = self.resources.get(&ResourceId(id)).copied().unwrap_or_default();
         vec![("holding", holding), ("waiting", waiting)]
@@ -151,6 +156,11 @@ impl FrontendFigures {
             ("problem", Datum::from_sorted(problem.into_iter().collect())),
         ]
     }
+}
+
+/// How many were turned away there, for whatever reason.
+const fn refused(of: Stats) -> u64 {
+    of.refused_full + of.refused_too_long + of.refused_cost + of.expired
 }
 
 fn number(number: u64) -> Datum {

@@ -210,8 +210,9 @@ impl Model {
     /// Whether a table has figures.
     #[must_use]
     pub fn has_figures(&self, table: TableId) -> bool {
-        let Tables { pool, rule, checkpoint, resource, frontend, server, .. } = self.tables;
-        [pool, rule, checkpoint, resource, frontend, server].contains(&table)
+        let Tables { pool, rule, checkpoint, resource, frontend, backend, server, .. } =
+            self.tables;
+        [pool, rule, checkpoint, resource, frontend, backend, server].contains(&table)
     }
 
     /// The number by which the engine knows a row.
@@ -225,6 +226,7 @@ impl Model {
         let ids = match table {
             _ if table == self.tables.pool => &self.pool_ids,
             _ if table == self.tables.checkpoint => &self.checkpoint_ids,
+            _ if table == self.tables.backend => &self.backend_ids,
             _ if table == self.tables.server => &self.server_ids,
             _ => &self.resource_ids,
         };

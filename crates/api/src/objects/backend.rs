@@ -45,7 +45,7 @@ impl Object for Backend {
         Field { member: "timeouts.idle", column: "timeout_idle", kind: Kind::Text },
         Field { member: "persistent", column: "persistent", kind: Kind::Flag },
     ];
-    const FIGURES: &'static [&'static str] = &[];
+    const FIGURES: &'static [&'static str] = &["queued", "refused"];
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         read_switch("health", HEALTH, members, reading, row)?;

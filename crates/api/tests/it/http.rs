@@ -110,6 +110,40 @@ fn servers_show_whether_they_are_up_and_how_many_requests_they_have() {
     }
 }
 
+/// The queue for a backend's servers belongs to no row of its own: the backend tells of it.
+#[test]
+fn backends_show_how_many_wait_for_their_servers_and_were_turned_away() {
+    let world = World::new();
+    let mut client = world.unix();
+    for name in ["app", "free"] {
+        let members = json!({ "queue": { "max_len": 2 } });
+        client.put(&format!("/v1/backends/{name}"), members).expect(201);
+    }
+    let server = json!({ "address": "app:80", "max_connections": 1 });
+    client.put("/v1/servers/app/a", server).expect(201);
+    let members = json!({ "listen": "127.0.0.1:0", "backend": "app" });
+    client.put("/v1/frontends/web", members).expect(201);
+    let control = world.host.control();
+    let mut attributes = Attributes::new();
+    attributes.set("frontend", "web").unwrap();
+    let admitted: Vec<_> =
+        (0..6).map(|_| control.admit(Request::new(attributes.clone()))).collect();
+    let waiting = admitted.iter().filter(|one| matches!(one, Ok(Admission::Waiting(_)))).count();
+    assert_eq!(waiting, 2);
+    let mut figures =
+        |name: &str| client.get(&format!("/v1/backends/{name}")).expect(200)["figures"].clone();
+    until(|| figures("app") == json!({ "queued": 2, "refused": 3 }));
+    assert_eq!(figures("free"), json!({ "queued": 0, "refused": 0 }));
+    let metrics = client.get("/metrics").text;
+    for line in [
+        "paceline_backend_queued{backend=\"app\"} 2",
+        "paceline_backend_refused_total{backend=\"app\"} 3",
+        "paceline_backend_queued{backend=\"free\"} 0",
+    ] {
+        assert!(metrics.lines().any(|own| own == line), "{line}: {metrics}");
+    }
+}
+
 #[test]
 fn what_is_not_given_is_as_it_begins() {
     let world = World::new();
@@ -122,7 +156,7 @@ fn what_is_not_given_is_as_it_begins() {
     });
     assert_eq!(without_figures(web), bare);
     let app = client.put("/v1/backends/app", json!({})).expect(200);
-    assert_eq!(app, json!({ "name": "app", "persistent": false }));
+    assert_eq!(without_figures(app), json!({ "name": "app", "persistent": false }));
     for (health, shown) in [
         (json!(true), json!(true)),
         (json!({ "path": "/x" }), json!({ "path": "/x" })),

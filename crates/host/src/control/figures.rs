@@ -7,7 +7,7 @@ use paceline_model::Figures;
 use paceline_routing::ServerFigures;
 use paceline_types::PoolId;
 
-/// Checkpoints, resources or servers that one turn under the lock looks at.
+/// Checkpoints, resources, backends or servers that one turn under the lock looks at.
 const TURN: usize = 256;
 
 impl Control {
@@ -33,6 +33,7 @@ impl Control {
             figures.checkpoints.extend(ids.iter().copied().filter_map(of));
         }
         self.resource_figures(&mut figures);
+        self.backend_figures(&snapshot, &mut figures);
         self.server_figures(&snapshot, &mut figures);
         figures.frontends = self.tallies.figures();
         self.add_door_figures(&mut figures.frontends);
@@ -44,6 +45,16 @@ impl Control {
     pub fn pool_figures(&self, pool: PoolId) -> (u32, usize) {
         let state = self.state();
         (state.engine.pools().running(pool), state.engine.pools().waiting(pool))
+    }
+
+    fn backend_figures(&self, snapshot: &Snapshot, figures: &mut Figures) {
+        let backends: Vec<_> =
+            snapshot.routing().backends().iter().map(|backend| backend.id).collect();
+        for ids in backends.chunks(TURN) {
+            let state = self.state();
+            let of = |id| Some((id, state.engine.servers_stats(id)?));
+            figures.backends.extend(ids.iter().copied().filter_map(of));
+        }
     }
 
     fn server_figures(&self, snapshot: &Snapshot, figures: &mut Figures) {

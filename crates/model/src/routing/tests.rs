@@ -2,6 +2,7 @@
 
 use crate::Figures;
 use crate::world::World;
+use paceline_checkpoints::Stats;
 use paceline_engine::{Config, Engine};
 use paceline_routing::{
     Address, Backend, BackendTls, Balance, Certificate, ErrorBody, Frontend, Health, LogFormat,
@@ -368,6 +369,11 @@ fn servers_keep_their_numbers_and_show_their_figures() {
     figures.servers.insert(after[0].servers[0].id, (true, 3));
     let puts = world.model.figures(&figures, world.database.store());
     assert_eq!(puts.len(), 1, "nothing is known of the other");
+    // Who waits for its servers is told by the backend.
+    let waiting = Stats { queued_now: 2, refused_full: 3, expired: 4, ..Stats::default() };
+    figures.backends.insert(after[0].id, waiting);
+    let puts = world.model.figures(&figures, world.database.store());
+    assert_eq!(puts.len(), 2, "the server and the backend");
     world.database.maintain(puts).unwrap();
     let again = world.model.figures(&figures, world.database.store());
     assert!(again.is_empty(), "they are there already");

@@ -202,9 +202,11 @@ fn frontends() -> Value {
 fn backends() -> Value {
     json!([
         {"name": "app", "balance": "least-connections", "health": {"path": "/health"},
-         "queue": {"max_len": 1000, "max_delay": "10s"}, "tls": true, "persistent": true},
-        {"name": "files", "health": true, "tls": {"verify": false}, "persistent": true},
-        {"name": "overflow", "persistent": true},
+         "queue": {"max_len": 1000, "max_delay": "10s"}, "tls": true, "persistent": true,
+         "figures": {"queued": 3, "refused": 12}},
+        {"name": "files", "health": true, "tls": {"verify": false}, "persistent": true,
+         "figures": {"queued": 0, "refused": 0}},
+        {"name": "overflow", "persistent": true, "figures": {"queued": 0, "refused": 0}},
     ])
 }
 
