@@ -10,21 +10,46 @@ use paceline_client::Method;
 use serde_json::Value;
 
 pub const HELP: &str = "\
+They are listed in the order they came, 10,000 at most; if there are more, that is said on standard error.
+
 Example:
   paceline ps
-  paceline why 17      why request 17 waits";
+  paceline ps --first 20001      from request 20001 on
+  paceline why 17                why request 17 waits";
+
+/// Most requests that the daemon lists at once.
+const LISTED_MAX: usize = 10_000;
 
 #[derive(Debug, Args)]
 pub struct Ps {
+    /// List from this request on
+    #[arg(long, value_name = "ID")]
+    first: Option<u64>,
+
     #[command(flatten)]
     pub reach: Reach,
 }
 
 pub fn run(ps: &Ps) -> Result<(), Failure> {
     let asker = ps.reach.open()?;
-    let answer = asker.client.call(Method::Get, "/v1/requests", None)?;
-    let list = answer.as_array().cloned().unwrap_or_default();
-    asker.show_list(&list, "nothing runs or waits", |screen| draw(&list, screen))
+    let requests = |query: &str| -> Result<Vec<Value>, Failure> {
+        let path = format!("/v1/requests{query}");
+        let answer = asker.client.call(Method::Get, &path, None)?;
+        Ok(answer.as_array().cloned().unwrap_or_default())
+    };
+    let list = requests(&ps.first.map(|first| format!("?first={first}")).unwrap_or_default())?;
+    asker.show_list(&list, "nothing runs or waits", |screen| draw(&list, screen))?;
+    let Some(behind) = behind(&list) else { return Ok(()) };
+    if let Some(next) = requests(&format!("?first={behind}&count=1"))?.first() {
+        eprintln!("and more: paceline ps --first {}", text(next, "request"));
+    }
+    Ok(())
+}
+
+/// The number from which on there may be more, if the list is as long as one can be.
+fn behind(list: &[Value]) -> Option<u64> {
+    let last = list.get(LISTED_MAX - 1..)?.last()?;
+    last.get("request")?.as_u64()?.checked_add(1)
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {

@@ -256,3 +256,36 @@ fn completions_and_manual_know_every_command() {
     let (code, ..) = ended(&mut paceline(data.path(), &["man", "nothing"]));
     assert_eq!(code, Some(4));
 }
+
+/// A list that the daemon cut is not taken for all there is.
+#[test]
+fn ps_says_that_there_is_more_than_it_lists() {
+    for (there, more) in
+        [(9_999, ""), (10_000, ""), (10_001, "and more: paceline ps --first 20002\n")]
+    {
+        let fake = Fake::start(move |asked: &Asked| {
+            let line = asked.line();
+            let number = |name: &str| {
+                let given = line.split_once(name)?.1;
+                given.split(['&', ' ']).next()?.parse::<u64>().ok()
+            };
+            let (first, count) =
+                (number("first=").unwrap_or(0), number("count=").unwrap_or(10_000));
+            // Numbers are not without gaps.
+            let ids = (1..=there).map(|id| id * 2).filter(|id| *id >= first);
+            let list =
+                ids.take(count as usize).map(|id| json!({"request": id, "state": "running"}));
+            Some(Reply::Json(200, list.collect()))
+        });
+        for arguments in [&["ps"][..], &["ps", "--json"]] {
+            let (code, stdout, stderr) = ended(&mut paceline(fake.dir.path(), arguments));
+            assert_eq!((code, stderr.as_str()), (Some(0), more), "{there} {arguments:?}");
+            if arguments.len() > 1 {
+                let list: Value = serde_json::from_str(&stdout).unwrap();
+                assert_eq!(list.as_array().unwrap().len(), there.min(10_000) as usize);
+            }
+        }
+        let (_, _, stderr) = ended(&mut paceline(fake.dir.path(), &["ps", "--first", "19000"]));
+        assert_eq!(stderr, "", "there is nothing behind these");
+    }
+}
