@@ -60,6 +60,20 @@ impl Model {
         most.map_or((Role::Viewer, String::new()), |(role, change)| (role, self.told(change)))
     }
 
+    /// The row and the column of the first change that names a file, which needs admin; as an error that
+    /// says so.
+    #[must_use]
+    pub fn named_file(&self, changes: &Changes) -> Option<ModelError> {
+        changes.rows.iter().find_map(|change| {
+            let read = |row| Reader::new(self.schema.table(change.table), row);
+            let new = change.new.as_ref().map(read)?;
+            let column = names_file(change.old.as_ref().map(read), new)?;
+            Some(
+                new.error(column, "it names a file or a socket, which needs the role admin".into()),
+            )
+        })
+    }
+
     fn change_needs(&self, change: &RowChange) -> Role {
         let tables = &self.tables;
         let Tables { pool, rule, checkpoint, resource, frontend, backend, server, .. } = *tables;
@@ -79,7 +93,7 @@ impl Model {
         let is_moved =
             old.zip(new).is_some_and(|(old, new)| old.flag("applied") != new.flag("applied"));
         let is_guarded = kept(old) || (change.table == tables.pool && !is_default);
-        let names_file = new.is_some_and(|new| names_file(old, new));
+        let names_file = new.is_some_and(|new| names_file(old, new).is_some());
         let trusts = change.table == backend && new.is_some_and(|new| trusts_more(old, new));
         let needs_admin = names_file
             || trusts
@@ -183,27 +197,36 @@ fn trusts_more(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
 /// The columns of a frontend that name files, each by a number.
 const PAGES_AND_KEYS: [&str; 3] = ["errors", "tls_certificate", "tls_key"];
 
-/// Whether a change names a file that the row did not name. What is in a page is shown to everyone, a
-/// certificate is served with a key that only the daemon may read, and a socket is connected to or made
-/// with the daemon's own rights: by its own API's socket, everyone would be admin.
-fn names_file(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
+/// Those of a backend.
+const OF_SERVERS: [&str; 3] = ["tls_ca", "tls_certificate", "tls_key"];
+
+/// The column in which a change names a file that the row did not name. What is in a page is shown to
+/// everyone, a certificate is served with a key that only the daemon may read, and a socket is connected to
+/// or made with the daemon's own rights: by its own API's socket, everyone would be admin.
+fn names_file(old: Option<Reader<'_>>, new: Reader<'_>) -> Option<&'static str> {
     // Each for itself: what may be served as a key must not be shown as a page.
-    let names_page = PAGES_AND_KEYS.iter().any(|column| {
+    let names_numbered = |column: &&str| {
         let had = |file| old.is_some_and(|old| old.numbered(column).any(|own| own == file));
         new.numbered(column).any(|file| !had(file))
-    });
-    let sockets = |row: Reader<'_>| {
-        let own = row.optional("address").into_iter().chain(row.texts("listen"));
-        own.filter(|text| text.starts_with("unix:")).map(str::to_owned).collect::<Vec<_>>()
     };
-    let had = old.map_or_else(Vec::new, sockets);
     // What is in these is shown to nobody, but servers get to know whether it fits, and who we are by it.
     let names_other = |column: &&str| {
         let file = new.optional(column);
         file.is_some() && file != old.and_then(|old| old.optional(column))
     };
-    let names_tls = ["tls_ca", "tls_certificate", "tls_key"].iter().any(names_other);
-    names_page || names_tls || sockets(new).iter().any(|socket| !had.contains(socket))
+    let file = PAGES_AND_KEYS.into_iter().find(names_numbered);
+    let file = file.or_else(|| OF_SERVERS.into_iter().find(names_other));
+    if file.is_some() {
+        return file;
+    }
+    let sockets = |row: Reader<'_>| {
+        let address = row.optional("address").into_iter().map(|text| ("address", text.to_owned()));
+        let listen = row.texts("listen").map(|text| ("listen", text.to_owned()));
+        let own = address.chain(listen).filter(|(_, text)| text.starts_with("unix:"));
+        own.collect::<Vec<_>>()
+    };
+    let had = old.map_or_else(Vec::new, sockets);
+    sockets(new).into_iter().find(|socket| !had.contains(socket)).map(|(column, _)| column)
 }
 
 #[cfg(test)]

@@ -157,6 +157,9 @@ pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
 
 /// What an error of the database means to whoever edited several objects.
 pub(crate) fn own_problem(error: &Error) -> Problem {
+    if error.tag == tag::PERMISSION {
+        return refused(error);
+    }
     if let Some(Violation { table, row, column, message }) = error.violation.as_deref() {
         let mut place = json!({ "table": table });
         for (name, value) in [("row", row), ("column", column)] {
@@ -171,12 +174,25 @@ pub(crate) fn own_problem(error: &Error) -> Problem {
         "timed out" => Problem::conflict("what the edit is based on changed meanwhile")
             .hint("look again and send the edit once more"),
         tag::RESOURCES => Problem::resources(error.details.clone()),
-        tag::PERMISSION if error.details == REFUSED => Problem::permission().hint(
-            "creating, deleting and keeping across restarts need the role admin; GET /v1/whoami \
-             shows yours",
-        ),
-        tag::NOT_ALLOWED | tag::PERMISSION => Problem::permission().hint(error.details.clone()),
+        tag::NOT_ALLOWED => Problem::permission().hint(error.details.clone()),
         tag::SYNTAX => Problem::bad_request(error.details.clone()),
         _ => Problem::internal(&error.to_string()),
     }
+}
+
+/// That somebody's role does not do, and for what.
+fn refused(error: &Error) -> Problem {
+    let whoami = "GET /v1/whoami shows yours";
+    let hint = match error.violation.as_deref() {
+        Some(Violation { table, row, column, message }) => {
+            let row = row.as_deref().unwrap_or_default();
+            let column = column.as_deref().unwrap_or_default();
+            format!("{} {row}: `{column}`: {message}; {whoami}", table.to_lowercase())
+        }
+        None if error.details == REFUSED => {
+            format!("creating, deleting and keeping across restarts need the role admin; {whoami}")
+        }
+        None => error.details.clone(),
+    };
+    Problem::permission().hint(hint)
 }

@@ -469,3 +469,30 @@ fn what_is_wrong_says_where() {
     assert_eq!(error.expect_error(422, "constraint")["place"], place);
     assert_eq!(client.get("/v1/frontends").expect(200), json!([]));
 }
+
+/// An operator may make servers and frontends, but not such as name files: the answer says where one is.
+#[test]
+fn an_operator_is_told_which_member_needs_admin() {
+    let world = World::new();
+    let mut admin = world.unix();
+    let made = admin.post("/v1/tokens", json!({ "name": "o", "role": "operator" })).expect(201);
+    let mut operator = world.tcp_with(made["token"].as_str());
+    operator.put("/v1/backends/app", json!({})).expect(201);
+    for (path, members, column) in [
+        (
+            "/v1/servers/app/a",
+            json!({ "address": "unix:/run/a.sock" }),
+            "server app/a: `address`: ",
+        ),
+        ("/v1/frontends/web", json!({ "listen": "unix:/run/w.sock" }), "frontend web: `listen`: "),
+        (
+            "/v1/frontends/web",
+            json!({ "errors": { "503": "/e.html" } }),
+            "frontend web: `errors`: ",
+        ),
+    ] {
+        let error = operator.put(path, members).expect_error(403, "permission");
+        let hint = error["hint"].as_str().unwrap();
+        assert!(hint.starts_with(column) && hint.contains("needs the role admin"), "{error}");
+    }
+}

@@ -70,6 +70,15 @@ impl Planner {
         self.state().model.least_role(changes)
     }
 
+    /// A refusal of these changes, with the place of a file that they name if that is why.
+    pub fn refusal(&self, changes: &Changes, refused: Error) -> Error {
+        let violation = self.state().model.named_file(changes).map(|error| {
+            let ModelError { table, row, column, message } = error;
+            Box::new(Violation { table, row, column, message })
+        });
+        Error { violation, ..refused }
+    }
+
     /// Plans what a transaction of `who` changed; none if that is nothing to the engine and gives
     /// nobody a role.
     ///

@@ -91,7 +91,8 @@ impl Hosted {
     fn check_author(&self, author: Author<'_>, changes: &Changes) -> Result<(), Error> {
         let Some(planner) = self.planner.get() else { return Ok(()) };
         let (need, what) = planner.least_role(changes);
-        self.access.check_role(author.name, Some(author.role), need, || what)
+        let checked = self.access.check_role(author.name, Some(author.role), need, || what);
+        checked.map_err(|error| planner.refusal(changes, error))
     }
 
     fn execute(&self, head: &mut Head, operations: &[Json]) -> Result<Executed, Error> {

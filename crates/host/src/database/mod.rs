@@ -264,7 +264,8 @@ impl Hosted {
             return self.access.check(session, Role::Operator, what).map(|()| None);
         };
         let (need, what) = planner.least_role(changes);
-        self.access.check(session, need, || what)?;
+        let checked = self.access.check(session, need, || what);
+        checked.map_err(|error| planner.refusal(changes, error))?;
         planner.plan(&head.database, changes, &session.name)
     }
 

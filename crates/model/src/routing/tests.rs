@@ -431,6 +431,29 @@ fn operators_edit_what_is_transient_and_admins_the_rest() {
     }
 }
 
+/// Whoever may not name a file learns in which column one is.
+#[test]
+fn the_column_that_names_a_file_is_told() {
+    for (table, row, place) in [
+        ("Frontend", r#"{"name": "f", "errors": ["map", [[503, "/a"]]]}"#, Some(("f", "errors"))),
+        ("Frontend", r#"{"name": "f", "listen": "unix:/a"}"#, Some(("f", "listen"))),
+        (
+            "Server",
+            r#"{"backend": "b", "name": "s", "address": "unix:/a"}"#,
+            Some(("b/s", "address")),
+        ),
+        ("Server", r#"{"backend": "b", "name": "s", "address": "a:1"}"#, None),
+    ] {
+        let mut world = World::new();
+        let changes = world.insert(table, row).unwrap();
+        let found = world
+            .model
+            .named_file(&changes)
+            .map(|error| (error.row.unwrap(), error.column.unwrap()));
+        assert_eq!(found, place.map(|(row, column)| (row.into(), column.into())), "{row}");
+    }
+}
+
 /// The daemon may read files that an operator may not, and shows error bodies to everyone.
 #[test]
 fn only_admins_name_files_that_are_shown() {
