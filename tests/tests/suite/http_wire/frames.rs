@@ -179,6 +179,11 @@ impl Http2 {
         self.wire.send(frame.bytes());
     }
 
+    /// Sends all of these in one piece, so that none is answered before the next has come.
+    pub fn send_at_once(&mut self, frames: &[Frame]) {
+        self.wire.send(frames.iter().flat_map(Frame::bytes).collect::<Vec<u8>>());
+    }
+
     /// Sends a request without a body.
     pub fn ask(&mut self, stream: u32, path: &str) {
         self.headers(stream, &request("GET", path, &[]), END_STREAM);

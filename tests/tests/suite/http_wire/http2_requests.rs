@@ -127,8 +127,11 @@ fn lengths_that_lie_reach_no_server_h1() {
     let (door, server) = door();
     for (length, data) in [("5", "hell"), ("5", "hello!"), ("0", "x"), ("5", "")] {
         let mut client = Http2::connect(door.address("web"));
-        client.headers(1, &request("POST", "/lie", &[("content-length", length)]), 0);
-        client.send(&Frame::new(DATA, END_STREAM, 1, data));
+        let head = block(&request("POST", "/lie", &[("content-length", length)]));
+        client.send_at_once(&[
+            Frame::new(HEADERS, END_HEADERS, 1, head),
+            Frame::new(DATA, END_STREAM, 1, data),
+        ]);
         let refused = refusal(&mut client, 1);
         assert_eq!(refused, Refused::Reset(1), "{length} {data}");
         client.serves(3);

@@ -2,7 +2,6 @@
 
 use super::{Framing, HeadError, RequestHead, head_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
-use crate::wire::{Forwarded, RequestWriter};
 
 fn read(text: &str) -> Result<RequestHead, HeadError> {
     let bytes = text.as_bytes();
@@ -110,45 +109,6 @@ fn what_a_connection_does_next() {
     assert!(upgrade.upgrade.is_some());
     assert!(with("Upgrade: websocket\r\n").unwrap().upgrade.is_none(), "without the option");
     assert!(with("Connection: upgrade\r\n").unwrap().upgrade.is_none());
-}
-
-/// How long it takes to read a head, at best.
-fn cost(text: &str) -> std::time::Duration {
-    let mut head = RequestHead::default();
-    let one = |_| {
-        let began = std::time::Instant::now();
-        for _ in 0..20 {
-            let mut out = vec![];
-            head.read(text.as_bytes()).unwrap();
-            written(&head, text, &mut out);
-            std::hint::black_box(out);
-        }
-        began.elapsed()
-    };
-    (0..50).map(one).min().unwrap()
-}
-
-fn written(head: &RequestHead, text: &str, out: &mut Vec<u8>) {
-    let forwarded = Forwarded { peer: "192.0.2.7", is_tls: false, trusts: false };
-    RequestWriter { head, bytes: text.as_bytes(), forwarded, upgrades: false }.write(out);
-}
-
-/// D2: what `Connection` says is taken apart once, not once for each field, also where its options are
-/// nearly the names of fields.
-#[test]
-fn a_long_connection_field_costs_no_more_than_another_d2() {
-    for (width, name) in [(900, "x-field"), (240, "y")] {
-        let fill = name.repeat(width / name.len());
-        let names = if name == "y" { &fill } else { name };
-        let fields: String = (0..90).map(|n| format!("{names}{n:02}: v\r\n")).collect();
-        let options: Vec<_> = (0..32).map(|n| format!("{fill}z{n}")).collect();
-        let head = |name: &str| {
-            let options = options.join(",");
-            format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}{name}: {options}\r\n\r\n")
-        };
-        let (plain, long) = (cost(&head("X-Options")), cost(&head("Connection")));
-        assert!(long < plain * 4, "{long:?} where another field costs {plain:?}");
-    }
 }
 
 #[test]
