@@ -192,6 +192,7 @@ fn frontends() -> Value {
                          {"when": "inflight(\"busy\") > 90", "backend": "overflow"}],
          "user": "bearer", "access_log": "json", "persistent": true, "proxy_protocol": false,
          "figures": {"connections": 312, "accepted": 90210, "requests": 1234567, "left": 17, "cut": 3,
+                     "listening": ["0.0.0.0:443", "[::]:443"],
                      "responses": {"1xx": 0, "2xx": 1230000, "3xx": 512, "4xx": 4000, "5xx": 55}}},
         {"name": "behind", "listen": ["unix:/run/paceline/web.sock"], "backend": "app",
          "persistent": false, "proxy_protocol": true,

@@ -211,7 +211,11 @@ fn a_database_from_before_tls_opens() {
     let mut schema: serde_json::Value = serde_json::from_str(schema).unwrap();
     schema["version"] = "0.4.0".into();
     let columns = schema["tables"]["Backend"]["columns"].as_object_mut().unwrap();
-    columns.retain(|column, _| !column.starts_with("tls"));
+    columns.retain(|column, _| {
+        !column.starts_with("tls") && !["queued", "refused"].contains(&&**column)
+    });
+    let columns = schema["tables"]["Frontend"]["columns"].as_object_mut().unwrap();
+    assert!(columns.remove("cut").is_some());
     let schema = scratch.write("old.ovsschema", schema.to_string()).display().to_string();
     std::fs::create_dir(scratch.join("data")).unwrap();
     let file = scratch.join("data/paceline.db").display().to_string();
@@ -221,7 +225,9 @@ fn a_database_from_before_tls_opens() {
         {"name": "app", "persistent": true, "retries": 7}}]"#;
     tool::run("ovsdb-tool", &["transact", &file, row]).unwrap();
     let daemon = Launch::new(&scratch).start().unwrap();
-    let app = daemon.api().get("/v1/backends/app").expect(200);
+    let mut app = daemon.api().get("/v1/backends/app").expect(200);
+    let figures = app.as_object_mut().unwrap().remove("figures").unwrap();
+    assert_eq!(figures["queued"], 0, "the new columns are there");
     assert_eq!(app, serde_json::json!({ "name": "app", "persistent": true, "retries": 7 }));
     let tls = serde_json::json!({ "tls": true });
     let patched = daemon.api().call("PATCH", "/v1/backends/app", &tls).expect(200);

@@ -22,8 +22,11 @@ pub(super) fn look(status: &Value) -> Vec<Finding> {
 
 fn frontends(http: &Value) -> Option<Finding> {
     if let Some(problems) = http.get("problems").and_then(Value::as_array) {
-        let problems: Vec<String> = problems.iter().map(as_text).collect();
-        return Some(Finding::fail("frontends", named(&problems, problems.len()), DOOR_NEXT));
+        let mut told: Vec<String> = problems.iter().take(NAMED_MAX).map(as_text).collect();
+        if problems.len() > NAMED_MAX {
+            told.push(format!("and {} more", problems.len() - NAMED_MAX));
+        }
+        return Some(Finding::fail("frontends", told.join("; "), DOOR_NEXT));
     }
     let list = http.get("frontends")?.as_array().filter(|list| !list.is_empty())?;
     let (open, closed): (Vec<&Value>, Vec<&Value>) =
