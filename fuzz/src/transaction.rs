@@ -71,8 +71,7 @@ fn run(database: &mut Database, operations: &[Json], elapsed_ms: u64) -> Option<
             assert!(!(failed && done.changes.is_some()), "what failed changed nothing");
             Some(done)
         }
-        Outcome::Waiting { timeout_ms: Some(timeout_ms), tables } if elapsed_ms == 0 => {
-            assert!(!tables.is_empty());
+        Outcome::Waiting { timeout_ms: Some(timeout_ms), .. } if elapsed_ms == 0 => {
             let before = contents(database.store());
             let late = run(database, operations, timeout_ms);
             assert!(late.is_none_or(|done| done.changes.is_none()));

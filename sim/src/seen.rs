@@ -41,6 +41,8 @@ pub enum Answer {
     Ended(Option<bool>),
     /// The server that a request has now.
     Server(Option<u32>),
+    /// It waits for one.
+    Back,
     /// What became of the request that was submitted.
     Submitted(u64, Outcome),
 }

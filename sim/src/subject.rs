@@ -84,7 +84,7 @@ impl Subject for Naive {
                 model.configure(now, (**config).clone());
             }
             Step::SetUp(server, up) => model.set_up(now, *server, *up),
-            Step::Reroute(id) => answer = Answer::Server(model.reroute(now, *id)),
+            Step::Reroute(id) => answer = model.reroute(now, *id),
             Step::Timeout => model.handle_timeout(now),
         }
         seen::act_of_model(model, step, &self.config, answer)

@@ -1,6 +1,6 @@
 //! The simulation itself: ten thousand seeds, the stories of the invariants, and the checks checked.
 
-use crate::history::ROUTES_EVERY;
+use crate::history::{CHURN, ROUTES_EVERY};
 use crate::invariants::{fair_shares, long_run, predicted, starvation};
 use crate::run::{run, run_with_restart};
 use crate::subject::Naive;
@@ -34,6 +34,16 @@ fn a_restarted_engine_goes_on_as_if_only_the_waiters_had_left_p3() {
 fn seeds_with_servers() {
     for number in 10_000 / ROUTES_EVERY..10_000 / ROUTES_EVERY + 1_000 {
         if let Err(failure) = run((number + 1) * ROUTES_EVERY - 1, &mut World::new()) {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// P1 and S1 over edits that are taken back, and servers and checkpoints that come back, while much runs.
+#[test]
+fn seeds_that_edit_back_p1_s1() {
+    for seed in CHURN..CHURN + 1_500 {
+        if let Err(failure) = run(seed, &mut World::new()) {
             panic!("{failure}");
         }
     }
@@ -144,7 +154,7 @@ fn predicted_times_are_right_on_a_quiet_system() {
 /// The checks accept the model itself.
 #[test]
 fn the_model_passes_its_own_checks() {
-    for seed in 0..1_000 {
+    for seed in (0..1_000).chain(CHURN..CHURN + 300) {
         if let Err(failure) = run(seed, &mut Naive::new()) {
             panic!("{failure}");
         }

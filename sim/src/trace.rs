@@ -13,6 +13,7 @@ pub fn line(seen: &Seen) -> String {
         Answer::Done(done) => write_to(&mut line, format_args!(" -> {done}")),
         Answer::Ended(ran) => write_to(&mut line, format_args!(" -> ran {ran:?}")),
         Answer::Server(server) => write_to(&mut line, format_args!(" -> {server:?}")),
+        Answer::Back => write_to(&mut line, format_args!(" -> back")),
         Answer::Broken(text) => write_to(&mut line, format_args!(" -> {text}")),
         Answer::Submitted(id, outcome) => write_to(&mut line, format_args!(" -> {id} {outcome:?}")),
     }

@@ -64,6 +64,14 @@ impl Api {
         Self::over(UnixStream::connect(path).unwrap(), None)
     }
 
+    /// The same, or why there is none.
+    ///
+    /// # Errors
+    /// If there is no daemon.
+    pub fn try_unix(path: &Path) -> std::io::Result<Self> {
+        UnixStream::connect(path).map(|stream| Self::over(stream, None))
+    }
+
     /// A connection over TCP that sends `token`.
     ///
     /// # Panics
@@ -101,6 +109,19 @@ impl Api {
 
     /// Sends a request and does not wait.
     pub fn send(&mut self, method: &str, path: &str, body: Option<&str>) {
+        self.try_send(method, path, body).unwrap();
+    }
+
+    /// The same, to a daemon that may be gone.
+    ///
+    /// # Errors
+    /// If it is.
+    pub fn try_send(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+    ) -> std::io::Result<()> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: paceline\r\n");
         if let Some(token) = &self.token {
             head += &format!("authorization: Bearer {token}\r\n");
@@ -109,7 +130,7 @@ impl Api {
             head +=
                 &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
         }
-        self.raw(format!("{head}\r\n{}", body.unwrap_or_default()).as_bytes()).unwrap();
+        self.raw(format!("{head}\r\n{}", body.unwrap_or_default()).as_bytes())
     }
 
     /// Sends bytes as they are.

@@ -180,19 +180,19 @@ impl Upstream {
         self.shared.in_flight_max.load(Ordering::SeqCst)
     }
 
-    /// Listens no more and breaks all connections; whoever connects is refused from now on.
+    /// Closes the listening socket, then breaks all connections. A connection made from now on is refused.
     pub fn stop(&self) {
         if self.shared.is_stopped.swap(true, Ordering::SeqCst) {
             return;
         }
-        // The thread that accepts looks at the flag when it is woken.
-        let _ = connect(&self.address);
-        for stream in lock(&self.shared.connections).values() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        // Refused means refused: the socket is gone when this returns.
+        // The thread that accepts looks at the flag when it is woken, and closes the listening socket. The
+        // connections break only after that, as they do when a process is killed: a request that takes the
+        // place of a broken one is refused a connection, and never gets one that is reset later.
         while connect(&self.address).is_ok() {
             thread::yield_now();
+        }
+        for stream in lock(&self.shared.connections).values() {
+            let _ = stream.shutdown(Shutdown::Both);
         }
     }
 }

@@ -5,6 +5,9 @@
 //! connection is closed after a longer one (over TCP, where anybody may connect, only once it has sent a
 //! request), and a connection that has sessions bound to it is never
 //! closed for being idle, because its end is what ends them.
+//!
+//! A connection can be sealed, so that a client can let its children inherit it: from then on nothing that
+//! comes on it is looked at, whoever sends it, and only its end counts.
 
 use crate::limits::Limits;
 use hyper::rt::{Sleep, Timer};
@@ -12,11 +15,19 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Semaphore;
+
+/// Bytes that are dropped at a time from a sealed connection, more than the system holds of them, and the
+/// pause behind so many, so that a child that writes without end keeps nobody busy.
+const SEALED_BYTES: usize = 256 << 10;
+const SEALED_PAUSE: Duration = Duration::from_millis(100);
+
+/// An answer of more bytes is large.
+const LARGE_BYTES_MIN: u64 = 1 << 20;
 
 /// Where a connection comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +54,15 @@ pub(crate) struct Connection {
     head_began: AtomicU64,
     /// Whether the head of any request was complete.
     has_asked: AtomicBool,
+    /// Reads and writes that moved bytes.
+    moved: AtomicU64,
+    /// Nanoseconds from `began` to when the answer must be sent; 0 if there is no hurry.
+    answer_due: AtomicU64,
     /// Sessions that end with the connection.
     bound: Mutex<Vec<String>>,
     bound_count: AtomicUsize,
+    /// Whether no more requests are taken from it.
+    is_sealed: AtomicBool,
     /// Closed when the connection is over.
     pub(crate) over: Semaphore,
 }
@@ -58,8 +75,11 @@ impl Connection {
             began: Instant::now(),
             head_began: AtomicU64::new(0),
             has_asked: AtomicBool::new(false),
+            moved: AtomicU64::new(0),
+            answer_due: AtomicU64::new(0),
             bound: Mutex::default(),
             bound_count: AtomicUsize::new(0),
+            is_sealed: AtomicBool::new(false),
             over: Semaphore::new(0),
         })
     }
@@ -73,7 +93,17 @@ impl Connection {
     }
 
     fn bound(&self) -> MutexGuard<'_, Vec<String>> {
-        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bound.lock().unwrap_or_else(paceline_host::broken)
+    }
+
+    /// Takes no more requests from it.
+    pub(crate) fn seal(&self) {
+        self.is_sealed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no more requests are taken from it.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.is_sealed.load(Ordering::Relaxed)
     }
 
     /// The head of a request is complete, or its answer is ready: what comes next is another one.
@@ -89,7 +119,42 @@ impl Connection {
         is_first.then(|| self.began + head_max)
     }
 
-    fn bytes_came(&self) {
+    /// An answer of so many bytes begins to be sent. A large one takes one of a few places, so the client
+    /// has only so long to read it.
+    pub(crate) fn answer_begins(&self, bytes: u64, limits: &Limits) {
+        let due = match bytes > LARGE_BYTES_MIN {
+            true => {
+                let seconds = bytes / limits.large_bytes_per_second_min.max(1);
+                self.began.elapsed() + limits.large_max + Duration::from_secs(seconds)
+            }
+            false => Duration::ZERO,
+        };
+        let due = u64::try_from(due.as_nanos()).unwrap_or(u64::MAX);
+        self.answer_due.store(due, Ordering::Relaxed);
+    }
+
+    /// When the answer must be sent, if there is such a time.
+    fn answer_due(&self) -> Option<Instant> {
+        match self.answer_due.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(self.began + Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// How many reads and writes have moved bytes.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    fn bytes_moved(&self) {
+        self.moved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes came. Empty lines between two requests are ignored (RFC 9112, section 2.2), so they begin none.
+    fn bytes_came(&self, bytes: &[u8]) {
+        if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
+            return;
+        }
         let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1);
         // Only the first byte counts.
         let _ = self.head_began.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
@@ -110,11 +175,14 @@ pub(crate) struct Watched<S> {
     write_pause_max: Duration,
     /// Runs only while bytes wait that the other end does not take.
     stalled: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// Runs only after much came on a sealed connection.
+    pause: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
 impl<S> Watched<S> {
     pub(crate) fn new(stream: S, connection: &Arc<Connection>, write_pause_max: Duration) -> Self {
-        Self { stream, connection: Arc::clone(connection), write_pause_max, stalled: None }
+        let connection = Arc::clone(connection);
+        Self { stream, connection, write_pause_max, stalled: None, pause: None }
     }
 
     /// What became of a write, or that nothing has for too long.
@@ -123,15 +191,46 @@ impl<S> Watched<S> {
         written: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
+        let due = self.connection.answer_due();
+        let is_late = due.is_some_and(|due| due <= Instant::now());
+        if written.is_ready() && !is_late {
+            self.connection.bytes_moved();
             self.stalled = None;
             return written;
         }
         let pause = self.write_pause_max;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
-        ready!(stalled.as_mut().poll(cx));
-        let message = "the client takes none of what it is sent";
+        let stalled = self.stalled.get_or_insert_with(|| {
+            let left = due.map_or(pause, |due| due.saturating_duration_since(Instant::now()));
+            Box::pin(tokio::time::sleep(pause.min(left)))
+        });
+        if !is_late {
+            ready!(stalled.as_mut().poll(cx));
+        }
+        let message = "the client does not read what it is sent, or too slowly";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
+    }
+}
+
+impl<S: AsyncRead + Unpin> Watched<S> {
+    /// Drops what comes on a sealed connection; ready only when that ends.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut space = [0; 4 << 10];
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            let mut dropped = 0;
+            while dropped < SEALED_BYTES {
+                let mut buffer = ReadBuf::new(&mut space);
+                ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+                match buffer.filled().len() {
+                    0 => return Poll::Ready(Ok(())),
+                    count => dropped += count,
+                }
+            }
+            self.pause = Some(Box::pin(tokio::time::sleep(SEALED_PAUSE)));
+        }
     }
 }
 
@@ -141,10 +240,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.connection.is_sealed() {
+            return self.poll_end(cx);
+        }
         let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
-        if buffer.filled().len() > before {
-            self.connection.bytes_came();
+        if let Some(bytes @ [_, ..]) = buffer.filled().get(before..) {
+            self.connection.bytes_moved();
+            self.connection.bytes_came(bytes);
         }
         Poll::Ready(read)
     }

@@ -5,13 +5,13 @@
 use crate::App;
 use crate::Shared;
 use crate::identity::Identity;
-use crate::mailbox::Notice;
 use crate::respond::{Problem, reason};
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Frame;
+use paceline_host::registry::Notice;
 use paceline_host::{Configured, Edited, Event, Granted};
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -37,7 +37,7 @@ pub(crate) async fn follow(
     let place = place
         .map_err(|_| Problem::exhausted("clients that follow events", app.limits.followers_max))?;
     let (sender, receiver) = mpsc::channel(BACKLOG_MAX);
-    let (requests, locks) = (app.host.control().listen(), app.registry.notices.subscribe());
+    let (requests, locks) = (app.host.control().listen(), app.registry.listen());
     tokio::spawn(async move {
         let pump = pump(requests, locks, sender, identity.granted.clone());
         tokio::select! {

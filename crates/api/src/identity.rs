@@ -59,7 +59,7 @@ impl Identity {
                 let granted = granted.inspect_err(|_| {
                     access.refused_unknown(&format!("api:unknown@{host}"), &what());
                 })?;
-                let (name, role) = (granted.user.clone(), granted.role);
+                let (name, role) = (granted.user.clone(), granted.role());
                 Ok(Self { name, role, host, granted: Some(granted) })
             }
         }
@@ -68,19 +68,6 @@ impl Identity {
     /// Who that is and from where, as logs and the table Lock show it.
     pub(crate) fn title(&self) -> String {
         format!("api:{}@{}", self.name, self.host)
-    }
-
-    /// Does something that may take long, unless what they may do ends meanwhile.
-    pub(crate) async fn while_granted<T>(
-        &self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Problem> {
-        let Some(granted) = &self.granted else { return Ok(work.await) };
-        let over = || Problem::unauthenticated("the token or the role was taken away meanwhile");
-        tokio::select! {
-            done = work => if granted.is_over() { Err(over()) } else { Ok(done) },
-            () = granted.revoked() => Err(over()),
-        }
     }
 
     /// That they may do `what`, which needs this role; a refusal is recorded.

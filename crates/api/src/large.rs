@@ -2,6 +2,8 @@
 //!
 //! Promises that whatever reads slowly, few such lists are in memory: they are made by a few at a time,
 //! away from the tasks of others, and one of more than a megabyte has one of a few places until it is sent.
+//! A client has only so long to read one (`Connection::answer_begins`), so that a few that read slowly do not
+//! have all places.
 
 use crate::backup::Held;
 use crate::respond::{Answer, JSON, Problem};
@@ -9,10 +11,13 @@ use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse as _;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Lists that are made at a time; others wait for their turn.
 static MAKING: Semaphore = Semaphore::const_new(2);
+
+/// The same for lists of rows, which wait for the disk if something was written that is not on it yet.
+static MAKING_ROWS: Semaphore = Semaphore::const_new(2);
 
 /// Large lists at a time, until they are sent.
 const LARGE_MAX: usize = 8;
@@ -24,9 +29,26 @@ static SENDING: Semaphore = Semaphore::const_new(LARGE_MAX);
 
 /// 200 with the list that `make` makes, as [`text`] writes it.
 pub(crate) async fn list(make: impl FnOnce() -> Vec<u8>) -> Answer {
-    let turn = MAKING.acquire().await;
-    let turn = turn.map_err(|_| Problem::internal("no turns for lists"))?;
-    let left = Bytes::from(tokio::task::block_in_place(make));
+    let _turn = turn_in(&MAKING).await?;
+    sent(tokio::task::block_in_place(make))
+}
+
+/// 200 with a list of rows, which `rows` finds and `make` writes.
+pub(crate) async fn list_rows<T>(
+    rows: impl Future<Output = Result<T, Problem>>,
+    make: impl FnOnce(T) -> Vec<u8>,
+) -> Answer {
+    let _turn = turn_in(&MAKING_ROWS).await?;
+    let rows = rows.await?;
+    sent(tokio::task::block_in_place(|| make(rows)))
+}
+
+async fn turn_in(turns: &'static Semaphore) -> Result<SemaphorePermit<'static>, Problem> {
+    turns.acquire().await.map_err(|_| Problem::internal("no turns for lists"))
+}
+
+fn sent(bytes: Vec<u8>) -> Answer {
+    let left = Bytes::from(bytes);
     let body = match left.len() <= SMALL_BYTES_MAX {
         true => Body::from(left),
         false => {
@@ -34,7 +56,6 @@ pub(crate) async fn list(make: impl FnOnce() -> Vec<u8>) -> Answer {
             Body::new(Held::new(left, SENDING.try_acquire().map_err(full)?))
         }
     };
-    drop(turn);
     Ok(([(CONTENT_TYPE, JSON)], body).into_response())
 }
 

@@ -17,7 +17,6 @@ mod json;
 mod large;
 mod limits;
 mod locks;
-mod mailbox;
 mod members;
 mod metrics;
 mod moment;
@@ -27,12 +26,13 @@ mod path;
 mod permits;
 mod query;
 mod questions;
-mod registry;
 mod request;
 mod respond;
 mod router;
+mod secret;
 mod serve;
 mod sessions;
+mod socket;
 mod status;
 mod token;
 
@@ -41,7 +41,7 @@ pub use serve::{Address, Api, Door, Options};
 
 use moment::Wall;
 use paceline_host::Host;
-use registry::Registry;
+use paceline_host::registry::Registry;
 use respond::Problem;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
@@ -90,9 +90,9 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
     host.access().set_first_token(token::hash("secret"));
     let limits = Limits::default();
     let wall = Arc::new(Wall::new(host.clock()));
-    let secret = registry::Secret::passing().unwrap();
+    let secret = secret::Secret::passing().unwrap();
     let app = App {
-        registry: Registry::new(Arc::clone(&host), Arc::clone(&wall), secret, limits),
+        registry: Registry::new(Arc::clone(&host), secret.keys(), limits.of_holding()),
         wall,
         host,
         limits,

@@ -1,5 +1,7 @@
 //! Bounds of the door, each with the promise it keeps.
 
+use paceline_host::Capacity;
+use paceline_host::registry::HoldLimits;
 use std::time::Duration;
 
 /// Bounds of the door. The defaults are the documented ones; tests reach them with smaller numbers.
@@ -7,7 +9,7 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections at a time, on the unix socket and again on TCP, so that those without a token cannot
     /// shut out those whom the kernel knows; one more is answered 503 and closed.
-    pub connections_max: usize,
+    pub connections: Capacity,
     /// How long a client may take to send the head of a request (promise D2); over TCP the first one must
     /// be there so long after the connection was made.
     pub head_max: Duration,
@@ -15,6 +17,10 @@ pub struct Limits {
     pub body_pause_max: Duration,
     /// How long a client may take none of the bytes that it has to be sent.
     pub write_pause_max: Duration,
+    /// How long a client may take to read an answer of more than 1 MiB, beyond the time for its bytes.
+    pub large_max: Duration,
+    /// How fast a client must read such an answer.
+    pub large_bytes_per_second_min: u64,
     /// How long a connection without a bound session may be idle.
     pub idle_max: Duration,
     /// Longest body of a request.
@@ -31,13 +37,22 @@ pub struct Limits {
     pub followers_max: usize,
 }
 
+impl Limits {
+    /// Those of what clients hold.
+    pub(crate) const fn of_holding(&self) -> HoldLimits {
+        HoldLimits { sessions_max: self.sessions_max, expired_max: self.expired_max }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections_max: 10_000,
+            connections: Capacity::default(),
             head_max: Duration::from_secs(10),
             body_pause_max: Duration::from_secs(30),
             write_pause_max: Duration::from_secs(30),
+            large_max: Duration::from_secs(30),
+            large_bytes_per_second_min: 256 << 10,
             idle_max: Duration::from_secs(75),
             body_bytes_max: 1 << 20,
             config_bytes_max: paceline_config::FILE_BYTES_MAX,

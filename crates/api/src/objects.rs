@@ -23,7 +23,7 @@ use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::respond::{Answer, Problem, created, done, json_response, ok, shown};
 use crate::router::Routes;
-use crate::{App, Shared, body};
+use crate::{App, Shared, body, large};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -137,10 +137,18 @@ async fn list<O: Object>(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
 ) -> Answer {
-    let mut rows = select_all(&app, &identity, O::TABLE).await?;
-    resource::name_parents::<O>(&app, &identity, &mut rows).await?;
+    let rows = async {
+        let mut rows = select_all(&app, &identity, O::TABLE).await?;
+        resource::name_parents::<O>(&app, &identity, &mut rows).await?;
+        Ok(rows)
+    };
+    large::list_rows(rows, |rows| large::text(&described::<O>(&app, &rows))).await
+}
+
+/// All objects of a kind, in the order of their keys.
+fn described<O: Object>(app: &App, rows: &[Row]) -> Vec<Value> {
     let mut objects: Vec<Value> = rows.iter().map(describe::<O>).collect();
-    if let Some(missing) = O::without_row(&app, pool::DEFAULT)
+    if let Some(missing) = O::without_row(app, pool::DEFAULT)
         && !objects.iter().any(|object| object[O::KEY] == missing[O::KEY])
     {
         objects.push(missing);
@@ -150,7 +158,7 @@ async fn list<O: Object>(
         let number = object[O::KEY].as_u64().unwrap_or_default();
         (number, O::WITHIN.map(text), text(O::KEY))
     });
-    ok(&Value::Array(objects))
+    objects
 }
 
 /// `GET` of one

@@ -294,7 +294,10 @@ fn schemas() -> Value {
             &["name", "role"],
         ),
         "User": object(json!({ "name": text, "role": role }), &["role"]),
-        "NewSession": object(json!({ "name": text, "lease": span, "bound": flag }), &[]),
+        "NewSession": object(
+            json!({ "name": text, "lease": span, "bound": flag, "sealed": flag }),
+            &[],
+        ),
         "Request": object(json!({
             "attributes": attributes, "cost": number, "claims": { "type": "array", "items": claim },
             "require_locks": texts, "max_wait": span, "unknown": { "enum": ["refuse", "wait", "create"] },

@@ -1,11 +1,18 @@
-//! Paths of requests: that what is escaped in them is text without a NUL, before anybody takes a name
-//! from one.
+//! Targets of requests: that they are not too long, and that what is escaped in their paths is text
+//! without a NUL, before anybody takes a name from one.
 
 use crate::respond::Problem;
 use axum::http::Uri;
 
-/// That the path is UTF-8 without a NUL once its escapes are undone.
+/// Longest target, in bytes (promise D2).
+const TARGET_BYTES_MAX: usize = 8 << 10;
+
+/// That the target is not too long, and its path UTF-8 without a NUL once its escapes are undone.
 pub(crate) fn check(uri: &Uri) -> Result<(), Problem> {
+    let bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
+    if bytes > TARGET_BYTES_MAX {
+        return Err(Problem::target_too_long(TARGET_BYTES_MAX));
+    }
     if !uri.path().contains('%') {
         return Ok(());
     }

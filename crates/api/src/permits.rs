@@ -6,15 +6,14 @@
 use crate::identity::Identity;
 use crate::members::Members;
 use crate::moment::rfc3339;
-use crate::registry::{Given, Join, PermitView, Stage, is_own_name};
 use crate::request::Asked;
-use crate::respond::{Answer, Problem, created, done, ok};
+use crate::respond::{Answer, Problem, created, ok, released};
 use crate::{App, Shared, body, large};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
-use paceline_host::{Admission, Permit, RequestError};
-use paceline_types::{Refusal, RequestId};
+use paceline_host::RequestError;
+use paceline_host::registry::{AskError, Chosen, PermitView};
 use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -31,25 +30,16 @@ pub(crate) async fn ask(
     Extension(identity): Extension<Identity>,
     members: Members,
 ) -> Answer {
-    let Asked { request, terms, once } = Asked::read(members, &identity, &app.registry)?;
+    let Asked { request, terms, once } = Asked::read(members, &identity, &app)?;
     app.check_open()?;
-    let kept = (!once).then(|| request.clone());
-    let control = app.host.control();
-    let admission = if once { control.admit_once(request) } else { control.admit(request) };
-    let permit = match admission.map_err(no_request)? {
-        Admission::Started(permit) => permit,
-        Admission::Refused(id, refusal) => return Err(refused(&app, id, &refusal)),
-        Admission::Waiting(waiting) => {
-            let id = waiting.id();
-            decided(&app, id, identity.while_granted(waiting).await?)?
-        }
+    let granted = identity.granted.as_deref();
+    let asked = match once {
+        true => app.registry.ask_once(request, &terms, granted).await,
+        false => app.registry.ask(request, &terms, granted).await,
     };
-    let Some(request) = kept else {
-        // Its request is over, or is so when the permit is dropped.
-        return ok(&describe(&app, &identity, &app.registry.describe(&permit, &terms.user)));
-    };
-    let written = app.registry.write(&permit, request, &terms, None).await?;
-    created(&describe(&app, &identity, &app.registry.hold(permit, written, &terms)?))
+    let view = asked.map_err(|error| no_permit(&app, error))?;
+    let described = describe(&app, &identity, &view);
+    if once { ok(&described) } else { created(&described) }
 }
 
 /// `PUT /v1/permits/{permit}`
@@ -65,67 +55,17 @@ pub(crate) async fn ask_by_name(
     let owner = check_own(&app, &identity, &name, "ask again for")?;
     let body = format!("{}\0{}", owner.as_ref().unwrap_or(&identity.name), members.canonical());
     let digest: [u8; 32] = Sha256::digest(body.as_bytes()).into();
-    let asked = Asked::read(members, &identity, &app.registry)?;
+    let asked = Asked::read(members, &identity, &app)?;
     if asked.once {
         let message = "once: a permit that is settled at once has no id";
         return Err(Problem::bad_request(message).hint("send it with POST /v1/permits"));
     }
-    match app.registry.join(&name, digest)? {
-        Join::Held(view) => ok(&describe(&app, &identity, &view)),
-        Join::Along(given) => wait_along(&app, &identity, &given, asked, (name, digest)).await,
-    }
-}
-
-/// Waits together with all others who want the same. The first to come submits the request; whoever
-/// stands in front when it is decided writes the permit down.
-async fn wait_along(
-    app: &App,
-    identity: &Identity,
-    given: &Given,
-    asked: Asked,
-    chosen: (String, [u8; 32]),
-) -> Answer {
     let Asked { request, terms, .. } = asked;
-    let mut stage = given.pending.stage.lock().await;
-    loop {
-        *stage = match &mut *stage {
-            Stage::New => {
-                app.check_open()?;
-                match app.host.control().admit(request.clone()) {
-                    Ok(Admission::Started(permit)) => Stage::Granted(permit),
-                    Ok(Admission::Waiting(waiting)) => Stage::Waiting(waiting),
-                    Ok(Admission::Refused(id, refusal)) => {
-                        Stage::Refused(refused(app, id, &refusal))
-                    }
-                    Err(error) => Stage::Refused(no_request(error)),
-                }
-            }
-            Stage::Waiting(waiting) => {
-                let id = waiting.id();
-                match decided(app, id, identity.while_granted(waiting).await?) {
-                    Ok(permit) => Stage::Granted(permit),
-                    Err(problem) => Stage::Refused(problem),
-                }
-            }
-            Stage::Granted(permit) => {
-                // Whoever leaves now leaves the permit to the next one who waits.
-                let written = app.registry.write(permit, request.clone(), &terms, Some(&chosen));
-                let written = written.await;
-                let Stage::Granted(permit) = std::mem::replace(&mut *stage, Stage::Given) else {
-                    continue;
-                };
-                let held = written.and_then(|written| app.registry.hold(permit, written, &terms));
-                match held {
-                    Ok(view) => return created(&describe(app, identity, &view)),
-                    Err(problem) => Stage::Refused(problem),
-                }
-            }
-            Stage::Refused(problem) => return Err(problem.clone()),
-            Stage::Given => {
-                return ok(&describe(app, identity, &app.registry.permit(&chosen.0)?));
-            }
-        };
-    }
+    let (chosen, granted) = (Chosen { name, digest }, identity.granted.as_deref());
+    let given = app.registry.ask_by_name(request, &terms, &chosen, granted).await;
+    let (view, is_new) = given.map_err(|error| no_permit(&app, error))?;
+    let described = describe(&app, &identity, &view);
+    if is_new { created(&described) } else { ok(&described) }
 }
 
 /// `POST /v1/permits/{permit}/renew`
@@ -170,15 +110,15 @@ pub(crate) async fn settle(
     let request = app.registry.permit(&name).map(|view| view.request.0).unwrap_or_default();
     let owner = check_own(&app, &identity, &name, "give back")?;
     match app.registry.settle(&name).await {
-        true => {
+        Some(is_written) => {
             // The permit's name is a secret of its user's.
             if let Some(owner) = owner.filter(|owner| *owner != identity.name) {
                 let object = format!("the permit of request {request} of {owner}");
                 app.host.record(&identity.title(), "give back", &object);
             }
-            done()
+            released(is_written)
         }
-        false => Err(Problem::not_found("there is no such permit")
+        None => Err(Problem::not_found("there is no such permit")
             .hint("it may be settled already, or its lease ran out")),
     }
 }
@@ -196,21 +136,11 @@ fn check_own(
     Ok(Some(view.user))
 }
 
-/// A request that waited: its permit, or why there is none.
-fn decided(
-    app: &App,
-    id: RequestId,
-    decided: Option<Result<Permit, Refusal>>,
-) -> Result<Permit, Problem> {
-    match decided {
-        Some(Ok(permit)) => Ok(permit),
-        Some(Err(refusal)) => Err(refused(app, id, &refusal)),
-        None => Err(Problem::expired("the session ended while the request waited")),
+fn no_permit(app: &App, error: AskError) -> Problem {
+    match error {
+        AskError::Refused(id, refusal) => Problem::refused(id, &refusal, app.wall.now()),
+        AskError::Hold(error) => error.into(),
     }
-}
-
-fn refused(app: &App, id: RequestId, refusal: &Refusal) -> Problem {
-    Problem::refused(id, refusal, app.wall.now())
 }
 
 pub(crate) fn no_request(error: RequestError) -> Problem {
@@ -228,6 +158,12 @@ pub(crate) fn no_request(error: RequestError) -> Problem {
             Problem::bad_request(error.to_string())
         }
     }
+}
+
+/// Whether a name is one that permits get by themselves.
+fn is_own_name(name: &str) -> bool {
+    let number = name.strip_prefix("p-").unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn check_id(id: &str) -> Result<(), Problem> {

@@ -10,6 +10,7 @@ use paceline_types::nearest;
 /// The names that a route takes; routes that are not here take none.
 pub(crate) const TAKEN: &[(&str, &str, &[&str])] = &[
     ("GET", "/v1/requests", &["first", "count"]),
+    ("GET", "/v1/locks", &["first", "count"]),
     ("DELETE", "/v1/locks/{lock}", &["session"]),
     ("POST", "/v1/apply", &["dry_run", "directory"]),
     ("GET", "/v1/backup", &["database"]),

@@ -172,7 +172,7 @@ pub(crate) async fn explain(
     let members = as_of_http(&app, members)?;
     // Nothing is asked for in another's name: what the answer tells can be read in rules and figures.
     let asker = Identity { role: Role::Operator.max(identity.role), ..identity };
-    let Asked { mut request, .. } = Asked::read(members, &asker, &app.registry)?;
+    let Asked { mut request, .. } = Asked::read(members, &asker, &app)?;
     request.on = on;
     let control = app.host.control();
     for _ in 1..TRIES_MAX {

@@ -1,10 +1,11 @@
 //! From a body to a request: what a client asks a permit for.
 
+use crate::App;
 use crate::identity::{Identity, Role};
 use crate::members::Members;
-use crate::registry::{ApiSession, Registry, Terms};
 use crate::respond::Problem;
 use paceline_host::Host;
+use paceline_host::registry::{HeldSession, Terms};
 use paceline_types::{Attributes, Claim, Mode, On, Request, Unknown};
 use serde_json::Value;
 use std::sync::Arc;
@@ -26,9 +27,9 @@ impl Asked {
     pub(crate) fn read(
         mut members: Members,
         identity: &Identity,
-        registry: &Registry,
+        app: &App,
     ) -> Result<Self, Problem> {
-        let attributes = attributes(&mut members, identity, &registry.host)?;
+        let attributes = attributes(&mut members, identity, &app.host)?;
         let cost = members.number("cost")?.unwrap_or(1);
         let claims = members.objects("claims")?.into_iter().map(claim).collect::<Result<_, _>>()?;
         let locks =
@@ -49,8 +50,8 @@ impl Asked {
             let message = "lease: a permit of a session has none, it lasts as long as the session";
             return Err(Problem::bad_request(message));
         }
-        let shared: Option<Arc<ApiSession>> =
-            session.as_ref().map(|key| registry.session(key)).transpose()?;
+        let shared: Option<Arc<HeldSession>> =
+            session.as_ref().map(|key| app.registry.session(key)).transpose()?;
         let session_id = shared.as_ref().map(|shared| shared.session.id);
         let request = Request {
             on: On::Request,

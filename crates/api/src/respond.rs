@@ -4,11 +4,15 @@
 //! sentence for people, and what goes with it. Nobody else in this crate picks a status for an error.
 
 use crate::moment::Now;
+use crate::permits::no_request;
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use paceline_host::LockError;
+use paceline_host::registry::HoldError;
 use paceline_tables::{Error, tag};
+use paceline_types::Span;
 use paceline_types::{Place, Reason, Refusal, RequestId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -86,6 +90,12 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
+    /// The target of the request is longer than targets may be.
+    pub(crate) fn target_too_long(bytes_max: usize) -> Self {
+        let message = format!("the target of the request is longer than {bytes_max} bytes");
+        Self::new(StatusCode::URI_TOO_LONG, "target_too_long", message)
+    }
+
     /// The body is something else by what its header says.
     pub(crate) fn media_type(expected: &str, found: &str) -> Self {
         let message = format!("the body must be {expected}, but content-type says {found:?}");
@@ -121,6 +131,8 @@ impl Problem {
     pub(crate) fn not_kept(error: &Error) -> Self {
         match error.tag {
             tag::RESOURCES => Self::resources(error.details.clone()),
+            // The journal logs it, once a second and not for each client.
+            tag::IO => Self::failed(),
             _ => Self::internal(&error.to_string()),
         }
     }
@@ -135,6 +147,10 @@ impl Problem {
     /// A bug, or a disk that fails: the log has the details.
     pub(crate) fn internal(details: &str) -> Self {
         tracing::error!(details, "the API answered with an internal error");
+        Self::failed()
+    }
+
+    fn failed() -> Self {
         let message = "something failed inside the daemon, its log says what";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
@@ -259,6 +275,79 @@ pub(crate) fn created(value: &impl Serialize) -> Answer {
 /// 204.
 pub(crate) fn done() -> Answer {
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+impl From<HoldError> for Problem {
+    fn from(error: HoldError) -> Self {
+        match error {
+            HoldError::OtherBody => {
+                Self::conflict("a permit of this id was asked for with another body")
+                    .hint("choose another id, or send the same body")
+            }
+            HoldError::NoPermit => {
+                Self::not_found("there is no such permit").hint("GET /v1/permits lists them")
+            }
+            HoldError::PermitExpired => {
+                Self::expired("the lease of the permit ran out, and what it held is given back")
+                    .hint("ask for a new permit, and renew it in time or ask for a longer lease")
+            }
+            HoldError::PermitOver => Self::expired("the permit was given and is over by now"),
+            HoldError::NoSession => {
+                Self::not_found("there is no such session").hint("POST /v1/sessions begins one")
+            }
+            HoldError::SessionExpired => {
+                Self::expired("the lease of the session ran out, and what it held is given back")
+                    .hint("begin a new one with POST /v1/sessions, and renew it in time")
+            }
+            HoldError::SessionEnded => Self::expired("the session ended while the request waited"),
+            HoldError::GivenUp => {
+                Self::conflict("the session gave up its place in line while the request waited")
+            }
+            HoldError::NotBound => {
+                Self::bad_request("pid: a session with a lease does not depend on processes")
+            }
+            HoldError::TooMany(what, max) => Self::exhausted(what, max),
+            HoldError::Lease { min, max, found } => {
+                Self::bad_request(format!("lease: expected {min} to {max}, found {found}"))
+            }
+            HoldError::NotWritten(error) => Self::not_kept(&error),
+            HoldError::NoSecret(error) => Self::internal(&error),
+            HoldError::Request(error) => no_request(error),
+            HoldError::TakenAway => {
+                Self::unauthenticated("the token or the role was taken away meanwhile")
+            }
+            HoldError::Ending => Self::ending(),
+            HoldError::Lock(error) => of_lock(error),
+            HoldError::Taken { owner, waited } => taken(owner.as_deref(), waited),
+        }
+    }
+}
+
+fn of_lock(error: LockError) -> Problem {
+    match error {
+        LockError::MustUnlock => Problem::conflict(error.to_string())
+            .hint("the session owns this lock or stands in line for it already"),
+        LockError::NotLocked => Problem::conflict(error.to_string()),
+        LockError::TooMany | LockError::Exhausted => Problem::resources(error.to_string()),
+    }
+}
+
+fn taken(owner: Option<&str>, waited: Span) -> Problem {
+    let waited = if waited == Span::ZERO { String::new() } else { format!(" after {waited}") };
+    let problem = Problem::conflict(match owner {
+        Some(owner) => format!("the lock is owned by {owner}{waited}"),
+        None => format!("the lock could not be had{waited}"),
+    });
+    problem.with("owner", owner.into()).hint("give wait to stand in line for it")
+}
+
+/// 204 for what was given back, or 200 that says so if that is not on disk yet: it is tried again until
+/// it is, but a daemon that is killed before finds it held.
+pub(crate) fn released(is_written: bool) -> Answer {
+    match is_written {
+        true => done(),
+        false => ok(&serde_json::json!({ "released": true, "written": false })),
+    }
 }
 
 /// The answer to a path that nobody knows.

@@ -154,6 +154,12 @@ fn check(
     let connection = request.extensions().get::<Arc<Connection>>();
     let connection =
         connection.ok_or_else(|| Problem::internal("a request without its connection"))?;
+    if connection.is_sealed() {
+        // It was sent before the answer that sealed the connection. What is sent later is not even read.
+        let hint =
+            "ask on another connection: this one is sealed, and only holds what is bound to it";
+        return Err(Problem::permission().hint(hint));
+    }
     let what = || what(request, path);
     let identity = Identity::of(app, &connection.origin, request.headers(), &what)?;
     identity.require(&app.host, role, what)?;

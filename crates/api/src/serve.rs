@@ -3,11 +3,13 @@
 use crate::connection::{Connection, HeadTimer, Origin, Watched};
 use crate::limits::Limits;
 use crate::moment::Wall;
-use crate::registry::{Registry, Secret, sweep};
 use crate::router::Routes;
+use crate::secret::Secret;
+use crate::socket::{Handle, Socket};
 use crate::token;
 use crate::{App, Shared, path};
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
@@ -15,16 +17,19 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use paceline_host::{Access, Host, SOCKET_MODE, bind_unix};
+use paceline_host::registry::Registry;
+use paceline_host::{Access, Full, Host, Peer, Place, Places, SOCKET_MODE};
+use paceline_host::{bind_unix, contained, watch_peer};
+use serde_json::json;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::net::unix::UCred;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 /// How long to wait when no further connection can be accepted, for want of descriptors.
@@ -32,11 +37,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Longest head of a request, in bytes (promise D2).
 const HEAD_BYTES_MAX: usize = 32 << 10;
-
-/// What a connection over the limit is told.
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
-retry-after: 1\r\nconnection: close\r\ncontent-length: 95\r\n\r\n\
-{\"error\":\"refused\",\"message\":\"resources exhausted: too many connections\",\"reason\":\"exhausted\"}\n";
 
 /// Where the API listens on TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +100,7 @@ pub struct Door {
     tasks: Vec<JoinHandle<()>>,
     closing: watch::Sender<bool>,
     /// Those of the unix socket and those of TCP.
-    places: [Arc<Semaphore>; 2],
-    connections_max: usize,
+    places: [Arc<Places>; 2],
 }
 
 impl Drop for Door {
@@ -131,8 +130,8 @@ impl Api {
         let secret = Secret::load(&options.secret)?;
         let limits = options.limits;
         let wall = Arc::new(Wall::new(host.clock()));
-        let registry = Registry::new(Arc::clone(&host), Arc::clone(&wall), secret, limits);
-        registry.take_over()?;
+        let registry = Registry::new(Arc::clone(&host), secret.keys(), limits.of_holding());
+        registry.take_over();
         let followers = Arc::new(Semaphore::new(limits.followers_max));
         let first_token = token::First::new(options.token.clone());
         let closing = watch::channel(false).0;
@@ -159,22 +158,21 @@ impl Api {
         let inode = std::fs::symlink_metadata(&options.socket).map_err(failed)?.ino();
         let closing = app.closing.clone();
         let accept = Accept::new(&app, closing.subscribe());
-        let over_tcp = accept.with_places(app.limits.connections_max);
+        let over_tcp = accept.with_places("api tcp");
         let places = [Arc::clone(&accept.places), Arc::clone(&over_tcp.places)];
-        let sweeping = tokio::spawn(sweep(Arc::clone(&app.registry)));
-        let mut tasks = vec![sweeping, tokio::spawn(accept.unix(unix))];
-        let bound = match tcp {
-            Some(listener) => {
-                let address = listener.local_addr().map_err(failed)?;
-                tasks.push(tokio::spawn(over_tcp.tcp(listener)));
-                Some(address)
-            }
-            None => None,
-        };
+        let tcp = tcp.map(|listener| listener.local_addr().map(|address| (listener, address)));
+        let tcp = tcp.transpose().map_err(failed)?;
+        // Nothing may end before: it would be taken for the end of a start that failed, and kept.
         app.host.open_for_service();
-        let connections_max = app.limits.connections_max;
+        app.registry.begin_service().inspect_err(|_| app.host.retire())?;
+        let sweeping = tokio::spawn(Arc::clone(&app.registry).sweep());
+        let mut tasks = vec![sweeping, tokio::spawn(accept.unix(unix))];
+        let bound = tcp.map(|(listener, address)| {
+            tasks.push(tokio::spawn(over_tcp.tcp(listener)));
+            address
+        });
         let socket = options.socket;
-        Ok(Door { socket, tcp: bound, inode, tasks, closing, places, connections_max })
+        Ok(Door { socket, tcp: bound, inode, tasks, closing, places })
     }
 }
 
@@ -183,9 +181,8 @@ impl Door {
     pub async fn close(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         self.closing.send_replace(true);
-        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
         for places in &self.places {
-            drop(places.acquire_many(all).await);
+            places.all_free().await;
         }
     }
 }
@@ -217,69 +214,74 @@ struct Accept {
     registry: Arc<Registry>,
     access: Arc<Access>,
     limits: Limits,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     closing: watch::Receiver<bool>,
 }
 
 impl Accept {
     fn new(app: &Shared, closing: watch::Receiver<bool>) -> Self {
-        let places = Arc::new(Semaphore::new(app.limits.connections_max));
+        let places = Places::new("api unix", app.limits.connections);
         let (router, registry) = (Routes::all(app).router(), Arc::clone(&app.registry));
         let access = Arc::clone(app.host.access());
         Self { router, registry, access, limits: app.limits, places, closing }
     }
 
     /// The same with as many places of its own.
-    fn with_places(&self, count: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(count)), ..self.clone() }
+    fn with_places(&self, name: &str) -> Self {
+        Self { places: Places::new(name, self.limits.connections), ..self.clone() }
     }
 
     async fn unix(self, listener: UnixListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => match (stream.peer_cred(), self.place()) {
-                    (Ok(peer), Some(place)) => {
-                        let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-                        let uid = peer.uid();
-                        let user = self.access.user_name(uid).into();
-                        self.spawn(stream, Origin::Unix { uid, user }, pid, place);
-                    }
-                    (Ok(_), None) => drop(stream.try_write(FULL)),
-                    (Err(error), _) => tracing::warn!(%error, "a client without credentials"),
+                Ok((stream, _)) => match stream.peer_cred() {
+                    Ok(peer) => self.unix_client(stream, &peer),
+                    Err(error) => tracing::warn!(%error, "a client without credentials"),
                 },
                 Err(error) => pause(&error).await,
             }
         }
     }
 
+    fn unix_client(&self, stream: UnixStream, peer: &UCred) {
+        let uid = peer.uid();
+        let user = self.access.user_name(uid);
+        let known = Peer::of_user(uid, &self.access.of_user(uid, &user));
+        match self.places.take(known) {
+            Ok(place) => {
+                let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+                self.spawn(stream, Origin::Unix { uid, user: user.into() }, pid, place);
+            }
+            Err(full) => drop(stream.try_write(refusal(full).as_bytes())),
+        }
+    }
+
     async fn tcp(self, listener: TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, address)) => {
-                    let _ = stream.set_nodelay(true);
-                    match self.place() {
-                        Some(place) => self.spawn(stream, Origin::Tcp(address), None, place),
-                        None => drop(stream.try_write(FULL)),
+                Ok((stream, address)) => match self.places.take(Peer::of_address(address.ip())) {
+                    Ok(place) => {
+                        let _ = stream.set_nodelay(true);
+                        watch_peer(&stream);
+                        self.spawn(stream, Origin::Tcp(address), None, place);
                     }
-                }
+                    Err(full) => drop(stream.try_write(refusal(full).as_bytes())),
+                },
                 Err(error) => pause(&error).await,
             }
         }
     }
 
-    fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
-    }
-
-    fn spawn<S>(&self, stream: S, origin: Origin, pid: Option<u32>, place: OwnedSemaphorePermit)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    fn spawn(&self, socket: impl Into<Socket>, origin: Origin, pid: Option<u32>, place: Place) {
+        let socket = Arc::new(socket.into());
         let (router, limits, closing) = (self.router.clone(), self.limits, self.closing.clone());
         let connection = Connection::new(origin, pid);
         let ending = EndBound { registry: Arc::clone(&self.registry), connection };
         tokio::spawn(async move {
-            serve(router, limits, stream, Arc::clone(&ending.connection), closing).await;
+            let served = serve(router, limits, socket, Arc::clone(&ending.connection), closing);
+            if let Err(panicked) = contained(served).await {
+                tracing::error!(origin = ?ending.connection.origin, "{panicked}");
+            }
             drop((ending, place));
         });
     }
@@ -295,11 +297,20 @@ impl Drop for EndBound {
     fn drop(&mut self) {
         let bound = self.connection.change_bound(std::mem::take);
         self.connection.over.close();
-        // What the end of the daemon closes is still its clients' own in the next run.
-        if !self.registry.host.is_retired() {
-            bound.iter().for_each(|key| self.registry.end_session(key));
-        }
+        self.registry.connection_ended(&bound);
     }
+}
+
+/// The answer to a connection for which there is no place.
+fn refusal(full: Full) -> String {
+    let message = format!("resources exhausted: {full}");
+    let body = json!({ "error": "refused", "message": message, "reason": "exhausted" });
+    let body = format!("{body}\n");
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 async fn pause(error: &io::Error) {
@@ -308,18 +319,17 @@ async fn pause(error: &io::Error) {
 }
 
 /// Serves one connection from beginning to end.
-async fn serve<S>(
+async fn serve(
     router: Router,
     limits: Limits,
-    stream: S,
+    socket: Arc<Socket>,
     connection: Arc<Connection>,
     mut closing: watch::Receiver<bool>,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) {
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
         connection.head_done();
+        connection.answer_begins(0, &limits);
         request.extensions_mut().insert(Arc::clone(&connection));
         let answer = path::check(request.uri()).map(|()| router.call(request));
         let connection = Arc::clone(&connection);
@@ -329,29 +339,61 @@ async fn serve<S>(
                 Err(problem) => Ok(problem.into_response()),
             };
             connection.head_done();
+            if let Ok(answer) = &answer {
+                connection.answer_begins(answer.body().size_hint().lower(), &limits);
+            }
             answer
         }
     });
     let timer = HeadTimer { connection: Arc::clone(&connection), limits };
-    let stream = TokioIo::new(Watched::new(stream, &connection, limits.write_pause_max));
+    let handle = Handle(Arc::clone(&socket));
+    let stream = TokioIo::new(Watched::new(handle, &connection, limits.write_pause_max));
     let served = http1::Builder::new()
         .timer(timer)
         .header_read_timeout(limits.head_max)
         // It takes 100 fields by itself (promise D2); to tell it so makes it clear room for them each time.
         .max_buf_size(HEAD_BYTES_MAX)
+        // The buffer can grow past its bound by one read.
+        .max_header_size(HEAD_BYTES_MAX)
+        // A disconnect is noticed below. The library would not answer the last request of a client that has
+        // closed its sending side already.
+        .half_close(true)
         // Head and answer are small: copying one behind the other is less work than sending two pieces.
         .writev(false)
         .serve_connection(stream, service);
     tokio::pin!(served);
+    let left = left(&socket, &connection);
+    tokio::pin!(left);
     let ended = tokio::select! {
+        biased;
         ended = &mut served => ended,
+        () = &mut left => return,
         // An answer that is on its way is sent, and then the connection is closed.
         () = async { drop(closing.wait_for(|closing| *closing).await) } => {
             served.as_mut().graceful_shutdown();
-            served.await
+            tokio::select! {
+                biased;
+                ended = served => ended,
+                () = left => return,
+            }
         }
     };
     if let Err(error) = ended {
         tracing::debug!(origin = ?connection.origin, %error, "a connection of the API ended");
+    }
+}
+
+/// Ends when the client has left and the connection is at rest: what the client sent before is still
+/// answered if it needs no waiting. It must be polled behind the connection, in the same task.
+async fn left(socket: &Socket, connection: &Connection) {
+    socket.left().await;
+    let mut moved = connection.moved();
+    loop {
+        tokio::task::yield_now().await;
+        let now = connection.moved();
+        if moved == now {
+            return;
+        }
+        moved = now;
     }
 }

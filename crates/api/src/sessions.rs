@@ -2,13 +2,13 @@
 
 use crate::connection::{Connection, Origin};
 use crate::identity::Identity;
-use crate::registry::{Beginning, SessionView};
-use crate::respond::{Answer, Problem, created, done, ok};
+use crate::respond::{Answer, Problem, created, done, ok, released};
 use crate::{App, Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
 use paceline_host::Process;
+use paceline_host::registry::{Beginning, SessionView};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -27,7 +27,13 @@ pub(crate) async fn begin(
     let name = members.text("name")?;
     let lease = members.span("lease")?;
     let bound = members.flag("bound")?.unwrap_or(false);
+    let sealed = members.flag("sealed")?.unwrap_or(false);
     members.finish()?;
+    if sealed && !bound {
+        return Err(Problem::bad_request(
+            "sealed: only with bound, for the connection it is bound to",
+        ));
+    }
     app.check_open()?;
     let name = match name {
         // Who it is stands behind what it calls itself, so that nobody is taken for another.
@@ -41,7 +47,11 @@ pub(crate) async fn begin(
             let message = "lease: a bound session has none, it lasts as long as its connection";
             return Err(Problem::bad_request(message));
         }
-        return begin_bound(&app, &connection, identity, name).await;
+        let begun = begin_bound(&app, &connection, identity, name).await;
+        if sealed && begun.is_ok() {
+            connection.seal();
+        }
+        return begun;
     }
     let user = identity.name;
     let beginning = Beginning { name, user, lease: Some(lease), process: None };
@@ -77,11 +87,12 @@ async fn begin_bound(
     connection.change_bound(|bound| bound.push(session.key.clone()));
     if let Some(granted) = identity.granted {
         let (registry, connection) = (Arc::clone(&app.registry), Arc::clone(connection));
-        let key = session.key.clone();
+        let session = Arc::clone(&session);
         // A connection that is idle is not looked at otherwise, and could hold things for ever.
         tokio::spawn(async move {
             tokio::select! {
-                () = granted.revoked() => registry.end_session(&key),
+                () = granted.revoked() => registry.end_session(&session.key),
+                () = session.ended() => {}
                 _ = connection.over.acquire() => {}
             }
         });
@@ -147,9 +158,9 @@ pub(crate) async fn renew(State(app): State<Shared>, Path(key): Path<String>) ->
 /// `DELETE /v1/sessions/{session}`
 pub(crate) async fn end(State(app): State<Shared>, Path(key): Path<String>) -> Answer {
     // One whose lease ran out is not there any more, whether or not it has been swept.
-    let known = app.registry.session(&key);
-    match app.registry.give_up_session(&key).await && known.is_ok() {
-        true => done(),
-        false => Err(Problem::not_found("there is no such session")),
+    let is_live = app.registry.session(&key).is_ok();
+    match app.registry.give_up_session(&key).await.filter(|_| is_live) {
+        Some(is_written) => released(is_written),
+        None => Err(Problem::not_found("there is no such session")),
     }
 }

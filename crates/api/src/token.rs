@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Random bytes in a token.
 pub(crate) const BYTES: usize = 32;
@@ -69,7 +69,7 @@ impl First {
 
     /// Puts another one into the file and has the daemon ask for that from now on; it is on disk then.
     pub(crate) fn replace(&self, access: &Access) -> Result<(), String> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock().unwrap_or_else(paceline_host::broken);
         let replaced = secret::<BYTES>().and_then(|text| {
             write_private(&self.path, &format!("{text}\n"))?;
             // The file has it, whatever becomes of the directory.

@@ -157,6 +157,16 @@ impl Checkpoint {
         self.let_in(now, which, seat, 0)
     }
 
+    /// A request that passed under other counters is counted in these from now on, whatever the limit. It
+    /// did not pass anew, and what it spent is not refunded.
+    pub(crate) fn count_again(&mut self, now: Time, key: KeyHash, since: Time) -> Held {
+        let (which, seat) = self.seat(now, key);
+        let passed = self.stats.passed;
+        let held = self.let_in(now, which, seat, 0);
+        self.stats.passed = passed;
+        Held { since, ..held }
+    }
+
     /// The counter that this one stands for; `None` if it is no longer kept.
     pub(crate) fn counter(&mut self, which: Which) -> Option<&mut Counter> {
         match which {

@@ -32,6 +32,8 @@ pub struct Checkpoints {
     /// Waiters that got a count which was given back, in the order they got it.
     handed: VecDeque<(Rank, Moved)>,
     pub(crate) backlog: VecDeque<Backlog>,
+    /// Checkpoints that were deleted, by name, for as long as somebody who passed them may be alive.
+    pub(crate) buried: Vec<(Box<str>, CheckpointId)>,
     /// Counters that are no more, until their memory is given back.
     pub(crate) dropped: Vec<Table>,
     /// The last generation of counters.
@@ -53,6 +55,7 @@ impl Checkpoints {
             waiting: Waiting::default(),
             handed: VecDeque::new(),
             backlog: VecDeque::new(),
+            buried: vec![],
             dropped: vec![],
             generation: 0,
             now: Time(0),
@@ -92,6 +95,16 @@ impl Checkpoints {
         match self.open(id) {
             Some(index) => self.list[index].restore(now, key),
             None => nothing(now, id),
+        }
+    }
+
+    /// A request that passed a checkpoint before that got new counters, or one that this takes the place
+    /// of, is counted here from now on. Nobody is let out: it held a count, and holds one.
+    pub fn count_again(&mut self, now: Time, id: CheckpointId, key: KeyHash, held: Held) -> Held {
+        let now = self.turn(now);
+        match self.open(id) {
+            Some(index) => self.list[index].count_again(now, key, held.since),
+            None => held,
         }
     }
 

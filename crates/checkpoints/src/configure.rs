@@ -34,13 +34,18 @@ impl Checkpoints {
     /// Waiters of a deleted checkpoint come out as [`Gone`](crate::How::Gone), those of one whose
     /// kind, key or fairness changed (or that only watches from now on) as
     /// [`Again`](crate::How::Again). All other waiters stay; their pass times follow the new limits.
-    pub fn configure(&mut self, now: Time, set: Arc<CheckpointSet>) {
+    ///
+    /// Returns whose holders must be counted again, with [`count_again`](Self::count_again), and where:
+    /// checkpoints that have new counters, and deleted ones whose name a new one has.
+    pub fn configure(&mut self, now: Time, set: Arc<CheckpointSet>) -> Vec<Renewed> {
         let now = self.turn(now);
+        let mut renewed = vec![];
         for checkpoint in &mut self.list {
             if set.checkpoint(checkpoint.id).is_none() && !checkpoint.closing {
                 self.generation += 1;
                 self.dropped.push(checkpoint.close(self.generation));
                 self.backlog.push_back(Backlog { checkpoint: checkpoint.id, next: 0 });
+                self.buried.push((checkpoint.checked.spec.name.clone(), checkpoint.id));
             }
         }
         for checked in set.iter() {
@@ -49,6 +54,10 @@ impl Checkpoints {
                 Ok(index) => {
                     let edit = self.list[index].edit(now, checked, self.generation + 1);
                     self.generation += u32::from(edit.dropped.is_some());
+                    if edit.dropped.is_some() {
+                        renewed.push(Renewed { from: id, to: id });
+                        self.buried.retain(|(_, other)| *other != id);
+                    }
                     self.dropped.extend(edit.dropped);
                     if edit.queues {
                         self.backlog.push_back(Backlog { checkpoint: id, next: 0 });
@@ -59,11 +68,26 @@ impl Checkpoints {
                     let new = Checkpoint::new(Arc::clone(checked), self.generation);
                     self.ids.insert(index, id);
                     self.list.insert(index, Box::new(new));
+                    let is_it = |one: &mut (Box<str>, _)| one.0 == checked.spec.name || one.1 == id;
+                    let from = self.buried.extract_if(.., is_it).map(|(_, from)| from);
+                    renewed.extend(from.map(|from| Renewed { from, to: id }));
                 }
             }
         }
         self.set = set;
         self.catch_up();
+        renewed
+    }
+
+    /// How many deleted checkpoints are remembered for who passed them.
+    #[must_use]
+    pub const fn buried(&self) -> usize {
+        self.buried.len()
+    }
+
+    /// Forgets those of them that nobody passed who is still alive.
+    pub fn forget_buried(&mut self, has_holders: impl Fn(CheckpointId) -> bool) {
+        self.buried.retain(|(_, id)| has_holders(*id));
     }
 
     /// Sets how many may be held at a concurrency checkpoint without keys, whatever its settings say:
@@ -125,6 +149,15 @@ impl Checkpoints {
     }
 }
 
+/// That whoever passed the one is to be counted at the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewed {
+    /// The checkpoint that was passed.
+    pub from: CheckpointId,
+    /// The same with new counters, or the one that has its name now.
+    pub to: CheckpointId,
+}
+
 /// What is left to do after an edit.
 struct Edit {
     /// Counters that are no more.
@@ -143,7 +176,7 @@ impl Checkpoint {
         let counts_other = old.key != new.key || old.on != new.on;
         let anew = self.closing || !old.limit.is_same_kind(&new.limit) || counts_other;
         let reordered = old.fair != new.fair;
-        let before = self.terms;
+        let (before, watched) = (self.terms, self.watch);
         let limited = old.limit != new.limit || old.mode != new.mode;
         let metered = old.meter_period() != new.meter_period();
         // The limit of a gate is what it was set to last.
@@ -159,7 +192,7 @@ impl Checkpoint {
             return Edit { dropped: Some(self.renew(generation)), queues: true };
         }
         if limited || metered {
-            self.bring_counters(now, before, limited, metered);
+            self.bring_counters(now, before, watched, (limited, metered));
         }
         self.order += u32::from(reordered);
         Edit { dropped: None, queues: limited || reordered }
@@ -196,9 +229,17 @@ impl Checkpoint {
     }
 
     /// An edit of a rate keeps what is owed; one of the period starts the meters anew.
-    fn bring_counters(&mut self, now: Time, before: Terms, limited: bool, metered: bool) {
+    fn bring_counters(
+        &mut self,
+        now: Time,
+        before: Terms,
+        watched: bool,
+        (limited, metered): (bool, bool),
+    ) {
         let paces = match (before, self.terms) {
-            (Terms::Rate(from), Terms::Rate(to)) if limited => Some(Change { at: now, from, to }),
+            (Terms::Rate(from), Terms::Rate(to)) if limited => {
+                Some(Change { at: now, from, to, watched })
+            }
             _ => None,
         };
         let seen = self.edits.last();

@@ -1,7 +1,7 @@
 //! Edits of a limit, applied to millions of counters one small table at a time.
 //!
 //! Owns what is needed to bring a counter that was last touched some edits ago up to date: an edit
-//! of a rate keeps what is owed, so that neither a slower nor a faster rate gives anything away; an
+//! of a rate keeps what is owed, so that neither another rate nor another burst gives anything away; an
 //! edit of the period starts the meters anew. Promises the same result whether a counter is brought
 //! up to date at the edit or much later.
 
@@ -12,7 +12,7 @@ use paceline_types::Time;
 use std::collections::VecDeque;
 
 /// Edits remembered at a time. Past this the oldest is forgotten, and a counter that nobody touched
-/// since then is taken to owe the whole burst.
+/// since then is taken to owe as much as any of them can.
 pub(crate) const EDITS_MAX: usize = 16;
 
 /// An edit of a rate.
@@ -21,6 +21,24 @@ pub(crate) struct Change {
     pub(crate) at: Time,
     pub(crate) from: Pace,
     pub(crate) to: Pace,
+    /// Whether the checkpoint only watched until then: what ran ahead meanwhile held nobody back, and
+    /// is no more than a burst.
+    pub(crate) watched: bool,
+}
+
+impl Change {
+    /// What a counter with this time has after the edit.
+    fn apply(&self, tat: Moment) -> Moment {
+        let owing = self.to.owing(&self.from, tat, self.at);
+        let most = self.at.plus(self.to.recovery());
+        Moment::at(if self.watched { owing.min(most) } else { owing })
+    }
+
+    /// The most that a counter can owe before the edit, which was not touched since one that is
+    /// forgotten: what such a one could owe then, or the whole burst.
+    fn most_before(&self, forgotten: Moment) -> Moment {
+        forgotten.max(Moment::at(self.at.plus(self.from.recovery())))
+    }
 }
 
 /// The edits so far.
@@ -31,6 +49,8 @@ pub(crate) struct Edits {
     changes: VecDeque<(u32, Change)>,
     /// The last edit of the rate that was forgotten.
     forgotten: u32,
+    /// The latest time that a counter can have which has not seen that edit, once it has.
+    latest: Moment,
     /// The last edit that started the meters anew.
     meters: u32,
 }
@@ -50,9 +70,10 @@ impl Edits {
         let Some(change) = change else { return };
         self.changes.push_back((self.last, change));
         if self.changes.len() > EDITS_MAX
-            && let Some((edit, _)) = self.changes.pop_front()
+            && let Some((edit, change)) = self.changes.pop_front()
         {
             self.forgotten = edit;
+            self.latest = change.apply(change.most_before(self.latest));
         }
     }
 
@@ -63,12 +84,8 @@ impl Edits {
         }
         let next = self.changes.partition_point(|(edit, _)| *edit <= seen);
         for (index, (_, change)) in self.changes.range(next..).enumerate() {
-            let owed = if index == 0 && seen < self.forgotten {
-                Moment::at(Time(u64::MAX))
-            } else {
-                counter.tat()
-            };
-            counter.set_tat(Moment::at(change.to.owing(&change.from, owed, change.at)));
+            let is_lost = index == 0 && seen < self.forgotten;
+            counter.set_tat(change.apply(if is_lost { self.latest } else { counter.tat() }));
         }
     }
 }
@@ -87,7 +104,7 @@ mod tests {
     }
 
     fn change(at: u64, from: Pace, to: Pace) -> Change {
-        Change { at: Time(at), from, to }
+        Change { at: Time(at), from, to, watched: false }
     }
 
     /// One step at a time and all at once give the same.
@@ -139,6 +156,6 @@ mod tests {
         assert_eq!(edits.changes.len(), EDITS_MAX);
         let mut old = counter(0);
         edits.bring(0, &mut old);
-        assert_eq!(old.tat().ns, EDITS_MAX as u64 + 50, "taken to owe the whole burst then");
+        assert_eq!(old.tat().ns, EDITS_MAX as u64 - 1 + 50, "taken to owe the whole burst then");
     }
 }

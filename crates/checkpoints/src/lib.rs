@@ -34,6 +34,7 @@ mod why;
 
 pub use at::{At, ParseAtError};
 pub use checkpoints::Checkpoints;
+pub use configure::Renewed;
 pub use hash::{KeyHash, KeyHasher};
 pub use limit::{Limit, ParseRateError, Rate};
 pub use set::{Checked, CheckpointSet, Warning};

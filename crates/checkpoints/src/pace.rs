@@ -5,6 +5,7 @@
 //! a fraction of a nanosecond. Sums past the end of time stay there: from then on nothing passes and
 //! nothing comes back, for what is really owed is not known any more.
 
+use crate::spec::RECOVERY_MAX;
 use paceline_types::{Span, Time};
 
 /// A point in time between two nanoseconds, in the units of one [`Pace`].
@@ -91,24 +92,19 @@ impl Pace {
         }
     }
 
-    /// The counter at an edit from another pace: it owes as many units of cost as before, but no more
-    /// than the whole burst, up to a whole nanosecond.
+    /// The counter at an edit from another pace: it owes as many units of cost as before, up to a whole
+    /// nanosecond, also if that is more than this burst. Else to lower a burst and raise it again would
+    /// let through what was spent before (S1).
     pub(crate) fn owing(&self, before: &Self, tat: Moment, at: Time) -> Time {
-        let most = at.plus(self.recovery());
-        if tat <= Moment::at(at) {
+        if tat <= Moment::at(at) || tat.is_end() {
             return tat.ceil();
-        }
-        if tat.is_end() {
-            return most;
         }
         let owed = before.before(tat, Moment::at(at));
         let parts = u128::from(owed.ns) * u128::from(before.parts) + u128::from(owed.fraction);
         let step = u128::from(before.span) * u128::from(self.parts);
         let lasts = parts.checked_mul(u128::from(self.span)).map(|all| all.div_ceil(step));
-        match lasts.and_then(|ns| u64::try_from(ns).ok()) {
-            Some(ns) => at.plus(Span(ns)).min(most),
-            None => most,
-        }
+        let lasts = lasts.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(u64::MAX);
+        at.plus(Span(lasts.min(RECOVERY_MAX.0)))
     }
 
     /// How long the whole burst takes to come back, up to a whole nanosecond.

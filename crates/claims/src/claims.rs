@@ -19,11 +19,13 @@
 
 mod aside;
 mod edit;
+mod holding;
 mod made;
 mod step;
 mod view;
 mod why;
 
+pub use holding::{Claimed, Holding, follow};
 pub use view::{Stats, View};
 pub use why::{Blocker, Blockers};
 

@@ -15,7 +15,9 @@ mod mark;
 mod node;
 mod wanted;
 
-pub use claims::{Blocked, Blocker, Blockers, Claims, Event, Stats, View};
+pub use claims::{
+    Blocked, Blocker, Blockers, Claimed, Claims, Event, Holding, Stats, View, follow,
+};
 pub use graph::{
     EDGES_MAX, EDGES_WALKED_MAX, Graph, GraphError, MARKS_MAX, RESOURCES_MAX, Resource, ResourceId,
 };

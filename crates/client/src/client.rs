@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Lost};
 use crate::error::{Answer, Error};
+use crate::owed::Owed;
 use crate::request::Method;
 use crate::seat::Seat;
 use crate::target::Target;
@@ -59,6 +60,8 @@ pub(crate) enum Patience {
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: Arc<Inner>,
+    /// Whether it waits for a daemon that is away, if that was asked for.
+    waits: bool,
 }
 
 #[derive(Debug)]
@@ -67,6 +70,7 @@ struct Inner {
     options: Options,
     idle: Mutex<Vec<Connection>>,
     seats: Mutex<Vec<Seat>>,
+    owed: Owed,
 }
 
 impl Client {
@@ -89,8 +93,9 @@ impl Client {
             options,
             idle: Mutex::default(),
             seats: Mutex::default(),
+            owed: Owed::default(),
         };
-        let client = Self { inner: Arc::new(inner) };
+        let client = Self { inner: Arc::new(inner), waits: true };
         match client.open() {
             Ok(connection) => client.keep(connection),
             Err(Error::Unreachable { .. }) if is_open => {}
@@ -131,19 +136,24 @@ impl Client {
         message: &Message<'_>,
         patience: Patience,
     ) -> Result<(u16, Vec<u8>), Error> {
-        let deadline = self.deadline(patience);
         if let Some(mut kept) = self.take() {
-            match kept.exchange(message, deadline) {
+            match kept.exchange(message, self.deadline(patience)) {
                 Ok(answer) => return Ok(self.settle_answer(kept, answer)),
                 // The daemon may have hung up on an idle connection just now.
                 Err(Lost::Io(error)) if message.can_repeat() && hung_up(&error) => {}
                 Err(lost) => return Err(self.lost(lost)),
             }
         }
-        let mut connection = self.open()?;
-        match connection.exchange(message, deadline) {
-            Ok(answer) => Ok(self.settle_answer(connection, answer)),
-            Err(lost) => Err(self.lost(lost)),
+        let mut away = Away::new(self);
+        loop {
+            let mut connection = self.open()?;
+            // The time that it took to reach the daemon is not the daemon's.
+            match connection.exchange(message, self.deadline(patience)) {
+                Ok(answer) => return Ok(self.settle_answer(connection, answer)),
+                Err(Lost::Io(error))
+                    if message.is_harmless() && hung_up(&error) && away.has_time() => {}
+                Err(lost) => return Err(self.lost(lost)),
+            }
         }
     }
 
@@ -167,16 +177,30 @@ impl Client {
                 Ok(connection) => return Ok(connection),
                 Err(error) => error,
             };
-            let WhenAway::Wait(longest) = self.inner.options.when_away else {
-                return Err(self.lost(Lost::Io(error)));
-            };
-            let left = longest.saturating_sub(started.elapsed());
+            let left = self.longest_wait().saturating_sub(started.elapsed());
             if left.is_zero() || !is_away(&error) {
                 return Err(self.lost(Lost::Io(error)));
             }
             std::thread::sleep(pause.min(left));
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    /// The same client, for what must not take long: it never waits for a daemon that is away.
+    pub(crate) fn hasty(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), waits: false }
+    }
+
+    /// How long it waits for a daemon that is away.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        match self.inner.options.when_away {
+            WhenAway::Wait(longest) if self.waits => longest,
+            _ => Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn owed(&self) -> &Owed {
+        &self.inner.owed
     }
 
     pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
@@ -232,6 +256,31 @@ impl Client {
     }
 }
 
+/// Tries again while the daemon comes and goes: it may take a connection and end before it answers.
+pub(crate) struct Away {
+    longest: Duration,
+    since: Option<Instant>,
+    pause: Duration,
+}
+
+impl Away {
+    pub(crate) fn new(client: &Client) -> Self {
+        Self { longest: client.longest_wait(), since: None, pause: PAUSE_MIN }
+    }
+
+    /// Whether there is time for another try, after a pause.
+    pub(crate) fn has_time(&mut self) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let left = self.longest.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::sleep(self.pause.min(left));
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        true
+    }
+}
+
 /// The value in an answer, or the error in it. An answer without a body is null.
 pub(crate) fn read_answer(status: u16, body: &[u8]) -> Result<Value, Error> {
     let value = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(body) };
@@ -253,5 +302,6 @@ pub(crate) fn hung_up(error: &io::Error) -> bool {
 
 /// Whether a daemon that starts soon would change this.
 fn is_away(error: &io::Error) -> bool {
-    !matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput)
+    use io::ErrorKind::{InvalidFilename, InvalidInput, PermissionDenied};
+    !matches!(error.kind(), PermissionDenied | InvalidInput | InvalidFilename)
 }

@@ -7,11 +7,12 @@ use crate::ANSWER_BYTES_MAX;
 use crate::target::Target;
 use crate::wire::{self, Body, Head, Message};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt;
+use rustix::net::{self, sockopt};
 use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Why no answer came.
@@ -63,7 +64,7 @@ impl Connection {
     pub fn open(target: &Target, timeout: Duration) -> io::Result<Self> {
         let (stream, host, token) = match target {
             Target::Unix(path) => {
-                (Stream::Unix(UnixStream::connect(path)?), "paceline".to_owned(), None)
+                (Stream::Unix(open_unix(path, timeout)?), "paceline".to_owned(), None)
             }
             Target::Tcp { address, token } => (
                 Stream::Tcp(open_tcp(address, timeout)?),
@@ -185,6 +186,15 @@ impl Connection {
         }
     }
 
+    /// Ends it, for whoever else inherited it too.
+    pub fn end(&self) {
+        // One that has ended already needs no end.
+        let _ = match &self.stream {
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
     /// Whether a kept connection is still open and silent, as it must be before a request.
     pub fn is_fresh(&self) -> bool {
         let mut watched = [PollFd::new(self, PollFlags::IN)];
@@ -211,8 +221,25 @@ fn remaining(deadline: Option<Instant>) -> Result<Option<Duration>, Lost> {
     }
 }
 
-fn silent() -> io::Error {
+/// The error of an answer that does not come.
+pub fn silent() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}
+
+/// A daemon that takes no connections, because it hangs or is stopped, must not make us wait for ever.
+fn open_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let kind = net::SocketFlags::CLOEXEC;
+    let socket = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, kind, None)?;
+    // The system goes by it in connecting too, and takes zero for "for ever".
+    let longest = timeout.max(Duration::from_micros(1));
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(longest))?;
+    match net::connect(&socket, &net::SocketAddrUnix::new(path)?) {
+        Ok(()) => Ok(UnixStream::from(socket)),
+        Err(rustix::io::Errno::AGAIN) => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "it takes no connection in time"))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn open_tcp(address: &str, timeout: Duration) -> io::Result<TcpStream> {

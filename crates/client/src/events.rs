@@ -35,8 +35,8 @@ impl Client {
     /// # Errors
     /// If the daemon cannot be reached or does not allow it.
     pub fn events(&self) -> Result<Events, Error> {
-        let deadline = self.deadline(Patience::After(Duration::ZERO));
         let mut connection = self.open()?;
+        let deadline = self.deadline(Patience::After(Duration::ZERO));
         let lost = |lost| self.lost(lost);
         let message = Message::new(Method::Get, "/v1/events", b"");
         connection.send(&message, deadline).map_err(lost)?;

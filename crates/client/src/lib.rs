@@ -5,7 +5,8 @@
 //! news it is; that no answer is taken beyond [`ANSWER_BYTES_MAX`]; and that what a guard
 //! ([`Permit`], [`Lock`], [`Session`]) holds is given back when it is dropped, and by the daemon
 //! itself if the program dies. What happens while the daemon is away is said by [`WhenAway`].
-//! It blocks, starts no thread and has no async runtime; a [`Client`] can be shared by threads.
+//! It blocks and has no async runtime; a [`Client`] can be shared by threads. It starts a thread only
+//! while the daemon is away and something that was given back has to be told to it.
 //!
 //! ```no_run
 //! use paceline_client::{Client, PermitRequest, Target};
@@ -23,6 +24,7 @@ mod error;
 mod events;
 mod lock;
 mod objects;
+mod owed;
 mod permit;
 mod questions;
 mod request;

@@ -2,8 +2,9 @@
 
 use crate::client::{Client, Patience};
 use crate::error::Error;
+use crate::owed::Release;
 use crate::request::{Method, span};
-use crate::seat::{Seat, SeatError};
+use crate::seat::Seat;
 use crate::session::{Session, SessionOptions, session_member};
 use crate::wire::segment;
 use serde_json::{Value, json};
@@ -57,15 +58,18 @@ impl Client {
     /// # Errors
     /// [`Error::Conflict`] if somebody else has it and it was not free in time.
     pub fn lock(&self, name: &str, options: &LockOptions) -> Result<Lock, Error> {
+        self.tell_owed();
         if !self.target().is_unix() {
             let session = self.session(&SessionOptions::default())?;
             let mut lock = session.lock(name, options)?;
             lock.hold = Hold::Own(session);
             return Ok(lock);
         }
-        let patience = Patience::After(options.wait);
-        let body = |session: &str| options.body(session);
-        let (seat, answer) = self.in_seat(&Lock::path(name), Method::Put, patience, body)?;
+        let ask = |session: &str, waited: Duration| {
+            let left = LockOptions { wait: options.wait.saturating_sub(waited), ..*options };
+            (left.body(session), Patience::After(left.wait))
+        };
+        let (seat, answer) = self.in_seat(&Lock::path(name), Method::Put, ask)?;
         let fencing = fencing(&answer)?;
         Ok(Lock { client: self.clone(), name: name.into(), fencing, hold: Hold::Seat(seat) })
     }
@@ -125,31 +129,24 @@ impl Lock {
     /// Gives it back and says whether the daemon heard it.
     ///
     /// # Errors
-    /// If it did not; the daemon then gives it back when the connection or the lease ends.
+    /// If it did not. A daemon that could not be reached is told as soon as it can be.
     pub fn unlock(mut self) -> Result<(), Error> {
-        self.finish()
+        let client = self.client.clone();
+        self.finish(&client)
     }
 
-    fn finish(&mut self) -> Result<(), Error> {
-        let path = Self::path(&self.name);
+    fn finish(&mut self, client: &Client) -> Result<(), Error> {
+        let release = |session: &str| Release {
+            path: Self::path(&self.name),
+            body: Some(session_member(session)),
+        };
         match std::mem::replace(&mut self.hold, Hold::Released) {
             Hold::Released => Ok(()),
-            Hold::Own(session) => session.end(),
-            Hold::Shared(session) => {
-                let body = session_member(&session);
-                self.client.call(Method::Delete, &path, Some(&body)).map(drop)
-            }
-            Hold::Seat(mut seat) => {
-                let body = session_member(&seat.session);
-                let patience = Patience::After(Duration::ZERO);
-                match seat.ask(&self.client, Method::Delete, &path, Some(&body), patience) {
-                    Ok(_) => {
-                        self.client.keep_seat(seat);
-                        Ok(())
-                    }
-                    Err(SeatError::Answered(error)) => Err(error),
-                    Err(SeatError::Lost(lost)) => Err(self.client.lost(lost)),
-                }
+            Hold::Own(session) => session.end_with(client),
+            Hold::Shared(session) => client.give_back(release(&session)),
+            Hold::Seat(seat) => {
+                let release = release(&seat.session);
+                client.release_in(seat, &release)
             }
         }
     }
@@ -158,7 +155,8 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // Nobody is left to hear of a failure, and the daemon gives it back by itself.
-        let _ = self.finish();
+        let client = self.client.hasty();
+        let _ = self.finish(&client);
     }
 }
 

@@ -2,11 +2,13 @@
 
 use crate::client::{Client, Patience, WhenAway};
 use crate::error::Error;
-use crate::request::{Method, PermitRequest};
-use crate::seat::{Seat, SeatError};
+use crate::owed::Release;
+use crate::request::{Method, PermitRequest, span};
+use crate::seat::Seat;
 use crate::wire::segment;
 use serde::Deserialize;
 use serde_json::Value;
+use std::time::Duration;
 
 /// What the daemon says of a permit it gave.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -51,6 +53,7 @@ impl Client {
     /// [`Error::Refused`] with the reason; the others as [`Error`] tells apart. While the daemon is
     /// away, as [`WhenAway`] says.
     pub fn permit(&self, request: PermitRequest) -> Result<Permit, Error> {
+        self.tell_owed();
         let by_lease = !self.target().is_unix() || request.lease.is_some() || request.id.is_some();
         let asked = if by_lease {
             Permit::by_lease(self, &request)
@@ -71,9 +74,15 @@ impl Client {
 impl Permit {
     fn in_seat(client: &Client, request: &PermitRequest) -> Result<Self, Error> {
         let asked = body(request)?;
-        let with_session = |session: &str| with_session(asked.clone(), session);
-        let (seat, value) =
-            client.in_seat("/v1/permits", Method::Post, patience(request), with_session)?;
+        let ask = |session: &str, waited: Duration| {
+            let mut asked = with_session(asked.clone(), session);
+            let left = request.max_wait.map(|longest| longest.saturating_sub(waited));
+            if let (Some(left), Some(members)) = (left, asked.as_object_mut()) {
+                members.insert("max_wait".into(), span(left).to_string().into());
+            }
+            (asked, left.map_or(Patience::Endless, Patience::After))
+        };
+        let (seat, value) = client.in_seat("/v1/permits", Method::Post, ask)?;
         let grant = read_grant(value)?;
         Ok(Self { client: client.clone(), grant: Some(grant), seat: Some(seat) })
     }
@@ -126,27 +135,19 @@ impl Permit {
     /// Gives it back and says whether the daemon heard it.
     ///
     /// # Errors
-    /// If it did not; the daemon then gives it back when the connection or the lease ends.
+    /// If it did not. A daemon that could not be reached is told as soon as it can be.
     /// [`Error::NotFound`] if the permit was over already.
     pub fn settle(mut self) -> Result<(), Error> {
-        self.finish()
+        let client = self.client.clone();
+        self.finish(&client)
     }
 
-    fn finish(&mut self) -> Result<(), Error> {
+    fn finish(&mut self, client: &Client) -> Result<(), Error> {
         let Some(grant) = self.grant.take() else { return Ok(()) };
-        let path = format!("/v1/permits/{}", segment(&grant.permit));
-        let Some(mut seat) = self.seat.take() else {
-            return self.client.call(Method::Delete, &path, None).map(drop);
-        };
-        let patience = Patience::After(std::time::Duration::ZERO);
-        match seat.ask(&self.client, Method::Delete, &path, None, patience) {
-            Ok(_) => {
-                self.client.keep_seat(seat);
-                Ok(())
-            }
-            // The seat may still hold something: dropping it ends its session.
-            Err(SeatError::Answered(error)) => Err(error),
-            Err(SeatError::Lost(lost)) => Err(self.client.lost(lost)),
+        let release = Release::permit(&grant.permit);
+        match self.seat.take() {
+            Some(seat) => client.release_in(seat, &release),
+            None => client.give_back(release),
         }
     }
 }
@@ -154,7 +155,8 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         // Nobody is left to hear of a failure, and the daemon gives it back by itself.
-        let _ = self.finish();
+        let client = self.client.hasty();
+        let _ = self.finish(&client);
     }
 }
 

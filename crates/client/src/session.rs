@@ -7,6 +7,7 @@ use crate::client::{Client, Patience};
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::lock::{Lock, LockOptions};
+use crate::owed::Release;
 use crate::permit::Permit;
 use crate::request::{Method, PermitRequest, span};
 use crate::wire::segment;
@@ -51,9 +52,10 @@ impl Client {
     /// # Errors
     /// If the daemon cannot be reached or does not allow it.
     pub fn session(&self, options: &SessionOptions) -> Result<Session, Error> {
+        self.tell_owed();
         let name = options.name.as_deref();
         if self.target().is_unix() && options.lease.is_none() {
-            let (connection, id) = self.new_bound(name)?;
+            let (connection, id) = self.new_bound(name, true)?;
             return Ok(Session {
                 client: self.clone(),
                 id,
@@ -86,6 +88,7 @@ impl Session {
     /// # Errors
     /// As [`Client::permit`].
     pub fn permit(&self, request: &PermitRequest) -> Result<Permit, Error> {
+        self.client.tell_owed();
         Permit::in_session(&self.client, &self.id, request)
     }
 
@@ -94,6 +97,7 @@ impl Session {
     /// # Errors
     /// As [`Client::lock`].
     pub fn lock(&self, name: &str, options: &LockOptions) -> Result<Lock, Error> {
+        self.client.tell_owed();
         let body = options.body(&self.id);
         let patience = Patience::After(options.wait);
         let answer = self.client.ask(Method::Put, &Lock::path(name), Some(&body), patience)?;
@@ -110,13 +114,13 @@ impl Session {
     }
 
     /// Has a session that is bound to a connection last, should the daemon end, as long as this process
-    /// too. Without a connection there is nothing to do.
+    /// too. Over TCP there is nothing to do.
     ///
     /// # Errors
     /// If the daemon did not hear it; the session is then over when this process and the one that
     /// began it are, after a restart of the daemon.
     pub fn add_process(&self, pid: u32) -> Result<(), Error> {
-        if self.bound.is_none() {
+        if !self.client.target().is_unix() {
             return Ok(());
         }
         let path = format!("/v1/sessions/{}/processes", segment(&self.id));
@@ -126,9 +130,15 @@ impl Session {
     /// Ends the session and says whether the daemon heard it.
     ///
     /// # Errors
-    /// If it did not; what the session holds is then given back when the connection or lease ends.
+    /// If it did not. A daemon that could not be reached is told as soon as it can be.
     pub fn end(mut self) -> Result<(), Error> {
-        self.finish()
+        let client = self.client.clone();
+        self.finish(&client)
+    }
+
+    /// The same, as this client tells it.
+    pub(crate) fn end_with(mut self, client: &Client) -> Result<(), Error> {
+        self.finish(client)
     }
 
     /// The secret by which others can join.
@@ -137,25 +147,31 @@ impl Session {
         &self.id
     }
 
-    /// The connection it is bound to. Whoever inherits it keeps the session alive.
+    /// The connection it is bound to. Whoever inherits it keeps the session alive. It is sealed: the daemon
+    /// takes no request on it, so that it can be handed on to a child process that may do less.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.bound.as_ref().map(|connection| connection.as_fd())
     }
 
-    fn finish(&mut self) -> Result<(), Error> {
+    fn finish(&mut self, client: &Client) -> Result<(), Error> {
         if !std::mem::take(&mut self.is_ours) {
             return Ok(());
         }
-        let path = format!("/v1/sessions/{}", segment(&self.id));
-        self.client.call(Method::Delete, &path, None).map(drop)
+        let told = client.give_back(Release::session(&self.id));
+        // Whoever inherited the connection keeps nothing alive any more, not even a place at the daemon.
+        if let Some(connection) = &self.bound {
+            connection.end();
+        }
+        told
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         // Nobody is left to hear of a failure, and the daemon ends the session by itself.
-        let _ = self.finish();
+        let client = self.client.hasty();
+        let _ = self.finish(&client);
     }
 }
 

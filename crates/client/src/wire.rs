@@ -73,6 +73,8 @@ pub struct Message<'a> {
     pub media: &'static str,
     /// Whether what is there must not be replaced.
     pub only_creates: bool,
+    /// Whether it gives something back, which is the same once and twice.
+    pub gives_back: bool,
     /// The body.
     pub body: &'a [u8],
 }
@@ -81,12 +83,18 @@ impl<'a> Message<'a> {
     /// A message whose body is JSON, or nothing.
     pub fn new(method: Method, path: &'a str, body: &'a [u8]) -> Self {
         let media = if body.is_empty() { "" } else { "application/json" };
-        Self { method, path, media, only_creates: false, body }
+        Self { method, path, media, only_creates: false, gives_back: false, body }
     }
 
     /// Whether a message that may have arrived can be sent again.
     pub const fn can_repeat(&self) -> bool {
-        matches!(self.method, Method::Get | Method::Put) && !self.only_creates
+        let is_same = matches!(self.method, Method::Get | Method::Put) || self.gives_back;
+        is_same && !self.only_creates
+    }
+
+    /// Whether it can be sent again after a restart of the daemon too, whatever became of the first.
+    pub const fn is_harmless(&self) -> bool {
+        matches!(self.method, Method::Get) || self.gives_back
     }
 
     /// The request as bytes.

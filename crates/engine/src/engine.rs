@@ -302,7 +302,9 @@ impl Engine {
             self.fleet.configure(snapshot.routing.backends());
         }
         if !Arc::ptr_eq(&old.checkpoints, &snapshot.checkpoints) {
-            self.checkpoints.configure(self.now, Arc::clone(&snapshot.checkpoints));
+            let set = Arc::clone(&snapshot.checkpoints);
+            let renewed = self.checkpoints.configure(self.now, set);
+            self.count_holders_again(&renewed);
         }
         self.set_limits();
         self.leave_lost_servers(&old);

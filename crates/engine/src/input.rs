@@ -3,7 +3,7 @@
 use crate::Engine;
 use paceline_checkpoints::KeyHash;
 use paceline_expr::{Counter, Input};
-use paceline_types::{Attributes, CheckpointId, Name, Priority};
+use paceline_types::{Attributes, CheckpointId, Known, Name, Priority};
 
 /// The request alone, for what is evaluated outside the lock and reads no counter.
 pub(crate) struct Still<'a> {
@@ -23,6 +23,26 @@ impl Input for Still<'_> {
     fn counter(&self, _: Counter, _: Option<&str>) -> f64 {
         debug_assert!(false, "an expression that reads counters is evaluated under the lock");
         0.0
+    }
+}
+
+/// The same for checkpoints before the choice of a server: whoever has one by now had none there.
+pub(crate) struct Unserved<'a, I>(pub &'a I);
+
+impl<I: Input> Input for Unserved<'_, I> {
+    fn attribute(&self, name: &Name) -> &str {
+        match name {
+            Name::Known(Known::Server) => "",
+            _ => self.0.attribute(name),
+        }
+    }
+
+    fn priority(&self) -> Priority {
+        self.0.priority()
+    }
+
+    fn counter(&self, counter: Counter, key: Option<&str>) -> f64 {
+        self.0.counter(counter, key)
     }
 }
 

@@ -418,7 +418,7 @@ pub(crate) const fn position(checkpoint: &Checked) -> Position {
 }
 
 /// A frontend's `count` checkpoints count before the rules, rejected requests included.
-fn is_early_count(checkpoint: &Checked) -> bool {
+pub(crate) fn is_early_count(checkpoint: &Checked) -> bool {
     matches!(checkpoint.spec.limit, Limit::Count)
 }
 

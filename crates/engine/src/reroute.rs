@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::prepare::{Filled, Step};
 use crate::walk::ticket;
-use crate::work::Work;
+use crate::work::{Stage, Work};
 use paceline_checkpoints::{Arrival, Mode, Outlook};
 use paceline_routing::{Choice, Seat};
 use paceline_types::{BackendId, Known, RequestId, ServerId, Time};
@@ -11,17 +11,65 @@ use paceline_types::{BackendId, Known, RequestId, ServerId, Time};
 /// So many servers are looked at for one request in one call, however many retries a backend has.
 const TRIES_MAX: usize = 16;
 
+/// What becomes of a request that could not reach its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rerouted {
+    /// It runs on, with this server.
+    Server(ServerId),
+    /// It runs no more and waits for a server. What becomes of it is an effect, as of any waiter; that may
+    /// be one of this very call.
+    Back,
+    /// There is no other server for it: it keeps the one it has.
+    Nowhere,
+}
+
 impl Engine {
     /// A request that runs could not reach its server: it gets another one that is up, has room, lets
-    /// it pass all its checkpoints at once, and was not tried before. None if there is none among the
-    /// first few (as many as the backend's `retries`, and one); then it keeps what it has.
-    pub fn reroute(&mut self, now: Time, id: RequestId) -> Option<ServerId> {
+    /// it pass all its checkpoints at once, and was not tried before. If there is none among the
+    /// first few (as many as the backend's `retries`, and one), but one that is up and was not tried, it
+    /// goes back to where it waits for a server. If there is none at all it keeps what it has.
+    pub fn reroute(&mut self, now: Time, id: RequestId) -> Rerouted {
         self.begin(now);
-        let mut work = self.requests.remove(&id)?;
+        let Some(mut work) = self.requests.remove(&id) else { return Rerouted::Nowhere };
         let server = if work.runs() { self.find_other(&mut work) } else { None };
-        self.keep(work);
+        let rerouted = match server {
+            Some(server) => Rerouted::Server(server),
+            None if work.runs() && self.has_untried(&work) => Rerouted::Back,
+            None => Rerouted::Nowhere,
+        };
+        match rerouted {
+            Rerouted::Back => self.go_back(work),
+            Rerouted::Server(_) | Rerouted::Nowhere => self.keep(work),
+        }
         self.run();
-        server
+        rerouted
+    }
+
+    /// Whether a server of its backend can be used that it was not given before.
+    fn has_untried(&self, work: &Work) -> bool {
+        let backend = work.draft.route.and_then(|route| route.chosen.backend);
+        backend.is_some_and(|backend| self.fleet.has_usable_but(backend, &work.tried))
+    }
+
+    /// A request runs no more: it gives back its slot, its claims and its server, and walks on from the
+    /// end of its backend's list, with its rank and what it passed.
+    fn go_back(&mut self, mut work: Box<Work>) {
+        let id = work.rank.id;
+        let Stage::Running { since } = work.stage else { return self.keep(work) };
+        self.stats.started -= 1;
+        self.slot_users.remove(&(work.pool, id));
+        self.pools.release(work.pool, self.now.since(since));
+        if work.claims() {
+            work.draft.rest_from(&self.claims, id);
+            self.remove_claims(id);
+        }
+        work.stage = Stage::Moving;
+        self.lose_server(&mut work);
+        self.refresh(&mut work);
+        let snapshot = self.snapshot();
+        work.draft.plan_steps(&snapshot, work.priority, work.pool);
+        let outcome = self.walk(work, None);
+        self.tell(id, outcome);
     }
 
     fn find_other(&mut self, work: &mut Work) -> Option<ServerId> {

@@ -94,7 +94,12 @@ impl Engine {
         mut work: Box<Work>,
         backend: BackendId,
     ) -> Result<Box<Work>, Outcome> {
-        match self.fleet.choose(backend, &[]) {
+        // Whoever passed the gate finds room, be it at a server that it tried before.
+        let choice = match self.fleet.choose(backend, &work.tried) {
+            Choice::Full if !work.tried.is_empty() => self.fleet.choose(backend, &[]),
+            choice => choice,
+        };
+        match choice {
             Choice::Server(server) => {
                 self.sit(&mut work, backend, server);
                 work.draft.plan_server(&self.snapshot, work.priority);
@@ -180,9 +185,13 @@ impl Engine {
         let Some(server) = work.seat.as_ref().map(Seat::server) else { return };
         let is_there = work.position.is_none_or(|(list, _, _)| list <= List::Server);
         let keeps = if is_there { self.fleet.is_up(server) } else { self.fleet.has(server) };
-        if keeps {
-            return;
+        if !keeps {
+            self.lose_server(work);
         }
+    }
+
+    /// A request has no server any more, and comes to the end of its backend's list again.
+    pub(crate) fn lose_server(&mut self, work: &mut Work) {
         self.give_back_server_list(work);
         if let Some(seat) = work.seat.take() {
             self.leave_seat(seat);

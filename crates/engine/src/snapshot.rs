@@ -80,7 +80,7 @@ impl Snapshot {
 
     /// The resources in use.
     #[must_use]
-    pub fn graph(&self) -> &Graph {
+    pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
 

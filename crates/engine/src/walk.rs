@@ -145,7 +145,11 @@ impl Engine {
         }
         let outcome = match moved.how {
             How::Passed(held) => {
-                self.hold(&mut work, held);
+                // An edit may have brought new counters between that and now.
+                match self.checkpoints.counts(&held) {
+                    true => self.hold(&mut work, held),
+                    false => self.count_holder_again(&mut work, moved.checkpoint, held),
+                }
                 self.walk(work, None)
             }
             How::Gone { at, number } => {

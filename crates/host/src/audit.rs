@@ -14,8 +14,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Records that may wait to be written.
@@ -83,7 +83,7 @@ impl Audit {
 
     fn send(&self, mut line: Vec<u8>) {
         line.extend_from_slice(b"}\n");
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sender = self.sender.lock().unwrap_or_else(crate::broken).clone();
         if let Some(sender) = sender {
             // The thread ends only when all senders are gone.
             let _ = sender.send(line);
@@ -92,8 +92,8 @@ impl Audit {
 
     /// Writes what is left and ends.
     pub(crate) fn close(&self) {
-        drop(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.sender.lock().unwrap_or_else(crate::broken).take());
+        let thread = self.thread.lock().unwrap_or_else(crate::broken).take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }

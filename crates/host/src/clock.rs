@@ -42,6 +42,13 @@ pub fn wall_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Microseconds since 1970.
+#[must_use]
+pub(crate) fn wall_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// Milliseconds since 1970 as RFC 3339 writes a time, in UTC.
 #[must_use]
 pub fn rfc3339(ms: u64) -> String {

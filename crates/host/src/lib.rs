@@ -8,27 +8,29 @@
 mod access;
 mod audit;
 mod clock;
+mod contained;
 mod control;
 mod database;
 mod kept;
 mod locking;
 mod outbox;
 pub mod own;
+mod places;
+pub mod registry;
 mod session;
 mod socket;
 
 pub use access::{Access, Granted, REFUSED};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
+pub use contained::{Panicked, broken, contained, end_with_panics};
 pub use control::{
     Admission, Configured, Control, DoorProblem, DoorState, Edited, Event, Hop, Listed, Permit,
-    Tally, Waiting,
+    Reroute, Tally, Terms, Waiting,
 };
 pub use database::{
     Author, Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
 };
-pub use kept::{
-    Keeper, Kept, KeptLock, KeptPermit, KeptSession, Process, TakenOver, UNSYNCED_LEASE_MAX,
-};
+pub use kept::{Keeper, KeptLock, KeptPermit, KeptSession, Process, TakenOver, UNSYNCED_LEASE_MAX};
 pub use locking::{LockOperation, LockShown, Locking};
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
 pub use paceline_engine::{
@@ -39,8 +41,9 @@ pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
 pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
 pub use paceline_model::FIRST_TOKEN;
+pub use places::{Capacity, Full, Peer, Place, Places};
 pub use session::{MonitorRecord, Session};
-pub use socket::{SOCKET_MODE, bind_unix};
+pub use socket::{SOCKET_MODE, bind_unix, watch_peer};
 
 /// What rules and checkpoints say in the words of their rooms, for doors that show or read it.
 pub mod words {
@@ -52,7 +55,8 @@ pub mod words {
 }
 
 use audit::Audit;
-use database::{OnlyIf, OwnRow, Storage};
+use database::{OwnRow, Storage};
+use kept::{Cause, Ledger};
 use paceline_tables::schema::Schema;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Database, Error, convert};
@@ -60,7 +64,7 @@ use paceline_types::{Role, Uuid};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use tokio::runtime::Handle;
 
 /// What holds for all databases.
@@ -80,6 +84,7 @@ pub struct Host {
     access: Arc<Access>,
     control: Arc<Control>,
     audit: OnceLock<Arc<Audit>>,
+    ledger: Arc<Ledger>,
     keeper: OnceLock<Arc<Keeper>>,
     clock: Clock,
     runtime: Handle,
@@ -98,9 +103,10 @@ impl Host {
         disk: Arc<dyn Disk>,
         policy: Policy,
     ) -> Result<Arc<Self>, OpenDatabaseError> {
-        let (clock, locking) = (Clock::new(), Arc::new(Locking::new()));
-        let seed = uuid_source();
-        let control = Control::new(clock, Arc::clone(&locking), random_seed(seed));
+        let (clock, ledger) = (Clock::new(), Arc::new(Ledger::default()));
+        let locking = Arc::new(Locking::new(Arc::clone(&ledger)));
+        let seed = random_seed(uuid_source());
+        let control = Control::new(clock, Arc::clone(&locking), Arc::clone(&ledger), seed);
         locking.tell_losses_to(&control);
         let host = Arc::new(Self {
             databases: RwLock::default(),
@@ -109,6 +115,7 @@ impl Host {
             access: Arc::new(Access::new(clock)),
             control,
             audit: OnceLock::new(),
+            ledger,
             keeper: OnceLock::new(),
             clock,
             runtime,
@@ -161,8 +168,11 @@ impl Host {
         self.access.record_in(&audit);
         hosted.begin_control(&self.control, audit).map_err(wrong)?;
         self.control.number_on(&hosted).map_err(wrong)?;
-        let keeper = self.keeper.get_or_init(|| Keeper::new(Arc::clone(&hosted)));
-        self.locking.keep_in(keeper);
+        self.keeper.get_or_init(|| {
+            let deciders = (&self.control, &self.locking);
+            let (clock, runtime) = (self.clock, self.runtime.clone());
+            Keeper::new(&self.ledger, Arc::clone(&hosted), deciders, clock, runtime)
+        });
         self.locking.begin(&hosted).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
     }
 
@@ -170,7 +180,7 @@ impl Host {
         let doors = (self.locking.clone(), self.access.clone());
         let (clock, runtime) = (self.clock, self.runtime.clone());
         let hosted = Arc::new(Hosted::new(database, storage, doors, clock, runtime, self.policy));
-        let mut databases = self.databases.write().unwrap_or_else(PoisonError::into_inner);
+        let mut databases = self.databases.write().unwrap_or_else(crate::broken);
         if databases.contains_key(&hosted.name) {
             return Err(OpenDatabaseError::Duplicate(hosted.name.clone()));
         }
@@ -193,7 +203,7 @@ impl Host {
                 ("leader", one(Atom::Boolean(true))),
                 ("schema", one(Atom::string(&hosted.schema().to_json().to_text()))),
             ];
-            OwnRow { key: hosted.name.clone(), values: Some(values), only_if: OnlyIf::Any }
+            OwnRow::of_text(&hosted.name, Some(values))
         };
         let rows = self.databases().iter().map(row).collect();
         server.maintain("Database", "name", rows, false, None);
@@ -210,13 +220,13 @@ impl Host {
     /// The database of this name.
     #[must_use]
     pub fn database(&self, name: &str) -> Option<Arc<Hosted>> {
-        self.databases.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.databases.read().unwrap_or_else(crate::broken).get(name).cloned()
     }
 
     /// All databases, by name.
     #[must_use]
     pub fn databases(&self) -> Vec<Arc<Hosted>> {
-        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let databases = self.databases.read().unwrap_or_else(crate::broken);
         databases.values().cloned().collect()
     }
 
@@ -246,9 +256,12 @@ impl Host {
 
     /// Service is about to end: what clients hold now stays theirs in the next run.
     pub fn retire(&self) {
+        // From here on nothing may be granted that a client holds in the next run.
+        self.control.stop();
+        self.locking.stop();
         if let Some(keeper) = self.keeper.get().filter(|keeper| keeper.close()) {
             self.control.number_no_more();
-            self.locking.grant_no_more();
+            self.locking.number_no_more();
             keeper.unmark();
         }
     }
@@ -304,18 +317,28 @@ impl Host {
 
     fn add_session(&self, session: Session) -> Arc<Session> {
         let session = Arc::new(session);
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock().unwrap_or_else(crate::broken);
         sessions.insert(session.id, session.clone());
         drop(sessions);
         self.locking.add_session(&session);
         session
     }
 
-    /// A client is gone: everything it held is given back.
+    /// A client is gone: everything it held is given back, unless the daemon ends too and leaves it
+    /// to the next run.
     pub fn end_session(&self, session: &Session) {
+        self.part(session, Cause::Ended);
+    }
+
+    /// A client gives back everything it holds.
+    pub fn give_up_session(&self, session: &Session) {
+        self.part(session, Cause::Asked);
+    }
+
+    fn part(&self, session: &Session, cause: Cause) {
         session.outbox.close("it is gone");
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id);
-        self.locking.end_session(session.id);
+        self.sessions.lock().unwrap_or_else(crate::broken).remove(&session.id);
+        self.locking.end_session(session.id, cause);
         self.control.end_session(session.id);
         session.forget_monitors();
         for database in self.databases() {
@@ -335,7 +358,7 @@ impl Host {
     }
 
     fn part_from_unaware(&self) {
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.lock().unwrap_or_else(crate::broken);
         let unaware: Vec<_> = sessions.values().filter(|s| !s.is_change_aware()).cloned().collect();
         drop(sessions);
         for session in unaware {
@@ -346,6 +369,9 @@ impl Host {
     /// Writes everything that waits and syncs it; from a thread that may block.
     pub fn shut_down(&self) {
         self.retire();
+        if let Some(keeper) = self.keeper.get() {
+            keeper.write_all();
+        }
         for database in self.databases() {
             database.close();
         }

@@ -2,13 +2,14 @@
 //!
 //! Effects and replies go to the clients' outboxes while the mutex is held, so their order is the
 //! order of what happened: a `stolen` before the stealer's reply (L4), a `locked` after the reply
-//! that said it would come. Fencing numbers come from a range that is reserved on disk ahead (L2);
+//! that said it would come. Whenever a session that outlives the daemon is granted a lock or loses one,
+//! that is noted in the ledger under the same mutex (L5). Fencing numbers come from a range that is reserved on disk ahead (L2);
 //! the next range is reserved when half of this one is used.
 
 use crate::audit::Audit;
 use crate::control::Control;
-use crate::database::{Hosted, OnlyIf, OwnRow};
-use crate::kept::Keeper;
+use crate::database::{Hosted, OwnRow};
+use crate::kept::{Cause, Key, Ledger};
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::own;
 use crate::session::Session;
@@ -18,7 +19,7 @@ use paceline_tables::{Error, tag};
 use paceline_types::limits::SESSION_BYTES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::Waker;
 
 /// How many fencing numbers are reserved first, and at most at a time. Each reservation doubles the last
@@ -62,8 +63,8 @@ pub struct Locking {
     control: OnceLock<Weak<Control>>,
     /// Where steals are recorded.
     audit: OnceLock<Arc<Audit>>,
-    /// Where locks of sessions that outlive the daemon are kept.
-    keeper: OnceLock<Arc<Keeper>>,
+    /// Where changes of locks of sessions that outlive the daemon are noted.
+    ledger: Arc<Ledger>,
 }
 
 struct State {
@@ -75,22 +76,16 @@ struct State {
     show_all: bool,
     /// Who lost which lock to a thief and was not told to the engine yet.
     lost: Vec<(SessionId, Arc<str>)>,
-    /// What happened to locks of sessions that are kept and is not in line to be written yet.
-    to_keep: Vec<KeptChange>,
+    /// Locks that have a row, or had one, because a session that outlives the daemon owns them.
+    kept: BTreeSet<Arc<str>>,
 }
 
-/// A kept session was granted a lock, or lost it; with the number of the grant, or one that all grants up to
-/// the loss are below.
-struct KeptChange {
-    session: Arc<Session>,
-    is_long: bool,
-    lock: Arc<str>,
-    fencing: u64,
-    is_lost: bool,
-}
+/// A lock that is kept: the name of the session that owns it, the number of the grant, and whether its
+/// lease is too long to be waited for after a crash of the machine.
+pub(crate) type KeptOwner = (String, u64, bool);
 
 impl Locking {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(ledger: Arc<Ledger>) -> Self {
         // Without a reserved range nothing is granted; `reserve` brings the first one.
         let locks = Locks::new(0, 0, SESSION_BYTES_MAX);
         Self {
@@ -100,7 +95,7 @@ impl Locking {
                 shown: 0,
                 show_all: false,
                 lost: Vec::new(),
-                to_keep: Vec::new(),
+                kept: BTreeSet::new(),
             }),
             own: OnceLock::new(),
             watched: AtomicBool::new(false),
@@ -108,7 +103,7 @@ impl Locking {
             step: AtomicU64::new(RESERVE_MIN),
             control: OnceLock::new(),
             audit: OnceLock::new(),
-            keeper: OnceLock::new(),
+            ledger,
         }
     }
 
@@ -118,7 +113,7 @@ impl Locking {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(crate::broken)
     }
 
     /// From now on steals are recorded.
@@ -126,42 +121,43 @@ impl Locking {
         let _ = self.audit.set(Arc::clone(audit));
     }
 
-    /// From now on locks of sessions that are kept are kept there.
-    pub(crate) fn keep_in(&self, keeper: &Arc<Keeper>) {
-        let _ = self.keeper.set(Arc::clone(keeper));
-    }
-
-    /// Gets in line to be written what happened to locks that are kept. Whoever was granted one and waits
-    /// for its answer waits for that; who regains one later is not asked. The future waits until losses
-    /// are written, if they can be; whoever drops it has them written all the same.
-    fn keep(&self, changes: Vec<KeptChange>) -> impl Future<Output = ()> + use<> {
-        let mut losses = vec![];
-        for KeptChange { session, is_long, lock, fencing, is_lost } in changes {
-            let Some(keeper) = self.keeper.get() else { break };
-            match is_lost {
-                true => losses.push(keeper.forget_lock(&session.name, &lock, fencing)),
-                false => drop(keeper.keep_lock(&session.name, is_long, &lock, fencing)),
-            }
-        }
-        async move {
-            for loss in losses {
-                // What cannot be written is held until its lease ends, at worst.
-                let _ = loss.await;
-            }
-        }
-    }
-
-    /// Leaves a reply when what others lost is written: after a restart nobody may own again what was
-    /// taken from it.
-    fn reply_when_kept(
-        to: Arc<Session>,
-        reply: Outgoing,
-        kept: impl Future<Output = ()> + Send + 'static,
-    ) {
+    /// Leaves a steal's reply after the loss is written: after a restart the robbed session must not own the
+    /// lock again. Until then the reply counts against the client's memory.
+    fn reply_when_written(&self, to: Arc<Session>, reply: Outgoing) {
+        const HELD_BACK: usize = 256;
+        to.charge(HELD_BACK);
+        let written = self.ledger.written();
         tokio::spawn(async move {
-            kept.await;
-            to.outbox.leave(reply).into_iter().for_each(Waker::wake);
+            // What cannot be written is held until its lease ends, at worst.
+            let _ = written.await;
+            let waker = to.outbox.leave(reply);
+            to.discharge(HELD_BACK);
+            waker.into_iter().for_each(Waker::wake);
         });
+    }
+
+    /// Who owns each of these locks, if that is a session that outlives the daemon.
+    pub(crate) fn kept_owners(&self, names: Vec<Arc<str>>) -> Vec<(Arc<str>, Option<KeptOwner>)> {
+        let state = self.state();
+        let owner = |name: Arc<str>| {
+            let owner = state.kept_owner(&name);
+            (name, owner)
+        };
+        names.into_iter().map(owner).collect()
+    }
+
+    /// All locks that sessions own that outlive the daemon, if it is quiet while nothing can change.
+    #[cfg(debug_assertions)]
+    pub(crate) fn all_kept(
+        &self,
+        is_quiet: impl Fn() -> bool,
+    ) -> Option<BTreeMap<String, (String, u64)>> {
+        let state = self.state();
+        let owner = |lock: LockView<'_>| {
+            let (session, fencing, _) = state.kept_owner(lock.name())?;
+            Some((lock.name().to_string(), (session, fencing)))
+        };
+        is_quiet().then(|| state.locks.iter().filter_map(owner).collect())
     }
 
     /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
@@ -191,11 +187,10 @@ impl Locking {
                 Ok(()) => {
                     let mut state = this.state();
                     state.locks.extend(until);
-                    let wakers = state.drain_effects();
-                    let to_keep = std::mem::take(&mut state.to_keep);
+                    let wakers = state.drain_effects(&this.ledger);
                     drop(state);
+                    // The waiters write what was granted to them. The head may be locked here.
                     wakers.into_iter().for_each(Waker::wake);
-                    drop(this.keep(to_keep));
                 }
                 Err(error) => tracing::error!(%error, "cannot reserve fencing numbers"),
             }
@@ -203,13 +198,14 @@ impl Locking {
         own.maintain(own::DAEMON_TABLE, "name", vec![fencing_row(until)], true, Some(done));
     }
 
-    /// Service ends: the next run goes on with the next number.
-    pub(crate) fn grant_no_more(&self) {
-        let next = {
-            let mut state = self.state();
-            state.locks.stop();
-            state.locks.next_fencing()
-        };
+    /// Service ends: nothing is granted any more.
+    pub(crate) fn stop(&self) {
+        self.state().locks.stop();
+    }
+
+    /// Service has ended: the next run goes on with the next number.
+    pub(crate) fn number_no_more(&self) {
+        let next = self.state().locks.next_fencing();
         if let Some(own) = self.own.get() {
             own.maintain(own::DAEMON_TABLE, "name", vec![fencing_row(next)], true, None);
         }
@@ -219,16 +215,21 @@ impl Locking {
         self.state().sessions.insert(session.id, session.clone());
     }
 
-    /// Releases everything a client held, because it left.
-    pub(crate) fn end_session(&self, session: SessionId) {
+    /// Releases everything a client held, because it left, or because it said so.
+    pub(crate) fn end_session(&self, session: SessionId, cause: Cause) {
         let mut state = self.state();
-        state.sessions.remove(&session);
+        let owned: Vec<Arc<str>> =
+            state.locks.owned(session).map(|(name, _)| Arc::clone(name)).collect();
         state.locks.release_all(session);
-        let wakers = state.drain_effects();
-        let to_keep = std::mem::take(&mut state.to_keep);
+        state.sessions.remove(&session);
+        let wakers = state.drain_effects(&self.ledger);
+        let noted = owned.iter().map(|name| state.note(&self.ledger, name, cause));
+        let is_noted = noted.fold(false, |any, one| any | one);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
-        drop(self.keep(to_keep));
+        if is_noted {
+            self.ledger.write();
+        }
         self.show();
     }
 
@@ -255,15 +256,15 @@ impl Locking {
             }
         };
         tracing::debug!(client = %session.name, lock = name, answer = text, "{operation:?}");
-        let mut wakers = state.drain_effects();
+        let mut wakers = state.drain_effects(&self.ledger);
         let mut lost = std::mem::take(&mut state.lost);
-        let to_keep = std::mem::take(&mut state.to_keep);
+        let robs_kept = operation == LockOperation::Steal && state.kept.contains(name);
+        let is_noted = state.note(&self.ledger, name, Cause::Asked);
         if operation == LockOperation::Unlock {
             lost.push((session.id, name.into()));
         }
         let reply = Outgoing::Reply(ticket, Reply::Text(text.into()));
-        let robs = operation == LockOperation::Steal && to_keep.iter().any(|kept| kept.is_lost);
-        let stealer = state.sessions.get(&session.id).filter(|_| robs).cloned();
+        let stealer = state.sessions.get(&session.id).filter(|_| robs_kept).cloned();
         let held_back = match stealer {
             Some(stealer) => Some((stealer, reply)),
             None => {
@@ -274,9 +275,11 @@ impl Locking {
         let (left, next) = (state.locks.fencing_left(), state.locks.next_fencing());
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
-        let kept = self.keep(to_keep);
+        if is_noted {
+            self.ledger.write();
+        }
         if let Some((stealer, reply)) = held_back {
-            Self::reply_when_kept(stealer, reply, kept);
+            self.reply_when_written(stealer, reply);
         }
         if let Some(audit) = self.audit.get().filter(|_| operation == LockOperation::Steal) {
             audit.record(&session.name, "steal", name);
@@ -307,7 +310,9 @@ impl Locking {
 
     /// A session that owned a lock in an earlier run owns it again; false if somebody else does.
     pub fn restore(&self, session: SessionId, name: &str, fencing: u64) -> bool {
-        self.state().locks.restore(session, name, fencing)
+        let mut state = self.state();
+        state.kept.insert(name.into());
+        state.locks.restore(session, name, fencing)
     }
 
     /// The fencing number by which a session owns a lock, if it does.
@@ -329,11 +334,11 @@ impl Locking {
         state.locks.view(name).map(|lock| state.show(&lock))
     }
 
-    /// Every lock that someone owns or waits for, by name.
+    /// At most `count` locks that someone owns or waits for, in name order from `first` on.
     #[must_use]
-    pub fn all_shown(&self) -> Vec<LockShown> {
+    pub fn shown_from(&self, first: &str, count: usize) -> Vec<LockShown> {
         let state = self.state();
-        state.locks.iter().map(|lock| state.show(&lock)).collect()
+        state.locks.iter_from(first).take(count).map(|lock| state.show(&lock)).collect()
     }
 
     /// From now on someone watches the table of locks.
@@ -374,7 +379,7 @@ impl Locking {
         };
         let row = |name: &Arc<str>| {
             let values = state.locks.view(name).map(|view| state.row(&view));
-            OwnRow { key: name.to_string(), values, only_if: OnlyIf::Any }
+            OwnRow::of_text(name, values)
         };
         names.iter().map(row).collect()
     }
@@ -382,16 +387,15 @@ impl Locking {
 
 impl State {
     /// Leaves what happened in the outboxes of those it happened to.
-    fn drain_effects(&mut self) -> Vec<Waker> {
+    fn drain_effects(&mut self, ledger: &Ledger) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while let Some(effect) = self.locks.poll_effect() {
             let (session, item) = match effect {
-                Effect::Locked { session, name, fencing } => {
-                    self.note_kept(session, &name, fencing, false);
+                Effect::Locked { session, name, .. } => {
+                    self.note(ledger, &name, Cause::Asked);
                     (session, Outgoing::Locked(name))
                 }
                 Effect::Stolen { session, name } => {
-                    self.note_kept(session, &name, self.locks.next_fencing(), true);
                     self.lost.push((session, Arc::clone(&name)));
                     (session, Outgoing::Stolen(name))
                 }
@@ -403,14 +407,29 @@ impl State {
         wakers
     }
 
-    fn note_kept(&mut self, session: SessionId, lock: &Arc<str>, fencing: u64, is_lost: bool) {
-        let session = self.sessions.get(&session);
-        let Some((session, is_long)) = session.and_then(|s| Some((Arc::clone(s), s.kept()?)))
-        else {
-            return;
-        };
-        let lock = Arc::clone(lock);
-        self.to_keep.push(KeptChange { session, is_long, lock, fencing, is_lost });
+    /// Notes that the owner of a lock may be another, if its row may be another then; whether it was.
+    fn note(&mut self, ledger: &Ledger, name: &str, cause: Cause) -> bool {
+        let has_row = self.kept_owner(name).is_some();
+        let had_row = self.kept.contains(name);
+        if !has_row && !had_row {
+            return false;
+        }
+        // The row of a lock that has another owner by now is written, whatever ended for the last one.
+        let cause = if has_row { Cause::Asked } else { cause };
+        if has_row {
+            self.kept.insert(name.into());
+        } else {
+            self.kept.remove(name);
+        }
+        ledger.note(Key::Lock(name.into()), cause);
+        true
+    }
+
+    fn kept_owner(&self, name: &str) -> Option<KeptOwner> {
+        let (session, fencing) = self.locks.owner(name)?;
+        let session = self.sessions.get(&session)?;
+        let is_long = session.kept()?;
+        Some((session.name.clone(), fencing, is_long))
     }
 
     fn show(&self, lock: &LockView<'_>) -> LockShown {
@@ -447,5 +466,5 @@ impl State {
 fn fencing_row(until: u64) -> OwnRow {
     let until = Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)));
     let values = vec![("name", Datum::One(Atom::string("paceline"))), ("fencing_reserved", until)];
-    OwnRow { key: "paceline".to_owned(), values: Some(values), only_if: OnlyIf::Any }
+    OwnRow::of_text("paceline", Some(values))
 }

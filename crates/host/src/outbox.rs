@@ -12,7 +12,7 @@ use paceline_tables::{Changes, Error, OpResult, Row, Snapshot};
 use paceline_types::Uuid;
 use paceline_types::limits::BACKLOG_BYTES_MAX;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 /// A client that is this far behind gets further updates of a monitor combined into one.
@@ -114,10 +114,23 @@ pub enum Reply {
     },
     /// A JSON text that is ready.
     Text(Vec<u8>),
+    /// An answer that is still being read. It keeps its place; the connection takes it, and what is
+    /// behind it, when it is there.
+    Later(Arc<Later>),
     /// The request failed.
     Failed(Error),
     /// The request failed with a plain word.
     Word(&'static str),
+}
+
+/// The place of an answer that is still being read.
+#[derive(Debug, Default)]
+pub struct Later(Mutex<Option<Reply>>);
+
+impl Later {
+    fn reply(&self) -> MutexGuard<'_, Option<Reply>> {
+        self.0.lock().unwrap_or_else(crate::broken)
+    }
 }
 
 /// What a client that comes back gets.
@@ -135,7 +148,8 @@ impl Reply {
         match self {
             Self::Results(results) => results.iter().map(result_cost).sum(),
             // A dump is written piece by piece from rows that are there anyway.
-            Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => 4096,
+            // What an answer that is not there yet holds is counted when it is.
+            Self::Later(_) | Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => 4096,
             Self::Text(text) | Self::Since { content: Content::Text(text), .. } => text.len() + 32,
             Self::Failed(error) => error_cost(error),
             Self::Word(_) => 64,
@@ -191,20 +205,23 @@ struct State {
 
 impl Outbox {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(crate::broken)
     }
 
     /// Leaves `item` for the client. Answers the task to wake, which the caller does once it holds
     /// no lock of its own.
     pub(crate) fn leave(&self, item: Outgoing) -> Option<Waker> {
+        let mut state = self.state();
         let cost = match &item {
+            Outgoing::Reply(ticket, Reply::Later(later)) => {
+                ticket.len() + later.reply().as_ref().map_or(4096, Reply::cost)
+            }
             Outgoing::Reply(ticket, reply) => ticket.len() + reply.cost(),
             Outgoing::Update(update) => update.id.len() + update.body.len() + 128,
             Outgoing::ConditionUpdate { monitor, .. } => monitor.len() + 4096,
             Outgoing::Locked(name) | Outgoing::Stolen(name) => name.len() + 64,
             Outgoing::MonitorCanceled(monitor) => monitor.len() + 64,
         };
-        let mut state = self.state();
         if state.closed.is_some() {
             return None;
         }
@@ -229,9 +246,30 @@ impl Outbox {
         }
     }
 
-    /// Takes the next item.
+    /// Puts an answer in the place that was kept for it, whether or not that is here already. Answers the
+    /// task to wake.
+    pub(crate) fn fill(&self, later: &Arc<Later>, reply: Reply) -> Option<Waker> {
+        let mut state = self.state();
+        let cost = reply.cost();
+        *later.reply() = Some(reply);
+        let is_place = |item: &Outgoing| match item {
+            Outgoing::Reply(_, Reply::Later(place)) => Arc::ptr_eq(place, later),
+            _ => false,
+        };
+        let State { items, reply_bytes, .. } = &mut *state;
+        if let Some((_, counted)) = items.iter_mut().find(|(item, _)| is_place(item)) {
+            *reply_bytes = *reply_bytes - *counted + cost;
+            *counted = cost;
+        }
+        if state.interest == Interest::Items { state.waker.take() } else { None }
+    }
+
+    /// Takes the next item, unless that is an answer that is not there yet.
     pub fn take(&self) -> Option<Outgoing> {
         let mut state = self.state();
+        if !state.is_ready() {
+            return None;
+        }
         let (item, cost) = state.items.pop_front()?;
         match &item {
             Outgoing::Reply(..) => state.reply_bytes -= cost,
@@ -241,15 +279,21 @@ impl Outbox {
             // An idle client holds no buffer.
             state.items = VecDeque::new();
         }
-        Some(item)
+        Some(match item {
+            Outgoing::Reply(ticket, Reply::Later(later)) => {
+                let reply = later.reply().take();
+                Outgoing::Reply(ticket, reply.unwrap_or(Reply::Word("canceled")))
+            }
+            other => other,
+        })
     }
 
     /// Asks for `waker` to be woken when what `interest` says happens. Answers whether it has
     /// already.
     pub fn register(&self, waker: &Waker, interest: Interest) -> bool {
         let mut state = self.state();
-        let items = interest == Interest::Items && !state.items.is_empty();
-        let finishing = interest == Interest::Items && state.finishing.is_some();
+        let items = interest == Interest::Items && state.is_ready();
+        let finishing = interest == Interest::Items && state.finishing().is_some();
         if items || finishing || state.closed.is_some() {
             return true;
         }
@@ -300,7 +344,7 @@ impl Outbox {
     /// Why the connection is to end once what waits is sent, if it is.
     #[must_use]
     pub fn finishing(&self) -> Option<&'static str> {
-        self.state().finishing
+        self.state().finishing()
     }
 
     /// Why the client is cut off, if it is.
@@ -311,6 +355,19 @@ impl Outbox {
 }
 
 impl State {
+    /// Whether there is an item to take.
+    fn is_ready(&self) -> bool {
+        match self.items.front() {
+            Some((Outgoing::Reply(_, Reply::Later(later)), _)) => later.reply().is_some(),
+            first => first.is_some(),
+        }
+    }
+
+    /// Why the connection is to end, if it is and nothing waits to be sent.
+    fn finishing(&self) -> Option<&'static str> {
+        self.finishing.filter(|_| self.items.is_empty())
+    }
+
     /// Makes `item` part of the last one, if both are updates and the client is behind.
     fn combine(&mut self, item: &Outgoing, cost: usize) -> bool {
         let behind = self.notice_bytes > COMBINE_BYTES_MIN;

@@ -1,5 +1,6 @@
 //! One client connection: who it is, what it holds, what is on its way to it.
 
+use crate::access::Granted;
 use crate::database::Hosted;
 use crate::outbox::{Outbox, Ticket};
 use paceline_locks::SessionId;
@@ -8,7 +9,7 @@ use paceline_types::Role;
 use paceline_types::limits::SESSION_BYTES_MAX;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// A client connection.
 #[derive(Debug)]
@@ -20,7 +21,9 @@ pub struct Session {
     /// What is on its way to it.
     pub outbox: Outbox,
     /// What it may do; none if nothing.
-    pub role: Option<Role>,
+    role: Option<Role>,
+    /// What gives it its role, if a row does, which may change.
+    granted: OnceLock<Arc<Granted>>,
     /// Whether it may only read.
     pub read_only: bool,
     change_aware: AtomicBool,
@@ -57,6 +60,7 @@ impl Session {
             name,
             outbox: Outbox::default(),
             role,
+            granted: OnceLock::new(),
             read_only,
             change_aware: AtomicBool::new(false),
             kept: OnceLock::new(),
@@ -64,6 +68,17 @@ impl Session {
             queued_bytes: AtomicUsize::new(0),
             monitors: Mutex::default(),
         }
+    }
+
+    /// What it may do now; none if nothing.
+    #[must_use]
+    pub fn role(&self) -> Option<Role> {
+        self.granted.get().map_or(self.role, |granted| Some(granted.role()))
+    }
+
+    /// From now on it may do what a row says.
+    pub fn follow_role(&self, granted: Arc<Granted>) {
+        let _ = self.granted.set(granted);
     }
 
     /// Whether the client notices by itself when a database changes shape, and so need not be
@@ -121,7 +136,7 @@ impl Session {
     }
 
     fn monitors(&self) -> MutexGuard<'_, BTreeMap<Ticket, MonitorRecord>> {
-        self.monitors.lock().unwrap_or_else(PoisonError::into_inner)
+        self.monitors.lock().unwrap_or_else(crate::broken)
     }
 
     /// The monitor that the client calls `id`.

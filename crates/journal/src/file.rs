@@ -150,11 +150,6 @@ impl FileLog {
         self.lock.is_none()
     }
 
-    /// What broke the file, if it is broken (J4): only `install` helps.
-    pub fn broken(&self) -> Option<&Failure> {
-        self.broken.as_ref()
-    }
-
     pub(crate) fn disk(&self) -> &dyn Disk {
         &*self.disk
     }
@@ -259,6 +254,10 @@ impl Log for FileLog {
         if self.broken.is_some() && to < self.position && self.file.truncate(to.0).is_ok() {
             self.position = to;
         }
+    }
+
+    fn broken(&self) -> Option<&Failure> {
+        self.broken.as_ref()
     }
 
     fn position(&self) -> Position {

@@ -48,6 +48,9 @@ pub trait Log: Send {
     /// cuts the broken file at `to`, as well as that can be done. The file stays broken.
     fn take_back_to(&mut self, to: Position);
 
+    /// What broke the log, if it is broken (J4): only `install` helps.
+    fn broken(&self) -> Option<&Failure>;
+
     /// Where the last record ends.
     fn position(&self) -> Position;
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::disk::MemoryDisk;
-use crate::error::{AppendError, OpenError, RewriteError, SyncError};
+use crate::error::{AppendError, Failure, OpenError, RewriteError, SyncError};
 use crate::file::FileLog;
 use crate::log::{Log, Position, SyncDone, SyncJob};
 use crate::reader::Reader;
@@ -38,6 +38,10 @@ impl Log for MemoryLog {
 
     fn take_back_to(&mut self, to: Position) {
         self.0.take_back_to(to);
+    }
+
+    fn broken(&self) -> Option<&Failure> {
+        self.0.broken()
     }
 
     fn position(&self) -> Position {

@@ -12,6 +12,7 @@
 //! It never checks names: doors do, with `valid_name`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::changed::{Changed, Changes};
@@ -198,6 +199,12 @@ impl Locks {
     /// All locks that someone owns or waits for, in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = LockView<'_>> {
         self.lines.iter().map(|(name, line)| LockView { name, line })
+    }
+
+    /// Those of them whose names are `first` or come after it.
+    pub fn iter_from(&self, first: &str) -> impl Iterator<Item = LockView<'_>> {
+        let from = (Bound::Included(first), Bound::Unbounded);
+        self.lines.range::<str, _>(from).map(|(name, line)| LockView { name, line })
     }
 
     /// Where a session stands with a name; `None` if it may lock or steal it.

@@ -13,18 +13,20 @@ const GONE_MAX: usize = 1_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Ids {
     numbers: BTreeMap<Uuid, u64>,
+    rows: BTreeMap<u64, Uuid>,
     next: u64,
 }
 
 impl Ids {
     /// No rows yet; numbers begin at 1.
     pub fn new() -> Self {
-        Self { numbers: BTreeMap::new(), next: 1 }
+        Self { numbers: BTreeMap::new(), rows: BTreeMap::new(), next: 1 }
     }
 
     /// The number of a row, a new one if it has none.
     pub fn of(&mut self, row: Uuid) -> u64 {
         *self.numbers.entry(row).or_insert_with(|| {
+            self.rows.insert(self.next, row);
             self.next += 1;
             self.next - 1
         })
@@ -35,11 +37,22 @@ impl Ids {
         self.numbers.get(&row).copied()
     }
 
+    /// All rows that have a number.
+    pub fn rows(&self) -> impl Iterator<Item = Uuid> + '_ {
+        self.rows.values().copied()
+    }
+
+    /// The row that has a number.
+    pub fn row(&self, number: u64) -> Option<Uuid> {
+        self.rows.get(&number).copied()
+    }
+
     /// Forgets rows that are gone, once they are many more than the `count` that are there: a row that
     /// goes may come back when what deleted it cannot be written.
     pub fn prune(&mut self, count: usize, is_there: impl Fn(Uuid) -> bool) {
         if self.numbers.len() > 2 * count + GONE_MAX {
             self.numbers.retain(|row, _| is_there(*row));
+            self.rows.retain(|_, row| self.numbers.contains_key(row));
         }
     }
 }
@@ -63,6 +76,7 @@ mod tests {
         }
         ids.prune(0, |row| row == a);
         assert_eq!((ids.known(a), ids.known(b)), (Some(1), None));
+        assert_eq!((ids.row(1), ids.row(2)), (Some(a), None));
         assert_eq!(ids.of(c), 3 + GONE_MAX as u64);
     }
 }

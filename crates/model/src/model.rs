@@ -7,7 +7,7 @@ use crate::reader::Reader;
 use crate::restart::{Put, restart};
 use crate::{checkpoint, pool, resource, rule, schema};
 use paceline_checkpoints::Spec;
-use paceline_claims::Resource;
+use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Config, Plan, Snapshot};
 use paceline_pools::{DEFAULT_NAME, PoolSet, PoolSpec};
 use paceline_routing::{Backend, Frontend};
@@ -15,6 +15,7 @@ use paceline_rules::Rule;
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Changes, Row, Store};
 use paceline_types::{CheckpointId, PoolId, Uuid, UuidSource};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What the rows of the database mean to the engine.
@@ -99,6 +100,12 @@ impl Model {
         })
     }
 
+    /// The schema of the database.
+    #[must_use]
+    pub const fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
     /// What a restart changes: transient rows go, persistent pools are started, and the running list
     /// of rules becomes the saved one.
     #[must_use]
@@ -122,7 +129,6 @@ impl Model {
     ///
     /// When the rows mean nothing that works: the first reason found, and where.
     pub fn plan(&mut self, current: &Snapshot, store: &Store) -> Result<Plan, ModelError> {
-        self.forget_gone(store);
         let config = self.config(store)?;
         let restart = self.check_restart(current, store, &config);
         // What is wrong already is told before what would be wrong only at the next start.
@@ -191,12 +197,20 @@ impl Model {
         })
     }
 
-    fn forget_gone(&mut self, store: &Store) {
+    /// Forgets the numbers of rows that are long gone, but for resources that are `known` elsewhere: the
+    /// edit that deleted them may still be undone.
+    pub fn forget_gone(&mut self, store: &Store, known: impl Fn(ResourceId) -> bool) {
         let Tables { pool, checkpoint, resource, backend, server, .. } = self.tables;
         let is_there = |table| move |row: Uuid| store.row(table, row).is_some();
         self.pool_ids.prune(store.row_count(pool), is_there(pool));
         self.checkpoint_ids.prune(store.row_count(checkpoint), is_there(checkpoint));
-        self.resource_ids.prune(store.row_count(resource), is_there(resource));
+        let numbers = &self.resource_ids;
+        let is_known = |row| numbers.known(row).is_some_and(|number| known(ResourceId(number)));
+        let gone: BTreeSet<Uuid> = numbers
+            .rows()
+            .filter(|row| store.row(resource, *row).is_none() && !is_known(*row))
+            .collect();
+        self.resource_ids.prune(store.row_count(resource), |row| !gone.contains(&row));
         self.backend_ids.prune(store.row_count(backend), is_there(backend));
         self.server_ids.prune(store.row_count(server), is_there(server));
     }
@@ -233,6 +247,18 @@ impl Model {
         ids.known(row.uuid())
     }
 
+    /// The resource that a row means.
+    #[must_use]
+    pub fn resource_of(&self, row: Uuid) -> Option<ResourceId> {
+        self.resource_ids.known(row).map(ResourceId)
+    }
+
+    /// The row of a resource.
+    #[must_use]
+    pub fn row_of(&self, resource: ResourceId) -> Option<Uuid> {
+        self.resource_ids.row(resource.0)
+    }
+
     fn pools(&mut self, store: &Store) -> Result<Vec<PoolSpec>, ModelError> {
         let (cpus, ids) = (self.cpus, &mut self.pool_ids);
         let read = |row: Reader<'_>| pool::read(row, PoolId(ids.of(row.uuid()) as u32), cpus);
@@ -266,7 +292,8 @@ impl Model {
         kept.into_iter().map(read).collect()
     }
 
-    fn resources(&mut self, store: &Store) -> Vec<Resource> {
+    /// The resources that the rows mean.
+    pub fn resources(&mut self, store: &Store) -> Vec<Resource> {
         let rows = || readers(&self.schema, store, self.tables.resource);
         for row in rows() {
             self.resource_ids.of(row.uuid());

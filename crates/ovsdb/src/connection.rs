@@ -213,6 +213,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn fill(&mut self) {
         while self.out.len() - self.out_at < PIECE_BYTES {
             if self.writer.go_on(&mut self.out) {
+                if self.writer.is_unfinished() {
+                    // There is enough to write, or it takes long to find more: others have their turn.
+                    return;
+                }
                 continue;
             }
             let Some(item) = self.methods.session().outbox.take() else { return };
@@ -232,7 +236,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Err(error) => return failed(error),
                 }
             }
-            return Poll::Pending;
+            // An answer whose rows take long to find goes on after others have had their turn.
+            let goes_on = self.writer.is_unfinished();
+            return if goes_on { Poll::Ready(Ok(())) } else { Poll::Pending };
         };
         let written = match ready!(Pin::new(&mut self.stream).poll_write(cx, rest)) {
             Ok(0) => return Poll::Ready(Err(End::Closed)),

@@ -194,15 +194,14 @@ impl Methods {
             return Err(Reply::Word("invalid parameters"));
         };
         let (old_id, new_id) = (self::ticket(&old), self::ticket(&new));
-        let Some(record) = self.session.monitor(&old_id) else {
+        let Some(database) = self.monitored(&old_id) else {
             return Err(Reply::Failed(Error::syntax(&old, "unknown monitor session")));
         };
         if old_id != new_id && self.session.monitor(&new_id).is_some() {
             return Err(Reply::Failed(Error::syntax(&new, "duplicate monitor ID")));
         }
-        self.turn_to(&record.database);
-        record
-            .database
+        self.turn_to(&database);
+        database
             .rewatch(&self.session, ticket.clone(), (old_id, new_id), conditions)
             .map_err(Reply::Failed)
     }
@@ -210,12 +209,19 @@ impl Methods {
     fn monitor_cancel(&mut self, ticket: &Ticket, params: &[Json]) -> Result<(), Reply> {
         let [id] = params else { return Err(Reply::Word("invalid parameters")) };
         let id = self::ticket(id);
-        let Some(record) = self.session.monitor(&id) else {
+        let Some(database) = self.monitored(&id) else {
             return Err(Reply::Word("unknown monitor"));
         };
-        self.turn_to(&record.database);
-        record.database.unwatch(&self.session, ticket.clone(), id);
+        self.turn_to(&database);
+        database.unwatch(&self.session, ticket.clone(), id);
         Ok(())
+    }
+
+    /// The database that the client watches under this id, or will when it has been converted.
+    fn monitored(&self, id: &Ticket) -> Option<Arc<Hosted>> {
+        let record = self.session.monitor(id).map(|record| record.database);
+        let held = |database: &Arc<Hosted>| database.holds_monitor(&self.session, id);
+        record.or_else(|| self.host.databases().into_iter().find(held))
     }
 
     fn lock(

@@ -8,6 +8,7 @@ use paceline_tables::json::write_string;
 use paceline_tables::monitor::{Dump, Version};
 use paceline_tables::{Error, OpResult, Selected, tag};
 use paceline_types::Uuid;
+use tokio::task::block_in_place;
 
 /// How much is written before asking the socket to take some.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
@@ -72,7 +73,15 @@ impl Writer {
             }
             Outgoing::ConditionUpdate { monitor, transaction, from, to, rows } => {
                 write_update(&monitor, to.version, transaction, out, |out| {
-                    from.condition_update(&to, &rows, out)
+                    // All rows are tested, which may take long.
+                    let told = block_in_place(|| from.condition_update(&to, &rows, out));
+                    // The new conditions hold from this transaction on, also if nothing is told: a
+                    // client that comes back with an older one would hear of rows it never saw.
+                    let is_silent = !told && to.version == Version::V3;
+                    if is_silent {
+                        out.extend_from_slice(b"{}");
+                    }
+                    told || is_silent
                 });
             }
             Outgoing::Locked(name) => write_notice("locked", &name, out),
@@ -92,6 +101,8 @@ impl Writer {
                 error.write(out);
                 out.push(b'}');
             }
+            // The outbox gives it out when it is there.
+            Reply::Later(_) => self.write_reply(ticket, Reply::Word("canceled"), out),
             Reply::Word(word) => {
                 begin_error(&ticket, out);
                 write_string(word.as_bytes(), out);
@@ -246,6 +257,13 @@ pub(crate) fn write_probe(out: &mut Vec<u8>) {
 pub(crate) fn write_goodbye(reason: &str, out: &mut Vec<u8>) {
     begin_error(b"null", out);
     Error::new(tag::SYNTAX, reason).write(out);
+    out.push(b'}');
+}
+
+/// Appends the only word to a client for whose connection there is no place.
+pub(crate) fn write_refusal(reason: &str, out: &mut Vec<u8>) {
+    begin_error(b"null", out);
+    Error::new(tag::RESOURCES, reason).write(out);
     out.push(b'}');
 }
 

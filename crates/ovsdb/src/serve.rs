@@ -3,18 +3,23 @@
 use crate::connection::{Bounds, Connection, End};
 use crate::methods::Methods;
 use crate::remote::Remote;
+use crate::respond::write_refusal;
 use crate::tls::TlsFiles;
-use paceline_host::{Granted, Host, SOCKET_MODE, bind_unix};
+use paceline_host::{
+    Capacity, Full, Granted, Host, Peer as Comer, Place, Places, SOCKET_MODE, bind_unix, contained,
+    watch_peer,
+};
 use paceline_types::Role;
 use paceline_types::limits::{FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::UCred;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::TlsAcceptor;
 
 /// How long a handshake may take.
@@ -22,6 +27,9 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// How long to wait when no further connection can be accepted, for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections that a remote takes at a time unless set.
+const CONNECTIONS_MAX: usize = 16_384;
 
 /// What all remotes of the door have in common.
 #[derive(Clone, Debug)]
@@ -37,6 +45,8 @@ pub struct DoorOptions {
     /// Who may connect to a `punix:` remote, as the mode of its file; what they may do is another
     /// matter.
     pub socket_mode: u32,
+    /// How many connections each remote takes.
+    pub capacity: Capacity,
 }
 
 impl Default for DoorOptions {
@@ -47,6 +57,7 @@ impl Default for DoorOptions {
             tls: None,
             role: Role::Operator,
             socket_mode: SOCKET_MODE,
+            capacity: Capacity { total: CONNECTIONS_MAX, ..Capacity::default() },
         }
     }
 }
@@ -109,46 +120,27 @@ pub async fn open(host: Arc<Host>, remote: &Remote, options: &DoorOptions) -> Re
             (Listener::Tls(listener, acceptor), bound, None)
         }
     };
-    let task = tokio::spawn(accept(host, listener, options.clone()));
+    let places = Places::new(bound.to_string(), options.capacity);
+    let task = tokio::spawn(accept(Accept { host, places, options: options.clone() }, listener));
     Ok(Door { remote: bound, task, socket })
 }
 
-async fn accept(host: Arc<Host>, listener: Listener, options: DoorOptions) {
-    let bounds = |probe| Bounds {
-        frame_bytes_max: options.frame_bytes_max,
-        depth_max: JSON_DEPTH_MAX_OVSDB,
-        probe,
-    };
+/// What a listener works with.
+struct Accept {
+    host: Arc<Host>,
+    places: Arc<Places>,
+    options: DoorOptions,
+}
+
+async fn accept(own: Accept, listener: Listener) {
     loop {
         let accepted = match &listener {
-            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                // A process on this machine whose end is closed by the kernel needs no probe.
-                let peer = Peer::of_process(&host, stream.peer_cred().ok());
-                tokio::spawn(serve(host.clone(), stream, peer, bounds(None)));
-            }),
-            Listener::Tcp(listener) => listener.accept().await.map(|(stream, address)| {
-                let _ = stream.set_nodelay(true);
-                let peer = Peer::of_network(format!("tcp:{address}"), options.role);
-                tokio::spawn(serve(host.clone(), stream, peer, bounds(options.probe)));
-            }),
+            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| own.unix(stream)),
+            Listener::Tcp(listener) => {
+                listener.accept().await.map(|(stream, address)| own.tcp(stream, address))
+            }
             Listener::Tls(listener, acceptor) => {
-                listener.accept().await.map(|(stream, address)| {
-                    let _ = stream.set_nodelay(true);
-                    let (host, acceptor) = (host.clone(), acceptor.clone());
-                    let (bounds, role) = (bounds(options.probe), options.role);
-                    tokio::spawn(async move {
-                        let peer = Peer::of_network(format!("ssl:{address}"), role);
-                        match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
-                            Ok(Ok(stream)) => serve(host, stream, peer, bounds).await,
-                            Ok(Err(error)) => {
-                                tracing::info!(peer = peer.name, %error, "no TLS handshake")
-                            }
-                            Err(_) => {
-                                tracing::info!(peer = peer.name, "TLS handshake took too long")
-                            }
-                        }
-                    });
-                })
+                listener.accept().await.map(|(stream, address)| own.tls(stream, address, acceptor))
             }
         };
         if let Err(error) = accepted {
@@ -156,6 +148,80 @@ async fn accept(host: Arc<Host>, listener: Listener, options: DoorOptions) {
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
+}
+
+impl Accept {
+    fn unix(&self, stream: UnixStream) {
+        let (peer, known) = Peer::of_process(&self.host, stream.peer_cred().ok());
+        match self.places.take(known) {
+            // A process on this machine whose end is closed by the kernel needs no probe.
+            Ok(place) => self.spawn(stream, peer, self.bounds(None), place),
+            Err(full) => drop(stream.try_write(&refusal(full))),
+        }
+    }
+
+    fn tcp(&self, stream: TcpStream, address: SocketAddr) {
+        match self.places.take(Comer::of_address(address.ip())) {
+            Ok(place) => {
+                let _ = stream.set_nodelay(true);
+                watch_peer(&stream);
+                let peer = Peer::of_network(format!("tcp:{address}"), self.options.role);
+                self.spawn(stream, peer, self.bounds(self.options.probe), place);
+            }
+            Err(full) => drop(stream.try_write(&refusal(full))),
+        }
+    }
+
+    fn tls(&self, stream: TcpStream, address: SocketAddr, acceptor: &TlsAcceptor) {
+        // A refusal could be read only after a handshake, which is what there is no room for.
+        let Ok(place) = self.places.take(Comer::of_address(address.ip())) else { return };
+        let _ = stream.set_nodelay(true);
+        watch_peer(&stream);
+        let (host, acceptor) = (self.host.clone(), acceptor.clone());
+        let (bounds, role) = (self.bounds(self.options.probe), self.options.role);
+        let task = async move {
+            let peer = Peer::of_network(format!("ssl:{address}"), role);
+            match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => serve(host, stream, peer, bounds).await,
+                Ok(Err(error)) => tracing::info!(peer = peer.name, %error, "no TLS handshake"),
+                Err(_) => tracing::info!(peer = peer.name, "TLS handshake took too long"),
+            }
+            drop(place);
+        };
+        tokio::spawn(async move {
+            if let Err(panicked) = contained(task).await {
+                tracing::error!("{panicked}");
+            }
+        });
+    }
+
+    const fn bounds(&self, probe: Option<Duration>) -> Bounds {
+        Bounds {
+            frame_bytes_max: self.options.frame_bytes_max,
+            depth_max: JSON_DEPTH_MAX_OVSDB,
+            probe,
+        }
+    }
+
+    fn spawn<S>(&self, stream: S, peer: Peer, bounds: Bounds, place: Place)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let host = self.host.clone();
+        tokio::spawn(async move {
+            if let Err(panicked) = contained(serve(host, stream, peer, bounds)).await {
+                tracing::error!("{panicked}");
+            }
+            drop(place);
+        });
+    }
+}
+
+/// The only word to a client for whose connection there is no place.
+fn refusal(full: Full) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_refusal(&full.to_string(), &mut out);
+    out
 }
 
 /// Who is at the other end, and what they may do.
@@ -168,17 +234,19 @@ struct Peer {
 
 impl Peer {
     /// A process on this machine: the kernel says whose it is.
-    fn of_process(host: &Host, peer: Option<UCred>) -> Self {
+    fn of_process(host: &Host, peer: Option<UCred>) -> (Self, Comer) {
         let Some(peer) = peer else {
-            return Self { name: "unix".to_owned(), role: None, granted: None };
+            let nobody = Self { name: "unix".to_owned(), role: None, granted: None };
+            return (nobody, Comer::Stranger(u32::MAX));
         };
         let (access, uid) = (host.access(), peer.uid());
         let (role, granted) = access.of_user(uid, &access.user_name(uid));
+        let known = Comer::of_user(uid, &(role, granted.clone()));
         let name = match peer.pid() {
             Some(pid) => format!("unix:pid={pid},uid={uid}"),
             None => format!("unix:uid={uid}"),
         };
-        Self { name, role, granted }
+        (Self { name, role, granted }, known)
     }
 
     /// Someone over a network, who may do what the remote lets everyone do.
@@ -201,13 +269,14 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let session = host.begin_session(peer.role, |id| format!("{}#{}", peer.name, id.0));
+    peer.granted.iter().for_each(|granted| session.follow_role(Arc::clone(granted)));
     // Gives everything back also if this task is dropped in the middle.
     let _end = OnDrop(host.clone(), session.clone());
     tracing::debug!(client = %session.name, "connected");
     let methods = Methods::new(host, session.clone());
     let end = tokio::select! {
         end = Connection::new(stream, methods, bounds).run() => end,
-        () = taken_away(peer.granted) => End::Cut("its user has another role now".to_owned()),
+        () = taken_away(peer.granted) => End::Cut("its role was taken away".to_owned()),
     };
     match end {
         End::Closed => tracing::debug!(client = %session.name, "disconnected"),

@@ -13,7 +13,9 @@ pub fn check(files: &[PathBuf]) -> Result<(), String> {
     let mut wrong = String::new();
     for file in files {
         match checked(file) {
-            Ok(warnings) => warnings.iter().for_each(|warning| eprintln!("{warning}")),
+            Ok(warnings) => {
+                warnings.iter().for_each(|warning| crate::screen::tell(format_args!("{warning}")))
+            }
             Err(errors) => wrong.push_str(&errors),
         }
     }

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 /// Something failed.
 pub const FAILED: u8 = 1;
+/// The command line is wrong.
+pub const USAGE: u8 = 2;
 /// The daemon turned the work away.
 pub const REFUSED: u8 = 3;
 /// What was named does not exist.
@@ -34,6 +36,15 @@ impl Failure {
     /// A failure of this code.
     pub fn new(code: u8, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: Some(hint.into()), answer: None }
+    }
+
+    /// A mistake in the command line, from what the parser says: the mistake first, then how it is right.
+    pub fn usage(text: &str) -> Self {
+        let mut parts = text.trim().split("\n\n");
+        let message = parts.next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let hint: Vec<&str> = parts.map(str::trim).collect();
+        Self::new(USAGE, message, hint.join("\n"))
     }
 
     /// The same, with something better to try.
@@ -66,20 +77,21 @@ impl Failure {
             if let Some(hint) = &self.hint {
                 told.insert("hint".into(), hint.as_str().into());
             }
-            eprintln!("{}", json!(told));
+            crate::screen::tell(format_args!("{}", json!(told)));
             return ExitCode::from(self.code);
         }
         let lines: Vec<String> =
             self.message.trim_end().lines().map(crate::screen::clean).collect();
-        eprintln!("paceline: {}", lines.join("\n  "));
+        crate::screen::tell(format_args!("paceline: {}", lines.join("\n  ")));
         if let Some(hint) = &self.hint {
-            eprintln!("  {}", crate::screen::clean(hint));
+            crate::screen::tell(format_args!("  {}", crate::screen::clean(hint)));
         }
         ExitCode::from(self.code)
     }
 
     fn word(&self) -> &'static str {
         match self.code {
+            USAGE => "usage",
             REFUSED | TEMPORARY => "refused",
             NOT_FOUND => "not_found",
             UNREACHABLE => "unreachable",

@@ -3,6 +3,8 @@
 //! Only this crate reads arguments, the environment and configuration. Data goes to stdout,
 //! everything else to stderr; exit codes are those of the manual: 0, 1 failed, 2 usage, 3 refused,
 //! 4 not found, 69 daemon unreachable, 75 queue full or waited too long, 77 not permitted.
+// They panic if nobody takes what is printed.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cli;
@@ -25,16 +27,31 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = cli::Arguments::try_parse().unwrap_or_else(|error| with_tip(error).exit());
+    if let Some(code) = command::witness::play(std::env::args_os()) {
+        return code;
+    }
+    let arguments = match cli::Arguments::try_parse().map_err(with_tip) {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() && asks_for_json() => {
+            return Failure::usage(&error.to_string()).report(true);
+        }
+        Err(error) => error.exit(),
+    };
     // The demo draws on the terminal, and its daemon's log would only disturb that.
     if !matches!(arguments.command, cli::Command::Demo(_)) {
         start_log(arguments.log);
     }
+    paceline_host::end_with_panics();
     let as_json = arguments.command.json();
     match run(arguments.command) {
         Ok(code) => code,
         Err(failure) => failure.report(as_json),
     }
+}
+
+/// Whether errors are to be JSON, in a command line that could not be read.
+fn asks_for_json() -> bool {
+    std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
 /// Says what the parser does not about a command to run that came without the dashes before it.
@@ -89,7 +106,7 @@ fn checked(done: Result<(), String>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(lines) => {
-            eprintln!("{lines}");
+            crate::screen::tell(format_args!("{lines}"));
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,8 @@
 //! Promises that nothing the daemon or another user wrote can move the cursor, change colours or hide
 //! text: control characters are shown, not sent.
 
-use std::io::IsTerminal as _;
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write as _};
 use unicode_width::UnicodeWidthChar as _;
 
 /// Columns when nobody says how many there are.
@@ -11,6 +12,20 @@ const WIDTH_DEFAULT: usize = 80;
 /// The narrowest screen that is drawn for, and the widest.
 const WIDTH_MIN: usize = 20;
 const WIDTH_MAX: usize = 10_000;
+
+/// Tells something on standard error, in a line of its own. If nobody takes it, there is nobody to tell that
+/// either, and it is no reason to stop.
+pub fn tell(line: fmt::Arguments<'_>) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
+/// Tells something that is no failure of the command: as a line for people, or as a line of JSON.
+pub fn warn(as_json: bool, message: &str) {
+    match as_json {
+        true => tell(format_args!("{}", serde_json::json!({ "warning": message }))),
+        false => tell(format_args!("paceline: {}", clean(message))),
+    }
+}
 
 /// Where output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -98,6 +98,7 @@ async fn serve(
     let (door_options, policy) = (door_options(options), policy_of(options));
     let mut api = paceline_api::Options::in_directory(&absolute(data), options.api);
     api.socket_mode = options.socket_mode;
+    api.limits.connections = api.limits.connections.at_most(connections_max());
     let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -187,7 +188,7 @@ async fn drain(
         tracing::warn!("turned away what still waited");
         // It may not have come to that yet: nothing new from here on.
         let _ = tokio::time::timeout(Duration::ZERO, control.drain()).await;
-        control.turn_away_waiters();
+        control.stop();
     }
     host.retire();
     if tokio::time::timeout(CLOSE_MAX, api.close()).await.is_err() {
@@ -296,7 +297,8 @@ fn door_options(options: &Serve) -> DoorOptions {
     let probe = (options.probe_interval > 0).then(|| Duration::from_secs(options.probe_interval));
     let frame_bytes_max = usize::try_from(options.frame_max).unwrap_or(usize::MAX);
     let (role, socket_mode) = (options.remote_role, options.socket_mode);
-    DoorOptions { frame_bytes_max, probe, tls, role, socket_mode }
+    let capacity = DoorOptions::default().capacity.at_most(connections_max());
+    DoorOptions { frame_bytes_max, probe, tls, role, socket_mode, capacity }
 }
 
 /// Where the daemon keeps its data if nobody said.
@@ -331,4 +333,10 @@ fn raise_file_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "cannot raise the limit on open files");
     }
+}
+
+/// How many connections one socket may take, so that none takes all the files that may be open.
+fn connections_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |files| usize::try_from(files / 4 * 3).unwrap_or(usize::MAX))
 }

@@ -73,5 +73,5 @@ fn size(file: &Path) -> u64 {
 }
 
 fn report(file: &Path, before: u64, after: Position) {
-    eprintln!("{}: {before} bytes before, {} now", file.display(), after.0);
+    crate::screen::tell(format_args!("{}: {before} bytes before, {} now", file.display(), after.0));
 }

@@ -1,11 +1,13 @@
 //! All servers at work: which are up, who holds a place at which, and which is next.
 //!
 //! Promises that no server is given more than its maximum, not by one, and that what was given is
-//! counted until it is given back, whatever edits happen in between. A backend where a server has a
+//! counted until it is given back, whatever edits happen in between: also against a server that takes the
+//! place of the one it was given, at the same address. A backend where a server has a
 //! maximum is *gated*: whoever comes passes a counter before it gets a server, and [`Fleet::poll_limit`]
 //! says what the limit of that counter is, so that passing it means that there is room.
 
 use crate::backend::{Backend, Balance, Server};
+use crate::ghosts::{Ghost, Ghosts};
 use crate::lot::Lot;
 use crate::pick::{Slot, Turn, pick};
 use paceline_types::{BackendId, ServerId};
@@ -18,8 +20,10 @@ pub struct Fleet {
     groups: Vec<Group>,
     /// The backend of each server, and its place there.
     places: BTreeMap<ServerId, (BackendId, usize)>,
-    /// Servers that were deleted while requests had them.
-    gone: BTreeMap<ServerId, Gone>,
+    /// Requests whose server was deleted or put elsewhere.
+    ghosts: Ghosts,
+    /// The last number of a site.
+    sites: u32,
     /// The last number of a gate.
     gates: u32,
     /// Gated backends whose limit may have changed.
@@ -31,6 +35,7 @@ pub struct Fleet {
 #[derive(Clone, Debug)]
 struct Group {
     id: BackendId,
+    name: Box<str>,
     balance: Balance,
     slots: Vec<Slot>,
     turn: Turn,
@@ -38,12 +43,6 @@ struct Group {
     gate: Option<u32>,
     /// How many that passed this gate have a server.
     counted: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Gone {
-    held: u32,
-    up: bool,
 }
 
 /// That a request has a server; to be given back once.
@@ -54,6 +53,8 @@ pub struct Seat {
     backend: BackendId,
     /// The gate that it passed.
     gate: Option<u32>,
+    /// The site of the server.
+    site: u32,
 }
 
 impl Seat {
@@ -97,15 +98,16 @@ impl Fleet {
         Self {
             groups: vec![],
             places: BTreeMap::new(),
-            gone: BTreeMap::new(),
+            ghosts: Ghosts::default(),
+            sites: 0,
             gates: 0,
             stale: vec![],
             lot: Lot::new(seed),
         }
     }
 
-    /// Takes on new settings. Servers keep what they have and are, by number; new ones are up.
-    /// Backends that did not change are left alone, but for being compared.
+    /// Takes on new settings. Servers keep what they have and are, by number; new ones are up, and count
+    /// who is still at their address. Backends that did not change are left alone, but for being compared.
     pub fn configure(&mut self, backends: &[Backend]) {
         let mut slots = BTreeMap::new();
         let mut turns = BTreeMap::new();
@@ -113,12 +115,16 @@ impl Fleet {
             backends.iter().map(|backend| (backend.id, backend)).collect();
         let is_other = |group: &Group| settings.get(&group.id).is_none_or(|new| !group.is_as(new));
         let other: Vec<Group> = self.groups.extract_if(.., |group| is_other(group)).collect();
+        let mut dead = vec![];
         for group in other {
+            if !settings.contains_key(&group.id) {
+                dead.push((group.id, group.name));
+            }
             turns.insert(group.id, (group.turn, group.gate, group.counted));
             for slot in &group.slots {
                 self.places.remove(&slot.id);
             }
-            slots.extend(group.slots.into_iter().map(|slot| (slot.id, slot)));
+            slots.extend(group.slots.into_iter().map(|slot| (slot.id, (group.id, slot))));
         }
         let kept = self.groups.len();
         for (id, backend) in settings {
@@ -135,26 +141,79 @@ impl Fleet {
                     (Some(self.gates), 0)
                 }
             };
-            let slots = backend.servers.iter().map(|server| {
-                let slot = slots.remove(&server.id);
-                let gone = self.gone.remove(&server.id).unwrap_or(Gone { held: 0, up: true });
-                Slot {
-                    id: server.id,
-                    weight: server.weight,
-                    max: server.connections_max,
-                    up: slot.as_ref().map_or(gone.up, |slot| slot.up),
-                    held: slot.as_ref().map_or(gone.held, |slot| slot.held),
-                    credit: slot.map_or(0, |slot| slot.credit),
-                }
-            });
+            let servers = backend.servers.iter();
+            let slots = servers.map(|server| self.slot_of(server, slots.remove(&server.id)));
             let (balance, slots): (_, Vec<Slot>) = (backend.balance, slots.collect());
             self.places.extend(slots.iter().zip(0..).map(|(slot, place)| (slot.id, (id, place))));
             self.stale.extend(gate.map(|_| id));
-            self.groups.push(Group { id, balance, slots, turn, gate, counted });
+            let name = backend.name.clone();
+            self.groups.push(Group { id, name, balance, slots, turn, gate, counted });
         }
-        let left = slots.into_values().filter(|slot| slot.held > 0);
-        self.gone.extend(left.map(|slot| (slot.id, Gone { held: slot.held, up: slot.up })));
+        for (backend, slot) in slots.into_values() {
+            self.leave_site(backend, &slot);
+        }
+        dead.iter().for_each(|(id, name)| self.ghosts.bury(*id, name));
+        self.count_ghosts(kept);
         self.groups.sort_by_key(|group| group.id);
+    }
+
+    /// A server as it is set now; `old` is what it was, if it was there, and in which backend.
+    fn slot_of(&mut self, server: &Server, old: Option<(BackendId, Slot)>) -> Slot {
+        let (id, weight, max) = (server.id, server.weight, server.connections_max);
+        let (up, credit) = old.as_ref().map_or((true, 0), |(_, slot)| (slot.up, slot.credit));
+        let (site, fresh) = match &old {
+            Some((_, slot)) if slot.address == server.address => (slot.site, slot.fresh),
+            _ => {
+                if let Some((backend, slot)) = &old {
+                    self.leave_site(*backend, slot);
+                }
+                self.sites += 1;
+                (self.sites, 0)
+            }
+        };
+        let address = server.address.clone();
+        Slot { id, weight, max, up, address, site, fresh, held: fresh, credit }
+    }
+
+    /// A server is not at its address any more; who has it still is.
+    fn leave_site(&mut self, backend: BackendId, slot: &Slot) {
+        if slot.fresh > 0 {
+            let ghost = Ghost {
+                held: slot.fresh,
+                server: slot.id,
+                backend,
+                last_name: None,
+                address: slot.address.clone(),
+                counted_by: vec![],
+            };
+            self.ghosts.add(slot.site, ghost);
+        }
+    }
+
+    /// Counts ghosts against the servers of those backends that an edit changed: all but the first so
+    /// many. In the others nothing can have changed about that.
+    fn count_ghosts(&mut self, kept: usize) {
+        if self.ghosts.is_empty() {
+            return;
+        }
+        let (same, changed) = self.groups.split_at_mut(kept);
+        for ghost in self.ghosts.iter_mut() {
+            let is_same = |server: &ServerId| {
+                let mut slots = same.iter().flat_map(|group| &group.slots);
+                slots.any(|slot| slot.id == *server)
+            };
+            let mut counted_by = std::mem::take(&mut ghost.counted_by);
+            counted_by.retain(is_same);
+            for group in changed.iter_mut() {
+                for slot in &mut group.slots {
+                    if ghost.counts(slot.id, &slot.address, (group.id, &group.name)) {
+                        slot.held += ghost.held;
+                        counted_by.push(slot.id);
+                    }
+                }
+            }
+            ghost.counted_by = counted_by;
+        }
     }
 
     /// A server came up or went down. Whether that is news.
@@ -173,6 +232,13 @@ impl Fleet {
     #[must_use]
     pub fn is_usable(&self, backend: BackendId) -> bool {
         self.group(backend).is_some_and(|group| group.slots.iter().any(Slot::is_usable))
+    }
+
+    /// The same but for these, which are in the order of their numbers.
+    #[must_use]
+    pub fn has_usable_but(&self, backend: BackendId, except: &[ServerId]) -> bool {
+        let is_other = |slot: &Slot| slot.is_usable() && except.binary_search(&slot.id).is_err();
+        self.group(backend).is_some_and(|group| group.slots.iter().any(is_other))
     }
 
     /// Whether there is still such a server.
@@ -204,13 +270,15 @@ impl Fleet {
 
     /// A request gets a server. `counted` tells whether it passed the gate and is counted there.
     pub fn take(&mut self, backend: BackendId, server: ServerId, counted: bool) -> Seat {
-        let mut seat = Seat { server, backend, gate: None };
+        let mut seat = Seat { server, backend, gate: None, site: 0 };
         if let Some((of, place)) = self.places.get(&server).copied()
             && let Some(group) = group_mut(&mut self.groups, of)
             && let Some(slot) = group.slots.get_mut(place)
         {
             debug_assert!(slot.has_room(), "a server is chosen for its room");
             slot.held += 1;
+            slot.fresh += 1;
+            seat.site = slot.site;
             if counted && group.id == backend {
                 seat.gate = group.gate;
                 group.counted += u32::from(group.gate.is_some());
@@ -223,15 +291,16 @@ impl Fleet {
 
     /// A request gives its server back.
     pub fn give_back(&mut self, seat: Seat) {
-        let Seat { server, backend, gate } = seat;
+        let Seat { server, backend, gate, site } = seat;
         let mut is_plain = false;
         if let Some((of, place)) = self.places.get(&server).copied()
             && let Some(group) = group_mut(&mut self.groups, of)
-            && let Some(slot) = group.slots.get_mut(place)
+            && let Some(slot) = group.slots.get_mut(place).filter(|slot| slot.site == site)
         {
-            debug_assert!(slot.held > 0, "a place at a server is given back once");
+            debug_assert!(slot.fresh > 0, "a place at a server is given back once");
             let makes_room = slot.is_usable() && slot.max.is_none_or(|max| slot.held <= max);
             slot.held = slot.held.saturating_sub(1);
+            slot.fresh = slot.fresh.saturating_sub(1);
             if group.id == backend && group.gate == gate && (makes_room || gate.is_none()) {
                 group.counted -= u32::from(gate.is_some());
                 is_plain = true;
@@ -239,18 +308,22 @@ impl Fleet {
                 self.stale.extend(group.gate.map(|_| group.id));
             }
         } else {
-            self.leave_gone(server);
+            self.leave_ghost(site);
         }
         if !is_plain && gate.is_some() {
             self.uncount(backend, gate);
         }
     }
 
-    fn leave_gone(&mut self, server: ServerId) {
-        if let Some(gone) = self.gone.get_mut(&server) {
-            gone.held = gone.held.saturating_sub(1);
-            if gone.held == 0 {
-                self.gone.remove(&server);
+    /// A request ends whose server is no more where it was.
+    fn leave_ghost(&mut self, site: u32) {
+        for server in self.ghosts.leave(site) {
+            if let Some((of, place)) = self.places.get(&server).copied()
+                && let Some(group) = group_mut(&mut self.groups, of)
+                && let Some(slot) = group.slots.get_mut(place)
+            {
+                slot.held = slot.held.saturating_sub(1);
+                self.stale.extend(group.gate.map(|_| group.id));
             }
         }
     }
@@ -305,8 +378,10 @@ impl Group {
     fn is_as(&self, backend: &Backend) -> bool {
         let is_as = |(slot, server): (&Slot, &Server)| {
             (slot.id, slot.weight, slot.max) == (server.id, server.weight, server.connections_max)
+                && slot.address == server.address
         };
         self.balance == backend.balance
+            && self.name == backend.name
             && self.slots.len() == backend.servers.len()
             && self.slots.iter().zip(&backend.servers).all(is_as)
     }

@@ -14,6 +14,7 @@ mod check;
 mod error;
 mod fleet;
 mod frontend;
+mod ghosts;
 mod lot;
 mod pick;
 mod routing;

@@ -3,6 +3,7 @@
 //! Only servers that are up, have a weight and have room are looked at; one walk over all of a
 //! backend's servers finds one.
 
+use crate::address::Address;
 use crate::backend::Balance;
 use crate::lot::Lot;
 use paceline_types::ServerId;
@@ -14,7 +15,13 @@ pub(crate) struct Slot {
     pub weight: u32,
     pub max: Option<u32>,
     pub up: bool,
-    /// Requests that have it.
+    /// Where it is.
+    pub address: Address,
+    /// The number that it has while it is there.
+    pub site: u32,
+    /// Requests that were given it since it is there.
+    pub fresh: u32,
+    /// All requests that count against it: these, and ghosts.
     pub held: u32,
     /// How far it is ahead of its share, in turn.
     pub credit: i64,

@@ -5,7 +5,8 @@
 use crate::error::Error;
 use crate::json::Json;
 use crate::schema::{ColumnId, TableSchema, Type};
-use crate::value::{Datum, Symbols};
+use crate::value::{Atom, Datum, Symbols};
+use paceline_types::Uuid;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +75,8 @@ pub struct Condition {
     /// What columns are compared with by `==`, where that are many: clients watch thousands of rows
     /// by name or UUID this way. Only used where any clause may hold.
     equals: Vec<(ColumnId, BTreeSet<Datum>)>,
+    /// The same for sets that are to include one element.
+    included: Vec<(ColumnId, BTreeSet<Atom>)>,
 }
 
 /// More clauses than this are worth a set.
@@ -84,25 +87,34 @@ impl Condition {
     #[must_use]
     pub fn any_of(clauses: Vec<Clause>) -> Self {
         if clauses.len() <= FEW {
-            return Self { clauses, equals: Vec::new() };
+            return Self { clauses, ..Self::default() };
         }
         let mut equals: BTreeMap<ColumnId, BTreeSet<Datum>> = BTreeMap::new();
+        let mut included: BTreeMap<ColumnId, BTreeSet<Atom>> = BTreeMap::new();
         let mut others = Vec::new();
         for clause in clauses {
             match clause {
+                Clause::Compare {
+                    column,
+                    function: Function::Includes,
+                    argument: Datum::One(atom),
+                } => {
+                    included.entry(column).or_default().insert(atom);
+                }
                 Clause::Compare { column, function: Function::Equal, argument } => {
                     equals.entry(column).or_default().insert(argument);
                 }
                 other => others.push(other),
             }
         }
-        Self { clauses: others, equals: equals.into_iter().collect() }
+        let (equals, included) = (equals.into_iter().collect(), included.into_iter().collect());
+        Self { clauses: others, equals, included }
     }
 
     /// Whether there are no clauses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.clauses.is_empty() && self.equals.is_empty()
+        self.clauses.is_empty() && self.equals.is_empty() && self.included.is_empty()
     }
 
     /// Parses an array of clauses on columns of `table`, for those who ask whether all of them hold.
@@ -111,7 +123,7 @@ impl Condition {
         table: &TableSchema,
         symbols: Option<&mut Symbols<'_>>,
     ) -> Result<Self, Error> {
-        Ok(Self { clauses: Clause::parse_all(json, table, symbols)?, equals: Vec::new() })
+        Ok(Self { clauses: Clause::parse_all(json, table, symbols)?, ..Self::default() })
     }
 
     /// Whether every clause holds for `row`.
@@ -125,7 +137,15 @@ impl Condition {
     pub fn any(&self, row: &[Datum]) -> bool {
         self.is_empty()
             || self.equals.iter().any(|(column, set)| set.contains(&row[column.index()]))
+            || self.included.iter().any(|(column, set)| {
+                row[column.index()].atoms().iter().any(|atom| set.contains(atom))
+            })
             || self.clauses.iter().any(|clause| clause.holds(row))
+    }
+
+    /// How many clauses are tested one by one.
+    pub(crate) fn tested(&self) -> usize {
+        self.clauses.len()
     }
 
     /// The value that `column` must be equal to for all clauses to hold, if one says so.
@@ -139,6 +159,24 @@ impl Condition {
         })
     }
 
+    /// The UUID that a row must have, if that is all there is to the condition.
+    pub(crate) fn only_uuid(&self) -> Option<Uuid> {
+        match &*self.clauses {
+            [Clause::Compare { column: ColumnId::UUID, function, argument }]
+                if *function == Function::Equal =>
+            {
+                argument.single().and_then(Atom::as_uuid)
+            }
+            _ => None,
+        }
+    }
+
+    /// The steps it takes at most to test all clauses on one row.
+    pub(crate) fn weight(&self) -> usize {
+        1 + self.clauses.iter().map(Clause::weight).sum::<usize>()
+            + (self.equals.len() + self.included.len()) * 16
+    }
+
     /// Bytes of memory held.
     #[must_use]
     pub fn memory(&self) -> usize {
@@ -150,11 +188,20 @@ impl Condition {
             })
             .map(|held| held + size_of::<Clause>())
             .chain(self.equals.iter().flat_map(|(_, set)| set).map(|value| 48 + value.memory()))
+            .chain(self.included.iter().flat_map(|(_, set)| set).map(|atom| 48 + atom.memory()))
             .sum()
     }
 }
 
 impl Clause {
+    /// The steps it takes at most to test this on one row.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Constant(_) => 1,
+            Self::Compare { argument, .. } => 1 + argument.len() + argument.memory() / 64,
+        }
+    }
+
     /// Parses an array of clauses on columns of `table`.
     pub fn parse_all(
         json: &[Json],

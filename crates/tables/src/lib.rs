@@ -28,4 +28,6 @@ pub use members::is_id;
 pub use mutation::Mutation;
 pub use record::{write_record, write_snapshot};
 pub use store::{Row, Snapshot, Store, row_uuid};
-pub use transact::{Context, Database, Done, OpResult, Outcome, Selected};
+pub use transact::{
+    Context, Database, Done, Estimate, Interest, OpResult, Outcome, Selected, Work,
+};

@@ -3,7 +3,8 @@
 use crate::error::{Error, tag};
 use crate::json::Json;
 use crate::schema::{BaseType, ColumnId, TableSchema, Type};
-use crate::value::{Atom, Datum, Symbols};
+use crate::value::{Atom, Datum, Symbols, check_count};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a mutation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +120,43 @@ impl Mutation {
         Ok(changed)
     }
 
+    /// Whether it adds or takes away elements of a set or map.
+    pub(crate) fn is_by_element(&self) -> bool {
+        matches!(self.mutator, Mutator::Insert | Mutator::Delete)
+    }
+
+    /// How many elements its argument has.
+    pub(crate) fn len(&self) -> usize {
+        self.argument.len()
+    }
+
+    /// The same as [`Mutation::apply`], one element at a time.
+    pub(crate) fn apply_to(&self, value: &mut Gathered, ty: &Type) -> Result<(), Error> {
+        let inserts = self.mutator == Mutator::Insert;
+        match value {
+            Gathered::Set(set) if inserts => set.extend(self.argument.atoms().iter().cloned()),
+            Gathered::Set(set) => self.argument.atoms().iter().for_each(|atom| {
+                set.remove(atom);
+            }),
+            Gathered::Map(map) if inserts => {
+                for (key, value) in self.argument.pairs() {
+                    map.entry(key.clone()).or_insert_with(|| value.clone());
+                }
+            }
+            Gathered::Map(map) if self.by_key => self.argument.atoms().iter().for_each(|key| {
+                map.remove(key);
+            }),
+            Gathered::Map(map) => {
+                for (key, value) in self.argument.pairs() {
+                    if map.get(key) == Some(value) {
+                        map.remove(key);
+                    }
+                }
+            }
+        }
+        check_count(value.len(), ty)
+    }
+
     fn arithmetic(&self, value: &Datum, base: &BaseType) -> Result<Datum, Error> {
         let Some(argument) = self.argument.single() else { return Ok(value.clone()) };
         let mut atoms = value
@@ -166,6 +204,35 @@ impl Mutation {
             let name = self.mutator.name();
             Error::new("range error", format!("Result of \"{name}\" operation is out of range."))
         })
+    }
+}
+
+/// A large set or map in a form that takes and gives one element at a time.
+pub(crate) enum Gathered {
+    Set(BTreeSet<Atom>),
+    Map(BTreeMap<Atom, Atom>),
+}
+
+impl Gathered {
+    pub(crate) fn new(value: &Datum) -> Self {
+        match value {
+            Datum::Map(pairs) => Self::Map(pairs.iter().cloned().collect()),
+            other => Self::Set(other.atoms().iter().cloned().collect()),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Set(set) => set.len(),
+            Self::Map(map) => map.len(),
+        }
+    }
+
+    pub(crate) fn into_datum(self) -> Datum {
+        match self {
+            Self::Set(set) => Datum::from_sorted(set.into_iter().collect()),
+            Self::Map(map) => Datum::from_sorted_pairs(map.into_iter().collect()),
+        }
     }
 }
 

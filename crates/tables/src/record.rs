@@ -68,7 +68,9 @@ enum Form {
 }
 
 /// Differences are shorter, but readers of Open vSwitch 3.1 refuse one with more or fewer elements
-/// than the column itself may have; a record that would need one tells values instead.
+/// than the column itself may have, and take one for the new value where the old value is the
+/// column's default. Where that is not empty the two are not the same. A record that would need such
+/// a difference tells values instead.
 fn form_of(changes: &Changes, schema: &Schema) -> Form {
     for change in &changes.rows {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
@@ -77,6 +79,9 @@ fn form_of(changes: &Changes, schema: &Schema) -> Form {
             let (old, new, ty) = (&old[id.index()], &new[id.index()], &table.column(id).ty);
             let bounded = ty.max > 1 && (ty.min > 0 || ty.max < u32::MAX);
             if bounded && old != new {
+                if !old.is_empty() && *old == table.column(id).default {
+                    return Form::Values;
+                }
                 let count = diff(old, new, ty).len();
                 if count < ty.min as usize || count > ty.max as usize {
                     return Form::Values;

@@ -27,8 +27,23 @@ pub const HISTORY_TRANSACTIONS_MAX: usize = 1_000;
 /// Memory of all remembered transactions of one database.
 pub const HISTORY_BYTES_MAX: usize = 16 << 20;
 
-/// Transactions of one connection that may wait at a time: each change tries them again.
-pub const WAITS_MAX: usize = 1_000;
+/// Transactions of one connection that may wait at a time: changes try them again (promise D4).
+pub const WAITS_MAX: usize = 100;
+
+/// Transactions that may wait on one database at a time (promise D4).
+pub const WAITS_DATABASE_MAX: usize = 1_000;
+
+/// Steps that it may take to try all of them again, because a single change may ask for that.
+pub const WAITS_STEPS_MAX: u64 = 1_000_000;
+
+/// Steps that a transaction may take that changes rows or waits: meanwhile others wait (promise D4).
+pub const CHANGE_STEPS_MAX: u64 = 50_000_000;
+
+/// Steps that a transaction may take that only reads; it runs beside the others (promise D4).
+pub const READ_STEPS_MAX: u64 = 100_000_000;
+
+/// Steps that a transaction may take that reads where others wait for it.
+pub const READ_AT_ONCE_STEPS_MAX: u64 = 200_000;
 
 /// Rows that the selects of one transaction may find before a further one is refused.
 pub const SELECT_ROWS_MAX: usize = 1_000_000;

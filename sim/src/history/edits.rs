@@ -60,6 +60,13 @@ impl History {
             fit_connections(&mut config);
             return Some((config, what));
         }
+        if self.profile.churn
+            && self.rng.chance(60)
+            && let Some(what) = self.stir(&mut config)
+        {
+            fit_connections(&mut config);
+            return Some((config, what));
+        }
         let mut done: Option<String> = None;
         for _ in 0..[1, 2, 4][self.rng.weighted(&[80, 12, 8])] {
             let names = if self.profile.wide { 14 } else { 0 };
@@ -78,6 +85,59 @@ impl History {
         }
         fit_connections(&mut config);
         Some((config, done?))
+    }
+
+    /// What a checkpoint limits and by which key changes, or changes back; or it goes, and another of its
+    /// name comes.
+    fn stir(&mut self, config: &mut Config) -> Option<String> {
+        if config.checkpoints.len() < 2 || self.rng.chance(15) {
+            let checkpoint = self.checkpoint(config)?;
+            let what = format!("new {checkpoint:?}");
+            config.checkpoints.push(checkpoint);
+            return Some(what);
+        }
+        let index = self.any_checkpoint(config)?;
+        let before = config.checkpoints[index].clone();
+        let past: Vec<Checkpoint> =
+            self.past.iter().filter(|past| past.id == before.id).cloned().collect();
+        let back = self.rng.pick_any(&past).filter(|_| self.rng.chance(50));
+        let (key, fair) = (self.attribute(), self.attribute());
+        let (limit, has_key) = (self.limit(), self.rng.chance(80));
+        let checkpoint = &mut config.checkpoints[index];
+        let what = match (back, self.rng.below(8)) {
+            (Some(back), _) => {
+                (checkpoint.key, checkpoint.limit) = (back.key, back.limit);
+                (checkpoint.fair, checkpoint.watch) = (back.fair, back.watch);
+                "as it was"
+            }
+            (None, 0..3) => {
+                checkpoint.key = has_key.then_some(key);
+                "key"
+            }
+            (None, 3..6) => {
+                let is_same =
+                    std::mem::discriminant(&limit) == std::mem::discriminant(&checkpoint.limit);
+                if !is_same {
+                    return None;
+                }
+                checkpoint.limit = limit;
+                "limit"
+            }
+            (None, 6) if checkpoint.limit != Limit::Count => {
+                checkpoint.fair = has_key.then_some(fair);
+                "fair"
+            }
+            _ => {
+                config.checkpoints.remove(index);
+                drop_conditions(config, before.name);
+                return Some(format!("{} deleted", before.name));
+            }
+        };
+        let now = format!("{:?}", config.checkpoints[index]);
+        let name = before.name;
+        self.past.push(before);
+        drop_conditions(config, name);
+        Some(format!("{what}: {now}"))
     }
 
     fn any_checkpoint(&mut self, config: &Config) -> Option<usize> {

@@ -12,7 +12,7 @@ mod routes;
 
 pub use profile::{Focus, Profile};
 
-use crate::model::config::{Arrival, Config, Limit};
+use crate::model::config::{Arrival, Checkpoint, Config, Limit};
 use crate::model::{Model, State};
 use crate::rng::Rng;
 use crate::words::LOCKS;
@@ -26,6 +26,10 @@ pub const ROUTES_EVERY: u64 = 8;
 /// Seeds with this bit also withdraw, rename, and read the attributes `backend` and `server`: the second
 /// 32 of every 64.
 pub const WIDE: u64 = 1 << 5;
+
+/// Seeds with this bit edit things back, and delete what comes back, while much runs: the second 16,384 of
+/// every 32,768.
+pub const CHURN: u64 = 1 << 14;
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -84,6 +88,8 @@ pub struct History {
     next_server: u32,
     /// Resources that were deleted, by the name they had last.
     deleted: Vec<(u32, &'static str)>,
+    /// Checkpoints as they were before they were edited.
+    past: Vec<Checkpoint>,
 }
 
 impl History {
@@ -95,7 +101,9 @@ impl History {
         profile.wide = seed & WIDE != 0;
         let every = if profile.wide { ROUTES_EVERY / 2 } else { ROUTES_EVERY };
         profile.routes = seed % every == every - 1;
+        profile.churn = seed & CHURN != 0;
         profile.widen();
+        profile.stir();
         let clock = rng.pick(&[0, 1, 1_000_000 * MS, 1_000_000 * MS, 1_000_000_000 * MS]);
         Self {
             rng,
@@ -108,6 +116,7 @@ impl History {
             next_backend: 1,
             next_server: 1,
             deleted: vec![],
+            past: vec![],
         }
     }
 

@@ -62,6 +62,8 @@ pub struct Profile {
     pub routes: bool,
     /// Whether requests are withdrawn, things renamed, and `backend` and `server` read.
     pub wide: bool,
+    /// Whether what is edited is often edited back, while much runs.
+    pub churn: bool,
 }
 
 impl Profile {
@@ -97,6 +99,7 @@ impl Profile {
             requests_max: 1_000_000,
             routes: false,
             wide: false,
+            churn: false,
         };
         profile.dwell(rng);
         // Few settles fill the house, many empty it.
@@ -118,6 +121,15 @@ impl Profile {
         }
         if self.wide && self.routes {
             (self.mix[5], self.kinds[2]) = (self.mix[5] * 2, self.kinds[2] + 2);
+        }
+    }
+
+    /// Many edits, and few who end: where things are edited back.
+    pub fn stir(&mut self) {
+        if self.churn {
+            self.mix[5] = self.mix[5].max(12) * 2;
+            self.mix[1] /= 2;
+            self.watch /= 2;
         }
     }
 

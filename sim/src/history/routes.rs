@@ -74,7 +74,17 @@ impl History {
     fn server(&mut self, name: &'static str) -> Server {
         self.next_server += 1;
         let (weight, max) = (self.server_weight(), self.server_max());
-        Server { id: self.next_server, name, weight, max }
+        let address = self.address(name);
+        Server { id: self.next_server, name, weight, max, address }
+    }
+
+    /// Where a server is: mostly where one of its name always is.
+    fn address(&mut self, name: &str) -> u32 {
+        if self.profile.churn && self.rng.chance(20) {
+            return self.rng.between(1, 4) as u32;
+        }
+        let (_, short) = name.split_once('/').unwrap_or_default();
+        ["one", "two", "three"].iter().position(|other| *other == short).unwrap_or(0) as u32
     }
 
     fn server_weight(&mut self) -> u64 {
@@ -166,6 +176,9 @@ impl History {
     }
 
     fn edit_route(&mut self, config: &mut Config) -> Option<String> {
+        if self.profile.churn && self.rng.chance(50) {
+            return self.edit_fleet(config);
+        }
         match self.rng.below(12) {
             0 => {
                 let frontend = self.frontend(config);
@@ -193,8 +206,11 @@ impl History {
                 let index = self.any_backend(config)?;
                 let at = self.rng.below(config.backends[index].servers.len().max(1) as u64);
                 let (weight, max) = (self.server_weight(), self.server_max());
+                let moves = self.profile.churn && self.rng.chance(30);
+                let address = moves.then(|| self.rng.below(4) as u32);
                 let server = config.backends[index].servers.get_mut(at as usize)?;
                 (server.weight, server.max) = (weight, max);
+                server.address = address.unwrap_or(server.address);
                 Some(format!("{server:?}"))
             }
         }

@@ -49,6 +49,9 @@ impl Invariant for Conflicts {
                 self.claims.remove(id);
             }
         }
+        if let (Step::Reroute(id), Answer::Back) = (&*seen.step, &seen.answer) {
+            self.running.remove(id);
+        }
         // Whoever left in this step gave back what it held before anybody was granted it.
         self.running.retain(|id| seen.alive.contains_key(id));
         self.claims.retain(|id, _| {

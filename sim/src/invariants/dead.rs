@@ -21,6 +21,12 @@ impl Invariant for Dead {
     }
 
     fn look(&mut self, seen: &Seen) -> Result<(), String> {
+        if let (Step::Reroute(id), Answer::Back) = (&*seen.step, &seen.answer) {
+            if !self.running.remove(id) {
+                return Err(format!("request {id} went back, but {}", self.state(*id)));
+            }
+            self.waiting.insert(*id);
+        }
         for effect in &seen.effects {
             match effect {
                 Effect::Log(..) => {}

@@ -2,6 +2,7 @@
 //! pool (P1). Lowering a limit drains: what is over it may only become less.
 
 use super::Invariant;
+use crate::history::Step;
 use crate::model::config::{Config, Limit};
 use crate::seen::{Figures, Seen};
 use std::rc::Rc;
@@ -31,7 +32,9 @@ impl Invariant for Limits {
                 return Err(format!("{running} run in {}, at most {most} may", pool.name));
             }
         }
-        for checkpoint in seen.config.checkpoints.iter().filter(|c| !c.watch) {
+        // An edit may count holders by other keys; who comes then is looked at by `Holders`.
+        let is_edit = matches!(&*seen.step, Step::Configure(..));
+        for checkpoint in seen.config.checkpoints.iter().filter(|c| !c.watch && !is_edit) {
             let Limit::Concurrency(limit) = checkpoint.limit else { continue };
             let keys = checkpoint.key.map_or(vec![None], |attribute| {
                 attribute.values().iter().map(|value| Some(*value)).collect()

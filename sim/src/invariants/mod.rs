@@ -6,9 +6,11 @@
 mod conflicts;
 mod dead;
 mod given_back;
+mod holders;
 mod idle;
 mod limits;
 mod servers;
+mod sites;
 mod stops;
 mod why;
 mod windows;
@@ -55,6 +57,8 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(given_back::GivenBack),
         Box::new(idle::Idle),
         Box::new(servers::Servers::default()),
+        Box::new(sites::Sites::default()),
+        Box::new(holders::Holders::default()),
         Box::new(why::Why::default()),
     ]
 }

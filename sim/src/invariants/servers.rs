@@ -2,6 +2,7 @@
 //! while one that is up has room, or while none is up.
 
 use super::Invariant;
+use crate::history::Step;
 use crate::model::Spot;
 use crate::model::config::{Backend, Config};
 use crate::seen::{Figures, Seen};
@@ -23,7 +24,10 @@ impl Invariant for Servers {
         if let Some(config) = self.config.as_ref().filter(|old| !Rc::ptr_eq(old, &seen.config)) {
             self.before = self.before.renamed(config, &seen.config);
         }
-        for server in seen.config.backends.iter().flat_map(|backend| &backend.servers) {
+        // After an edit a server may count who was there before it; who comes then is looked at by `Sites`.
+        let is_edit = matches!(&*seen.step, Step::Configure(..));
+        let servers = seen.config.backends.iter().flat_map(|backend| &backend.servers);
+        for server in servers.filter(|_| !is_edit) {
             let (_, held) = figure(&seen.figures, server.name);
             let (_, before) = figure(&self.before, server.name);
             let most = self.old_max(server.id).max(server.max.unwrap_or(u64::MAX)).max(before);

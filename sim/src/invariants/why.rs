@@ -19,6 +19,9 @@ impl Invariant for Why {
     }
 
     fn look(&mut self, seen: &Seen) -> Result<(), String> {
+        if let (crate::history::Step::Reroute(id), Answer::Back) = (&*seen.step, &seen.answer) {
+            self.waiting.insert(*id);
+        }
         for effect in &seen.effects {
             if let Effect::Start(id) | Effect::Refuse(id, _) = effect {
                 self.waiting.remove(id);

@@ -1,10 +1,11 @@
 //! Rates hold in every window (S1): counting only requests that were not refunded, at most
-//! N/D x (T + slip) + B pass in any window T.
+//! N/D x (T + slip) + B pass in any window T. Over edits of N, D and B: at most what the rates in force
+//! give, each for its time, plus the burst in force at the last pass, plus slip x the highest rate.
 //!
 //! A pass is seen as a request that is behind a checkpoint after a step and was not before. Only
 //! checkpoints are watched that every request on their list must pass: enforced, without a condition,
-//! and not at a pool or with a key that says where a request goes, which cannot be seen. An edit begins a new count; a refund of what was spent
-//! before the edit, at another price, spoils the count until the next one.
+//! and not at a pool or with a key that says where a request goes, which cannot be seen. An edit of what
+//! is counted, or of whether it enforces, begins a new count.
 
 use super::Invariant;
 use crate::history::Step;
@@ -20,14 +21,15 @@ struct Pass {
     id: u64,
     at: u64,
     cost: u64,
+    /// The burst in force then.
+    burst: u64,
 }
 
 #[derive(Debug, Default)]
 struct Count {
     passes: Vec<Pass>,
-    /// Who passed before the last edit.
+    /// Who is behind it and may never have come by.
     earlier: Vec<u64>,
-    spoiled: bool,
 }
 
 /// Remembers who came, and who passed what.
@@ -37,7 +39,14 @@ pub struct Windows {
     started: Vec<u64>,
     counts: BTreeMap<u32, BTreeMap<Option<&'static str>, Count>>,
     specs: Vec<Checkpoint>,
+    /// The rates of each checkpoint, and since when.
+    rates: BTreeMap<u32, Vec<(u64, f64)>>,
+    /// The longest slip so far.
     slip: u64,
+    /// What was configured before the last step.
+    old: Vec<Checkpoint>,
+    /// Whether the last edit put nobody elsewhere on its way.
+    is_in_place: bool,
 }
 
 impl Invariant for Windows {
@@ -56,7 +65,10 @@ impl Invariant for Windows {
             }
             self.arrivals.insert(*id, arrival);
         }
-        self.edited(&seen.config)?;
+        if let (Step::Reroute(id), Answer::Back) = (&*seen.step, &seen.answer) {
+            self.started.retain(|other| other != id);
+        }
+        self.edited(seen.now, &seen.config)?;
         for effect in &seen.effects {
             match effect {
                 Effect::Start(id) => self.started.push(*id),
@@ -85,36 +97,51 @@ impl Invariant for Windows {
 
     fn finish(&mut self, _: &Seen) -> Result<(), String> {
         let specs = std::mem::take(&mut self.specs);
-        specs.iter().try_for_each(|checkpoint| self.check(checkpoint))
+        specs.iter().try_for_each(|checkpoint| self.check(checkpoint.id))
     }
 }
 
 impl Windows {
-    /// Begins a new count at each checkpoint that changed, after a look at the old one.
-    fn edited(&mut self, config: &Config) -> Result<(), String> {
-        let slip_changed = self.slip != config.slip;
+    /// Takes down other rates; begins a new count where something else is counted from now on.
+    fn edited(&mut self, now: u64, config: &Config) -> Result<(), String> {
         let old = std::mem::replace(&mut self.specs, config.checkpoints.clone());
+        self.is_in_place = true;
         for before in &old {
-            let now = config.checkpoints.iter().find(|c| c.id == before.id);
-            let same = now.is_some_and(|now| {
-                now.limit == before.limit
-                    && now.key == before.key
-                    && now.fair == before.fair
-                    && now.when == before.when
-                    && now.watch == before.watch
-                    && now.connection == before.connection
-            });
-            if same && !slip_changed {
+            let after = config.checkpoints.iter().find(|c| c.id == before.id);
+            let is_there =
+                |after: &Checkpoint| (after.at, after.number) == (before.at, before.number);
+            self.is_in_place &= after.is_none_or(is_there);
+            if after.is_some_and(|after| counts_as(after, before)) {
                 continue;
             }
-            self.check(before)?;
+            self.check(before.id)?;
+            self.rates.remove(&before.id);
             for count in self.counts.entry(before.id).or_default().values_mut() {
                 let passed = std::mem::take(&mut count.passes);
                 count.earlier.extend(passed.iter().map(|pass| pass.id));
-                count.spoiled = false;
             }
         }
-        self.slip = config.slip;
+        for checkpoint in &config.checkpoints {
+            let Limit::Rate { n, d, .. } = checkpoint.limit else { continue };
+            let rates = self.rates.entry(checkpoint.id).or_default();
+            let rate = n as f64 / d as f64;
+            if rates.last().is_none_or(|(_, last)| *last != rate) {
+                rates.push((now, rate));
+            }
+            let known = old.iter().find(|before| before.id == checkpoint.id);
+            self.is_in_place &= known.is_some() || old.is_empty();
+            if known.is_some_and(|before| counts_as(checkpoint, before)) {
+                continue;
+            }
+            // Who is alive may have passed it as something else, or another one of its name.
+            for (id, arrival) in &self.arrivals {
+                let key = checkpoint.key.map(|attribute| arrival.value(attribute));
+                let counts = self.counts.entry(checkpoint.id).or_default();
+                counts.entry(key).or_default().earlier.push(*id);
+            }
+        }
+        self.old = old;
+        self.slip = self.slip.max(config.slip);
         Ok(())
     }
 
@@ -144,10 +171,14 @@ impl Windows {
                     continue;
                 }
                 // Who is behind a checkpoint that is new may never have come by it.
-                if matches!(&*seen.step, Step::Configure(..)) {
+                let before = self.old.iter().find(|before| before.id == checkpoint.id);
+                let is_same = before.is_some_and(|b| counts_as(checkpoint, b) && b.when.is_none());
+                if matches!(&*seen.step, Step::Configure(..)) && !(is_same && self.is_in_place) {
                     count.earlier.push(*id);
                 } else {
-                    count.passes.push(Pass { id: *id, at: seen.now, cost: arrival.cost });
+                    let burst = before.map_or(0, burst).max(burst(checkpoint));
+                    let (id, at, cost) = (*id, seen.now, arrival.cost);
+                    count.passes.push(Pass { id, at, cost, burst });
                 }
             }
         }
@@ -156,27 +187,23 @@ impl Windows {
     fn refund(&mut self, id: u64) {
         for count in self.counts.values_mut().flat_map(BTreeMap::values_mut) {
             count.passes.retain(|pass| pass.id != id);
-            count.spoiled |= count.earlier.contains(&id);
         }
     }
 
     /// Every window from one pass to another.
-    fn check(&self, checkpoint: &Checkpoint) -> Result<(), String> {
-        let Limit::Rate { n, d, burst } = checkpoint.limit else { return Ok(()) };
-        let (n, d, burst) = (u128::from(n), u128::from(d), u128::from(burst));
-        for (key, count) in self.counts.get(&checkpoint.id).into_iter().flatten() {
-            if count.spoiled {
-                continue;
-            }
+    fn check(&self, checkpoint: u32) -> Result<(), String> {
+        let rates = self.rates.get(&checkpoint).map_or(&[][..], Vec::as_slice);
+        for (key, count) in self.counts.get(&checkpoint).into_iter().flatten() {
             for (index, first) in count.passes.iter().enumerate() {
                 let mut cost = 0;
                 for last in &count.passes[index..] {
-                    cost += u128::from(last.cost);
-                    let window = u128::from(last.at - first.at + self.slip);
-                    if cost * d > n * window + burst * d {
+                    cost += last.cost;
+                    let most = given(rates, first.at, last.at, self.slip) + last.burst as f64;
+                    if cost as f64 > most + 1e-6 {
                         return Err(format!(
-                            "{} {key:?}: {cost} passed from {} to {}",
-                            checkpoint.name, first.at, last.at
+                            "checkpoint {checkpoint} {key:?}: {cost} passed from {} to {}, at most \
+                             {most} may",
+                            first.at, last.at
                         ));
                     }
                 }
@@ -186,8 +213,37 @@ impl Windows {
     }
 }
 
+/// What these rates give in a window, and in the longest slip.
+fn given(rates: &[(u64, f64)], from: u64, until: u64, slip: u64) -> f64 {
+    let ends = rates.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
+    let mut highest: f64 = 0.0;
+    let mut all = 0.0;
+    for ((at, rate), end) in rates.iter().zip(ends) {
+        if *at <= until && end >= from {
+            highest = highest.max(*rate);
+            all += rate * end.min(until).saturating_sub((*at).max(from)) as f64;
+        }
+    }
+    all + highest * slip as f64
+}
+
+/// Whether both count the same requests, and hold them back.
+fn counts_as(one: &Checkpoint, other: &Checkpoint) -> bool {
+    std::mem::discriminant(&one.limit) == std::mem::discriminant(&other.limit)
+        && one.key == other.key
+        && one.watch == other.watch
+        && one.connection == other.connection
+}
+
+const fn burst(checkpoint: &Checkpoint) -> u64 {
+    match checkpoint.limit {
+        Limit::Rate { burst, .. } => burst,
+        Limit::Concurrency(_) | Limit::Count => 0,
+    }
+}
+
 /// Whether a request waits further on than this checkpoint.
-fn is_behind(seen: &Seen, id: u64, checkpoint: &Checkpoint) -> bool {
+pub(super) fn is_behind(seen: &Seen, id: u64, checkpoint: &Checkpoint) -> bool {
     match seen.alive.get(&id).map(|sight| &sight.spot) {
         None => false,
         // A gate is behind all checkpoints of its backend.

@@ -84,7 +84,7 @@ impl Model {
             server: request.seat,
             arrival: request.at,
             since: request.started,
-            waited: request.started - request.at,
+            waited: request.started - request.at - request.ran,
         })
     }
 

@@ -69,6 +69,8 @@ pub struct Server {
     pub weight: u64,
     /// How many requests it may have.
     pub max: Option<u64>,
+    /// Where it is.
+    pub address: u32,
 }
 
 /// How a server is chosen.
@@ -87,6 +89,12 @@ impl Backend {
     #[must_use]
     pub fn is_gated(&self) -> bool {
         self.servers.iter().any(|server| server.max.is_some())
+    }
+
+    /// Whether this server is one of its own.
+    #[must_use]
+    pub fn has(&self, server: u32) -> bool {
+        self.servers.iter().any(|own| own.id == server)
     }
 
     /// The name of its gate.

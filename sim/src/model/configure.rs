@@ -4,10 +4,10 @@
 //! waiters that changed checkpoints let go move, by rank.
 
 use super::checkpoints::{TICKS, position};
-use super::config::{Checkpoint, Config, Limit, Resource, Unknown};
+use super::config::{At, Checkpoint, Config, Limit, Resource, Unknown};
 use super::seats::GONE;
 use super::servers::is_gate;
-use super::{Effect, Model, Position, Queued, Rank, Reason, State};
+use super::{Effect, Model, Passed, Position, Queued, Rank, Reason, State};
 
 /// Waiters of each counter, in the order in which they would have been served.
 type Lines = Vec<Vec<(u64, Queued)>>;
@@ -29,8 +29,10 @@ impl Model {
         self.begin(now);
         let old = std::mem::replace(&mut self.config, config);
         self.add_gates();
+        self.sites_changed(&old);
         let mut moves: Vec<Move> =
             old.checkpoints.iter().map(|checkpoint| self.checkpoint_changed(checkpoint)).collect();
+        self.adopt_holders(&old);
         let gates = self.config.checkpoints.iter().filter(|at| is_gate(at.id));
         moves.extend(gates.cloned().map(Move::HandOver));
         self.pools_changed();
@@ -87,11 +89,15 @@ impl Model {
 
     fn checkpoint_changed(&mut self, old: &Checkpoint) -> Move {
         let Some(new) = self.checkpoint(old.id).cloned() else {
+            if !is_gate(old.id) {
+                self.buried.push((old.name, old.id));
+            }
             return Move::On(self.empty(old), position(old));
         };
         let kind = std::mem::discriminant(&old.limit) != std::mem::discriminant(&new.limit);
         if kind || old.key != new.key || old.connection != new.connection {
             let waiters = self.empty(old);
+            self.seat_holders(old.id, &new);
             return self.will_arrive_again(waiters, new);
         }
         if old.period() != new.period() {
@@ -138,7 +144,8 @@ impl Model {
         }
     }
 
-    /// What is owed stays, in units of cost, but is no more than the burst.
+    /// What is owed stays, in units of cost. Only what ran ahead while the checkpoint watched is no more
+    /// than the burst.
     fn rate_changed(&mut self, old: &Checkpoint, new: &Checkpoint) {
         let (Limit::Rate { n: n0, d: d0, .. }, Limit::Rate { n, d, burst }) =
             (old.limit, new.limit)
@@ -154,7 +161,10 @@ impl Model {
                 continue;
             }
             let (owed, by) = ((counter.tat - now) * n0 * d, d0 * n * TICKS);
-            counter.tat = latest.min(now + (owed + by - 1) / by * TICKS);
+            counter.tat = now + (owed + by - 1) / by * TICKS;
+            if old.watch {
+                counter.tat = counter.tat.min(latest);
+            }
         }
     }
 
@@ -166,7 +176,11 @@ impl Model {
         self.counters.retain(|counter| counter.checkpoint != at.id);
         self.met.retain(|met| met.0 != at.id);
         for request in self.requests.values_mut() {
-            request.walk.retain(|passed| passed.checkpoint != at.id);
+            if is_gate(at.id) {
+                request.walk.retain(|passed| passed.checkpoint != at.id);
+            }
+            let its = request.walk.iter_mut().filter(|passed| passed.checkpoint == at.id);
+            its.for_each(|passed| (passed.seat.counter, passed.spent) = (Some(GONE), None));
         }
         for (id, _) in waiters.iter().flatten() {
             if let Some(request) = self.requests.get_mut(id) {
@@ -174,6 +188,48 @@ impl Model {
             }
         }
         waiters
+    }
+
+    /// Who passed a checkpoint is counted by the key it has there now, one after the other.
+    fn seat_holders(&mut self, old: u32, new: &Checkpoint) {
+        let ids: Vec<u64> = self.requests.keys().copied().collect();
+        for id in ids {
+            for index in 0..self.requests[&id].walk.len() {
+                if self.requests[&id].walk[index].checkpoint != old {
+                    continue;
+                }
+                let mut arrival = self.as_seen_at(id, new);
+                if self.requests[&id].backend.is_some() && is_early(new) {
+                    arrival.backend = "";
+                }
+                let key = new.key.map(|attribute| arrival.value(attribute));
+                let seat = self.take_seat(new, key);
+                if let Some(request) = self.requests.get_mut(&id) {
+                    request.walk[index] = Passed { checkpoint: new.id, seat, spent: None };
+                }
+            }
+        }
+    }
+
+    /// A new checkpoint counts whoever passed a deleted one of its name.
+    fn adopt_holders(&mut self, old: &Config) {
+        let is_new = |at: &&Checkpoint| old.checkpoints.iter().all(|other| other.id != at.id);
+        let new: Vec<Checkpoint> = self.config.checkpoints.iter().filter(is_new).cloned().collect();
+        for at in new.iter().filter(|at| !is_gate(at.id)) {
+            let dead: Vec<_> = self.buried.extract_if(.., |(name, _)| *name == at.name).collect();
+            self.seat_dead_holders(&dead, at);
+        }
+    }
+
+    fn seat_dead_holders(&mut self, dead: &[(&str, u32)], at: &Checkpoint) {
+        // All of them at once, in the order of the requests.
+        let [first, more @ ..] = dead else { return };
+        for passed in self.requests.values_mut().flat_map(|request| &mut request.walk) {
+            if more.iter().any(|(_, id)| *id == passed.checkpoint) {
+                passed.checkpoint = first.1;
+            }
+        }
+        self.seat_holders(first.1, at);
     }
 
     /// The waiters of each counter, in its own order.
@@ -290,4 +346,9 @@ impl Model {
 /// The first whole nanosecond at or after these ticks, in ticks.
 fn whole_up(ticks: i128) -> i128 {
     ticks + (-ticks).rem_euclid(TICKS)
+}
+
+/// Whether a checkpoint counts before the rules, when nobody has a backend yet.
+fn is_early(at: &Checkpoint) -> bool {
+    matches!(at.at, At::Frontend(_)) && at.limit == Limit::Count
 }

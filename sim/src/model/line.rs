@@ -13,6 +13,9 @@ impl Model {
             return self.refuse(id, Reason::UnknownResource(name));
         }
         let in_line = self.bind(id).is_none();
+        if in_line && self.requests[&id].back {
+            return self.enter_again(id);
+        }
         if in_line && self.can_run(id) {
             self.start(id);
             return self.grant();
@@ -37,6 +40,29 @@ impl Model {
             request.state = State::InPool(InPool { since: now, deadline, in_line });
         }
         self.grant();
+    }
+
+    /// Who gave back its slot in this very call stands in line when that is granted; only then it is seen
+    /// whether it may wait.
+    fn enter_again(&mut self, id: u64) {
+        let Some(pool) = self.pool_of(id).cloned() else { return };
+        let now = self.now;
+        let longest = pool.max_delay.map(|delay| now.saturating_add(delay));
+        let deadline = longest.into_iter().chain(self.requests[&id].own_deadline()).min();
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.state = State::InPool(InPool { since: now, deadline, in_line: true });
+        }
+        self.grant();
+        if !matches!(self.state(id), Some(State::InPool(_))) {
+            return;
+        }
+        if self.in_its_own_way(id) {
+            self.refuse(id, Reason::BlocksItself);
+        } else if self.waiting(pool.name) > pool.max_len {
+            self.refuse(id, Reason::QueueFull(Place::Pool(pool.name), pool.max_len));
+        } else if deadline.is_some_and(|deadline| deadline <= now) {
+            self.refuse(id, Reason::Expired(Place::Pool(pool.name)));
+        }
     }
 
     /// Starts the lowest rank that can run, and again, until none can.

@@ -14,6 +14,7 @@ mod line;
 mod rules;
 mod seats;
 mod servers;
+mod sites;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -22,6 +23,8 @@ pub use answers::Spot;
 pub use checkpoints::{Counter, NUMBERS, TICKS, position};
 pub use servers::is_gate;
 use servers::{Later, Shares};
+pub use sites::Site;
+use sites::Sites;
 pub use told::{Effect, Outcome, Place, Reason, Tally};
 
 use config::{Arrival, Checkpoint, Config};
@@ -134,12 +137,18 @@ pub struct Request {
     pub backend: Option<u32>,
     /// The number of its server.
     pub seat: Option<u32>,
+    /// Where that was when it got it.
+    pub site: Site,
     /// How long it slept at its backend's gate before it went on from there.
     pub gate_slept: u64,
     /// Servers that it could not reach.
     pub tried: Vec<u32>,
     /// Since when it runs, if it does.
     pub started: u64,
+    /// How long it ran before it went back for another server.
+    pub ran: u64,
+    /// Whether it does so just now.
+    pub back: bool,
 }
 
 impl Request {
@@ -167,6 +176,8 @@ pub struct Model {
     walking: bool,
     /// The places of those who are about to arrive again: they still count as waiting there.
     again: Vec<Queued>,
+    /// Deleted checkpoints, by name.
+    buried: Vec<(&'static str, u32)>,
     last_id: u64,
     /// What happened so far.
     pub tally: Tally,
@@ -175,6 +186,8 @@ pub struct Model {
     refused: Option<Reason>,
     /// What the choices of servers remember, and who is down.
     shares: Shares,
+    /// Where servers are.
+    sites: Sites,
     /// What is given back when those who lost their server have moved on.
     later: Vec<Later>,
     /// Whether they move on just now.
@@ -195,11 +208,13 @@ impl Model {
             handed: vec![],
             walking: false,
             again: vec![],
+            buried: vec![],
             last_id: 0,
             tally: Tally::default(),
             submitted: None,
             refused: None,
             shares: Shares::new(7),
+            sites: Sites::default(),
             later: vec![],
             astray: false,
         }
@@ -354,9 +369,12 @@ impl Model {
             state: State::Moving,
             backend: None,
             seat: None,
+            site: (0, 0),
             gate_slept: 0,
             tried: vec![],
             started: 0,
+            ran: 0,
+            back: false,
             arrival,
         }
     }

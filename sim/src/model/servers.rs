@@ -9,6 +9,7 @@ use super::config::{
 };
 use super::seats::GONE;
 use super::{Model, Passed, Position, Queued, Reason, Request, Seat, State, Tally};
+use crate::seen::Answer;
 use std::collections::BTreeMap;
 
 /// Numbers of gates have this bit.
@@ -83,19 +84,47 @@ impl Model {
         }
     }
 
-    /// A request that runs gets another server, if one lets it pass at once.
-    pub fn reroute(&mut self, now: u64, id: u64) -> Option<u32> {
+    /// A request that runs gets another server, if one lets it pass at once. If there is one that does
+    /// not, it goes back.
+    pub fn reroute(&mut self, now: u64, id: u64) -> Answer {
         self.begin(now);
-        let server = self.find_other(id);
+        let runs = self.state(id) == Some(&State::Running);
+        let mut answer = Answer::Server(self.find_other(id));
+        if runs && answer == Answer::Server(None) && self.has_untried(id) {
+            self.go_back(id);
+            answer = Answer::Back;
+        }
         self.give_back_later();
         self.due();
-        server
+        answer
     }
 
-    /// How many requests a server has.
-    #[must_use]
-    pub fn held_at(&self, server: u32) -> u64 {
-        self.requests.values().filter(|request| request.seat == Some(server)).count() as u64
+    fn has_untried(&self, id: u64) -> bool {
+        let Request { backend, tried, .. } = &self.requests[&id];
+        let usable = backend.map_or(vec![], |backend| self.usable(backend));
+        usable.iter().any(|server| !tried.contains(&server.id))
+    }
+
+    /// Runs no more, has no server, and walks on from the end of its backend's list. If that takes it to
+    /// the line at once it stands there when its slot and its claims are granted again.
+    fn go_back(&mut self, id: u64) {
+        self.tally.started -= 1;
+        let now = self.now;
+        self.leave_server_list(id);
+        self.name_server(id, "");
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.ran += now - request.started;
+            (request.seat, request.state, request.back) = (None, State::Moving, true);
+            let names = request.arrival.claims.iter().map(|(name, _)| *name);
+            request.claims.iter_mut().zip(names).for_each(|(claim, name)| claim.name = name);
+        }
+        let was = std::mem::replace(&mut self.astray, true);
+        self.walk(id, Some(BEHIND_BACKEND));
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.back = false;
+        }
+        self.grant();
+        self.astray = was;
     }
 
     /// Whether a server is up.
@@ -220,7 +249,8 @@ impl Model {
         if let Some(reason) = self.no_server(id) {
             return Step::Refuse(reason);
         }
-        if let Some(server) = self.choose(backend, &[]) {
+        let tried = self.requests[&id].tried.clone();
+        if let Some(server) = self.choose(backend, &tried).or_else(|| self.choose(backend, &[])) {
             self.sit(id, server);
             return Step::Pass;
         }
@@ -256,8 +286,9 @@ impl Model {
 
     fn sit(&mut self, id: u64, server: Server) {
         self.name_server(id, server.name);
+        let site = self.site(server.id);
         if let Some(request) = self.requests.get_mut(&id) {
-            request.seat = Some(server.id);
+            (request.seat, request.site) = (Some(server.id), site);
         }
     }
 

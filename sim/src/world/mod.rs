@@ -12,7 +12,7 @@ use crate::seen::{self, Answer, Figures, Granted, Seen, Sight};
 use crate::subject::{Owned, Subject};
 use crate::words::known;
 use paceline_engine::{
-    self as engine, Ended, Engine, Foreseen, Plan, Prepared, Snapshot, WaitsFor, prepare,
+    self as engine, Ended, Engine, Foreseen, Plan, Prepared, Rerouted, Snapshot, WaitsFor, prepare,
 };
 use paceline_expr::Counter;
 use paceline_pools::PoolSet;
@@ -80,8 +80,11 @@ impl World {
             Step::Configure(config, _) => return self.configure(now, config),
             Step::SetUp(server, up) => self.engine.set_up(now, ServerId(*server), *up),
             Step::Reroute(id) => {
-                let server = self.engine.reroute(now, RequestId(*id));
-                return Answer::Server(server.map(|server| server.0));
+                return match self.engine.reroute(now, RequestId(*id)) {
+                    Rerouted::Server(server) => Answer::Server(Some(server.0)),
+                    Rerouted::Back => Answer::Back,
+                    Rerouted::Nowhere => Answer::Server(None),
+                };
             }
             Step::Timeout => self.engine.handle_timeout(now),
         }

@@ -83,7 +83,7 @@ fn frontend(frontend: &model::config::Frontend) -> routing::Frontend {
 fn backend(backend: &model::config::Backend) -> routing::Backend {
     let server = |server: &model::config::Server| {
         let (_, name) = server.name.split_once('/').unwrap_or_default();
-        let address = routing::Address::Unix("/run/server".into());
+        let address = routing::Address::Unix(format!("/run/{}", server.address).into());
         routing::Server {
             weight: server.weight as u32,
             connections_max: server.max.map(|max| max as u32),

@@ -1,6 +1,7 @@
 //! The HTTP door from outside: real clients in front of the built daemon, a server behind it that records
 //! every byte, and limits measured where they count, at that server.
 
+mod admitted;
 mod attributes;
 mod bodies;
 mod chain;

@@ -11,6 +11,7 @@ mod http2_frames;
 mod http2_given_up;
 mod http2_requests;
 mod http2_slow;
+mod http2_unread;
 mod recorder;
 mod refused;
 mod rewritten;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod audit;
+mod away;
 mod bad_input;
 mod clients;
 mod config;
@@ -10,11 +11,16 @@ mod daemon;
 mod demo;
 mod files;
 mod guide;
+mod handed_on;
+mod held;
 mod http;
 mod http_wire;
 mod manuals;
 mod network;
+mod ovsdb_values;
 mod restart;
 mod roles;
 mod scenarios;
+mod signals;
+mod storm;
 mod whole;

@@ -7,6 +7,7 @@
 mod api;
 mod cli;
 mod ovsdb;
+mod places;
 mod secrets;
 
 use paceline_tests::caller::Caller;

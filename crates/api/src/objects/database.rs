@@ -173,7 +173,7 @@ pub(crate) fn own_problem(error: &Error) -> Problem {
         tag::CONSTRAINT | tag::REFERENCE => Problem::constraint(error.details.clone(), json!({})),
         "timed out" => Problem::conflict("what the edit is based on changed meanwhile")
             .hint("look again and send the edit once more"),
-        tag::RESOURCES => Problem::resources(error.details.clone()),
+        tag::RESOURCES | tag::IO => Problem::not_kept(error),
         tag::NOT_ALLOWED => Problem::permission().hint(error.details.clone()),
         tag::SYNTAX => Problem::bad_request(error.details.clone()),
         _ => Problem::internal(&error.to_string()),

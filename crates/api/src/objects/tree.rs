@@ -1,12 +1,11 @@
 //! The resources with who holds them and who waits for them.
 
 use super::Object as _;
-use super::database::select_all;
+use super::database::{Row, select_all};
 use super::resource::{Resource, name_parents};
-use crate::Shared;
 use crate::identity::Identity;
-use crate::large;
 use crate::respond::Answer;
+use crate::{App, Shared, large};
 use axum::extract::{Extension, State};
 use paceline_host::WaitsFor;
 use paceline_types::RequestId;
@@ -41,8 +40,16 @@ pub(super) async fn tree(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
 ) -> Answer {
-    let mut rows = select_all(&app, &identity, Resource::TABLE).await?;
-    name_parents::<Resource>(&app, &identity, &mut rows).await?;
+    let rows = async {
+        let mut rows = select_all(&app, &identity, Resource::TABLE).await?;
+        name_parents::<Resource>(&app, &identity, &mut rows).await?;
+        Ok(rows)
+    };
+    large::list_rows(rows, |rows| drawn(&app, rows)).await
+}
+
+/// The tree as it is sent.
+fn drawn(app: &App, rows: Vec<Row>) -> Vec<u8> {
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     for mut row in rows {
         let Some(Value::String(name)) = row.remove("name") else { continue };
@@ -52,21 +59,18 @@ pub(super) async fn tree(
             nodes.entry(name).or_default();
         }
     }
-    large::list(|| {
-        let mut left = CLAIMS_MAX;
-        app.host.control().look(RequestId(0), REQUESTS_MAX, |request, why| {
-            for claim in request.claims.iter().take(left) {
-                // One that was made for a claim has no row and no parents.
-                let node = nodes.entry(claim.resource.to_string()).or_default();
-                let list = match why.waits_for {
-                    WaitsFor::Nothing => &mut node.holders,
-                    _ => &mut node.waiters,
-                };
-                list.push(why.id.0);
-            }
-            left = left.saturating_sub(request.claims.len());
-        });
-        large::text(&nodes.iter().map(|(name, node)| Named { name, node }).collect::<Vec<_>>())
-    })
-    .await
+    let mut left = CLAIMS_MAX;
+    app.host.control().look(RequestId(0), REQUESTS_MAX, |request, why| {
+        for claim in request.claims.iter().take(left) {
+            // One that was made for a claim has no row and no parents.
+            let node = nodes.entry(claim.resource.to_string()).or_default();
+            let list = match why.waits_for {
+                WaitsFor::Nothing => &mut node.holders,
+                _ => &mut node.waiters,
+            };
+            list.push(why.id.0);
+        }
+        left = left.saturating_sub(request.claims.len());
+    });
+    large::text(&nodes.iter().map(|(name, node)| Named { name, node }).collect::<Vec<_>>())
 }

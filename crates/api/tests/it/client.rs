@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a test waits for an answer before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -143,7 +143,9 @@ impl Client {
     /// The next server-sent event: its name and its data. Chunks are read as they come.
     pub fn event(&mut self) -> (String, Value) {
         let (mut name, mut data) = (String::new(), Value::Null);
+        let end = Instant::now() + PATIENCE;
         loop {
+            assert!(Instant::now() < end, "no event but signs of life");
             let line = self.line();
             if let Some(text) = line.strip_prefix("event: ") {
                 name = text.to_owned();

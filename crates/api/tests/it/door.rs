@@ -3,7 +3,9 @@
 use crate::client::PATIENCE;
 use crate::world::World;
 use paceline_api::{Address, Limits, Options};
+use paceline_host::Capacity;
 use serde_json::json;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
@@ -190,9 +192,14 @@ fn a_connection_with_a_bound_session_may_be_idle() {
     bound.post("/v1/permits", json!({ "session": session })).expect(201);
 }
 
+fn two_connections() -> Limits {
+    let connections = Capacity { total: 2, ..Capacity::default() };
+    Limits { connections, ..Limits::default() }
+}
+
 #[test]
 fn one_connection_too_many_is_told_so_and_the_next_fits_again() {
-    let world = World::with(Limits { connections_max: 2, ..Limits::default() });
+    let world = World::with(two_connections());
     let (mut first, mut second) = (world.unix(), world.unix());
     first.get("/healthz").expect(200);
     second.get("/healthz").expect(200);
@@ -205,13 +212,24 @@ fn one_connection_too_many_is_told_so_and_the_next_fits_again() {
 
 #[test]
 fn strangers_on_tcp_do_not_shut_out_the_unix_socket() {
-    let world = World::with(Limits { connections_max: 2, ..Limits::default() });
+    let world = World::with(two_connections());
     let mut strangers = [world.tcp_with(None), world.tcp_with(None)];
     for stranger in &mut strangers {
         stranger.get("/healthz").expect(200);
     }
     world.tcp().answer().expect_error(503, "refused");
     world.unix().get("/v1/tokens").expect(200);
+}
+
+#[test]
+fn one_address_does_not_take_all_places_of_tcp() {
+    let connections = Capacity { each: 1, ..Capacity::default() };
+    let world = World::with(Limits { connections, ..Limits::default() });
+    let mut first = world.tcp();
+    first.get("/v1/status").expect(200);
+    let error = world.tcp().answer().expect_error(503, "refused");
+    assert_eq!(error["message"], "resources exhausted: too many connections from 127.0.0.1");
+    first.get("/v1/status").expect(200);
 }
 
 #[test]
@@ -240,9 +258,23 @@ fn the_head_of_a_request_is_bounded_d2() {
     }
     client.raw(b"\r\n");
     assert_eq!(client.head().0, 431);
+    // Sent in one piece and in small ones: the head with its last line is what is bounded.
+    for (bytes, status) in [(32 << 10, 200), ((32 << 10) + 1, 431), (40_000, 431), (70_000, 431)] {
+        let (start, end) = ("GET /healthz HTTP/1.1\r\nhost: p\r\nx: ", "\r\n\r\n");
+        let head = format!("{start}{}{end}", "y".repeat(bytes - start.len() - end.len()));
+        for piece in [bytes, 10_000] {
+            let mut client = world.unix();
+            for piece in head.as_bytes().chunks(piece) {
+                // The answer may come, and the connection be closed, before all is sent.
+                let _ = client.stream.get_mut().write_all(piece);
+            }
+            assert_eq!(client.head().0, status, "{bytes} in pieces of {piece}");
+        }
+    }
     let mut client = world.unix();
-    client.raw(format!("GET /{} HTTP/1.1\r\nhost: p\r\n\r\n", "x".repeat(33 << 10)).as_bytes());
-    assert!(client.head().0 >= 400);
+    let target = |bytes: usize| format!("/healthz{}", "x".repeat(bytes - "/healthz".len()));
+    client.get(&target(8 << 10)).expect(404);
+    client.get(&target((8 << 10) + 1)).expect_error(414, "target_too_long");
     world.unix().get("/healthz").expect(200);
 }
 

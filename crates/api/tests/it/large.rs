@@ -76,3 +76,95 @@ fn a_client_that_takes_nothing_is_closed() {
     // One that reads gets all of it.
     assert_eq!(other.get("/v1/requests").expect(200).as_array().unwrap().len(), 300);
 }
+
+/// Few slow readers do not keep all places: a large answer has a time of its own.
+#[test]
+fn a_large_answer_must_be_read_in_time_d1() {
+    let _turn = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let limits = Limits {
+        write_pause_max: Duration::from_secs(3_600),
+        large_max: Duration::from_millis(200),
+        large_bytes_per_second_min: 1 << 30,
+        ..Limits::default()
+    };
+    let world = World::with(limits);
+    fill(&world);
+    let slow: Vec<Client> = (0..8)
+        .map(|_| {
+            let mut client = world.unix();
+            client.send("GET", "/v1/requests", None);
+            client.head();
+            client
+        })
+        .collect();
+    // The places are free again, although no client has left or reads.
+    let mut other = world.unix();
+    while other.get("/v1/requests").status != 200 {}
+    drop(slow);
+}
+
+/// Locks of one session, with long names.
+fn lock_many(world: &World, count: usize) {
+    let mut client = world.unix();
+    let session = client.session(json!({ "lease": "1h" }));
+    for number in 0..count {
+        let path = format!("/v1/locks/{}{number:05}", "x".repeat(240));
+        client.put(&path, json!({ "session": session })).expect(200);
+    }
+}
+
+#[test]
+fn the_list_of_locks_is_bounded_and_goes_on_where_it_ended_d1() {
+    let _turn = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let world = World::new();
+    lock_many(&world, 5_000);
+    let mut client = world.unix();
+    let name = |number: usize| format!("{}{number:05}", "x".repeat(240));
+    let part = client.get(&format!("/v1/locks?first={}&count=2", name(4_000))).expect(200);
+    let names: Vec<_> = part.as_array().unwrap().iter().map(|lock| lock["name"].clone()).collect();
+    assert_eq!(names, [name(4_000), name(4_001)]);
+    let past = format!("/v1/locks?first={}", name(4_999) + "z");
+    assert_eq!(client.get(&past).expect(200), json!([]));
+    let lazy = || {
+        let mut client = world.unix();
+        client.send("GET", "/v1/locks", None);
+        (client.head().0 == 200).then_some(client)
+    };
+    let held: Vec<Client> = (0..8).map_while(|_| lazy()).collect();
+    assert_eq!(held.len(), 8, "so many are sent at a time");
+    client.get("/v1/locks").expect_error(503, "refused");
+}
+
+/// A list of rows takes a place like any other large answer.
+#[test]
+fn lists_of_objects_are_bounded_d1() {
+    let _turn = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let world = World::new();
+    let mut text = String::new();
+    for number in 0..2_000 {
+        text += &format!("[[resource]]\nname = \"{}{number}\"\n", "x".repeat(600));
+    }
+    let mut client = world.unix();
+    client.raw(
+        format!(
+            "POST /v1/apply HTTP/1.1\r\nhost: p\r\ncontent-type: application/toml\r\n\
+             content-length: {}\r\n\r\n{text}",
+            text.len()
+        )
+        .as_bytes(),
+    );
+    client.answer().expect(200);
+    for path in ["/v1/resources", "/v1/tree"] {
+        let lazy = || {
+            let mut client = world.unix();
+            client.send("GET", path, None);
+            (client.head().0 == 200).then_some(client)
+        };
+        let held: Vec<Client> = (0..8).map_while(|_| lazy()).collect();
+        assert_eq!(held.len(), 8, "so many are sent at a time");
+        client.get(path).expect_error(503, "refused");
+        drop(held);
+        // The daemon hears of the end when it hears of it.
+        while client.get(path).status != 200 {}
+    }
+}

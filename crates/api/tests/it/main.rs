@@ -6,6 +6,7 @@ mod config;
 mod door;
 mod http;
 mod large;
+mod leaving;
 mod objects;
 mod permits;
 mod questions;

@@ -71,7 +71,7 @@ fn equals_a_sorted_map() {
                     let seen = edits.last();
                     let pace = |n| Pace::new(1 + n as u32 % 3, Span(1 + n % 400), 1 + n as u32 % 5);
                     let (from, to) = (pace(random.below(1_000)), pace(random.below(1_000)));
-                    edits.push(Some(Change { at: now, from, to }), false);
+                    edits.push(Some(Change { at: now, from, to, watched: true }), false);
                     model.values_mut().for_each(|counter| edits.bring(seen, counter));
                 }
             }

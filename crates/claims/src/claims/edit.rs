@@ -14,7 +14,7 @@
 use super::made::Made;
 use super::step::{cost, walk_cost};
 use super::{Aside, Claims, Lack, Request, Stage};
-use crate::graph::{EDGES_WALKED_MAX, Graph, ResourceId, kept_roots};
+use crate::graph::{Changes, EDGES_WALKED_MAX, Graph, ResourceId, kept_roots};
 use crate::mark::{Mark, NodeKey, Root, sort_roots};
 use crate::node::Tag;
 use paceline_types::{Claim, Rank, RequestId};
@@ -35,10 +35,10 @@ const REMARK_COST: usize = 2;
 /// One edit, and how far it got.
 pub(super) struct Edit {
     /// The numbers of the new graph and of the old one.
-    sequence: u64,
+    pub(super) sequence: u64,
     old_sequence: u64,
-    old: Arc<Graph>,
-    new: Arc<Graph>,
+    pub(super) old: Arc<Graph>,
+    pub(super) new: Arc<Graph>,
     round: Round,
     /// The touched resource, or the appeared name, that is looked at.
     index: usize,
@@ -270,15 +270,8 @@ impl Edit {
 
     /// What a holder has to hold now, and how many nodes had to be visited to know.
     fn kept_roots(&self, roots: &[Root], made: &mut Made) -> (Vec<Root>, usize) {
-        let graphs = (&*self.old, &*self.new);
-        let stand_in = |name: &str| self.find(name).unwrap_or_else(|| made.make(name));
         let changes = (self.round != Round::All).then(|| self.new.changes());
-        let (mut roots, visited) = kept_roots(graphs, changes, roots, stand_in);
-        for root in roots.iter_mut().filter(|root| root.key.is_made()) {
-            root.key = made.name(root.key).and_then(|name| self.find(name)).unwrap_or(root.key);
-        }
-        sort_roots(&mut roots);
-        (roots, visited)
+        kept_in((&self.old, &self.new), changes, roots, made)
     }
 
     /// What a waiter claims now; or why it must step aside. `names` are those of the
@@ -318,8 +311,29 @@ impl Edit {
     }
 
     fn find(&self, name: &str) -> Option<NodeKey> {
-        self.new.find(name).map(|id| NodeKey(id.0))
+        find(&self.new, name)
     }
+}
+
+fn find(graph: &Graph, name: &str) -> Option<NodeKey> {
+    graph.find(name).map(|id| NodeKey(id.0))
+}
+
+/// What a holder has to hold in the new graph, and how many nodes had to be visited to know. Names that
+/// have appeared in it are resources from now on.
+pub(super) fn kept_in(
+    (old, new): (&Graph, &Graph),
+    changes: Option<&Changes>,
+    roots: &[Root],
+    made: &mut Made,
+) -> (Vec<Root>, usize) {
+    let stand_in = |name: &str| find(new, name).unwrap_or_else(|| made.make(name));
+    let (mut roots, visited) = kept_roots((old, new), changes, roots, stand_in);
+    for root in roots.iter_mut().filter(|root| root.key.is_made()) {
+        root.key = made.name(root.key).and_then(|name| find(new, name)).unwrap_or(root.key);
+    }
+    sort_roots(&mut roots);
+    (roots, visited)
 }
 
 impl fmt::Debug for Edit {

@@ -64,3 +64,20 @@ fn waiting_ends() {
     let when_away = WhenAway::Wait(Duration::from_millis(20));
     assert!(client(&dir, when_away).unwrap_err().is_unreachable());
 }
+
+/// A daemon that is stopped takes no more connections once its queue of them is full.
+#[test]
+fn connecting_to_a_daemon_that_hangs_ends_in_time() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    let dir = Scratch::new();
+    let target = Target::in_data_directory(dir.path());
+    let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(dir.path().join("api.sock")).unwrap()).unwrap();
+    listen(&listener, 0).unwrap();
+    let options = Options { timeout: Duration::from_millis(50), ..Options::default() };
+    let first = Client::connect_with(&target, options.clone()).unwrap();
+    let error = Client::connect_with(&target, options).unwrap_err();
+    assert!(error.is_unreachable(), "{error}");
+    assert!(error.to_string().contains("takes no connection in time"), "{error}");
+    drop(first);
+}

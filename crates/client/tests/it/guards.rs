@@ -1,7 +1,9 @@
 //! Permits, locks and sessions: held by guards, given back.
 
 use crate::fake::{Asked, Fake, Reply, error};
-use paceline_client::{Client, Error, LockOptions, PermitRequest, SessionOptions, Target, Token};
+use paceline_client::{
+    Client, Error, LockOptions, Options, PermitRequest, SessionOptions, Target, Token,
+};
 use serde_json::json;
 use std::time::Duration;
 
@@ -155,4 +157,25 @@ fn a_session_holds_several_and_gives_all_back() {
     assert!(fake.world().permits.is_empty() && fake.world().locks.is_empty());
     assert!(matches!(permit.settle(), Err(Error::NotFound(_))));
     drop(lock);
+}
+
+/// A daemon that hangs costs a program one wait, and not one for each thing that it gives back.
+#[test]
+fn what_a_silent_daemon_does_not_hear_is_waited_for_once() {
+    let fake = Fake::start(|asked: &Asked| (asked.method == "DELETE").then_some(Reply::Silence));
+    fake.world().capacity = 10;
+    let options = Options { timeout: Duration::from_millis(500), ..Options::default() };
+    let token = Token::new("secret").unwrap();
+    let tcp = Target::Tcp { address: fake.address.clone(), token };
+    for target in [Target::in_data_directory(fake.dir.path()), tcp] {
+        let client = Client::connect_with(&target, options.clone()).unwrap();
+        let permits = [(); 4].map(|()| client.permit(PermitRequest::new()).unwrap());
+        fake.world().asked.clear();
+        for permit in permits {
+            assert!(permit.settle().unwrap_err().is_unreachable());
+            let told = fake.lines();
+            let told: Vec<_> = told.iter().filter(|line| line.contains("/permits/")).collect();
+            assert!(told.iter().all(|line| *line == told[0]), "{told:?}: the first one alone");
+        }
+    }
 }

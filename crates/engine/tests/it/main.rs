@@ -7,6 +7,7 @@
 
 mod claims;
 mod commands;
+mod holders;
 mod plans;
 mod routed;
 mod routing;

@@ -255,7 +255,8 @@ advance 10s
     );
 }
 
-/// One call looks at as many servers as the backend has retries, and one more.
+/// One call looks at as many servers as the backend has retries, and one more; then the request goes back,
+/// and gets the next.
 #[test]
 fn reroute_tries_a_few_servers() {
     holds(
@@ -268,9 +269,17 @@ frontend web backend=app
 submit x frontend=web
   -> x started at app/a
 reroute x
-  -> none
+  -> back
+  -> 0s x started at app/e
+new
+checkpoint none-b at=\"server app/b\" concurrency=0
+checkpoint none-c at=\"server app/c\" concurrency=0
+checkpoint none-d at=\"server app/d\" concurrency=0
 backend app retries=3 server=a server=b server=c server=d server=e
-reroute x
+frontend web backend=app
+submit y frontend=web
+  -> y started at app/a
+reroute y
   -> app/e
 ",
     );

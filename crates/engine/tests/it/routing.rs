@@ -2,6 +2,7 @@
 
 use crate::commands::{Answer, number, pairs, span};
 use crate::world::World;
+use paceline_engine::Rerouted;
 use paceline_routing::{Backend, Frontend, Server, UseBackend};
 use paceline_types::{BackendId, ServerId};
 
@@ -25,10 +26,14 @@ impl World {
             }
             "reroute" => {
                 let id = self.id(first)?;
-                let server = self.engine.reroute(self.now, id);
                 let snapshot = self.engine.snapshot();
-                let name = server.and_then(|server| snapshot.routing().server_name(server));
-                Ok(vec![name.map_or_else(|| "none".into(), Into::into)])
+                Ok(vec![match self.engine.reroute(self.now, id) {
+                    Rerouted::Server(server) => {
+                        snapshot.routing().server_name(server).unwrap_or_default().into()
+                    }
+                    Rerouted::Back => "back".into(),
+                    Rerouted::Nowhere => "none".into(),
+                }])
             }
             "rename-server" => self.rename_server(first, rest.first().ok_or("a new name")?),
             "rename-backend" => {
@@ -112,7 +117,7 @@ impl World {
                 ServerId(self.next_server)
             }
         };
-        let address = "127.0.0.1:80".parse().unwrap();
+        let address = format!("unix:/run/{name}").parse().unwrap();
         let mut server = Server::new(id, name, address);
         for part in parts {
             match part.split_once(':') {

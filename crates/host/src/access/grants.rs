@@ -2,13 +2,15 @@
 //!
 //! A token is found by the first half of its hash, and the other half is compared without stopping at
 //! the first difference, so that the time of an answer tells nothing about a token. Whoever holds a
-//! [`Granted`] can wait for its end: it ends when its row is deleted or changed.
+//! [`Granted`] can wait for its end: it ends when its row is deleted, stands for somebody else, or gives
+//! a role that may hold nothing any more. Any other role is taken over at once, and what is held stays.
 
 use crate::clock::wall_ms;
 use paceline_model::{FIRST_TOKEN, Grant, TokenRow};
 use paceline_types::Role;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
 type Half = [u8; 16];
@@ -18,8 +20,8 @@ type Half = [u8; 16];
 pub struct Granted {
     /// The name that requests carry as `user`.
     pub user: String,
-    /// What they may do.
-    pub role: Role,
+    /// What they may do, as the number of the role.
+    role: AtomicUsize,
     /// When it ends, in milliseconds since 1970; none for never.
     expires_ms: Option<u64>,
     /// Closed when the row is gone.
@@ -27,13 +29,37 @@ pub struct Granted {
 }
 
 impl Granted {
+    /// What they may do now.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        let number = self.role.load(Ordering::Relaxed);
+        Role::ALL.get(number).copied().unwrap_or(Role::Viewer)
+    }
+
+    fn set_role(&self, role: Role) {
+        let number = Role::ALL.iter().position(|other| *other == role);
+        self.role.store(number.unwrap_or_default(), Ordering::Relaxed);
+    }
+
     /// Whether its time is over, by the wall clock.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.expires_ms.is_some_and(|ms| ms <= wall_ms()) || self.ended.has_changed().is_err()
     }
 
-    /// Waits until the row is deleted or changed; for ever, if it never is.
+    /// Does something that may take long, unless the role that `granted` gives is taken away meanwhile:
+    /// none then. What is done is given in any case; whether the role is over by time is for the caller
+    /// to ask.
+    pub async fn during<T>(granted: Option<&Self>, work: impl Future<Output = T>) -> Option<T> {
+        let Some(granted) = granted else { return Some(work.await) };
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = granted.revoked() => None,
+        }
+    }
+
+    /// Waits until the role is taken away; for ever, if it never is.
     pub async fn revoked(&self) {
         let mut ended = self.ended.clone();
         // Nothing is ever sent: it waits for the end of the other side.
@@ -50,7 +76,9 @@ struct Held {
 impl Held {
     fn new(user: String, role: Role, expires_ms: Option<u64>) -> Self {
         let (alive, ended) = watch::channel(());
-        Self { granted: Arc::new(Granted { user, role, expires_ms, ended }), _alive: alive }
+        let granted = Granted { user, role: AtomicUsize::new(0), expires_ms, ended };
+        granted.set_role(role);
+        Self { granted: Arc::new(granted), _alive: alive }
     }
 }
 
@@ -94,6 +122,32 @@ impl Grants {
                 }
             }
         }
+    }
+
+    /// Takes over another role of a row that is otherwise the same, if what its user holds can stay;
+    /// whether it was so.
+    pub(super) fn change_role(&mut self, old: &Grant, new: &Grant) -> bool {
+        let (held, before, role) = match (old, new) {
+            (Grant::User { name, role: before }, Grant::User { name: same, role })
+                if name == same =>
+            {
+                (self.users.get(name), before, role)
+            }
+            (Grant::Token(before), Grant::Token(after)) => {
+                let same = TokenRow { role: before.role, ..after.clone() };
+                let (first, _) = halves(&before.hash);
+                let held = self.tokens.get(&first).filter(|_| same == *before);
+                (held.map(|token| &token.held), &before.role, &after.role)
+            }
+            _ => return false,
+        };
+        // A viewer may go on watching; a holder must stay a client at least.
+        let stays = *role >= Role::Client.min(*before);
+        if let Some(held) = held.filter(|_| stays) {
+            held.granted.set_role(*role);
+            return true;
+        }
+        false
     }
 
     pub(super) fn set_first_token(&mut self, hash: [u8; 32]) {

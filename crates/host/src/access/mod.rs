@@ -20,7 +20,7 @@ use paceline_tables::{Error, tag};
 use paceline_types::Role;
 use refusals::{Kind, Refusals};
 use rustix::process::geteuid;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 /// What whoever is refused is told, at every door.
 pub const REFUSED: &str = "caller does not have the necessary permission";
@@ -62,7 +62,14 @@ impl Access {
 
     /// Rows that give roles were changed.
     pub(crate) fn change(&self, changes: Vec<GrantChange>) {
-        let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+        let mut grants = self.grants.write().unwrap_or_else(crate::broken);
+        let changes: Vec<GrantChange> = changes
+            .into_iter()
+            .filter(|change| match change {
+                (Some(old), Some(new)) => !grants.change_role(old, new),
+                _ => true,
+            })
+            .collect();
         // All that goes first, so that a name or a hash may move from one row to another.
         changes.iter().filter_map(|(old, _)| old.as_ref()).for_each(|old| grants.remove(old));
         changes.into_iter().filter_map(|(_, new)| new).for_each(|new| grants.add(new));
@@ -71,13 +78,13 @@ impl Access {
     /// Gives the role admin to whoever has the token with this hash, which no row keeps; the one that
     /// had it before has it no longer.
     pub fn set_first_token(&self, hash: [u8; 32]) {
-        self.grants.write().unwrap_or_else(PoisonError::into_inner).set_first_token(hash);
+        self.grants.write().unwrap_or_else(crate::broken).set_first_token(hash);
     }
 
     /// What the token with this hash gives, unless it ended.
     #[must_use]
     pub fn of_token(&self, hash: &[u8; 32]) -> Option<Arc<Granted>> {
-        let granted = self.grants.read().unwrap_or_else(PoisonError::into_inner).token(hash);
+        let granted = self.grants.read().unwrap_or_else(crate::broken).token(hash);
         granted.filter(|granted| !granted.is_over())
     }
 
@@ -87,8 +94,8 @@ impl Access {
         if uid == self.own_user.0 || uid == 0 {
             return (Some(Role::Admin), None);
         }
-        let granted = self.grants.read().unwrap_or_else(PoisonError::into_inner).user(name);
-        (granted.as_ref().map(|granted| granted.role), granted)
+        let granted = self.grants.read().unwrap_or_else(crate::broken).user(name);
+        (granted.as_ref().map(|granted| granted.role()), granted)
     }
 
     /// The name of a user of this machine, or its number if it has none.
@@ -112,7 +119,7 @@ impl Access {
         need: Role,
         what: impl FnOnce() -> String,
     ) -> Result<(), Error> {
-        self.check_role(&session.name, session.role, need, what)
+        self.check_role(&session.name, session.role(), need, what)
     }
 
     /// The same for somebody with a role, if they have one.
@@ -142,7 +149,7 @@ impl Access {
 
     fn note(&self, kind: Kind, who: &str, what: &str) {
         let Some(audit) = self.audit.get() else { return };
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = self.refusals.lock().unwrap_or_else(crate::broken);
         let Some(left_out) = refusals.admit(self.clock.now(), kind) else { return };
         drop(refusals);
         let what: String = what.chars().take(WHAT_CHARS_MAX).collect();
@@ -151,7 +158,7 @@ impl Access {
 
     /// Records how many refusals were left out and not told yet.
     pub(crate) fn close(&self) {
-        let left_out = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).take_left_out();
+        let left_out = self.refusals.lock().unwrap_or_else(crate::broken).take_left_out();
         if let Some(audit) = self.audit.get().filter(|_| left_out > 0) {
             audit.refused("paceline", "the daemon ends", left_out);
         }

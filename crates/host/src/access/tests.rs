@@ -15,7 +15,7 @@ fn token(name: &str, first: u8, expires_ms: Option<u64>) -> Grant {
 }
 
 fn role_of(access: &Access, first: u8) -> Option<Role> {
-    access.of_token(&[first; 32]).map(|granted| granted.role)
+    access.of_token(&[first; 32]).map(|granted| granted.role())
 }
 
 #[test]
@@ -45,6 +45,34 @@ fn whoever_waits_for_the_end_of_a_token_hears_of_it() {
     let waiting = runtime.spawn(async move { held.revoked().await });
     access.change(vec![(Some(token("ci", 1, None)), None)]);
     runtime.block_on(waiting).unwrap();
+}
+
+/// What a user holds stays while its role is another, as long as that may hold it.
+#[test]
+fn another_role_counts_at_once_and_ends_nothing_that_it_may_hold() {
+    let access = Access::new(Clock::new());
+    let user = |role| Grant::User { name: "eva".into(), role };
+    let uid = access.own_user.0 + 4_000;
+    access.begin(vec![user(Role::Client)]);
+    let held = access.of_user(uid, "eva").1.unwrap();
+    for (from, to) in
+        [(Role::Client, Role::Client), (Role::Client, Role::Admin), (Role::Admin, Role::Client)]
+    {
+        access.change(vec![(Some(user(from)), Some(user(to)))]);
+        assert!(!held.is_over(), "{from} to {to}");
+        assert_eq!((held.role(), access.of_user(uid, "eva").0), (to, Some(to)));
+    }
+    access.change(vec![(Some(user(Role::Client)), Some(user(Role::Viewer)))]);
+    assert!(held.is_over(), "a viewer may hold nothing");
+    let looks = access.of_user(uid, "eva").1.unwrap();
+    access.change(vec![(Some(user(Role::Viewer)), Some(user(Role::Client)))]);
+    assert_eq!((looks.is_over(), looks.role()), (false, Role::Client));
+    // A token that is otherwise another one is not the same.
+    access.begin(vec![token("ci", 1, None)]);
+    let held = access.of_token(&[1; 32]).unwrap();
+    let other = token("ci", 1, Some(wall_ms() + 3_600_000));
+    access.change(vec![(Some(token("ci", 1, None)), Some(other))]);
+    assert!(held.is_over());
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use super::Control;
 use paceline_model::FrontendFigures;
 use std::collections::BTreeMap;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
 /// How the HTTP door stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +87,6 @@ impl Control {
     }
 
     fn door_state(&self) -> MutexGuard<'_, DoorState> {
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+        self.door.lock().unwrap_or_else(crate::broken)
     }
 }

@@ -143,15 +143,13 @@ mod tests {
     use super::{CROWDED_BYTES_MAX, LIST_BYTES_MAX, LISTED_BYTES_MAX, beginning};
     use crate::clock::Clock;
     use crate::control::{Admission, Control};
-    use crate::locking::Locking;
     use paceline_checkpoints::{At, Limit, Spec};
     use paceline_engine::{Config, Plan};
     use paceline_types::{Attributes, CheckpointId, Request, RequestId, Span, Time};
-    use std::sync::Arc;
 
     #[test]
     fn a_list_of_many_long_texts_is_bounded() {
-        let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+        let control = Control::for_tests();
         let mut attributes = Attributes::new();
         attributes.set("text", &"x".repeat(2 * LISTED_BYTES_MAX)).unwrap();
         let count = 2 * LIST_BYTES_MAX / LISTED_BYTES_MAX;
@@ -169,7 +167,7 @@ mod tests {
     /// the engine's lock took 0.2 s, and all turns a minute.
     #[test]
     fn a_long_fair_queue_is_listed_at_once() {
-        let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+        let control = Control::for_tests();
         let (at, limit) = (At::Frontend("api".into()), Limit::Concurrency(1));
         let mut spec = Spec::new(CheckpointId(1), "c", at, limit);
         (spec.fair, spec.queue.len_max) = (Some("user".into()), 100_000);

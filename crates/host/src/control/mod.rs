@@ -10,6 +10,7 @@ mod configured;
 mod door;
 mod event;
 mod figures;
+mod kept;
 mod listed;
 mod numbers;
 mod permit;
@@ -21,22 +22,26 @@ mod timer;
 pub use configured::{Configured, Edited};
 pub use door::{DoorProblem, DoorState};
 pub use event::Event;
+pub(crate) use kept::HeldPermit;
+pub use kept::Terms;
 pub use listed::{Hop, Listed};
-pub use permit::{Admission, Permit, Waiting};
-pub(crate) use planner::{Consequence, Planner, constraint};
+pub use permit::{Admission, Permit, Reroute, Waiting};
+pub(crate) use planner::{Consequence, Graphs, Planned, Planner, constraint};
 pub use tally::Tally;
 
 use crate::clock::Clock;
+use crate::kept::{Cause, Ledger};
 use crate::locking::Locking;
+use kept::KeptRequest;
 use numbers::Numbers;
 use paceline_engine::{
     Effect, Engine, Explanation, Grant, Outcome, Plan, Prepared, RequestError, Snapshot, Why,
     prepare,
 };
-use paceline_types::{Priority, Reason, Refusal, Request, RequestId, SessionId};
+use paceline_types::{Reason, Refusal, Request, RequestId, SessionId, Unknown};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use tally::Tallies;
 use timer::Timer;
 use tokio::sync::{Notify, broadcast, oneshot, watch};
@@ -62,6 +67,8 @@ pub struct Control {
     followed: watch::Sender<Arc<Snapshot>>,
     clock: Clock,
     locking: Arc<Locking>,
+    /// Where changes of what is held are noted.
+    ledger: Arc<Ledger>,
     timer: Arc<Timer>,
     /// Where requests' comings and goings are told, if somebody listens.
     events: broadcast::Sender<Event>,
@@ -84,6 +91,28 @@ struct State {
     engine: Engine,
     /// Who wants to hear what becomes of a waiting request.
     waiters: BTreeMap<RequestId, oneshot::Sender<Decided>>,
+    /// Requests that outlive the daemon once they run.
+    kept: BTreeMap<RequestId, KeptRequest>,
+}
+
+/// How a request is taken in.
+enum Way {
+    /// It is settled when its permit is dropped.
+    Held,
+    /// It is over as soon as it may run.
+    Once,
+    /// The same as held, and it outlives the daemon.
+    Kept(Terms),
+}
+
+/// What a call of the engine leads to.
+#[derive(Default)]
+struct Effects {
+    told: Told,
+    /// Requests, and the rules that matched them and log.
+    matches: Vec<(RequestId, u32)>,
+    /// Whether something ended that has a row.
+    is_noted: bool,
 }
 
 /// What became of a request that waited.
@@ -94,15 +123,21 @@ type Told = Vec<(oneshot::Sender<Decided>, Option<Decided>)>;
 
 impl Control {
     /// An engine that lets everything pass, and the thread that wakes it.
-    pub(crate) fn new(clock: Clock, locking: Arc<Locking>, seed: u128) -> Arc<Self> {
+    pub(crate) fn new(
+        clock: Clock,
+        locking: Arc<Locking>,
+        ledger: Arc<Ledger>,
+        seed: u128,
+    ) -> Arc<Self> {
         let engine = Engine::new(seed);
         let control = Arc::new(Self {
             snapshot: RwLock::new(engine.snapshot()),
             generation: AtomicU64::new(engine.snapshot().generation()),
             followed: watch::channel(engine.snapshot()).0,
-            state: Mutex::new(State { engine, waiters: BTreeMap::new() }),
+            state: Mutex::new(State { engine, waiters: BTreeMap::new(), kept: BTreeMap::new() }),
             clock,
             locking,
+            ledger,
             timer: Arc::default(),
             events: broadcast::channel(EVENTS_MAX).0,
             numbers: Numbers::default(),
@@ -117,10 +152,18 @@ impl Control {
         control
     }
 
+    /// One without a database, with a lot that is known.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Arc<Self> {
+        let ledger = Arc::new(Ledger::default());
+        let locking = Arc::new(Locking::new(Arc::clone(&ledger)));
+        Self::new(Clock::new(), locking, ledger, 1)
+    }
+
     /// The configuration in use.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.snapshot.read().unwrap_or_else(crate::broken))
     }
 
     /// The generation of the configuration in use, without a lock: to be asked for each request.
@@ -135,7 +178,7 @@ impl Control {
     ///
     /// When it is no request: a number or a name is out of bounds.
     pub fn admit(self: &Arc<Self>, request: Request) -> Result<Admission, RequestError> {
-        self.admit_or_pass(request, false)
+        self.admit_as(request, Way::Held)
     }
 
     /// The same for a request that is over as soon as it may run: for whoever only wants to be let
@@ -145,32 +188,28 @@ impl Control {
     ///
     /// As above.
     pub fn admit_once(self: &Arc<Self>, request: Request) -> Result<Admission, RequestError> {
-        self.admit_or_pass(request, true)
+        self.admit_as(request, Way::Once)
     }
 
-    fn admit_or_pass(
-        self: &Arc<Self>,
-        request: Request,
-        once: bool,
-    ) -> Result<Admission, RequestError> {
+    fn admit_as(self: &Arc<Self>, request: Request, way: Way) -> Result<Admission, RequestError> {
         let logs = self.logs_values(&request);
         let mut prepared = prepare(&self.snapshot(), request)?;
         for _ in 0..RENEWALS_MAX {
             let state = self.state();
             if state.engine.is_current(&prepared) {
-                return Ok(self.submit(state, prepared, once, logs));
+                return Ok(self.submit(state, prepared, way, logs));
             }
             drop(state);
             prepared.renew(&self.snapshot());
         }
-        Ok(self.submit(self.state(), prepared, once, logs))
+        Ok(self.submit(self.state(), prepared, way, logs))
     }
 
     fn submit(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
         prepared: Prepared,
-        once: bool,
+        way: Way,
         logs: bool,
     ) -> Admission {
         if self.is_draining() {
@@ -181,6 +220,14 @@ impl Control {
         let (id, outcome) =
             state.engine.submit(now, prepared, &|session, lock| self.locking.owns(session, lock));
         self.tell(|| Event::of_outcome(id, &outcome));
+        let once = matches!(way, Way::Once);
+        if let Way::Kept(terms) = way
+            && matches!(outcome, Outcome::Started | Outcome::Waiting)
+        {
+            let unknown = state.engine.request(id).map_or(Unknown::Refuse, |one| one.unknown);
+            state.kept.insert(id, KeptRequest::new(terms, unknown));
+            self.note_granted(&mut state, id);
+        }
         let waiting = (outcome == Outcome::Waiting).then(|| {
             let (sender, receiver) = oneshot::channel();
             state.waiters.insert(id, sender);
@@ -204,24 +251,6 @@ impl Control {
                 Admission::Refused(id, Refusal::lasting(Reason::Ending))
             }
         }
-    }
-
-    /// Lets a request run on that ran in an earlier run, with what it held. To be called before any
-    /// request is admitted.
-    ///
-    /// # Errors
-    ///
-    /// When it is no request.
-    pub fn restore(
-        self: &Arc<Self>,
-        id: RequestId,
-        request: Request,
-        priority: Priority,
-    ) -> Result<Permit, RequestError> {
-        let logs = self.logs_values(&request);
-        let prepared = prepare(&self.snapshot(), request)?;
-        let grant = self.call(|engine, now| engine.restore(now, id, prepared, priority));
-        Ok(Permit::new(self, id, logs, grant))
     }
 
     /// Why a request waits, or since when it runs.
@@ -258,13 +287,15 @@ impl Control {
         }
     }
 
-    /// Turns away whoever still waits, because the daemon ends.
-    pub fn turn_away_waiters(&self) {
+    /// The daemon shuts down at once: it takes no request, and turns away all waiters.
+    pub fn stop(&self) {
         let mut state = self.state();
+        self.draining.store(true, Ordering::Relaxed);
         let now = self.clock.now();
         for (id, sender) in std::mem::take(&mut state.waiters) {
             let refusal = Refusal::lasting(Reason::Ending);
             state.engine.end(now, id);
+            self.note_ended(&mut state, id, Cause::Ended);
             // One that is gone has told so itself.
             let _ = sender.send(Err(refusal));
         }
@@ -287,7 +318,7 @@ impl Control {
             let old = engine.configure(now, plan);
             let new = engine.snapshot();
             let generation = new.generation();
-            *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = new;
+            *self.snapshot.write().unwrap_or_else(crate::broken) = new;
             // Behind it: who sees the number finds the configuration.
             self.generation.store(generation, Ordering::Release);
             old
@@ -300,14 +331,18 @@ impl Control {
     }
 
     /// A request is over, whether it waited or ran.
-    fn end(&self, id: RequestId) {
+    fn end(&self, id: RequestId, cause: Cause) {
         let mut state = self.state();
         let ended = state.engine.end(self.clock.now(), id);
+        let is_noted = self.note_ended(&mut state, id, cause);
         drop(state.waiters.remove(&id));
         if let Some(event) = Event::of_end(id, ended) {
             self.tell(|| event);
         }
         self.finish(state);
+        if is_noted {
+            self.ledger.write();
+        }
     }
 
     /// Hears of every request that comes and goes from now on.
@@ -338,7 +373,7 @@ impl Control {
 
     /// Lets the lock go; then tells whom it concerns, and has the engine called when it asks for it.
     fn finish(&self, mut state: MutexGuard<'_, State>) {
-        let (told, matches) = state.take_told(|event| self.tell(|| event));
+        let Effects { told, matches, is_noted } = self.take_effects(&mut state);
         let next = state.engine.poll_timeout();
         let number = state.engine.next_number();
         let drained = self.is_draining() && state.waiters.is_empty();
@@ -353,10 +388,43 @@ impl Control {
         for (id, rule) in matches {
             tracing::info!(request = id.0, rule, "a rule that logs matched");
         }
-        self.numbers.reserve_before(number);
+        if is_noted {
+            self.ledger.write();
+        }
+        self.numbers.reserve_before(number, self.clock);
         if let Some(next) = next {
             self.timer.arm(next);
         }
+    }
+
+    /// What the last call has to tell: to waiters, and of rules that log.
+    fn take_effects(&self, state: &mut State) -> Effects {
+        let mut effects = Effects::default();
+        while let Some(effect) = state.engine.poll_effect() {
+            if let Some(event) = Event::of_effect(&effect) {
+                self.tell(|| event);
+            }
+            let (id, decided) = match effect {
+                Effect::Start { id } => {
+                    self.note_granted(state, id);
+                    (id, state.engine.grant(id).map(Ok))
+                }
+                Effect::Refuse { id, refusal } => {
+                    effects.is_noted |= self.note_ended(state, id, Cause::Ended);
+                    (id, Some(Err(refusal)))
+                }
+                Effect::End { id, .. } => {
+                    effects.is_noted |= self.note_ended(state, id, Cause::Ended);
+                    (id, None)
+                }
+                Effect::Log { id, rule } => {
+                    effects.matches.push((id, rule));
+                    continue;
+                }
+            };
+            effects.told.extend(state.waiters.remove(&id).map(|sender| (sender, decided)));
+        }
+        effects
     }
 
     /// The engine, locked. It is held for a fraction of a microsecond, which is far less than putting
@@ -368,30 +436,7 @@ impl Control {
             }
             (0..1 << round).for_each(|_| std::hint::spin_loop());
         }
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// What the last call has to tell: to waiters, and of rules that log.
-    fn take_told(&mut self, tell: impl Fn(Event)) -> (Told, Vec<(RequestId, u32)>) {
-        let (mut told, mut matches) = (Vec::new(), Vec::new());
-        while let Some(effect) = self.engine.poll_effect() {
-            if let Some(event) = Event::of_effect(&effect) {
-                tell(event);
-            }
-            let (id, decided) = match effect {
-                Effect::Start { id } => (id, self.engine.grant(id).map(Ok)),
-                Effect::Refuse { id, refusal } => (id, Some(Err(refusal))),
-                Effect::End { id, .. } => (id, None),
-                Effect::Log { id, rule } => {
-                    matches.push((id, rule));
-                    continue;
-                }
-            };
-            told.extend(self.waiters.remove(&id).map(|sender| (sender, decided)));
-        }
-        (told, matches)
+        self.state.lock().unwrap_or_else(crate::broken)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The numbers of requests: reserved on disk ahead, so that none is used again after a restart.
 
 use super::Control;
-use crate::database::{Hosted, OnlyIf, OwnRow};
+use crate::clock::Clock;
+use crate::database::{Hosted, OwnRow};
 use crate::own;
 use paceline_tables::Error;
 use paceline_tables::value::{Atom, Datum};
-use paceline_types::RequestId;
+use paceline_types::{RequestId, Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -13,6 +14,9 @@ use std::sync::{Arc, OnceLock};
 /// run, so that few requests skip few numbers at a restart.
 const RESERVE_MIN: u64 = 1 << 12;
 const RESERVE_MAX: u64 = 1 << 24;
+
+/// The time between a reservation that failed and the next one.
+const RETRY: Span = Span::from_secs(1);
 
 /// Which numbers are reserved, and where that is kept.
 #[derive(Default)]
@@ -22,6 +26,8 @@ pub(super) struct Numbers {
     until: Arc<AtomicU64>,
     /// How many the next reservation takes.
     step: AtomicU64,
+    /// When a reservation that failed is tried again, in nanoseconds of the clock.
+    retry_at: Arc<AtomicU64>,
 }
 
 impl Control {
@@ -33,7 +39,7 @@ impl Control {
         self.numbers.until.store(used, Ordering::Relaxed);
         let _ = self.numbers.own.set(Arc::clone(own));
         self.numbers.step.store(RESERVE_MIN, Ordering::Relaxed);
-        self.numbers.reserve(own, used, used + RESERVE_MIN);
+        self.numbers.reserve(own, used, used + RESERVE_MIN, self.clock);
         own.flush_blocking();
         Ok(())
     }
@@ -52,28 +58,32 @@ impl Numbers {
     /// Reserves more numbers before `next` comes near the last one reserved. A number that is used
     /// before its reservation is on disk could be used again after a crash; half the range lies
     /// between.
-    pub fn reserve_before(&self, next: RequestId) {
+    pub fn reserve_before(&self, next: RequestId, clock: Clock) {
         let until = self.until.load(Ordering::Relaxed);
         let step = self.step.load(Ordering::Relaxed);
         let Some(own) = self.own.get().filter(|_| next.0 + step / 2 >= until) else { return };
+        if clock.now() < Time(self.retry_at.load(Ordering::Relaxed)) {
+            return;
+        }
         let more = (2 * step).min(RESERVE_MAX);
-        if self.reserve(own, until, next.0 + more) {
+        if self.reserve(own, until, next.0 + more, clock) {
             self.step.store(more, Ordering::Relaxed);
             own.flush();
         }
     }
 
     /// Leaves a reservation to be written; whether nobody else has done so.
-    fn reserve(&self, own: &Arc<Hosted>, until: u64, more: u64) -> bool {
+    fn reserve(&self, own: &Arc<Hosted>, until: u64, more: u64, clock: Clock) -> bool {
         let order = Ordering::Relaxed;
         if self.until.compare_exchange(until, more, order, order).is_err() {
             return false;
         }
-        let reserved = Arc::clone(&self.until);
+        let (reserved, retry_at) = (Arc::clone(&self.until), Arc::clone(&self.retry_at));
         let done = Box::new(move |outcome: Result<(), Error>| {
             if let Err(error) = outcome {
                 tracing::error!(%error, "cannot reserve numbers of requests");
-                // The next request tries again.
+                // A request after that time tries again.
+                retry_at.store(clock.now().plus(RETRY).0, Ordering::Relaxed);
                 reserved.fetch_min(until, Ordering::Relaxed);
             }
         });
@@ -86,5 +96,5 @@ impl Numbers {
 fn row(until: u64) -> OwnRow {
     let until = Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)));
     let values = vec![("name", Datum::One(Atom::string("paceline"))), ("requests_reserved", until)];
-    OwnRow { key: "paceline".to_owned(), values: Some(values), only_if: OnlyIf::Any }
+    OwnRow::of_text("paceline", Some(values))
 }

@@ -3,7 +3,8 @@
 //! Both give back everything when they are dropped, so nothing is lost whichever way a caller ends.
 
 use super::{Control, Decided};
-use paceline_engine::Grant;
+use crate::kept::Cause;
+use paceline_engine::{Grant, Rerouted};
 use paceline_types::{Refusal, RequestId, ServerId, Span};
 use std::future::Future;
 use std::pin::Pin;
@@ -33,6 +34,17 @@ pub struct Permit {
     logs: bool,
 }
 
+/// What becomes of a request that could not reach its server.
+#[derive(Debug)]
+pub enum Reroute {
+    /// It goes to this one.
+    Server(ServerId),
+    /// It waits for one.
+    Waiting(Waiting),
+    /// There is no other: it keeps the one it has.
+    Nowhere,
+}
+
 /// That a request waits: a future of its permit. Dropping it leaves the queue; if it was granted by then
 /// and nobody has heard of it, nothing is spent either.
 #[derive(Debug)]
@@ -49,6 +61,8 @@ struct Held {
     id: RequestId,
     /// Whether somebody has its permit. Until then nothing can have been done with it.
     has_permit: bool,
+    /// Why it ends. Unless its client asked for that, its row stays if the daemon shuts down.
+    cause: Cause,
 }
 
 impl std::fmt::Debug for Held {
@@ -60,7 +74,7 @@ impl std::fmt::Debug for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         match self.has_permit {
-            true => self.control.end(self.id),
+            true => self.control.end(self.id, self.cause),
             false => self.control.leave(self.id),
         }
     }
@@ -68,7 +82,7 @@ impl Drop for Held {
 
 impl Permit {
     pub(super) fn new(control: &Arc<Control>, id: RequestId, logs: bool, grant: Grant) -> Self {
-        let held = Held { control: Arc::clone(control), id, has_permit: true };
+        let held = Held { control: Arc::clone(control), id, has_permit: true, cause: Cause::Ended };
         Self { id, grant, held: Some(held), logs }
     }
 
@@ -95,12 +109,31 @@ impl Permit {
         self.grant.server
     }
 
-    /// Its server could not be reached: another one that was not tried before, has room, and lets it
-    /// pass at once. None if there is none; then it keeps the one it has.
-    pub fn reroute(&mut self) -> Option<ServerId> {
-        let server = self.held.as_ref()?.control.reroute(self.id)?;
-        self.grant.server = Some(server);
-        Some(server)
+    /// Its server could not be reached: another one that was not tried before. If none of these has room
+    /// it waits for one, with its rank; then this permit is over, and there may be another.
+    pub fn reroute(&mut self) -> Reroute {
+        let Some(held) = &mut self.held else { return Reroute::Nowhere };
+        let control = Arc::clone(&held.control);
+        match control.reroute(self.id) {
+            (Rerouted::Server(server), _) => {
+                self.grant.server = Some(server);
+                Reroute::Server(server)
+            }
+            (Rerouted::Back, Some(receiver)) => {
+                held.has_permit = false;
+                let held = self.held.take();
+                Reroute::Waiting(Waiting { held, id: self.id, logs: self.logs, receiver })
+            }
+            (Rerouted::Back | Rerouted::Nowhere, _) => Reroute::Nowhere,
+        }
+    }
+
+    /// Settles the request because its holder asked for that. The row is deleted even while the daemon shuts
+    /// down; a permit that is only dropped then stays for the next run.
+    pub fn settle(mut self) {
+        if let Some(held) = &mut self.held {
+            held.cause = Cause::Asked;
+        }
     }
 
     /// Whoever asked has gone, and nothing was done: what was spent is given back with all the rest.
@@ -146,7 +179,8 @@ impl Waiting {
         logs: bool,
         receiver: oneshot::Receiver<Decided>,
     ) -> Self {
-        let held = Some(Held { control: Arc::clone(control), id, has_permit: false });
+        let control = Arc::clone(control);
+        let held = Some(Held { control, id, has_permit: false, cause: Cause::Ended });
         Self { held, id, logs, receiver }
     }
 

@@ -7,15 +7,30 @@
 use super::{Configured, Control, Event};
 use crate::access::Access;
 use crate::audit::Audit;
+use crate::database::{Claims, follow_all, followed};
+use crate::kept::{KeptPermit, PermitRow};
+use paceline_claims::Graph;
 use paceline_engine::{Plan, Snapshot};
 use paceline_model::{Figures, Model, ModelError, Put};
 use paceline_tables::schema::TableId;
 use paceline_tables::{Changes, Database, Error, Store, Violation};
-use paceline_types::Role;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use paceline_types::{Claim, RequestId, Role, Uuid};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What is to be done when a commit is published.
 pub(crate) type Consequence = Box<dyn FnOnce() + Send>;
+
+/// A graph of resources and the one that an edit makes of it.
+pub(crate) type Graphs = (Arc<Graph>, Arc<Graph>);
+
+/// What a transaction leads to.
+#[derive(Default)]
+pub(crate) struct Planned {
+    /// What is to be done when it is published.
+    pub(crate) consequence: Option<Consequence>,
+    /// The resources before and after it, if it changes them.
+    pub(crate) graphs: Option<Graphs>,
+}
 
 /// Plans what the transactions of the database `Paceline` mean to the engine.
 pub(crate) struct Planner {
@@ -29,6 +44,8 @@ struct State {
     model: Model,
     /// The configuration behind the last plan, whether it is in use yet or not.
     planned: Arc<Snapshot>,
+    /// The graphs of the plans that the engine may not use yet, from one that it has used to the last.
+    graphs: Vec<Arc<Graph>>,
     /// What is doubtful about it.
     warnings: Vec<String>,
 }
@@ -61,7 +78,8 @@ impl Planner {
         let warnings = warn(&plan);
         control.configure(&plan);
         let planned = control.snapshot();
-        let state = Mutex::new(State { model, planned, warnings });
+        let graphs = vec![Arc::clone(planned.graph())];
+        let state = Mutex::new(State { model, planned, graphs, warnings });
         Ok(Self { control, access, audit, state })
     }
 
@@ -79,7 +97,7 @@ impl Planner {
         Error { violation, ..refused }
     }
 
-    /// Plans what a transaction of `who` changed; none if that is nothing to the engine and gives
+    /// Plans what a transaction of `who` changed; nothing if that is nothing to the engine and gives
     /// nobody a role.
     ///
     /// # Errors
@@ -90,16 +108,23 @@ impl Planner {
         database: &Database,
         changes: &Arc<Changes>,
         who: &str,
-    ) -> Result<Option<Consequence>, Error> {
-        let State { model, planned, warnings } = &mut *self.state();
+    ) -> Result<Planned, Error> {
+        let State { model, planned, graphs: known, warnings } = &mut *self.state();
         let (configures, grants) = (model.concerns(changes), model.concerns_grants(changes));
         if !configures && !grants {
-            return Ok(None);
+            return Ok(Planned::default());
         }
         let grants = model.grant_changes(changes).map_err(constraint)?;
         let plan = configures.then(|| model.plan(planned, database.store())).transpose();
         let plan = plan.map_err(constraint)?;
+        let mut graphs = None;
         if let Some(plan) = &plan {
+            let (old, new) = (Arc::clone(planned.graph()), Arc::clone(plan.snapshot().graph()));
+            if !Arc::ptr_eq(&old, &new) {
+                known.push(Arc::clone(&new));
+                forget_used(known, self.control.snapshot().graph());
+                graphs = Some((old, new));
+            }
             *planned = Arc::clone(plan.snapshot());
             *warnings = warn(plan);
         }
@@ -107,7 +132,7 @@ impl Planner {
         let audit = Arc::clone(&self.audit);
         let (schema, changes) = (Arc::clone(database.schema()), Arc::clone(changes));
         let who = who.to_owned();
-        Ok(Some(Box::new(move || {
+        let consequence: Consequence = Box::new(move || {
             if let Some(plan) = plan {
                 control.configure(&plan);
             }
@@ -117,22 +142,59 @@ impl Planner {
                 control.tell(|| Event::Configured(told()));
             }
             audit.edit(&who, &schema, &changes);
-        })))
+        });
+        Ok(Planned { consequence: Some(consequence), graphs })
     }
 
-    /// Plans what a transaction changed, without remembering it: the changes must be undone.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Planner::plan`].
-    pub fn try_plan(&self, database: &Database, changes: &Changes) -> Result<(), Error> {
+    /// The rows of permits that an edit of the resources changes, to be put in the record of the edit.
+    pub fn follow(&self, store: &Store, graphs: &Graphs) -> Vec<Put> {
+        let State { model, graphs: known, .. } = &mut *self.state();
+        let puts = followed(model, store, graphs);
+        // Only now: what is claimed may be a row that has just gone.
+        model.forget_gone(store, |id| known.iter().any(|graph| graph.name(id).is_some()));
+        puts
+    }
+
+    /// The rows of permits as the engine holds them now, with what they claim in the graph planned last;
+    /// none for those that it does not hold.
+    pub fn kept_permits(
+        &self,
+        control: &Control,
+        ids: &[RequestId],
+    ) -> Vec<(RequestId, Option<PermitRow>)> {
+        let State { model, graphs, .. } = &*self.state();
+        control.kept(ids, |graph, permit, holding| {
+            if holding.is_empty() {
+                return PermitRow::of(permit, &Claims::default());
+            }
+            let used = graphs.iter().position(|known| Arc::ptr_eq(known, graph));
+            let later = used.and_then(|used| graphs.get(used..)).unwrap_or(graphs);
+            let holding = follow_all(later, holding);
+            PermitRow::of(permit, &Claims::from_holding(model, later.last(), &holding))
+        })
+    }
+
+    /// What a restored permit claims, by the names that resources have now.
+    pub fn claims_of(&self, permit: &KeptPermit) -> Vec<Claim> {
         let State { model, planned, .. } = &*self.state();
-        model.grant_changes(changes).map_err(constraint)?;
-        if !model.concerns(changes) {
-            return Ok(());
-        }
-        let mut model = model.clone();
-        model.plan(planned, database.store()).map(drop).map_err(constraint)
+        let name = |row: &Uuid| {
+            let id = model.resource_of(*row)?;
+            planned.graph().name(id).map(Box::from)
+        };
+        let resources = permit.resources.iter().map(|(row, mode)| {
+            // The UUID of an unknown row is a name that no request can claim.
+            let resource = name(row).unwrap_or_else(|| row.to_string().into());
+            Claim { resource, mode: *mode }
+        });
+        let names = permit.names.iter();
+        let names = names.map(|(name, mode)| Claim { resource: name.clone(), mode: *mode });
+        resources.chain(names).collect()
+    }
+
+    /// What it takes to find out whether an edit would work, without this planner.
+    pub fn trial(&self) -> Trial {
+        let State { model, planned, .. } = &*self.state();
+        Trial { model: model.clone(), planned: Arc::clone(planned) }
     }
 
     /// What is doubtful about the configuration planned last.
@@ -162,10 +224,40 @@ impl Planner {
 
     /// Transactions were undone because they could not be written: the engine never heard of them.
     pub fn undone(&self) {
-        self.state().planned = self.control.snapshot();
+        let mut state = self.state();
+        state.planned = self.control.snapshot();
+        state.graphs = vec![Arc::clone(state.planned.graph())];
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(crate::broken)
+    }
+}
+
+/// A planner whose plans are never used.
+pub(crate) struct Trial {
+    model: Model,
+    planned: Arc<Snapshot>,
+}
+
+impl Trial {
+    /// Whether what the database says after these changes can work.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Planner::plan`].
+    pub fn plan(mut self, database: &Database, changes: &Changes) -> Result<(), Error> {
+        self.model.grant_changes(changes).map_err(constraint)?;
+        if !self.model.concerns(changes) {
+            return Ok(());
+        }
+        self.model.plan(&self.planned, database.store()).map(drop).map_err(constraint)
+    }
+}
+
+/// Forgets the graphs before the one that the engine uses.
+fn forget_used(graphs: &mut Vec<Arc<Graph>>, used: &Arc<Graph>) {
+    if let Some(place) = graphs.iter().position(|graph| Arc::ptr_eq(graph, used)) {
+        graphs.drain(..place);
     }
 }

@@ -1,11 +1,12 @@
 //! What the HTTP door asks of the engine: servers up and down, other servers, where time was spent.
 
-use super::{Control, Event};
-use paceline_engine::{Quota, Snapshot};
+use super::{Control, Decided, Event, State};
+use crate::kept::Cause;
+use paceline_engine::{Quota, Rerouted, Snapshot};
 use paceline_routing::ServerFigures;
 use paceline_types::{Known, Place, Priority, Refusal, Request, RequestId, ServerId, Span, Time};
-use std::sync::Arc;
-use tokio::sync::watch;
+use std::sync::{Arc, MutexGuard};
+use tokio::sync::{oneshot, watch};
 
 impl Control {
     /// Hears of every configuration from now on; the one in use can be read at once.
@@ -55,9 +56,11 @@ impl Control {
     }
 
     pub(super) fn withdraw(&self, id: RequestId) {
-        if self.call(|engine, now| engine.withdraw(now, id)) {
+        let mut state = self.state();
+        if state.engine.withdraw(self.clock.now(), id) {
             self.tell(|| Event::Left { id });
         }
+        self.forget(state, id);
     }
 
     /// Whoever asked has gone before it had a permit: the request leaves its queue, or is withdrawn if it
@@ -70,11 +73,31 @@ impl Control {
         if was_there {
             self.tell(|| Event::Left { id });
         }
-        self.finish(state);
+        self.forget(state, id);
     }
 
-    pub(super) fn reroute(&self, id: RequestId) -> Option<ServerId> {
-        self.call(|engine, now| engine.reroute(now, id))
+    /// A request left that nothing was done for.
+    fn forget(&self, mut state: MutexGuard<'_, State>, id: RequestId) {
+        let is_noted = self.note_ended(&mut state, id, Cause::Asked);
+        self.finish(state);
+        if is_noted {
+            self.ledger.write();
+        }
+    }
+
+    /// Another server for a request that could not reach its own. Where it has to wait for one, who wants
+    /// to hear of it does so as if it had just come.
+    pub(super) fn reroute(&self, id: RequestId) -> (Rerouted, Option<oneshot::Receiver<Decided>>) {
+        let mut state = self.state();
+        let rerouted = state.engine.reroute(self.clock.now(), id);
+        let receiver = (rerouted == Rerouted::Back).then(|| {
+            self.tell(|| Event::Waiting { id });
+            let (sender, receiver) = oneshot::channel();
+            state.waiters.insert(id, sender);
+            receiver
+        });
+        self.finish(state);
+        (rerouted, receiver)
     }
 
     pub(super) fn is_limited(&self, id: RequestId) -> bool {

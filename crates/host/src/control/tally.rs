@@ -8,7 +8,7 @@ use paceline_engine::Snapshot;
 use paceline_model::FrontendFigures;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// What is counted of one frontend, by all workers.
@@ -63,7 +63,7 @@ pub(super) struct Tallies(Mutex<BTreeMap<Box<str>, Arc<Tally>>>);
 
 impl Tallies {
     fn all(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<Tally>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(crate::broken)
     }
 
     /// Drops those of frontends that are gone, unless somebody still counts there.
@@ -89,15 +89,12 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::Tallies;
-    use crate::clock::Clock;
     use crate::control::Control;
-    use crate::locking::Locking;
-    use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
     #[test]
     fn a_tally_is_one_for_all_and_goes_with_its_frontend() {
-        let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+        let control = Control::for_tests();
         let (web, again) = (control.tally("web"), control.tally("web"));
         web.requests.fetch_add(1, Ordering::Relaxed);
         for status in [0, 99, 100, 200, 299, 404, 503, 599, 600] {

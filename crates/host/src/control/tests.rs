@@ -1,8 +1,6 @@
 //! The engine behind its mutex, with a real clock and real threads.
 
-use super::{Admission, Control, Event};
-use crate::clock::Clock;
-use crate::locking::Locking;
+use super::{Admission, Control, Event, Reroute};
 use paceline_checkpoints::{At, Limit, Spec};
 use paceline_engine::{Config, Plan};
 use paceline_routing::{Backend, Frontend, Server};
@@ -10,7 +8,7 @@ use paceline_types::{Attributes, BackendId, CheckpointId, Reason, Request, Serve
 use std::sync::Arc;
 
 fn control(limit: Limit) -> Arc<Control> {
-    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+    let control = Control::for_tests();
     let spec = Spec::new(CheckpointId(1), "c", At::Frontend("api".into()), limit);
     let config = Config { checkpoints: vec![spec], ..Config::default() };
     control.configure(&Plan::new(&control.snapshot(), config).unwrap());
@@ -175,7 +173,7 @@ fn web_request() -> Request {
 
 #[test]
 fn the_door_hears_of_configurations_and_finds_its_settings_unchanged() {
-    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+    let control = Control::for_tests();
     let mut followed = control.follow();
     assert!(followed.borrow_and_update().routing().frontends().is_empty());
     let config = web(&[(1, Some(1))]);
@@ -195,15 +193,15 @@ fn the_door_hears_of_configurations_and_finds_its_settings_unchanged() {
 
 #[test]
 fn a_permit_has_a_server_and_can_change_it() {
-    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+    let control = Control::for_tests();
     let config = web(&[(1, Some(1)), (2, Some(1))]);
     control.configure(&Plan::new(&control.snapshot(), config).unwrap());
     let Admission::Started(mut permit) = control.admit(web_request()).unwrap() else { panic!() };
     assert_eq!(permit.server(), Some(ServerId(1)));
     assert!(permit.slept().is_empty());
-    assert_eq!(permit.reroute(), Some(ServerId(2)));
+    assert!(matches!(permit.reroute(), Reroute::Server(ServerId(2))));
     assert_eq!(permit.grant().server, Some(ServerId(2)));
-    assert_eq!(permit.reroute(), None, "both were tried");
+    assert!(matches!(permit.reroute(), Reroute::Nowhere), "both were tried");
     control.set_up(ServerId(1), false);
     let Admission::Waiting(waiting) = control.admit(web_request()).unwrap() else { panic!() };
     assert_eq!(permit.values(), [("waiting".into(), Some("1".to_owned()))]);
@@ -224,7 +222,7 @@ fn a_permit_has_a_server_and_can_change_it() {
 /// Another frontend logs values, this one does not: the engine's lock is left alone.
 #[test]
 fn values_are_asked_for_only_where_the_frontend_logs_some() {
-    let control = Control::new(Clock::new(), Arc::new(Locking::new()), 1);
+    let control = Control::for_tests();
     let mut config = web(&[(1, Some(1)), (2, Some(1))]);
     let listen = vec!["127.0.0.1:8081".parse().unwrap()];
     config

@@ -6,7 +6,7 @@
 use super::Control;
 use crate::clock::Clock;
 use paceline_types::Time;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// When the engine is to be called.
@@ -46,9 +46,9 @@ impl Timer {
                 Some(at) => {
                     let left = Duration::from_nanos(at.0 - now.0);
                     let waited = self.changed.wait_timeout(armed, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
+                    waited.unwrap_or_else(crate::broken).0
                 }
-                None => self.changed.wait(armed).unwrap_or_else(PoisonError::into_inner),
+                None => self.changed.wait(armed).unwrap_or_else(crate::broken),
             };
         }
         false
@@ -60,7 +60,7 @@ impl Timer {
     }
 
     fn armed(&self) -> MutexGuard<'_, Armed> {
-        self.armed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.armed.lock().unwrap_or_else(crate::broken)
     }
 }
 

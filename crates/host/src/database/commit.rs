@@ -13,6 +13,7 @@ use super::Hosted;
 use super::queue::{Answer, Commit, Entry, Step};
 use super::watchers::Watchers;
 use crate::clock::wall_ms;
+use crate::contained::for_all;
 use crate::outbox::{Outgoing, Reply};
 use paceline_journal::{AppendError, Position, frame};
 use paceline_locks::SessionId;
@@ -49,7 +50,7 @@ impl Hosted {
     /// Writes and publishes what waits, unless somebody is at it already.
     pub fn flush(self: &Arc<Self>) {
         if self.begin_committing() {
-            self.run_committer(VecDeque::new(), Patience::None);
+            for_all(|| self.run_committer(VecDeque::new(), Patience::None));
         }
     }
 
@@ -57,7 +58,7 @@ impl Hosted {
     /// else is at it.
     pub(crate) fn flush_blocking(self: &Arc<Self>) {
         if self.begin_committing() {
-            self.run_committer(VecDeque::new(), Patience::Blocks);
+            for_all(|| self.run_committer(VecDeque::new(), Patience::Blocks));
         }
     }
 
@@ -73,6 +74,9 @@ impl Hosted {
         loop {
             if batch.is_empty() {
                 let mut head = self.head();
+                if head.queue.is_empty() {
+                    self.put_kept(&mut head);
+                }
                 if head.queue.is_empty() {
                     head.committing = false;
                     return;
@@ -135,12 +139,15 @@ impl Hosted {
     /// gives back the entries that are not published.
     fn write(self: &Arc<Self>, segment: Segment) -> Result<(), (VecDeque<Entry>, Error)> {
         let Segment { mut entries, bytes, ends } = segment;
-        let mut grown = false;
+        let (mut grown, mut written) = (false, false);
         if let Some(log) = &mut *self.writer() {
             let start = log.position();
             if !bytes.is_empty() {
                 match log.append(start, &bytes) {
-                    Ok(position) => grown = position.0 > COMPACT_BYTES_MIN.max(2 * log.base()),
+                    Ok(position) => {
+                        written = true;
+                        grown = position.0 > COMPACT_BYTES_MIN.max(2 * log.base());
+                    }
                     Err(error) => {
                         // What stands before the first change has nothing to do with it.
                         let first = entries.iter().position(|entry| entry.commit().is_some());
@@ -163,6 +170,9 @@ impl Hosted {
                 entries = waiting;
             }
         }
+        if written {
+            self.note_written();
+        }
         self.publish(entries);
         if grown {
             self.compact_by_itself();
@@ -171,7 +181,7 @@ impl Hosted {
     }
 
     /// Lets updates and replies leave.
-    fn publish(&self, mut entries: VecDeque<Entry>) {
+    fn publish(self: &Arc<Self>, mut entries: VecDeque<Entry>) {
         for entry in &mut entries {
             if let Entry::Commit(Commit { consequence, .. }) = entry
                 && let Some(consequence) = consequence.take()
@@ -189,6 +199,7 @@ impl Hosted {
                 Entry::Watch(watch) => {
                     publish_run(&mut run, &mut watchers, &mut wakers);
                     watchers.watch(watch, &mut wakers);
+                    self.follow_figures(&watchers);
                 }
                 Entry::Rewatch(rewatch) => {
                     publish_run(&mut run, &mut watchers, &mut wakers);
@@ -213,7 +224,9 @@ impl Hosted {
     /// Takes back every change that is not published, newest first, and tells those who wait. What
     /// was only read from the head, and what was to be watched from it on, is done again.
     fn undo(self: &Arc<Self>, mut entries: VecDeque<Entry>, error: &Error) {
-        tracing::error!(database = %self.name, %error, "writing failed, undoing what was not on disk");
+        if let Some(failures) = self.troubles.failed(self.clock.now()) {
+            tracing::error!(database = %self.name, %error, failures, "writing failed, undoing what was not on disk");
+        }
         let (mut failed, mut steps, mut charges) = (Vec::new(), Vec::new(), Vec::new());
         {
             let mut head = self.head();
@@ -259,11 +272,11 @@ impl Hosted {
 }
 
 /// Publishes transactions that were written together. Those who only watch get one update with
-/// their net effect; those who also wait for an answer here hear of each change before the answer
-/// that belongs to it.
+/// their net effect. Those who also wait for an answer here hear of each change by itself: before the
+/// answer that belongs to it or has seen it, and after every answer that has not.
 fn publish_run(run: &mut Vec<Entry>, watchers: &mut Watchers, wakers: &mut Vec<Waker>) {
     let commits: Vec<&Commit> = run.iter().filter_map(Entry::commit).collect();
-    let several = commits.len() > 1 && !watchers.is_idle();
+    let several = run.len() > 1 && !commits.is_empty() && !watchers.is_idle();
     let waiting: BTreeSet<SessionId> = match several {
         true => run.iter().filter_map(Entry::answer).map(|answer| answer.session.id).collect(),
         false => BTreeSet::new(),

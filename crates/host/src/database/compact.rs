@@ -9,7 +9,7 @@ use super::queue::{Entry, Step};
 use crate::clock::wall_ms;
 use paceline_journal::{Log, Position, Rewrite, RewriteError, frame};
 use paceline_tables::schema::{Schema, TableId};
-use paceline_tables::{Error, Snapshot, write_snapshot};
+use paceline_tables::{Error, Snapshot, tag, write_snapshot};
 use paceline_types::Time;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,10 +27,9 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.0.compacting.store(false, Ordering::Release);
-        // A conversion may wait for its turn. Whoever drops this may hold locks, so it begins
-        // elsewhere.
+        // Something may wait for its turn. Whoever drops this may hold locks, so it begins elsewhere.
         let database = self.0.clone();
-        self.0.runtime.spawn_blocking(move || database.begin_next_conversion());
+        self.0.runtime.spawn_blocking(move || database.begin_next());
     }
 }
 
@@ -74,10 +73,14 @@ impl Hosted {
         }
     }
 
-    fn begin_next_conversion(self: &Arc<Self>) {
+    /// What is next when a rewrite has ended: a conversion, or the replacement of a file that is broken
+    /// still or again.
+    fn begin_next(self: &Arc<Self>) {
         let mut head = self.head();
         if let Some(conversion) = head.next_conversion.take() {
             self.begin_conversion(&mut head, conversion);
+        } else if head.broken.is_some() {
+            self.repair_later();
         }
         drop(head);
         self.flush();
@@ -88,12 +91,23 @@ impl Hosted {
         tracing::warn!(database = %self.name, %error, "cannot compact the journal");
     }
 
+    /// Takes note that the journal can be written.
+    pub(super) fn note_written(&self) {
+        if let Some(failures) = self.troubles.worked() {
+            tracing::info!(database = %self.name, failures, "writing works again");
+        }
+    }
+
     /// Takes note that the journal's file can no longer be trusted: changes are refused until a new
     /// file is in its place. A compaction that is under way would carry over what is undone now, so
     /// it will not be installed.
     pub(super) fn note_broken(&self, error: &Error) {
-        self.failures.fetch_add(1, Ordering::AcqRel);
-        self.head().broken = Some(error.clone());
+        let mut head = self.head();
+        // A file that is broken already takes nothing in, so a repair that is under way stays good.
+        if head.broken.is_none() {
+            self.failures.fetch_add(1, Ordering::AcqRel);
+        }
+        head.broken = Some(error.clone());
     }
 
     /// Tries to replace a broken file, at once or, if that failed just now, a little later.
@@ -148,15 +162,21 @@ fn write(turn: Turn, rows: Snapshot, mut rewrite: Rewrite, start: Start) {
     if let Err(error) = written {
         return database.note_failed_rewrite(&error);
     }
+    queue_install(turn, rewrite, start);
+    database.flush_blocking();
+}
+
+/// Asks for the committer's turn. If a batch before it fails, it is asked for again: what was refused is
+/// not in the new file, and `install` finds out whether it is in the old one.
+fn queue_install(turn: Turn, rewrite: Rewrite, start: Start) {
+    let database = turn.0.clone();
     database.head().push(Entry::Step(Step {
         blocks: true,
-        work: Box::new(move |log| {
-            if let Ok(log) = log {
-                install(turn, rewrite, start, log);
-            }
+        work: Box::new(move |log| match log {
+            Ok(log) => install(turn, rewrite, start, log),
+            Err(_) => queue_install(turn, rewrite, start),
         }),
     }));
-    database.flush_blocking();
 }
 
 /// In the committer's turn again: the new file takes the place of the old one.
@@ -164,13 +184,14 @@ fn install(turn: Turn, rewrite: Rewrite, start: Start, log: &mut dyn Log) {
     let database = turn.0.clone();
     if start.failures != database.failures.load(Ordering::Acquire) {
         // The old file has records behind the snapshot that were refused since.
-        drop((rewrite, turn));
-        return database.repair_later();
+        // What the end of this turn begins starts from a new snapshot.
+        return drop((rewrite, turn));
     }
     let before = log.position();
     match log.install(rewrite, start.at) {
         Ok(position) => {
             database.head().broken = None;
+            database.note_written();
             tracing::info!(
                 database = %database.name,
                 bytes_before = before.0,
@@ -178,7 +199,13 @@ fn install(turn: Turn, rewrite: Rewrite, start: Start, log: &mut dyn Log) {
                 "compacted the journal"
             );
         }
-        Err(error) => database.note_failed_rewrite(&error),
+        Err(error) => {
+            if let Some(broken) = log.broken() {
+                // The new file has the name, but a loss of power could bring the old one back.
+                database.note_broken(&Error::new(tag::IO, broken.to_string()));
+            }
+            database.note_failed_rewrite(&error);
+        }
     }
 }
 

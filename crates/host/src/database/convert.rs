@@ -26,6 +26,7 @@ pub(super) enum Held {
     Transact(Request),
     Watch(Arc<Session>, WatchRequest),
     Rewatch(Arc<Session>, Ticket, (Ticket, Ticket), Json),
+    Unwatch(Arc<Session>, Ticket, Ticket),
     Convert(Conversion),
 }
 
@@ -42,6 +43,24 @@ pub struct Converted {
     pub announce: Box<dyn FnOnce() + Send>,
     /// After that, before held requests run.
     pub part: Box<dyn FnOnce() + Send>,
+}
+
+impl Head {
+    /// Takes a transaction out that is held back during a conversion.
+    pub(super) fn take_held(&mut self, session: &Session, ticket: &Ticket) -> Option<Request> {
+        let held = self.converting.as_mut()?;
+        let at = held.iter().position(|held| match held {
+            Held::Transact(request) => request.is(session, ticket),
+            _ => false,
+        })?;
+        match held.remove(at) {
+            Some(Held::Transact(request)) => {
+                request.session.discharge(request.bytes());
+                Some(request)
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Hosted {
@@ -80,6 +99,16 @@ impl Hosted {
         Ok(())
     }
 
+    /// Whether a request is held that gives a monitor of this client the id `id`.
+    pub fn holds_monitor(&self, session: &Session, id: &Ticket) -> bool {
+        let head = self.head();
+        head.converting.iter().flatten().any(|held| match held {
+            Held::Watch(of, request) => of.id == session.id && request.id == *id,
+            Held::Rewatch(of, _, (_, new_id), _) => of.id == session.id && new_id == id,
+            _ => false,
+        })
+    }
+
     pub(super) fn begin_conversion(self: &Arc<Self>, head: &mut Head, conversion: Conversion) {
         head.converting.get_or_insert_default();
         // A compaction and a conversion both replace the file; one waits for the other.
@@ -94,8 +123,18 @@ impl Hosted {
             let outcome = log.map_err(Clone::clone).and_then(|log| {
                 let database = convert(&rows, Arc::new(schema), uuid_source())?;
                 if let Some(log) = log {
-                    replace(&database.snapshot(), &[], "converted by paceline", log)
-                        .map_err(|error| Error::new(tag::IO, error.to_string()))?;
+                    let rows = database.snapshot();
+                    let replaced = replace(&rows, &[], "converted by paceline", log);
+                    replaced.map_err(|error| {
+                        let error = Error::new(tag::IO, error.to_string());
+                        if log.broken().is_some() {
+                            // The converted file may have the name already. The old content, which
+                            // goes on, must take its place before anything else is written.
+                            this.note_broken(&error);
+                            this.repair_later();
+                        }
+                        error
+                    })?;
                 }
                 Ok(database)
             });
@@ -161,13 +200,16 @@ impl Hosted {
                 Held::Transact(request) => {
                     request.session.discharge(request.bytes());
                     if !is_gone(&request.session) {
-                        self.run(&mut head, request, None);
+                        self.begin(&mut head, request);
                     }
                 }
                 Held::Watch(session, request) => {
                     session.discharge(request.requests.memory());
                     let ticket = request.ticket.clone();
-                    if let Err(error) = self.begin_watch(&mut head, &session, request) {
+                    let monitor = request.parse(head.database.schema());
+                    let begun =
+                        monitor.and_then(|m| self.begin_watch(&mut head, &session, request, m));
+                    if let Err(error) = begun {
                         session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
                     }
                 }
@@ -177,6 +219,14 @@ impl Hosted {
                         self.begin_rewatch(&mut head, &session, ticket.clone(), ids, &conditions);
                     if let Err(error) = begun {
                         session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
+                    }
+                }
+                Held::Unwatch(session, ticket, id) => {
+                    if session.monitor(&id).is_some() {
+                        head.begin_unwatch(session, ticket, id);
+                    } else {
+                        let unknown = Outgoing::Reply(ticket, Reply::Word("unknown monitor"));
+                        session.outbox.push(unknown);
                     }
                 }
                 Held::Convert(conversion) => return self.begin_conversion(&mut head, conversion),

@@ -6,8 +6,10 @@
 
 use super::queue::{Commit, Entry, Step};
 use super::{Head, Hosted};
+use crate::clock::uuid_source;
+use crate::control::Planned;
 use paceline_tables::json::Json;
-use paceline_tables::{Changes, Context, Error, OpResult, Outcome, Snapshot, Store, tag};
+use paceline_tables::{Changes, Context, Database, Error, OpResult, Outcome, Snapshot, Store, tag};
 use paceline_types::Role;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -41,18 +43,20 @@ impl Hosted {
         {
             let mut head = self.head();
             let operations = operations(head.database.store());
-            let Some((changes, comment)) = self.execute(&mut head, &operations)? else {
+            let Some((changes, comment)) = self.execute(&mut head.database, &operations)? else {
                 return Ok(());
             };
             // Every refused change is a reason to try again to replace the broken file.
             head.check_whole(&changes).inspect_err(|_| self.repair_later())?;
             self.check_author(author, &changes).inspect_err(|_| head.database.undo(&changes))?;
             let planned = self.planner.get().map(|p| p.plan(&head.database, &changes, author.name));
-            let consequence = planned.transpose().inspect_err(|_| head.database.undo(&changes))?;
+            let planned = planned.transpose().inspect_err(|_| head.database.undo(&changes))?;
+            let Planned { consequence, graphs } = planned.unwrap_or_default();
+            let changes = self.with_claims(&mut head, changes, graphs);
             let schema = head.database.schema().clone();
             let woken = head.waits.touched_by(&changes);
             head.push(Entry::Commit(Commit {
-                consequence: consequence.flatten(),
+                consequence,
                 changes: Arc::clone(&changes),
                 schema,
                 comment,
@@ -60,14 +64,14 @@ impl Hosted {
                 answer: None,
                 done: Some(Box::new(move |outcome| drop(sender.send(outcome)))),
             }));
-            self.follow_claims(&mut head, &changes);
             self.retry(&mut head, woken);
         }
         self.flush_blocking();
         outcome(&receiver)
     }
 
-    /// Whether [`Hosted::edit`] would do what `operations` say, which is not done.
+    /// Whether [`Hosted::edit`] would do what `operations` say, which is not done. A long text takes a while to
+    /// compare and to plan, so that is done with a copy of the rows, and others go on meanwhile.
     ///
     /// # Errors
     ///
@@ -77,14 +81,18 @@ impl Hosted {
         author: Author<'_>,
         operations: impl FnOnce(&Store) -> Vec<Json>,
     ) -> Result<(), Error> {
-        let mut head = self.head();
-        let operations = operations(head.database.store());
-        let Some((changes, _)) = self.execute(&mut head, &operations)? else { return Ok(()) };
-        head.check_whole(&changes)?;
-        let allowed = self.check_author(author, &changes);
-        let planned = self.planner.get().map(|p| p.try_plan(&head.database, &changes));
-        head.database.undo(&changes);
-        allowed.and(planned.unwrap_or(Ok(())))
+        let (rows, trial, broken) = {
+            let head = self.head();
+            // Edits are planned while the head is locked, so rows and plan are of the same moment.
+            let trial = self.planner.get().map(super::Planner::trial);
+            (head.database.snapshot(), trial, head.broken.clone())
+        };
+        let mut copy = Database::copy_of(&rows, uuid_source());
+        let operations = operations(copy.store());
+        let Some((changes, _)) = self.execute(&mut copy, &operations)? else { return Ok(()) };
+        broken.map_or(Ok(()), Err)?;
+        self.check_author(author, &changes)?;
+        trial.map_or(Ok(()), |trial| trial.plan(&copy, &changes))
     }
 
     /// That whoever edits may change what was changed.
@@ -95,14 +103,14 @@ impl Hosted {
         checked.map_err(|error| planner.refusal(changes, error))
     }
 
-    fn execute(&self, head: &mut Head, operations: &[Json]) -> Result<Executed, Error> {
+    fn execute(&self, database: &mut Database, operations: &[Json]) -> Result<Executed, Error> {
         let context = Context {
             elapsed_ms: 0,
             owns_lock: &|_| false,
             read_only: self.policy.read_only,
             maintained: &self.maintained,
         };
-        let done = match head.database.execute(operations, &context) {
+        let done = match database.execute(operations, &context) {
             Outcome::Done(done) => done,
             Outcome::Waiting { .. } => {
                 return Err(Error::new("timed out", "the database changed meanwhile"));

@@ -5,6 +5,7 @@
 
 use super::Hosted;
 use super::queue::{Commit, Entry};
+use super::watchers::Watchers;
 use paceline_tables::json::Json;
 use paceline_tables::schema::TableId;
 use paceline_types::Time;
@@ -31,27 +32,39 @@ impl Hosted {
         }
     }
 
-    /// Brings figures up to date now and every second, as long as somebody watches these tables.
-    pub(super) fn show_figures_while_watched(
-        self: &Arc<Self>,
-        tables: impl IntoIterator<Item = TableId>,
-    ) {
-        if !tables.into_iter().any(|table| self.has_figures(table)) {
+    /// Brings figures up to date for a client that is about to watch these tables.
+    pub(super) fn show_figures_of(self: &Arc<Self>, tables: impl IntoIterator<Item = TableId>) {
+        if tables.into_iter().any(|table| self.has_figures(table)) {
+            self.show_figures();
+        }
+    }
+
+    /// Sees to it that figures are brought up to date every second while somebody watches some. To be
+    /// called when a monitor was added, with the watchers still locked: so is the decision to stop.
+    pub(super) fn follow_figures(self: &Arc<Self>, watchers: &Watchers) {
+        if self.planner.get().is_none()
+            || self.figures_followed.load(Ordering::Acquire)
+            || !watchers.watches(|table| self.has_figures(table))
+        {
             return;
         }
-        self.show_figures();
-        if !self.figures_watched.swap(true, Ordering::AcqRel) {
-            let this = Arc::clone(self);
-            self.runtime.spawn(async move {
-                while this.figures_watched.load(Ordering::Acquire) {
-                    tokio::time::sleep(Duration::from_millis(FRESH_MS)).await;
-                    this.show_figures();
-                    this.flush();
-                    let is_watched = this.watchers().watches(|table| this.has_figures(table));
-                    this.figures_watched.store(is_watched, Ordering::Release);
-                }
-            });
-        }
+        self.figures_followed.store(true, Ordering::Release);
+        let this = Arc::clone(self);
+        self.runtime.spawn(async move {
+            while this.goes_on_following() {
+                tokio::time::sleep(Duration::from_millis(FRESH_MS)).await;
+                this.show_figures();
+                this.flush();
+            }
+        });
+    }
+
+    /// Whether somebody watches figures still. If not, the next monitor of some begins anew.
+    fn goes_on_following(&self) -> bool {
+        let watchers = self.watchers();
+        let is_watched = watchers.watches(|table| self.has_figures(table));
+        self.figures_followed.store(is_watched, Ordering::Release);
+        is_watched
     }
 
     fn show_figures(self: &Arc<Self>) {
@@ -95,11 +108,14 @@ impl Hosted {
 mod tests {
     use super::Hosted;
     use crate::control::Admission;
-    use crate::{Host, Policy, RealDisk, own};
+    use crate::{Host, Policy, RealDisk, Ticket, WatchRequest, own};
     use paceline_tables::json;
-    use paceline_types::{Attributes, Request};
+    use paceline_tables::monitor::Version;
+    use paceline_types::{Attributes, Request, Role};
+    use std::path::PathBuf;
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
+    use tokio::runtime::Runtime;
 
     /// Version, running and waiting of the only pool, shown anew.
     fn shown(own: &Arc<Hosted>) -> (String, i64, i64) {
@@ -118,10 +134,32 @@ mod tests {
         (value("_version").to_text(), number("running"), number("waiting"))
     }
 
+    /// A monitor that is still in the queue when the task looks for the last time is followed all the
+    /// same: it begins anew when the monitor is there.
     #[test]
-    fn figures_are_those_of_the_engine_and_leave_the_version_alone() {
-        let directory =
-            std::env::temp_dir().join(format!("paceline-figures-{}", std::process::id()));
+    fn a_monitor_that_comes_while_the_task_ends_is_followed() {
+        let (runtime, host, own, directory) = world("follow");
+        let session = host.begin_session(Some(Role::Viewer), |id| format!("test#{}", id.0));
+        let requests = json::parse(br#"{"Pool": {"columns": ["running"]}}"#, 128).unwrap();
+        let (ticket, id): (Ticket, Ticket) = (Arc::from(&b"0"[..]), Arc::from(&b"1"[..]));
+        let request = WatchRequest { ticket, id, requests, version: Version::V1, since: None };
+        own.head().committing = true;
+        own.watch(&session, request).unwrap();
+        assert!(!own.goes_on_following(), "nobody watches yet");
+        own.head().committing = false;
+        own.flush_blocking();
+        assert!(own.figures_followed.load(Ordering::Acquire), "nobody brings figures up to date");
+        assert!(own.goes_on_following());
+        own.end_session(&session);
+        assert!(!own.goes_on_following() && !own.figures_followed.load(Ordering::Acquire));
+        host.shut_down();
+        drop(runtime);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    fn world(name: &str) -> (Runtime, Arc<Host>, Arc<Hosted>, PathBuf) {
+        let name = format!("paceline-figures-{name}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory).unwrap();
         let builder = &mut tokio::runtime::Builder::new_current_thread();
@@ -130,6 +168,12 @@ mod tests {
             Host::new(runtime.handle().clone(), Arc::new(RealDisk), Policy::default()).unwrap();
         host.open_own(&directory.join("paceline.db")).unwrap();
         let own = host.database(own::DATABASE).unwrap();
+        (runtime, host, own, directory)
+    }
+
+    #[test]
+    fn figures_are_those_of_the_engine_and_leave_the_version_alone() {
+        let (_runtime, host, own, directory) = world("shown");
         let insert = br#"[{"op": "insert", "table": "Pool",
             "row": {"name": "default", "threads_max": 1}}]"#;
         let operations = json::parse(insert, 128).unwrap();

@@ -1,48 +1,31 @@
 //! Rows that the server itself maintains: the locks, the databases it serves, its own counters.
 
-use super::queue::{Commit, Done, Entry, Step};
+use super::kept::followed;
+use super::queue::{Commit, Done, Entry, Step, Work};
 use super::{Head, Hosted};
 use crate::audit::Audit;
 use crate::clock::uuid_source;
 use crate::control::{Control, Planner, constraint};
+use paceline_claims::Graph;
 use paceline_model::{Model, ModelError, Put};
+use paceline_tables::monitor::merge;
 use paceline_tables::schema::{Column, ColumnId, TableId, TableSchema};
 use paceline_tables::value::{Atom, Datum};
-use paceline_tables::{Error, Row, tag};
+use paceline_tables::{Changes, Error, Row, tag};
 use paceline_types::Uuid;
 use std::sync::Arc;
 
 /// A row of the server's own: the value of its key column, and the values of its columns by name, or
 /// none if it goes. A column that is not named stays as it is.
 pub(crate) struct OwnRow {
-    pub(crate) key: String,
+    pub(crate) key: Atom,
     pub(crate) values: Option<Vec<(&'static str, Datum)>>,
-    pub(crate) only_if: OnlyIf,
 }
 
-/// Which row must be there for a change to be made.
-pub(crate) enum OnlyIf {
-    /// Any, or none.
-    Any,
-    /// None, or one with a lower number in this column.
-    Lower(&'static str, i64),
-    /// One with a number in the first column that is not higher, and this text in the second.
-    UpToOf(&'static str, i64, &'static str, String),
-}
-
-impl OnlyIf {
-    fn allows(&self, table: &TableSchema, old: Option<&Row>) -> bool {
-        let atom = |column: &str| old?[table.column_id(column)?.index()].single();
-        match self {
-            Self::Any => true,
-            Self::Lower(column, number) => {
-                atom(column).and_then(Atom::as_integer).is_none_or(|old| old < *number)
-            }
-            Self::UpToOf(column, number, text_column, text) => {
-                atom(text_column).and_then(Atom::as_str) == Some(text)
-                    && atom(column).and_then(Atom::as_integer).is_some_and(|old| old <= *number)
-            }
-        }
+impl OwnRow {
+    /// A row whose key is a text.
+    pub(crate) fn of_text(key: &str, values: Option<Vec<(&'static str, Datum)>>) -> Self {
+        Self { key: Atom::string(key), values }
     }
 }
 
@@ -80,30 +63,7 @@ impl Hosted {
         durable: bool,
         done: Option<Done>,
     ) {
-        let schema = head.database.schema().clone();
-        let columns = &schema.table(table).columns;
-        let mut puts: Vec<Put> = Vec::with_capacity(rows.len());
-        for row in rows {
-            let uuid = head.find_own(table, key, &row.key);
-            let old = uuid.and_then(|uuid| head.database.store().row(table, uuid));
-            if !row.only_if.allows(schema.table(table), old) {
-                continue;
-            }
-            let values = row.values.map(|values| {
-                let value = |(at, column): (usize, &Column)| {
-                    let named = values.iter().find(|(name, _)| *name == &*column.name);
-                    let kept = || old.map_or(&column.default, |old| &old[at]).clone();
-                    named.map_or_else(kept, |(_, value)| value.clone())
-                };
-                columns.iter().enumerate().skip(ColumnId::FIRST).map(value).collect()
-            });
-            match (uuid, values) {
-                (None, None) => {}
-                (uuid, values) => {
-                    puts.push((table, uuid.unwrap_or_else(|| head.fresh_uuid()), values));
-                }
-            }
-        }
+        let puts = rows.into_iter().filter_map(|row| head.own_put(table, key, row)).collect();
         self.put_rows(head, puts, durable, done);
     }
 
@@ -115,8 +75,20 @@ impl Hosted {
         durable: bool,
         done: Option<Done>,
     ) {
+        let changes = head.database.maintain(puts);
+        self.commit_own(head, changes, durable, done);
+    }
+
+    /// Gets changes of the server's own, which the head has already, in line to be written.
+    fn commit_own(
+        self: &Arc<Self>,
+        head: &mut Head,
+        changes: Result<Changes, Error>,
+        durable: bool,
+        done: Option<Done>,
+    ) {
         let schema = head.database.schema().clone();
-        match head.database.maintain(puts) {
+        match changes {
             Ok(changes) if changes.is_empty() => {
                 let Some(done) = done else { return };
                 if !self.is_journaled || (head.queue.is_empty() && !head.committing) {
@@ -127,6 +99,16 @@ impl Hosted {
                     done(log.map(drop).map_err(Clone::clone));
                 };
                 head.push(Entry::Step(Step { blocks: false, work: Box::new(work) }));
+            }
+            Ok(changes) if head.broken.is_some() && self.is_recorded(&changes) => {
+                head.database.undo(&changes);
+                let error = head.broken.clone();
+                if let (Some(done), Some(error)) = (done, error) {
+                    // Behind what is in front of it, and without a lock of the head.
+                    let work: Work = Box::new(move |_| done(Err(error)));
+                    head.push(Entry::Step(Step { blocks: false, work }));
+                }
+                self.repair_later();
             }
             Ok(changes) => {
                 let changes = Arc::new(changes);
@@ -140,7 +122,6 @@ impl Hosted {
                     answer: None,
                     done,
                 }));
-                self.follow_claims(head, &changes);
                 self.retry(head, again);
             }
             Err(error) => {
@@ -150,6 +131,11 @@ impl Hosted {
                 }
             }
         }
+    }
+
+    /// Whether changes are of tables that the journal keeps.
+    fn is_recorded(&self, changes: &Changes) -> bool {
+        changes.rows.iter().any(|change| !self.unjournaled.contains(&change.table))
     }
 
     /// Begins to configure the engine by this database: brings its rows to what is left of them after
@@ -162,10 +148,21 @@ impl Hosted {
         let wrong = |error: ModelError| constraint(error);
         let mut head = self.head();
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-        let model = Model::new(Arc::clone(head.database.schema()), cpus).map_err(wrong)?;
+        let mut model = Model::new(Arc::clone(head.database.schema()), cpus).map_err(wrong)?;
+        // What is claimed is named by resources as they are now, before transient ones go.
+        let graph = |model: &mut Model, head: &Head| {
+            Graph::build(None, model.resources(head.database.store())).map(Arc::new).ok()
+        };
+        let before = graph(&mut model, &head);
         let puts = model.restart(head.database.store(), &mut uuid_source());
         if !puts.is_empty() && !self.policy.read_only {
-            self.put_rows(&mut head, puts, true, None);
+            let changes = head.database.maintain(puts).and_then(|changes| {
+                let graphs = before.zip(graph(&mut model, &head));
+                let puts = graphs.map(|graphs| followed(&model, head.database.store(), &graphs));
+                let claims = head.database.maintain(puts.unwrap_or_default())?;
+                Ok(merge([&changes, &claims]))
+            });
+            self.commit_own(&mut head, changes, true, None);
         }
         self.access.begin(model.grants(head.database.store()).map_err(wrong)?);
         let parts = (Arc::clone(control), Arc::clone(&self.access), audit);
@@ -211,11 +208,30 @@ impl Hosted {
 }
 
 impl Head {
+    /// What puts a row of the server's own into its place; none if it is to go and is not there.
+    pub(super) fn own_put(&mut self, table: TableId, key: &str, row: OwnRow) -> Option<Put> {
+        let schema = self.database.schema().clone();
+        let uuid = self.find_own(table, key, Datum::One(row.key));
+        let old = uuid.and_then(|uuid| self.database.store().row(table, uuid));
+        let values = row.values.map(|values| {
+            let value = |(at, column): (usize, &Column)| {
+                let named = values.iter().find(|(name, _)| *name == &*column.name);
+                let kept = || old.map_or(&column.default, |old| &old[at]).clone();
+                named.map_or_else(kept, |(_, value)| value.clone())
+            };
+            let columns = schema.table(table).columns.iter().enumerate();
+            columns.skip(ColumnId::FIRST).map(value).collect()
+        });
+        if uuid.is_none() && values.is_none() {
+            return None;
+        }
+        Some((table, uuid.unwrap_or_else(|| self.database.fresh_uuid()), values))
+    }
+
     /// The row of the server's own whose key column has this value.
-    fn find_own(&self, table: TableId, key: &str, value: &str) -> Option<Uuid> {
+    fn find_own(&self, table: TableId, key: &str, wanted: Datum) -> Option<Uuid> {
         let schema = self.database.schema();
         let column = schema.table(table).column_id(key)?;
-        let wanted = Datum::One(Atom::string(value));
         let store = self.database.store();
         let indexed = schema.table(table).indexes.iter().position(|index| index == &[column]);
         let row = match indexed {
@@ -232,9 +248,5 @@ impl Head {
         };
         let key = |row: &Row| row[column.index()].single()?.as_str().map(Arc::from);
         self.database.store().rows(table).filter_map(key).collect()
-    }
-
-    fn fresh_uuid(&mut self) -> Uuid {
-        self.database.fresh_uuid()
     }
 }

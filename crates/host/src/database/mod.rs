@@ -11,11 +11,13 @@ mod convert;
 mod copy;
 mod edit;
 mod figures;
-mod follow;
+mod kept;
 mod load;
 mod maintain;
 mod open;
 mod queue;
+mod readers;
+mod troubles;
 mod waits;
 mod watch;
 mod watchers;
@@ -23,8 +25,9 @@ mod watchers;
 pub use compact::replace;
 pub use convert::Converted;
 pub use edit::Author;
+pub(crate) use kept::{Claims, follow_all, followed};
 pub use load::{Loaded, load_file};
-pub(crate) use maintain::{OnlyIf, OwnRow};
+pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
 pub use watch::WatchRequest;
@@ -32,20 +35,25 @@ pub use watch::WatchRequest;
 use crate::Policy;
 use crate::access::Access;
 use crate::clock::Clock;
-use crate::control::{Consequence, Planner};
+use crate::control::{Planned, Planner};
+use crate::kept::Keeper;
 use crate::locking::Locking;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
 use paceline_journal::Log;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
-use paceline_tables::{Changes, Context, Database, Error, OpResult, Outcome, tag};
+use paceline_tables::{
+    Changes, Context, Database, Error, Estimate, Interest, OpResult, Outcome, Work, tag,
+};
 use paceline_types::Role;
+use paceline_types::limits::{CHANGE_STEPS_MAX, READ_AT_ONCE_STEPS_MAX, WAITS_STEPS_MAX};
 use queue::{Answer, Commit, Entry};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tokio::runtime::Handle;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use waits::{Request, Waits};
 use watchers::Watchers;
@@ -70,6 +78,8 @@ pub struct Hosted {
     compacting: AtomicBool,
     /// How often the journal's file failed so that it could not be trusted any more.
     failures: AtomicU64,
+    /// What the log says about that.
+    troubles: troubles::Troubles,
     /// Whether the replacement of a broken file is due.
     repairing: AtomicBool,
     /// Before this time a rewrite that failed is not tried again by itself.
@@ -81,19 +91,25 @@ pub struct Hosted {
     unjournaled: Vec<TableId>,
     /// The table that shows the locks, if this database has it.
     lock_table: Option<TableId>,
-    /// The table that only an admin may read, if this database has it.
-    hidden: Option<&'static str>,
+    /// The tables that not every viewer may read, and who may.
+    hidden: Vec<(&'static str, Role)>,
     /// Plans what changes mean to the engine, if this is the database that configures it.
     planner: OnceLock<Planner>,
+    /// Has what clients hold written here, if this is the database that it is kept in.
+    keeper: OnceLock<Weak<Keeper>>,
+    /// Reads that take long.
+    readers: readers::Readers,
     /// When figures were last brought up to date; 0 for never.
     figures_shown: AtomicU64,
-    /// Whether a task brings them up to date every second.
-    figures_watched: AtomicBool,
+    /// Whether a task brings them up to date every second; changed with the watchers locked.
+    figures_followed: AtomicBool,
 }
 
 /// What a transaction sees and changes.
 struct Head {
     database: Database,
+    /// What transactions took in all, roughly.
+    steps: u64,
     queue: VecDeque<Entry>,
     /// Whether somebody has the committer's role.
     committing: bool,
@@ -111,8 +127,25 @@ fn tables_of(operations: &[Json]) -> impl Iterator<Item = &str> {
     operations.iter().filter_map(|operation| operation.as_object()?.get("table")?.as_str())
 }
 
+/// Long enough for a thread that waits for a lock to wake up and take it.
+const LET_IN: Duration = Duration::from_micros(100);
+
+/// Does work that takes long where it keeps no task of the runtime waiting.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// Whether a transaction came to the limit of what it may take.
+fn is_exhausted(results: &[OpResult]) -> bool {
+    results.iter().any(|result| matches!(result, OpResult::Error(e) if e.tag == tag::RESOURCES))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(crate::broken)
 }
 
 impl Hosted {
@@ -149,12 +182,22 @@ impl Hosted {
         }
         let mut head = self.head();
         let created = self.clock.now();
+        let mut turn_ends = head.steps + READ_AT_ONCE_STEPS_MAX;
         for (ticket, operations) in transactions {
+            if head.steps > turn_ends {
+                // Others that wait for the head have their turn between two that take long. A lock that
+                // is given up and taken again at once would not let them in.
+                drop(head);
+                aside(|| std::thread::sleep(LET_IN));
+                head = self.head();
+                turn_ends = head.steps + READ_AT_ONCE_STEPS_MAX;
+            }
             if let Err(error) = self.check_read(session, "transact", tables_of(&operations)) {
                 let reply = Reply::Results(vec![OpResult::Error(error)]);
                 head.answer(Answer { session: session.clone(), ticket, reply }, false, None);
                 continue;
             }
+            let operations = Arc::new(operations);
             let request = Request { session: session.clone(), ticket, operations, created };
             self.accept(&mut head, request);
         }
@@ -166,9 +209,14 @@ impl Hosted {
             held.push_back(convert::Held::Transact(request));
             return;
         }
+        self.begin(head, request);
+    }
+
+    /// Runs a new request, unless another one of its client waits under the same id.
+    fn begin(self: &Arc<Self>, head: &mut Head, request: Request) {
         if head.waits.find(request.session.id, &request.ticket).is_some() {
             let name = std::iter::once(Json::string(self.name.clone()));
-            let params = Json::Array(name.chain(request.operations).collect());
+            let params = Json::Array(name.chain(request.operations.iter().cloned()).collect());
             let error = Error::syntax(&params, "transact: duplicate request ID");
             request.session.outbox.push(Outgoing::Reply(request.ticket, Reply::Failed(error)));
             return;
@@ -194,17 +242,14 @@ impl Hosted {
         request: Request,
         number: Option<u64>,
     ) -> Vec<u64> {
-        let owner = request.session.id;
-        let context = Context {
-            elapsed_ms: self.clock.now().ms_since(request.created),
-            owns_lock: &|name| self.locking.owns(owner, name),
-            read_only: self.policy.read_only || request.session.read_only,
-            maintained: &self.maintained,
-        };
-        let done = match head.database.execute(&request.operations, &context) {
-            Outcome::Done(done) => done,
-            Outcome::Waiting { timeout_ms, tables } => {
-                self.park(head, request, number, timeout_ms, tables);
+        let done = match self.execute_for(head, &request) {
+            Some(Outcome::Done(done)) => done,
+            Some(Outcome::Waiting { timeout_ms, interest, work }) => {
+                self.park(head, request, number, timeout_ms, (interest, work));
+                return Vec::new();
+            }
+            None => {
+                self.read_beside(head, request);
                 return Vec::new();
             }
         };
@@ -214,21 +259,20 @@ impl Hosted {
             reply: Reply::Results(done.results),
         };
         let Some(changes) = done.changes else {
+            // A file that is broken cannot be synced, and an error is the answer at once.
+            let broken = head.broken.clone().filter(|_| done.durable);
+            if let Some(error) = broken {
+                return self.refuse(head, answer, error);
+            }
             head.answer(answer, done.durable, Some(request));
             return Vec::new();
         };
         if let Some(error) = head.broken.clone() {
             head.database.undo(&changes);
-            if let Reply::Results(results) = &mut answer.reply {
-                results.push(OpResult::Error(error));
-            }
-            head.answer(answer, false, None);
-            // Every refused change is a reason to try again to replace the broken file.
-            self.repair_later();
-            return Vec::new();
+            return self.refuse(head, answer, error);
         }
-        let consequence = match self.judge(head, &request.session, &changes) {
-            Ok(consequence) => consequence,
+        let Planned { consequence, graphs } = match self.judge(head, &request.session, &changes) {
+            Ok(planned) => planned,
             Err(error) => {
                 head.database.undo(&changes);
                 if let Reply::Results(results) = &mut answer.reply {
@@ -238,6 +282,7 @@ impl Hosted {
                 return Vec::new();
             }
         };
+        let changes = self.with_claims(head, changes, graphs);
         let woken = head.waits.touched_by(&changes);
         head.push(Entry::Commit(Commit {
             consequence,
@@ -248,8 +293,51 @@ impl Hosted {
             answer: Some(answer),
             done: None,
         }));
-        self.follow_claims(head, &changes);
         woken
+    }
+
+    /// Runs the operations of `request` within the limits for their kind; none if they only read, and too
+    /// much to be done here.
+    fn execute_for(&self, head: &mut Head, request: &Request) -> Option<Outcome> {
+        let estimate = Estimate::of(&request.operations, head.database.store());
+        let is_long = estimate.work > READ_AT_ONCE_STEPS_MAX;
+        if estimate.only_reads && is_long {
+            return None;
+        }
+        let owner = request.session.id;
+        let context = Context {
+            elapsed_ms: self.clock.now().ms_since(request.created),
+            owns_lock: &|name| self.locking.owns(owner, name),
+            read_only: self.policy.read_only || request.session.read_only,
+            maintained: &self.maintained,
+        };
+        let most = match estimate {
+            Estimate { only_reads: true, .. } => READ_AT_ONCE_STEPS_MAX * 8,
+            Estimate { may_wait: true, .. } => WAITS_STEPS_MAX,
+            // A change by this client is refused in any case, so it must not keep others waiting.
+            _ if request.session.role() < Some(Role::Operator) => READ_AT_ONCE_STEPS_MAX,
+            _ => CHANGE_STEPS_MAX,
+        };
+        head.steps += estimate.work;
+        let mut execute =
+            || head.database.execute_within(&request.operations, &context, Work::at_most(most));
+        let outcome = if is_long { aside(execute) } else { execute() };
+        match &outcome {
+            // It found more than it seemed.
+            Outcome::Done(done) if estimate.only_reads && is_exhausted(&done.results) => None,
+            _ => Some(outcome),
+        }
+    }
+
+    /// Answers that the journal's file is broken. Every such answer is a reason to try again to
+    /// replace it.
+    fn refuse(self: &Arc<Self>, head: &mut Head, mut answer: Answer, error: Error) -> Vec<u64> {
+        if let Reply::Results(results) = &mut answer.reply {
+            results.push(OpResult::Error(error));
+        }
+        head.answer(answer, false, None);
+        self.repair_later();
+        Vec::new()
     }
 
     /// Whether a session may change the head like this, and what the changes lead to.
@@ -258,10 +346,10 @@ impl Hosted {
         head: &Head,
         session: &Session,
         changes: &Arc<Changes>,
-    ) -> Result<Option<Consequence>, Error> {
+    ) -> Result<Planned, Error> {
         let Some(planner) = self.planner.get() else {
             let what = || format!("transact {}", self.name);
-            return self.access.check(session, Role::Operator, what).map(|()| None);
+            return self.access.check(session, Role::Operator, what).map(|()| Planned::default());
         };
         let (need, what) = planner.least_role(changes);
         let checked = self.access.check(session, need, || what);
@@ -274,10 +362,11 @@ impl Hosted {
         &self,
         session: &Session,
         what: &str,
-        mut tables: impl Iterator<Item = &'a str>,
+        tables: impl Iterator<Item = &'a str>,
     ) -> Result<(), Error> {
-        match self.hidden.filter(|hidden| tables.any(|table| table == *hidden)) {
-            Some(hidden) => self.access.check(session, Role::Admin, || format!("{what} {hidden}")),
+        let hidden = |table: &str| self.hidden.iter().find(|(hidden, _)| table == *hidden);
+        match tables.filter_map(hidden).max_by_key(|(_, need)| *need) {
+            Some((table, need)) => self.access.check(session, *need, || format!("{what} {table}")),
             None => self.access.check(session, Role::Viewer, || what.to_owned()),
         }
     }
@@ -288,19 +377,18 @@ impl Hosted {
         request: Request,
         number: Option<u64>,
         timeout_ms: Option<u64>,
-        tables: Vec<TableId>,
+        looks: (Interest, u64),
     ) {
         // A client that has left is told nothing, and nobody would take its transaction away.
         if request.session.outbox.closed().is_some() {
             return;
         }
-        if self.lock_table.is_some_and(|table| tables.contains(&table)) {
+        if self.lock_table == Some(looks.0.table) {
             self.locking.note_watched();
         }
         let earliest = head.waits.next_deadline();
-        if let Err(request) = head.waits.park(number, request, timeout_ms, tables) {
-            let error =
-                Error::new(tag::RESOURCES, "this connection holds too many waiting transactions");
+        if let Err((request, details)) = head.waits.park(number, request, timeout_ms, looks) {
+            let error = Error::new(tag::RESOURCES, details);
             let reply = Reply::Results(vec![OpResult::Error(error)]);
             request.session.outbox.push(Outgoing::Reply(request.ticket, reply));
         }
@@ -315,11 +403,18 @@ impl Hosted {
         self.head().answer(answer, false, None);
     }
 
-    /// Cancels a parked transaction; false if there is none under this ticket.
+    /// Cancels a transaction that is parked, or held back during a conversion; false if there is none
+    /// under this ticket.
     pub fn cancel(&self, session: &Session, ticket: &Ticket) -> bool {
         let mut head = self.head();
-        let Some(number) = head.waits.find(session.id, ticket) else { return false };
-        head.waits.take(number);
+        let parked = head.waits.find(session.id, ticket);
+        let taken = match parked {
+            Some(number) => head.waits.take(number),
+            None => head.take_held(session, ticket),
+        };
+        if taken.is_none() {
+            return false;
+        }
         session.outbox.push(Outgoing::Reply(ticket.clone(), Reply::Word("canceled")));
         true
     }
@@ -408,3 +503,6 @@ impl Head {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use paceline_journal::disk::Disk;
 use paceline_journal::{FileLog, Log, OpenError};
 use paceline_tables::Database;
 use paceline_tables::schema::Schema;
+use paceline_types::Role;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
@@ -59,6 +60,16 @@ pub fn create_file(
     FileLog::create_on(disk, path, schema.to_json().to_text().as_bytes())
 }
 
+/// Tables of the daemon's own database that not every viewer may read. What clients hold is for operators:
+/// the name of a permit is a secret of its user, because who knows it and is the user may give it back, and
+/// a row does not know who reads it. The API shows viewers the same permits without their names.
+const HIDDEN: [(&str, Role); 4] = [
+    (own::TOKEN_TABLE, Role::Admin),
+    (own::PERMIT_TABLE, Role::Operator),
+    (own::SESSION_TABLE, Role::Operator),
+    (own::LEASED_LOCK_TABLE, Role::Operator),
+];
+
 /// How a database is kept.
 pub(crate) enum Storage {
     /// In a journal.
@@ -88,7 +99,7 @@ impl Hosted {
             own::PERMIT_TABLE,
         ];
         let maintained = tables.into_iter().filter_map(own_table).collect();
-        let hidden = own_table(own::TOKEN_TABLE).is_some().then_some(own::TOKEN_TABLE);
+        let hidden = if is_own { HIDDEN.to_vec() } else { Vec::new() };
         let log = match storage {
             Storage::Log(log) => Some(log),
             Storage::Memory => None,
@@ -100,6 +111,7 @@ impl Hosted {
             writer: Mutex::new(log),
             head: Mutex::new(Head {
                 database,
+                steps: 0,
                 queue: VecDeque::new(),
                 committing: false,
                 waits: super::Waits::default(),
@@ -115,6 +127,7 @@ impl Hosted {
             rearm: Notify::new(),
             compacting: AtomicBool::new(false),
             failures: AtomicU64::new(0),
+            troubles: super::troubles::Troubles::default(),
             repairing: AtomicBool::new(false),
             retry_at: AtomicU64::new(0),
             policy,
@@ -123,8 +136,10 @@ impl Hosted {
             lock_table,
             hidden,
             planner: OnceLock::new(),
+            keeper: OnceLock::new(),
+            readers: super::readers::Readers::default(),
             figures_shown: AtomicU64::new(0),
-            figures_watched: AtomicBool::new(false),
+            figures_followed: AtomicBool::new(false),
         }
     }
 }

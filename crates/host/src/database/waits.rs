@@ -1,15 +1,16 @@
-//! Transactions that wait: parked until a table they look at changes, or their time is up.
+//! Transactions that wait: parked until a row they look at changes, or their time is up.
 //!
-//! One timer serves a database: it sleeps until the earliest deadline here.
+//! They are few enough, and look at few enough rows, that a change which matters to all of them takes
+//! little more time than another. One timer serves a database: it sleeps until the earliest deadline here.
 
 use crate::outbox::Ticket;
 use crate::session::Session;
 use paceline_locks::SessionId;
-use paceline_tables::Changes;
 use paceline_tables::json::Json;
 use paceline_tables::schema::TableId;
+use paceline_tables::{Changes, Interest};
 use paceline_types::Time;
-use paceline_types::limits::WAITS_MAX;
+use paceline_types::limits::{WAITS_DATABASE_MAX, WAITS_MAX, WAITS_STEPS_MAX};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,12 +19,17 @@ use std::sync::Arc;
 pub(super) struct Request {
     pub(super) session: Arc<Session>,
     pub(super) ticket: Ticket,
-    pub(super) operations: Vec<Json>,
+    pub(super) operations: Arc<Vec<Json>>,
     /// When it was first tried.
     pub(super) created: Time,
 }
 
 impl Request {
+    /// Whether a client sent this under this ticket.
+    pub(super) fn is(&self, session: &Session, ticket: &Ticket) -> bool {
+        self.session.id == session.id && self.ticket == *ticket
+    }
+
     /// Bytes of memory this holds.
     pub(super) fn bytes(&self) -> usize {
         256 + self.operations.iter().map(Json::memory).sum::<usize>()
@@ -34,7 +40,9 @@ impl Request {
 struct Parked {
     request: Request,
     deadline: Option<Time>,
-    tables: Vec<TableId>,
+    interest: Interest,
+    /// The steps that trying it takes.
+    work: u64,
     bytes: usize,
 }
 
@@ -47,41 +55,54 @@ pub(super) struct Waits {
     per_session: BTreeMap<SessionId, usize>,
     by_table: BTreeSet<(TableId, u64)>,
     deadlines: BTreeSet<(Time, u64)>,
+    /// The steps that trying all of them takes.
+    work: u64,
 }
 
 impl Waits {
-    /// Parks `request` under the number it had before, or a new one. Gives it back if its client
-    /// holds too much already.
+    /// Parks `request` under the number it had before, or a new one, with what it looks at and the steps
+    /// that trying it takes. Gives it back, with the reason, if there are too many already.
     pub(super) fn park(
         &mut self,
         number: Option<u64>,
         request: Request,
         timeout_ms: Option<u64>,
-        mut tables: Vec<TableId>,
-    ) -> Result<(), Request> {
+        (interest, work): (Interest, u64),
+    ) -> Result<(), (Request, &'static str)> {
         let bytes = request.bytes();
         let many = self.per_session.get(&request.session.id).is_some_and(|n| *n >= WAITS_MAX);
         if many || !request.session.hold(bytes) {
-            return Err(request);
+            return Err((request, "this connection holds too many waiting transactions"));
+        }
+        let refusal = if self.parked.len() >= WAITS_DATABASE_MAX {
+            Some("too many transactions wait on this database")
+        } else if self.work.saturating_add(work) > WAITS_STEPS_MAX {
+            Some("the transactions that wait on this database look at too many rows")
+        } else {
+            None
+        };
+        if let Some(details) = refusal {
+            request.session.let_go(bytes);
+            return Err((request, details));
         }
         let number = number.unwrap_or_else(|| {
             self.next += 1;
             self.next
         });
-        tables.sort_unstable();
-        tables.dedup();
         let deadline = timeout_ms.map(|ms| request.created.plus_ms(ms));
         self.by_request.insert((request.session.id, request.ticket.clone()), number);
         *self.per_session.entry(request.session.id).or_insert(0) += 1;
-        self.by_table.extend(tables.iter().map(|table| (*table, number)));
+        self.by_table.insert((interest.table, number));
         self.deadlines.extend(deadline.map(|deadline| (deadline, number)));
-        self.parked.insert(number, Parked { request, deadline, tables, bytes });
+        self.work += work;
+        self.parked.insert(number, Parked { request, deadline, interest, work, bytes });
         Ok(())
     }
 
     /// Takes a parked transaction out, to be tried again or forgotten.
     pub(super) fn take(&mut self, number: u64) -> Option<Request> {
-        let Parked { request, deadline, tables, bytes } = self.parked.remove(&number)?;
+        let Parked { request, deadline, interest, work, bytes } = self.parked.remove(&number)?;
+        self.work -= work;
         request.session.let_go(bytes);
         self.by_request.remove(&(request.session.id, request.ticket.clone()));
         if let Entry::Occupied(mut count) = self.per_session.entry(request.session.id) {
@@ -90,9 +111,7 @@ impl Waits {
                 count.remove();
             }
         }
-        for table in tables {
-            self.by_table.remove(&(table, number));
-        }
+        self.by_table.remove(&(interest.table, number));
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, number));
         }
@@ -114,17 +133,21 @@ impl Waits {
             .collect()
     }
 
-    /// Those that look at a table that `changes` touch, in order of arrival.
+    /// Those to which `changes` can make a difference, in order of arrival.
     pub(super) fn touched_by(&self, changes: &Changes) -> Vec<u64> {
         if self.parked.is_empty() {
             return Vec::new();
         }
-        let mut numbers: Vec<u64> = changes
-            .by_table()
-            .filter_map(|rows| rows.first())
-            .flat_map(|change| self.by_table.range((change.table, 0)..=(change.table, u64::MAX)))
-            .map(|(_, number)| *number)
-            .collect();
+        let mut numbers: Vec<u64> = Vec::new();
+        for rows in changes.by_table() {
+            let Some(table) = rows.first().map(|change| change.table) else { continue };
+            let looking = self.by_table.range((table, 0)..=(table, u64::MAX));
+            let touched = looking.map(|(_, number)| *number).filter(|number| {
+                let parked = self.parked.get(number);
+                parked.is_some_and(|parked| parked.interest.touched_by(rows, parked.work))
+            });
+            numbers.extend(touched);
+        }
         numbers.sort_unstable();
         numbers.dedup();
         numbers

@@ -6,7 +6,7 @@ use super::{Head, Hosted};
 use crate::outbox::Ticket;
 use crate::session::{MonitorRecord, Session};
 use paceline_tables::json::Json;
-use paceline_tables::monitor::{Requests, Version};
+use paceline_tables::monitor::{Monitor, Requests, Version};
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Error, tag};
 use paceline_types::Uuid;
@@ -26,6 +26,13 @@ pub struct WatchRequest {
     pub since: Option<Uuid>,
 }
 
+impl WatchRequest {
+    /// The monitor that it asks for.
+    pub(super) fn parse(&self, schema: &Schema) -> Result<Monitor, Error> {
+        Requests::new(&self.requests)?.parse(schema, self.version)
+    }
+}
+
 impl Hosted {
     /// Begins a monitor; its initial content is left in the client's outbox. An error is to be
     /// answered by the caller.
@@ -37,14 +44,19 @@ impl Hosted {
         let named = request.requests.as_object().into_iter().flat_map(|object| object.iter());
         self.check_read(session, "monitor", named.map(|(name, _)| name))?;
         self.show_locks();
-        self.show_figures_while_watched(watched_tables(&request.requests, &self.schema()));
+        self.show_figures_of(watched_tables(&request.requests, &self.schema()));
+        // Conditions may be long, so they are read before others have to wait.
+        let schema = self.schema();
+        let monitor = request.parse(&schema);
         let mut head = self.head();
         if let Some(held) = &mut head.converting {
             session.charge(request.requests.memory());
             held.push_back(Held::Watch(session.clone(), request));
             return Ok(());
         }
-        self.begin_watch(&mut head, session, request)
+        let is_same = Arc::ptr_eq(&schema, head.database.schema());
+        let monitor = if is_same { monitor } else { request.parse(head.database.schema()) };
+        self.begin_watch(&mut head, session, request, monitor?)
     }
 
     pub(super) fn begin_watch(
@@ -52,10 +64,14 @@ impl Hosted {
         head: &mut Head,
         session: &Arc<Session>,
         request: WatchRequest,
+        monitor: Monitor,
     ) -> Result<(), Error> {
-        let WatchRequest { ticket, id, requests, version, since } = request;
-        let schema = head.database.schema().clone();
-        let monitor = Arc::new(Requests::new(&requests)?.parse(&schema, version)?);
+        let WatchRequest { ticket, id, since, .. } = request;
+        if session.monitor(&id).is_some() {
+            // Two that were held during a conversion.
+            return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
+        }
+        let monitor = Arc::new(monitor);
         let bytes = monitor.memory() + id.len() + 256;
         if !session.hold(bytes) {
             let details = "this connection holds too many monitors";
@@ -100,6 +116,9 @@ impl Hosted {
     ) -> Result<(), Error> {
         let unknown = || Error::new(tag::SYNTAX, "unknown monitor session");
         let from = session.monitor(&old_id).ok_or_else(unknown)?.monitor;
+        if old_id != new_id && session.monitor(&new_id).is_some() {
+            return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
+        }
         let mut to = from.with_conditions(conditions, head.database.schema())?;
         if from.version == Version::V1 {
             // A monitor of the first format has no conditions to change.
@@ -118,9 +137,19 @@ impl Hosted {
 
     /// Ends a monitor: no update of it comes after the answer.
     pub fn unwatch(&self, session: &Arc<Session>, ticket: Ticket, id: Ticket) {
+        let mut head = self.head();
+        match &mut head.converting {
+            // It may be one that is held itself.
+            Some(held) => held.push_back(Held::Unwatch(session.clone(), ticket, id)),
+            None => head.begin_unwatch(session.clone(), ticket, id),
+        }
+    }
+}
+
+impl Head {
+    pub(super) fn begin_unwatch(&mut self, session: Arc<Session>, ticket: Ticket, id: Ticket) {
         session.forget_monitor(&id);
-        let session = session.clone();
-        self.head().push(Entry::Unwatch { session, ticket, id });
+        self.push(Entry::Unwatch { session, ticket, id });
     }
 }
 

@@ -1,96 +1,159 @@
-//! What outlives the daemon: sessions of clients and their permits, kept as rows until they are given
+//! What outlives the daemon: sessions, the locks they own, and permits, as rows until they are given
 //! back (P3, L5, C4).
 //!
-//! A row is written before whoever asked is answered. What a crash of the machine must not lose (claims,
-//! and leases longer than [`UNSYNCED_LEASE_MAX`]) is synced; the rest is in the system's hands when it is
-//! written, so the death of the daemon alone loses nothing. After the death of the machine no door is
-//! opened before the leases that may be missing are over ([`Keeper::closed_for`]). A row that could
-//! not be deleted is tried again with the next one: to give back never waits for a full disk (J5).
+//! The engine decides who holds a permit, `locks` who owns a lock, and this module which sessions exist.
+//! Rows are written from that state, never from a request: after every record of the journal, the tables
+//! Session, Leased_Lock and Permit say what was held at one moment. The [`book`] lists the rows that are out
+//! of date. [`Keeper::written`] waits until they are on disk, and the client is answered after that.
+//!
+//! Claims, and leases longer than [`UNSYNCED_LEASE_MAX`], are synced, because a crash of the machine must
+//! not lose them. Other rows are only written, which survives the death of the daemon. After a crash of the
+//! machine no door opens before the leases that may be missing have expired ([`Keeper::closed_for`]). A
+//! release never waits for a full disk (J5): the keeper retries until it is written.
 
+mod book;
 mod machine;
 mod process;
 mod rows;
 
+pub(crate) use book::{Book, Cause, Key};
 pub use process::Process;
 pub use rows::{KeptLock, KeptPermit, KeptSession};
+pub(crate) use rows::{PermitRow, claims_row, read_claims};
 
-use crate::database::{Hosted, OnlyIf, OwnRow};
+use crate::clock::Clock;
+use crate::control::{Control, Permit};
+use crate::database::{Hosted, OwnRow};
+use crate::locking::Locking;
 use crate::own;
+use book::{Told, Wait};
 use machine::Machine;
+use paceline_engine::RequestError;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
-use paceline_types::Span;
+use paceline_types::{SessionId, Span};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::runtime::Handle;
 
 /// Leases up to this long are written and not synced.
 pub const UNSYNCED_LEASE_MAX: Span = Span::from_secs(60);
 
-/// Keeps sessions and permits.
+/// How often writing is tried again by itself.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The book, shared by all parts that decide what is held.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    book: Mutex<Book>,
+    /// The keeper that writes it; none if nothing is kept.
+    keeper: OnceLock<Weak<Keeper>>,
+    /// How many callers gather several changes before they write.
+    gathering: AtomicUsize,
+}
+
+/// Keeps sessions, and writes what is held.
 pub struct Keeper {
+    ledger: Arc<Ledger>,
     own: Arc<Hosted>,
+    control: Arc<Control>,
+    locking: Arc<Locking>,
+    clock: Clock,
+    runtime: Handle,
     machine: Machine,
+    sessions: Mutex<BTreeMap<Arc<str>, KeptSession>>,
     /// Whether the database says on which machine things are kept that are not synced.
     is_marked: AtomicBool,
-    /// Whether the daemon serves. Before, because a start may fail, and after, what is dropped is kept
-    /// for the next run.
-    is_open: AtomicBool,
-    /// Rows that could not be deleted.
-    left: Mutex<Vec<(Table, String)>>,
-    /// Whether the last row could be written, so that others may be tried again.
-    is_writable: AtomicBool,
+    /// Whether a task tries again to write what could not be written.
+    is_retrying: AtomicBool,
 }
 
-/// A row that is kept. Dropping it deletes the row, unless the daemon is about to end.
-#[must_use = "what is dropped is not kept"]
-pub struct Kept {
-    keeper: Arc<Keeper>,
-    table: Table,
-    key: String,
-    /// Whether the row goes when this is dropped.
-    deletes: bool,
-}
-
-/// What an earlier run left, with the rows it is kept in.
+/// What an earlier run left.
 pub struct TakenOver {
     /// The sessions.
-    pub sessions: Vec<(KeptSession, Kept)>,
+    pub sessions: Vec<KeptSession>,
     /// The locks they own.
     pub locks: Vec<KeptLock>,
     /// The permits.
-    pub permits: Vec<(KeptPermit, Kept)>,
+    pub permits: Vec<KeptPermit>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Table {
-    Session,
-    Lock,
-    Permit,
+/// Rows to be written together.
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<(&'static str, OwnRow)>,
+    /// Whether they must be synced.
+    pub(crate) durable: bool,
 }
 
-impl Table {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Session => own::SESSION_TABLE,
-            Self::Lock => own::LEASED_LOCK_TABLE,
-            Self::Permit => own::PERMIT_TABLE,
+/// All that is held: sessions and locks by name, permits by the numbers of their requests.
+#[cfg(debug_assertions)]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) sessions: BTreeSet<String>,
+    pub(crate) locks: BTreeMap<String, (String, u64)>,
+    pub(crate) permits: BTreeSet<u64>,
+}
+
+impl Ledger {
+    /// Notes that the row of this key is out of date. Call it under the lock of the part that decided.
+    pub(crate) fn note(&self, key: Key, cause: Cause) {
+        if self.keeper.get().is_some() {
+            self.book().note(key, cause);
         }
+    }
+
+    /// Writes what is out of date. The caller holds no lock that comes after the head's.
+    pub(crate) fn write(&self) {
+        if self.gathering.load(Ordering::Acquire) > 0 {
+            return;
+        }
+        if let Some(keeper) = self.keeper.get().and_then(Weak::upgrade) {
+            keeper.write();
+        }
+    }
+
+    /// Waits until everything noted so far is written.
+    pub(crate) fn written(&self) -> impl Future<Output = Result<(), Error>> + use<> {
+        let keeper = self.keeper.get().and_then(Weak::upgrade);
+        let written = keeper.map(|keeper| keeper.written());
+        async move {
+            match written {
+                Some(written) => written.await,
+                None => Ok(()),
+            }
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(crate::broken)
     }
 }
 
 impl Keeper {
-    pub(crate) fn new(own: Arc<Hosted>) -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn new(
+        ledger: &Arc<Ledger>,
+        own: Arc<Hosted>,
+        (control, locking): (&Arc<Control>, &Arc<Locking>),
+        clock: Clock,
+        runtime: Handle,
+    ) -> Arc<Self> {
+        let keeper = Arc::new(Self {
+            ledger: Arc::clone(ledger),
             own,
+            control: Arc::clone(control),
+            locking: Arc::clone(locking),
+            clock,
+            runtime,
             machine: Machine::this(),
+            sessions: Mutex::default(),
             is_marked: AtomicBool::new(false),
-            is_open: AtomicBool::new(false),
-            left: Mutex::default(),
-            is_writable: AtomicBool::new(true),
-        })
+            is_retrying: AtomicBool::new(false),
+        });
+        let _ = ledger.keeper.set(Arc::downgrade(&keeper));
+        keeper.own.keep_for(&keeper);
+        keeper
     }
 
     /// How long doors stay closed: until all leases are over that a crash of the machine may have
@@ -104,44 +167,63 @@ impl Keeper {
         }
     }
 
-    /// What was kept in an earlier run. Sessions bound to a process
-    /// are among them if it lives; rows of others are gone afterwards.
+    /// What was kept in an earlier run, sessions included. Sessions bound to a process are among them if
+    /// it lives; rows of others are deleted.
     pub fn take_over(self: &Arc<Self>) -> TakenOver {
         let same_boot = self.own.own_text(own::DAEMON_TABLE, "machine");
         let same_boot = same_boot.is_none_or(|last| last.is_empty() || self.machine.is(&last));
         let rows = self.own.own_rows(own::SESSION_TABLE, KeptSession::read);
-        // Of one whose process could not be seen nobody knows that it is dead.
+        // A process that cannot be seen may be alive.
         let lives = |session: &KeptSession| {
             let processes = &session.processes;
             let may_live = processes.is_empty() || processes.iter().any(|p| !p.is_dead());
             session.lease.is_some() || (same_boot && may_live)
         };
-        let sessions = rows.into_iter().map(|session| {
-            let row = self.kept(Table::Session, &session.name);
-            (session, row)
-        });
-        let (sessions, dead): (Vec<_>, Vec<_>) = sessions.partition(|(session, _)| lives(session));
-        dead.into_iter().for_each(|(_, row)| drop(row.forget()));
-        let taken: BTreeSet<&str> = sessions.iter().map(|(session, _)| &*session.name).collect();
+        let (sessions, dead): (Vec<_>, Vec<_>) = rows.into_iter().partition(lives);
+        let dead = dead.iter().map(|session| Key::Session(session.name.as_str().into()));
+        let mut gone: Vec<Key> = dead.collect();
+        let taken: BTreeSet<&str> = sessions.iter().map(|session| &*session.name).collect();
         let is_taken = |name: &str| taken.contains(name);
         let locks = self.own.own_rows(own::LEASED_LOCK_TABLE, KeptLock::read);
         let (locks, orphans): (Vec<_>, Vec<_>) =
             locks.into_iter().partition(|lock| is_taken(&lock.session));
-        orphans
-            .iter()
-            .for_each(|lock| drop(self.forget_lock(&lock.session, &lock.name, lock.fencing)));
-        let permits = self.own.own_rows(own::PERMIT_TABLE, KeptPermit::read).into_iter();
-        let permits = permits.map(|permit| {
-            let row = self.kept(Table::Permit, &permit.name);
-            (permit, row)
-        });
+        gone.extend(orphans.iter().map(|lock| Key::Lock(lock.name.as_str().into())));
+        let permits = self.own.own_rows(own::PERMIT_TABLE, KeptPermit::read);
         let has_session =
             |permit: &KeptPermit| permit.session.is_empty() || is_taken(&permit.session);
         let has_end = |permit: &KeptPermit| !permit.session.is_empty() || permit.lease.is_some();
-        let (permits, gone): (Vec<_>, Vec<_>) =
-            permits.partition(|(permit, _)| has_session(permit) && has_end(permit));
-        gone.into_iter().for_each(|(_, row)| drop(row.forget()));
+        let (mut permits, orphans): (Vec<_>, Vec<_>) =
+            permits.into_iter().partition(|permit| has_session(permit) && has_end(permit));
+        gone.extend(orphans.iter().map(|permit| Key::Permit(permit.number)));
+        gone.extend(drop_renamed(&mut permits));
+        let long: BTreeSet<&str> =
+            sessions.iter().filter(|session| session.is_long()).map(|one| &*one.name).collect();
+        for permit in &mut permits {
+            let is_long = permit.lease.is_some_and(|lease| lease > UNSYNCED_LEASE_MAX);
+            permit.is_long = is_long || long.contains(permit.session.as_str());
+        }
+        gone.into_iter().for_each(|key| self.ledger.note(key, Cause::Asked));
+        let of = |session: &KeptSession| (Arc::from(session.name.as_str()), session.clone());
+        self.sessions().extend(sessions.iter().map(of));
+        self.write();
         TakenOver { sessions, locks, permits }
+    }
+
+    /// Lets a permit of an earlier run go on, with what it held, in a session of this number if it has
+    /// one. To be called before any request is admitted.
+    ///
+    /// # Errors
+    ///
+    /// When it is no request.
+    pub fn restore_permit(
+        &self,
+        permit: &KeptPermit,
+        session: Option<SessionId>,
+    ) -> Result<Permit, RequestError> {
+        let restored = self.control.restore_kept(permit, session, self.own.claims_of(permit));
+        // Its row may name by name what is a resource by now; one that is no request goes.
+        self.ledger.note(Key::Permit(permit.number), Cause::Changed);
+        restored
     }
 
     /// Has `ended` called with the name of each bound session when all its processes are dead (C4).
@@ -165,7 +247,7 @@ impl Keeper {
         let left = Mutex::new(left);
         process::watch(of.into_iter().collect(), move |names: Vec<String>| {
             for name in names {
-                let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut left = left.lock().unwrap_or_else(crate::broken);
                 let Some(count) = left.get_mut(&name) else { continue };
                 *count -= 1;
                 if *count == 0 {
@@ -177,89 +259,179 @@ impl Keeper {
         })
     }
 
-    /// Keeps a session.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be written; then nothing of it is kept.
-    pub async fn keep_session(self: &Arc<Self>, session: &KeptSession) -> Result<Kept, Error> {
-        self.mark_once().await?;
-        // Whoever stops waiting for the answer leaves no row behind.
-        let kept = self.kept(Table::Session, &session.name);
-        self.change_session(session).await?;
-        Ok(kept)
+    /// Keeps a session from now on; [`Keeper::written`] waits until it is on disk.
+    pub fn keep_session(&self, session: KeptSession) {
+        let name: Arc<str> = session.name.as_str().into();
+        let mut sessions = self.sessions();
+        sessions.insert(Arc::clone(&name), session);
+        self.ledger.note(Key::Session(name), Cause::Granted);
     }
 
-    /// Writes what changed of a session that is kept. It is in line to be written when this returns, so
-    /// that of two changes the later one stays.
-    pub fn change_session(
-        self: &Arc<Self>,
-        session: &KeptSession,
-    ) -> impl Future<Output = Result<(), Error>> + use<> {
-        let row =
-            OwnRow { key: session.name.clone(), values: Some(session.row()), only_if: OnlyIf::Any };
-        self.put(Table::Session, row, session.is_long())
+    /// Changes a session that is kept; none if it is not, or is no longer.
+    pub fn change_session<T>(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut KeptSession) -> T,
+    ) -> Option<T> {
+        let mut sessions = self.sessions();
+        let changed = sessions.get_mut(name).map(change)?;
+        self.ledger.note(Key::Session(name.into()), Cause::Changed);
+        Some(changed)
     }
 
-    /// Keeps a permit.
-    ///
-    /// # Errors
-    ///
-    /// As above.
-    pub async fn keep_permit(self: &Arc<Self>, permit: &KeptPermit) -> Result<Kept, Error> {
-        self.mark_once().await?;
-        let durable = permit.is_long || !permit.request.claims.is_empty();
-        let kept = self.kept(Table::Permit, &permit.name);
-        let row =
-            OwnRow { key: permit.name.clone(), values: Some(permit.row()), only_if: OnlyIf::Any };
-        self.put(Table::Permit, row, durable).await?;
-        Ok(kept)
+    /// A session as it is kept.
+    #[must_use]
+    pub fn session(&self, name: &str) -> Option<KeptSession> {
+        self.sessions().get(name).cloned()
     }
 
-    /// Keeps a lock that a session owns. One that was granted later stays in its place.
-    pub fn keep_lock(
-        self: &Arc<Self>,
-        session: &str,
-        is_long: bool,
-        lock: &str,
-        fencing: u64,
-    ) -> impl Future<Output = Result<(), Error>> + use<> {
-        let fencing = i64::try_from(fencing).unwrap_or(i64::MAX);
-        let values = Some(KeptLock::row(lock, session, fencing));
-        let only_if = OnlyIf::Lower("fencing", fencing);
-        let row = OwnRow { key: lock.to_owned(), values, only_if };
-        self.put(Table::Lock, row, is_long)
+    /// Ends a session. Unless a client asked for that, its row stays if the daemon shuts down.
+    pub fn end_session(&self, name: &str, is_asked: bool) {
+        let cause = if is_asked { Cause::Asked } else { Cause::Ended };
+        let mut sessions = self.sessions();
+        if sessions.remove(name).is_some() {
+            self.ledger.note(Key::Session(name.into()), cause);
+        }
     }
 
-    /// A session owns a lock no longer by grants up to this number; whoever owns it by a later one is kept.
-    pub fn forget_lock(
-        self: &Arc<Self>,
-        session: &str,
-        lock: &str,
-        fencing: u64,
-    ) -> impl Future<Output = Result<(), Error>> + use<> {
-        let fencing = i64::try_from(fencing).unwrap_or(i64::MAX);
-        let only_if = OnlyIf::UpToOf("fencing", fencing, "session", session.to_owned());
-        self.put(Table::Lock, OwnRow { key: lock.to_owned(), values: None, only_if }, false)
+    /// Waits until every grant and release so far is written. An error means that writing fails; the keeper
+    /// retries on its own.
+    pub fn written(self: &Arc<Self>) -> impl Future<Output = Result<(), Error>> + use<> {
+        let wait = self.ledger.book().wait(self.clock.now());
+        if matches!(wait, Wait::Told(_)) {
+            self.write();
+        }
+        async move {
+            match wait {
+                Wait::Known(known) => known,
+                Wait::Told(receiver) => receiver.await.unwrap_or_else(|_| Err(lost())),
+            }
+        }
     }
 
-    fn kept(self: &Arc<Self>, table: Table, key: &str) -> Kept {
-        Kept { keeper: Arc::clone(self), table, key: key.to_owned(), deletes: true }
+    /// Writes everything that `change` changes together.
+    pub fn together<T>(self: &Arc<Self>, change: impl FnOnce() -> T) -> T {
+        self.ledger.gathering.fetch_add(1, Ordering::AcqRel);
+        let gathered = Gathered(self);
+        let changed = change();
+        drop(gathered);
+        changed
+    }
+
+    /// Writes what is out of date, unless a batch is being written.
+    pub fn write(self: &Arc<Self>) {
+        self.own.write_kept();
+        self.own.flush();
+    }
+
+    /// The rows of the next batch, read from what is held now. [`Keeper::finish`] must follow.
+    pub(crate) fn take_rows(&self) -> Option<Rows> {
+        let keys = {
+            let mut book = self.ledger.book();
+            let keys = book.take(self.clock.now());
+            let told = if keys.is_none() { book.settle() } else { vec![] };
+            drop(book);
+            deliver(told);
+            keys?
+        };
+        let mut rows = Rows { rows: vec![], durable: false };
+        if !self.is_marked.load(Ordering::Acquire) {
+            rows.rows.push((own::DAEMON_TABLE, mark(&self.machine.text())));
+            rows.durable = true;
+        }
+        let (mut locks, mut permits) = (vec![], vec![]);
+        for key in keys {
+            match key {
+                Key::Session(name) => {
+                    let session = self.sessions().get(&name).cloned();
+                    rows.durable |= session.as_ref().is_some_and(KeptSession::is_long);
+                    let values = session.map(|session| session.row());
+                    rows.rows.push((own::SESSION_TABLE, OwnRow::of_text(&name, values)));
+                }
+                Key::Lock(name) => locks.push(name),
+                Key::Permit(id) => permits.push(id),
+            }
+        }
+        for (name, owner) in self.locking.kept_owners(locks) {
+            rows.durable |= owner.as_ref().is_some_and(|(_, _, is_long)| *is_long);
+            let values = owner.map(|(session, fencing, _)| KeptLock::row(&name, &session, fencing));
+            rows.rows.push((own::LEASED_LOCK_TABLE, OwnRow::of_text(&name, values)));
+        }
+        for (id, permit) in self.own.kept_permits(&self.control, &permits) {
+            rows.durable |= permit.as_ref().is_some_and(|permit| permit.is_synced);
+            let values = permit.map(|permit| permit.values);
+            let key = Atom::Integer(i64::try_from(id.0).unwrap_or(i64::MAX));
+            rows.rows.push((own::PERMIT_TABLE, OwnRow { key, values }));
+        }
+        Some(rows)
+    }
+
+    /// Ends the batch that was taken last.
+    pub(crate) fn finish(self: &Arc<Self>, outcome: &Result<(), Error>) {
+        let (told, is_news): (Told, bool) = self.ledger.book().finish(self.clock.now(), outcome);
+        match outcome {
+            Ok(()) => self.is_marked.store(true, Ordering::Release),
+            Err(_) => self.retry_later(),
+        }
+        match outcome {
+            Ok(()) if is_news => tracing::info!("what clients hold is written again"),
+            Err(error) if is_news => {
+                tracing::error!(%error, "cannot write what clients hold; trying again");
+            }
+            _ => {}
+        }
+        deliver(told);
+    }
+
+    /// Retries every second until everything is written.
+    fn retry_later(self: &Arc<Self>) {
+        if self.is_retrying.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Arc::downgrade(self);
+        self.runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(RETRY_PAUSE).await;
+                let Some(this) = this.upgrade() else { return };
+                if !this.ledger.book().has_failed() {
+                    this.is_retrying.store(false, Ordering::Release);
+                    // It may have failed again in between.
+                    if !this.ledger.book().has_failed()
+                        || this.is_retrying.swap(true, Ordering::AcqRel)
+                    {
+                        return;
+                    }
+                }
+                this.write();
+            }
+        });
+    }
+
+    /// Writes what is left at the end of service. Call it from a thread that may block.
+    pub(crate) fn write_all(self: &Arc<Self>) {
+        loop {
+            self.ledger.book().retry_now();
+            self.own.write_kept();
+            self.own.flush_blocking();
+            let book = self.ledger.book();
+            if book.is_written() || book.has_failed() {
+                return;
+            }
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Acquire)
+        self.ledger.book().is_open()
     }
 
-    /// The doors are open: from now on what is dropped is given back.
+    /// The doors are open: from now on rows of what ends are deleted.
     pub(crate) fn open(&self) {
-        self.is_open.store(true, Ordering::Release);
+        self.ledger.book().set_open(true);
     }
 
-    /// From now on what is dropped stays for the next run, which finds everything on disk. False if it
-    /// was so already.
+    /// From now on rows of what ends stay for the next run. Returns false if that was so already.
     pub(crate) fn close(&self) -> bool {
-        self.is_open.swap(false, Ordering::AcqRel)
+        self.ledger.book().set_open(false)
     }
 
     /// Says on disk that the next run need not wait for anything: all is synced before this run ends.
@@ -267,73 +439,55 @@ impl Keeper {
         self.own.maintain(own::DAEMON_TABLE, "name", vec![mark("")], true, None);
     }
 
-    /// Says on disk that from now on things are kept that are not synced, and where.
-    async fn mark_once(self: &Arc<Self>) -> Result<(), Error> {
-        if self.is_marked.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let (sender, receiver) = oneshot::channel();
-        let done = Box::new(move |outcome| drop(sender.send(outcome)));
-        let row = mark(&self.machine.text());
-        self.own.maintain(own::DAEMON_TABLE, "name", vec![row], true, Some(done));
-        self.own.flush();
-        receiver.await.unwrap_or_else(|_| Err(lost()))?;
-        self.is_marked.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    fn put(
-        self: &Arc<Self>,
-        table: Table,
-        row: OwnRow,
-        durable: bool,
-    ) -> impl Future<Output = Result<(), Error>> + use<> {
-        let (sender, receiver) = oneshot::channel();
-        let (this, key, deletes) = (Arc::clone(self), row.key.clone(), row.values.is_none());
-        let done = Box::new(move |outcome: Result<(), Error>| {
-            this.is_writable.store(outcome.is_ok(), Ordering::Relaxed);
-            // A lock that could not be deleted is only held until its lease ends.
-            if deletes && table != Table::Lock && outcome.is_err() {
-                this.left().push((table, key));
-            }
-            // Nobody may be waiting.
-            let _ = sender.send(outcome);
-        });
-        if !deletes {
-            self.left().retain(|(other, key)| *other != table || *key != row.key);
-        }
-        self.own.maintain(table.name(), "name", vec![row], durable, Some(done));
-        if self.is_writable.load(Ordering::Relaxed) {
-            self.delete_left();
-        }
-        self.own.flush();
-        async move { receiver.await.unwrap_or_else(|_| Err(lost())) }
-    }
-
-    /// Tries again to delete what could not be deleted, all of one table at once.
-    fn delete_left(self: &Arc<Self>) {
-        let left = std::mem::take(&mut *self.left());
-        for table in [Table::Session, Table::Permit] {
-            let keys = left.iter().filter(|(other, _)| *other == table).map(|(_, key)| key);
-            let keys: Vec<String> = keys.cloned().collect();
-            if keys.is_empty() {
-                continue;
-            }
-            let row =
-                |key: &String| OwnRow { key: key.clone(), values: None, only_if: OnlyIf::Any };
-            let (rows, this) = (keys.iter().map(row).collect(), Arc::clone(self));
-            let done = Box::new(move |outcome: Result<(), Error>| {
-                if outcome.is_err() {
-                    this.is_writable.store(false, Ordering::Relaxed);
-                    this.left().extend(keys.into_iter().map(|key| (table, key)));
-                }
-            });
-            self.own.maintain(table.name(), "name", rows, false, Some(done));
+    /// Asserts that the rows say what is held if nothing waits to be written: the invariant of this module.
+    /// Debug builds call it whenever the committer is idle.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check(&self, rows: &Held) {
+        let is_quiet = || {
+            let book = self.ledger.book();
+            book.is_open() && book.is_written()
+        };
+        let (locks, sessions) = (self.locking.all_kept(is_quiet), self.sessions());
+        let sessions: Option<BTreeSet<String>> =
+            is_quiet().then(|| sessions.keys().map(ToString::to_string).collect());
+        let permits = self.control.all_kept(is_quiet);
+        let all = (sessions, locks, permits);
+        if let (Some(sessions), Some(locks), Some(permits)) = all {
+            let held = Held { sessions, locks, permits };
+            assert_eq!(*rows, held, "the rows (left) say what is held (right)");
         }
     }
 
-    fn left(&self) -> std::sync::MutexGuard<'_, Vec<(Table, String)>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, KeptSession>> {
+        self.sessions.lock().unwrap_or_else(crate::broken)
+    }
+}
+
+/// Gathers changes. Dropping it writes them.
+struct Gathered<'a>(&'a Arc<Keeper>);
+
+impl Drop for Gathered<'_> {
+    fn drop(&mut self) {
+        self.0.ledger.gathering.fetch_sub(1, Ordering::AcqRel);
+        self.0.write();
+    }
+}
+
+/// Takes out permits whose name a later permit has: their release was not written when the daemon died.
+fn drop_renamed(permits: &mut Vec<KeptPermit>) -> Vec<Key> {
+    let mut last: BTreeMap<String, u64> = BTreeMap::new();
+    for permit in &*permits {
+        let number = last.entry(permit.name.clone()).or_default();
+        *number = permit.number.0.max(*number);
+    }
+    let is_last = |permit: &mut KeptPermit| last.get(&permit.name) != Some(&permit.number.0);
+    permits.extract_if(.., is_last).map(|permit| Key::Permit(permit.number)).collect()
+}
+
+fn deliver(told: Told) {
+    for (waiter, outcome) in told {
+        // The waiter may have left.
+        let _ = waiter.send(outcome);
     }
 }
 
@@ -342,35 +496,11 @@ fn mark(machine: &str) -> OwnRow {
         ("name", Datum::One(Atom::string("paceline"))),
         ("machine", Datum::One(Atom::string(machine))),
     ];
-    OwnRow { key: "paceline".to_owned(), values: Some(values), only_if: OnlyIf::Any }
+    OwnRow::of_text("paceline", Some(values))
 }
 
 fn lost() -> Error {
     Error::new(tag::IO, "it was not written")
-}
-
-impl Kept {
-    /// Deletes the row. It is in line to be deleted when this returns; the future waits until that is
-    /// written, if it can be.
-    pub fn forget(mut self) -> impl Future<Output = ()> + use<> {
-        self.deletes = false;
-        let row = OwnRow { key: std::mem::take(&mut self.key), values: None, only_if: OnlyIf::Any };
-        let deleted = self.keeper.put(self.table, row, false);
-        async move {
-            // What cannot be deleted now is tried again with the next row.
-            let _ = deleted.await;
-        }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if self.deletes && self.keeper.is_open() {
-            let row =
-                OwnRow { key: std::mem::take(&mut self.key), values: None, only_if: OnlyIf::Any };
-            drop(self.keeper.put(self.table, row, false));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Processes, told apart also when a number is used again.
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt;
@@ -81,36 +81,55 @@ fn has_living_thread(pid: u32) -> bool {
     })
 }
 
+/// How often processes are looked at that the system does not let us watch.
+const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
 /// Has `ended` called for each of some processes when it is dead, by a thread that lasts as long as one
-/// of them lives. One that the system does not let us watch is taken to live for ever: nothing is
-/// granted twice because of it.
+/// of them lives. One that the system gives no descriptor for is looked at every second.
 pub(crate) fn watch<T: Send + 'static>(
     processes: Vec<(Process, T)>,
     ended: impl Fn(T) + Send + 'static,
 ) -> io::Result<()> {
+    watch_by(processes, ended, |pid| pidfd_open(pid, PidfdFlags::empty()))
+}
+
+fn watch_by<T: Send + 'static>(
+    processes: Vec<(Process, T)>,
+    ended: impl Fn(T) + Send + 'static,
+    open: impl Fn(Pid) -> Result<OwnedFd, Errno>,
+) -> io::Result<()> {
     let mut watched: Vec<(OwnedFd, T)> = Vec::new();
+    let mut looked_at: Vec<(Process, T)> = Vec::new();
     for (process, of) in processes {
         let number = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-        let file = number.map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        let file = number.map(&open);
         // Opened before looking, so that it is of this process if that lives.
         match (process.is_dead(), file) {
             (true, _) => ended(of),
             (false, Some(Ok(file))) => watched.push((file, of)),
-            (false, _) => tracing::warn!(pid = process.pid, "cannot watch a process"),
+            (false, _) => looked_at.push((process, of)),
         }
     }
-    if watched.is_empty() {
+    if !looked_at.is_empty() {
+        let count = looked_at.len();
+        tracing::warn!(count, "cannot watch processes; looking at them every second");
+    }
+    if watched.is_empty() && looked_at.is_empty() {
         return Ok(());
     }
     let thread = std::thread::Builder::new().name("paceline-watch".into());
-    thread.spawn(move || wait_for_all(watched, &ended)).map(drop)
+    thread.spawn(move || wait_for_all(watched, looked_at, &ended)).map(drop)
 }
 
-fn wait_for_all<T>(mut watched: Vec<(OwnedFd, T)>, ended: &impl Fn(T)) {
-    while !watched.is_empty() {
+fn wait_for_all<T>(
+    mut watched: Vec<(OwnedFd, T)>,
+    mut looked_at: Vec<(Process, T)>,
+    ended: &impl Fn(T),
+) {
+    while !watched.is_empty() || !looked_at.is_empty() {
         let mut files: Vec<PollFd<'_>> =
             watched.iter().map(|(file, _)| PollFd::new(file, PollFlags::IN)).collect();
-        match poll(&mut files, None) {
+        match poll(&mut files, (!looked_at.is_empty()).then_some(&LOOK)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 tracing::error!(%error, "cannot watch processes; what they hold stays held");
@@ -120,6 +139,8 @@ fn wait_for_all<T>(mut watched: Vec<(OwnedFd, T)>, ended: &impl Fn(T)) {
         let dead: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
         let mut dead = dead.into_iter();
         let over = watched.extract_if(.., |_| dead.next().unwrap_or(false));
+        over.for_each(|(_, of)| ended(of));
+        let over = looked_at.extract_if(.., |(process, _)| process.is_dead());
         over.for_each(|(_, of)| ended(of));
     }
 }
@@ -132,7 +153,8 @@ impl fmt::Display for Process {
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, watch};
+    use super::{Process, watch, watch_by};
+    use rustix::io::Errno;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -154,5 +176,19 @@ mod tests {
         assert!(process.is_dead(), "though nobody has waited for it");
         child.wait().unwrap();
         assert_eq!(Process::of(process.pid).filter(|now| *now == process), None);
+    }
+
+    /// As when all descriptors are in use.
+    #[test]
+    fn a_process_that_cannot_be_watched_is_looked_at_c4() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let process = Process::of(child.id()).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let ended = move |name| sender.send(name).unwrap();
+        watch_by(vec![(process, "child")], ended, |_| Err(Errno::MFILE)).unwrap();
+        assert!(receiver.try_recv().is_err(), "the child lives");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(receiver.recv().unwrap(), "child");
     }
 }

@@ -1,10 +1,12 @@
 //! Sessions and permits as rows, both ways.
 
 use super::{Process, UNSYNCED_LEASE_MAX};
+use crate::control::HeldPermit;
+use crate::database::Claims;
 use paceline_tables::Row;
 use paceline_tables::schema::TableSchema;
 use paceline_tables::value::{Atom, Datum};
-use paceline_types::{Attributes, Claim, Mode, Request, RequestId, SessionId, Span, Unknown};
+use paceline_types::{Attributes, Mode, Request, RequestId, SessionId, Span, Unknown, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A session as it is kept.
@@ -42,8 +44,12 @@ pub struct KeptPermit {
     pub name: String,
     /// The number of its request.
     pub number: RequestId,
-    /// The request, without its session.
+    /// The request, without its session and what it claims.
     pub request: Request,
+    /// The resources it claims, by their rows.
+    pub resources: Vec<(Uuid, Mode)>,
+    /// The names it claims that no resource has.
+    pub names: Vec<(Box<str>, Mode)>,
     /// What the rules gave it.
     pub priority: i8,
     /// Who asked.
@@ -60,6 +66,13 @@ pub struct KeptPermit {
     pub granted_us: i64,
     /// How long it waited.
     pub waited: Span,
+}
+
+/// The row of a permit.
+pub(crate) struct PermitRow {
+    pub(super) values: Vec<(&'static str, Datum)>,
+    /// Whether it must be synced: a crash of the machine must not lose it.
+    pub(super) is_synced: bool,
 }
 
 fn text(text: &str) -> Datum {
@@ -109,8 +122,8 @@ impl KeptSession {
 }
 
 impl KeptLock {
-    pub(super) fn row(name: &str, session: &str, fencing: i64) -> Vec<(&'static str, Datum)> {
-        let fencing = Datum::One(Atom::Integer(fencing));
+    pub(super) fn row(name: &str, session: &str, fencing: u64) -> Vec<(&'static str, Datum)> {
+        let fencing = Datum::One(number(fencing));
         vec![("name", text(name)), ("session", text(session)), ("fencing", fencing)]
     }
 
@@ -124,54 +137,49 @@ impl KeptLock {
     }
 }
 
-impl KeptPermit {
-    pub(super) fn row(&self) -> Vec<(&'static str, Datum)> {
-        let Request { attributes, cost, claims, unknown, locks, .. } = &self.request;
-        let attributes: BTreeMap<&str, &str> = attributes.iter().collect();
+impl PermitRow {
+    pub(crate) fn of(permit: &HeldPermit<'_>, claimed: &Claims) -> Self {
+        let HeldPermit { id, terms, request, unknown, priority, granted_us, waited } = permit;
+        let attributes: BTreeMap<&str, &str> = request.attributes.iter().collect();
         let attributes = attributes.iter().map(|(name, v)| (Atom::string(name), Atom::string(v)));
-        // A resource that is claimed twice is held as the stronger claim says.
-        let mut modes: BTreeMap<&str, &str> = BTreeMap::new();
-        for claim in claims {
-            let mode = modes.entry(&claim.resource).or_insert("shared");
-            if claim.mode == Mode::Exclusive {
-                *mode = "exclusive";
-            }
-        }
-        let claims = modes.iter().map(|(name, mode)| (Atom::string(name), Atom::string(mode)));
-        let locks: BTreeSet<&str> = locks.iter().map(|lock| &**lock).collect();
+        let (resources, claims) = claims_row(&claimed.resources, &claimed.names);
+        let locks: BTreeSet<&str> = request.locks.iter().map(|lock| &**lock).collect();
         let unknown = match unknown {
             Unknown::Refuse => "refuse",
             Unknown::Wait => "wait",
             Unknown::Create => "create",
         };
-        vec![
-            ("name", text(&self.name)),
-            ("request", Datum::One(number(self.number.0))),
+        let is_synced = terms.is_long || !resources.is_empty() || !claims.is_empty();
+        let values = vec![
+            ("name", text(&terms.name_of(*id))),
+            ("request", Datum::One(number(id.0))),
             ("attributes", Datum::from_sorted_pairs(attributes.collect())),
-            ("cost", Datum::One(number(u64::from(*cost)))),
-            ("claims", Datum::from_sorted_pairs(claims.collect())),
+            ("cost", Datum::One(number(u64::from(request.cost)))),
+            ("claims", claims),
+            ("resources", resources),
             ("unknown", text(unknown)),
             ("require_locks", Datum::from_sorted(locks.iter().map(|l| Atom::string(l)).collect())),
-            ("priority", Datum::One(Atom::Integer(i64::from(self.priority)))),
-            ("user", text(&self.user)),
-            ("session", text(&self.session)),
-            ("lease", span(self.lease)),
-            ("digest", text(&self.digest)),
-            ("granted_at", Datum::One(Atom::Integer(self.granted_us))),
-            ("waited", Datum::One(number(self.waited.0))),
-        ]
+            ("priority", Datum::One(Atom::Integer(i64::from(*priority)))),
+            ("user", text(&terms.user)),
+            ("session", text(&terms.session)),
+            ("lease", span(terms.lease)),
+            ("digest", text(&terms.digest)),
+            ("granted_at", Datum::One(Atom::Integer(*granted_us))),
+            ("waited", Datum::One(number(waited.0))),
+        ];
+        Self { values, is_synced }
     }
+}
 
+impl KeptPermit {
     pub(super) fn read(table: &TableSchema, row: &Row) -> Option<Self> {
         let columns = Columns { table, row };
         let mut request = Request::new(Attributes::new());
         for (name, value) in columns.datum("attributes")?.pairs() {
             request.attributes.set(name.as_str()?, value.as_str()?).ok()?;
         }
-        for (resource, mode) in columns.datum("claims")?.pairs() {
-            let mode = if mode.as_str() == Some("shared") { Mode::Shared } else { Mode::Exclusive };
-            request.claims.push(Claim { resource: resource.as_str()?.into(), mode });
-        }
+        let (resources, names) = (columns.datum("resources")?, columns.datum("claims")?);
+        let Claims { resources, names } = read_claims(resources, names);
         let locks = columns.datum("require_locks")?.keys();
         request.locks = locks.filter_map(|lock| lock.as_str().map(Into::into)).collect();
         request.cost = u32::try_from(columns.number("cost")?).ok()?;
@@ -184,6 +192,8 @@ impl KeptPermit {
             name: columns.text("name")?,
             number: RequestId(columns.number("request")?),
             request,
+            resources,
+            names,
             priority: i8::try_from(columns.integer("priority")?).ok()?,
             user: columns.text("user")?,
             session: columns.text("session")?,
@@ -193,6 +203,37 @@ impl KeptPermit {
             granted_us: columns.integer("granted_at")?,
             waited: Span(columns.number("waited")?),
         })
+    }
+}
+
+/// What a permit claims as the columns `resources` and `claims` say it; a name that is claimed twice is
+/// held as the stronger claim says.
+pub(crate) fn claims_row(resources: &[(Uuid, Mode)], names: &[(Box<str>, Mode)]) -> (Datum, Datum) {
+    let word = |mode| Atom::string(if mode == Mode::Exclusive { "exclusive" } else { "shared" });
+    let column = |claims: &mut dyn Iterator<Item = (Atom, Mode)>| {
+        let mut modes: BTreeMap<Atom, Mode> = BTreeMap::new();
+        for (claimed, mode) in claims {
+            let held = modes.entry(claimed).or_insert(mode);
+            // Exclusive is the lesser of the two.
+            *held = mode.min(*held);
+        }
+        Datum::from_sorted_pairs(modes.into_iter().map(|(at, mode)| (at, word(mode))).collect())
+    };
+    let resources = column(&mut resources.iter().map(|(row, mode)| (Atom::Uuid(*row), *mode)));
+    (resources, column(&mut names.iter().map(|(name, mode)| (Atom::string(name), *mode))))
+}
+
+/// What these columns say.
+pub(crate) fn read_claims(resources: &Datum, names: &Datum) -> Claims {
+    let mode = |word: &Atom| match word.as_str() {
+        Some("shared") => Mode::Shared,
+        _ => Mode::Exclusive,
+    };
+    let resources = resources.pairs().iter();
+    let names = names.pairs().iter();
+    Claims {
+        resources: resources.filter_map(|(row, word)| Some((row.as_uuid()?, mode(word)))).collect(),
+        names: names.filter_map(|(name, word)| Some((name.as_str()?.into(), mode(word)))).collect(),
     }
 }
 

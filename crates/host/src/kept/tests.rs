@@ -1,164 +1,343 @@
-//! What is kept is there after the daemon is gone, and what was given back is not.
+//! What is held is there after the daemon is gone, and what was given back is not.
 
-use crate::{Host, KeptPermit, KeptSession, Policy, Process, RealDisk, TakenOver};
-use paceline_types::{Attributes, Claim, Mode, Request, RequestId, SessionId, Span, Unknown};
+use super::KeptSession;
+use crate::{Admission, Author, Host, Permit, Policy, Process, RealDisk, Terms};
+use paceline_tables::json;
+use paceline_types::{Attributes, Claim, Mode, Request, RequestId, Role, Span, Unknown};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-fn directory(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("paceline-kept-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir(&path).unwrap();
-    path
+/// A daemon without doors, whose directory goes when it is dropped.
+struct World {
+    directory: PathBuf,
+    runs: Vec<(tokio::runtime::Runtime, Arc<Host>)>,
 }
 
-fn open(directory: &Path) -> (tokio::runtime::Runtime, Arc<Host>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let disk = Arc::new(RealDisk);
-    let host = Host::new(runtime.handle().clone(), disk, Policy::default()).unwrap();
-    host.open_own(&directory.join("paceline.db")).unwrap();
-    host.open_for_service();
-    (runtime, host)
-}
+impl World {
+    fn new(name: &str) -> Self {
+        let name = format!("paceline-kept-{name}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir(&directory).unwrap();
+        let mut world = Self { directory, runs: vec![] };
+        world.start(&world.directory.clone());
+        world.host().open_for_service();
+        world
+    }
 
-/// What a new run finds on disk: a copy, because this process cannot open a file twice.
-fn next_run(directory: &Path) -> (tokio::runtime::Runtime, Arc<Host>) {
-    let copy = directory.join("copy");
-    std::fs::create_dir(&copy).unwrap();
-    for file in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
-        let name = file.file_name();
-        if file.file_type().unwrap().is_file() && !name.to_string_lossy().contains('~') {
-            std::fs::copy(file.path(), copy.join(name)).unwrap();
+    fn start(&mut self, directory: &Path) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let disk = Arc::new(RealDisk);
+        let host = Host::new(runtime.handle().clone(), disk, Policy::default()).unwrap();
+        host.open_own(&directory.join("paceline.db")).unwrap();
+        self.runs.push((runtime, host));
+    }
+
+    fn host(&self) -> &Arc<Host> {
+        &self.runs.last().unwrap().1
+    }
+
+    /// Begins the next run with what is on disk now, as if this one had been killed: with a copy, because a
+    /// process cannot open a file twice. What this run holds is kept from being given back.
+    fn kill(&mut self) {
+        let copy = self.directory.join(self.runs.len().to_string());
+        std::fs::create_dir(&copy).unwrap();
+        let from = match self.runs.len() {
+            1 => self.directory.clone(),
+            count => self.directory.join((count - 1).to_string()),
+        };
+        for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+            let name = file.file_name();
+            if file.file_type().unwrap().is_file() && !name.to_string_lossy().contains('~') {
+                std::fs::copy(file.path(), copy.join(name)).unwrap();
+            }
+        }
+        self.start(&copy);
+    }
+
+    fn written(&self) {
+        let (runtime, host) = self.runs.last().unwrap();
+        runtime.block_on(host.keeper().unwrap().written()).unwrap();
+    }
+
+    fn admit(&self, request: Request, terms: Terms) -> Permit {
+        match self.host().control().admit_kept(request, terms).unwrap() {
+            Admission::Started(permit) => permit,
+            other => panic!("{other:?}"),
         }
     }
-    open(&copy)
+
+    fn edit(&self, operations: &str) {
+        let operations = json::parse(operations.as_bytes(), 100).unwrap();
+        let operations = operations.as_array().unwrap().to_vec();
+        let author = Author { name: "test", role: Role::Admin };
+        let database = self.host().database("Paceline").unwrap();
+        database.edit(author, |_| operations).unwrap();
+    }
+
+    /// Lets permits of the last run go on; what each of them claims, by the number of its request.
+    fn restore(&self) -> BTreeMap<u64, Vec<(String, Mode)>> {
+        let keeper = self.host().keeper().unwrap();
+        let mut claims = BTreeMap::new();
+        for permit in keeper.take_over().permits {
+            let claimed = keeper.own.claims_of(&permit);
+            let mut claimed: Vec<(String, Mode)> =
+                claimed.into_iter().map(|claim| (claim.resource.into(), claim.mode)).collect();
+            claimed.sort();
+            claims.insert(permit.number.0, claimed);
+            std::mem::forget(keeper.restore_permit(&permit, None).unwrap());
+        }
+        self.host().open_for_service();
+        claims
+    }
+
+    /// Whether a claim would have to wait now.
+    fn is_taken(&self, resource: &str) -> bool {
+        match self.host().control().admit(claiming(&[(resource, Mode::Exclusive)])).unwrap() {
+            Admission::Started(_) => false,
+            Admission::Waiting(_) => true,
+            Admission::Refused(_, refusal) => panic!("{refusal:?}"),
+        }
+    }
 }
 
-fn session(number: u64, lease: Option<Span>, processes: Vec<Process>) -> KeptSession {
-    KeptSession {
-        name: format!("etl#{number}"),
-        number: SessionId(number),
+impl Drop for World {
+    fn drop(&mut self) {
+        self.runs.clear();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn claiming(claims: &[(&str, Mode)]) -> Request {
+    let mut request = Request::new(Attributes::new());
+    let claim =
+        |(resource, mode): &(&str, Mode)| Claim { resource: (*resource).into(), mode: *mode };
+    request.claims = claims.iter().map(claim).collect();
+    request
+}
+
+fn leased() -> Terms {
+    Terms { user: "ann".into(), lease: Some(Span::from_secs(5)), ..Terms::default() }
+}
+
+fn session(
+    host: &Host,
+    lease: Option<Span>,
+    processes: Vec<Process>,
+) -> (Arc<crate::Session>, KeptSession) {
+    let session = host.begin_session(Some(Role::Client), |id| format!("etl#{}", id.0));
+    let kept = KeptSession {
+        name: session.name.clone(),
+        number: session.id,
         user: "ann".into(),
         salt: "salt".into(),
         lease,
         processes,
-    }
-}
-
-fn permit(name: &str, session: &str) -> KeptPermit {
-    let mut attributes = Attributes::new();
-    for (name, value) in [("user", "ann"), ("header.x-user", "ümlaut"), ("text", "")] {
-        attributes.set(name, value).unwrap();
-    }
-    let mut request = Request::new(attributes);
-    let claim = |resource: &str, mode| Claim { resource: resource.into(), mode };
-    request.claims = vec![
-        claim("b", Mode::Shared),
-        claim("a", Mode::Shared),
-        claim("b", Mode::Exclusive),
-        claim("b", Mode::Shared),
-    ];
-    (request.cost, request.unknown, request.locks) = (3, Unknown::Create, vec!["leader".into()]);
-    KeptPermit {
-        name: name.into(),
-        number: RequestId(5),
-        request,
-        priority: -20,
-        user: "ann".into(),
-        session: session.into(),
-        lease: session.is_empty().then_some(Span::from_secs(5)),
-        is_long: false,
-        digest: "00ff".into(),
-        granted_us: 1_794_787_200_123_456,
-        waited: Span(1_234),
-    }
+    };
+    session.keep_locks(kept.is_long());
+    host.keeper().unwrap().keep_session(kept.clone());
+    (session, kept)
 }
 
 #[test]
-fn what_is_kept_comes_back_as_it_was_p3() {
-    let directory = directory("back");
+fn what_is_held_comes_back_as_it_was_p3() {
+    let mut world = World::new("back");
     let alive = Process::of(std::process::id()).unwrap();
-    let mut child = std::process::Command::new("true").spawn().unwrap();
-    let dead = Process::of(child.id()).unwrap_or(Process::parse("4000000@1").unwrap());
-    child.wait().unwrap();
-    let (leased, bound) =
-        (session(3, Some(Span::from_secs(30)), vec![]), session(4, None, vec![alive]));
-    {
-        let (runtime, host) = open(&directory);
-        runtime.block_on(async {
-            let keeper = host.keeper().unwrap();
-            let orphan = session(5, None, vec![dead]);
-            let kept = [
-                keeper.keep_session(&leased).await.unwrap(),
-                keeper.keep_session(&bound).await.unwrap(),
-                keeper.keep_session(&orphan).await.unwrap(),
-                keeper.keep_permit(&permit("p-1", "")).await.unwrap(),
-                keeper.keep_permit(&permit("p-2", "etl#3")).await.unwrap(),
-                keeper.keep_permit(&permit("p-3", "etl#5")).await.unwrap(),
-            ];
-            keeper.keep_permit(&permit("p-4", "")).await.unwrap().forget().await;
-            drop(keeper.keep_permit(&permit("p-5", "")).await.unwrap());
-            for (session, lock, fencing) in [
-                (&leased, "leader", 7),
-                (&bound, "leader", 5),
-                (&leased, "backup", 8),
-                (&bound, "backup", 9),
-                (&orphan, "left", 10),
-            ] {
-                keeper.keep_lock(&session.name, false, lock, fencing).await.unwrap();
-            }
-            keeper.forget_lock("etl#4", "leader", 9).await.unwrap();
-            keeper.forget_lock("etl#3", "backup", 9).await.unwrap();
-            keeper.forget_lock("etl#3", "leader", 6).await.unwrap();
-            // As if the process had been killed.
-            std::mem::forget(kept);
-        });
+    let dead = Process::parse("4000000@1").unwrap();
+    let host = Arc::clone(world.host());
+    let (_, lasting) = session(&host, Some(Span::from_secs(30)), vec![]);
+    let (_, bound) = session(&host, None, vec![alive]);
+    let (_, orphan) = session(&host, None, vec![dead]);
+    let mut request = claiming(&[("b", Mode::Shared), ("a", Mode::Shared), ("b", Mode::Exclusive)]);
+    for (name, value) in [("user", "ann"), ("header.x-user", "ümlaut"), ("text", "")] {
+        request.attributes.set(name, value).unwrap();
     }
-    let (runtime, host) = next_run(&directory);
-    let keeper = host.keeper().unwrap();
+    (request.cost, request.unknown) = (3, Unknown::Create);
+    let of = |session: &KeptSession| Terms { session: session.name.clone(), ..Terms::default() };
+    let chosen = Terms { name: "night".into(), digest: "00ff".into(), ..leased() };
+    let held = [
+        world.admit(request, chosen),
+        world.admit(Request::new(Attributes::new()), of(&lasting)),
+        world.admit(Request::new(Attributes::new()), of(&orphan)),
+    ];
+    world.admit(Request::new(Attributes::new()), leased()).settle();
+    drop(world.admit(Request::new(Attributes::new()), leased()));
+    world.admit(Request::new(Attributes::new()), leased()).withdraw();
+    world.written();
+    // As if the process had been killed.
+    let ids = held.each_ref().map(Permit::id);
+    std::mem::forget(held);
+    world.kill();
+
+    let keeper = world.host().keeper().unwrap();
     assert_eq!(keeper.closed_for(), std::time::Duration::ZERO, "the machine did not die");
-    let TakenOver { sessions, locks, permits } = keeper.take_over();
-    let found: Vec<&KeptSession> = sessions.iter().map(|(session, _)| session).collect();
-    assert_eq!(found, [&leased, &bound], "c4: one whose process is dead is over");
+    let taken = keeper.take_over();
+    assert_eq!(taken.sessions, [lasting.clone(), bound], "c4: one whose process is dead is over");
+    let [first, second] = &taken.permits[..] else { panic!("{:?}", taken.permits) };
+    assert_eq!((first.number, second.number), (ids[0], ids[1]));
+    assert_eq!((first.name.as_str(), second.name.clone()), ("night", format!("p-{}", ids[1].0)));
+    assert_eq!((first.digest.as_str(), first.user.as_str()), ("00ff", "ann"));
+    assert_eq!((first.lease, second.session.as_str()), (Some(Span::from_secs(5)), &*lasting.name));
+    let attributes: BTreeMap<&str, &str> = first.request.attributes.iter().collect();
+    assert_eq!(attributes["header.x-user"], "ümlaut");
+    assert_eq!((first.request.cost, first.request.unknown), (3, Unknown::Create));
+    assert_eq!(first.names, [("a".into(), Mode::Shared), ("b".into(), Mode::Exclusive)]);
+    drop(host);
+}
+
+#[test]
+fn locks_of_sessions_that_outlive_the_daemon_are_kept_as_they_are_owned_l5() {
+    use crate::LockOperation::{Lock, Steal, Unlock};
+    let mut world = World::new("locks");
+    let host = Arc::clone(world.host());
+    let (ann, _) = session(&host, Some(Span::from_secs(30)), vec![]);
+    let (bob, _) = session(&host, Some(Span::from_secs(30)), vec![]);
+    let guest = host.begin_session(Some(Role::Admin), |_| "guest".into());
+    let runtime = world.runs[0].0.handle().clone();
+    let _entered = runtime.enter();
+    for (who, operation, name) in [
+        (&ann, Lock, "leader"),
+        (&bob, Lock, "leader"),
+        (&ann, Lock, "given-back"),
+        (&ann, Unlock, "given-back"),
+        (&bob, Lock, "stolen"),
+        (&guest, Steal, "stolen"),
+        (&guest, Lock, "regained"),
+        (&bob, Steal, "regained"),
+        (&guest, Lock, "guests"),
+        (&bob, Lock, "guests"),
+        (&bob, Unlock, "guests"),
+        (&ann, Lock, "handed-over"),
+        (&bob, Lock, "handed-over"),
+        (&ann, Unlock, "handed-over"),
+    ] {
+        host.locking().operate(who, (*b"t").into(), operation, name).unwrap();
+    }
+    let fencing = |who: &crate::Session, name| host.locking().fencing(who.id, name).unwrap();
+    let expected = [
+        ("handed-over", bob.name.clone(), fencing(&bob, "handed-over")),
+        ("leader", ann.name.clone(), fencing(&ann, "leader")),
+        ("regained", bob.name.clone(), fencing(&bob, "regained")),
+    ];
+    world.written();
+    world.kill();
+    let locks = world.host().keeper().unwrap().take_over().locks;
     let mut locks: Vec<_> =
-        locks.iter().map(|l| (l.name.as_str(), l.session.as_str(), l.fencing)).collect();
+        locks.iter().map(|lock| (&*lock.name, lock.session.clone(), lock.fencing)).collect();
     locks.sort_unstable();
-    assert_eq!(locks, [("backup", "etl#4", 9), ("leader", "etl#3", 7)], "the last grant counts");
-    let names: Vec<&str> = permits.iter().map(|(permit, _)| permit.name.as_str()).collect();
-    assert_eq!(names, ["p-1", "p-2"]);
-    let (expected, found) = (permit("p-2", "etl#3"), &permits[1].0);
-    let plain = |permit: &KeptPermit| {
-        let KeptPermit { request, .. } = permit.clone();
-        let attributes: std::collections::BTreeMap<_, _> =
-            request.attributes.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
-        let rest = (permit.number, permit.priority, permit.lease, permit.granted_us, permit.waited);
-        let texts = [&permit.user, &permit.session, &permit.digest].map(Clone::clone);
-        (attributes, request.cost, request.unknown, request.locks, rest, texts)
+    assert_eq!(locks, expected);
+}
+
+/// Resources are renamed and moved while claims on them are held, waited for and granted: after a restart
+/// the same is taken as before it.
+#[test]
+fn claims_follow_the_resources_c1_p3() {
+    let mut world = World::new("follow");
+    world.edit(
+        r#"[{"op": "insert", "table": "Resource", "uuid-name": "p",
+             "row": {"name": "parent", "persistent": true}},
+            {"op": "insert", "table": "Resource",
+             "row": {"name": "child", "parents": ["named-uuid", "p"], "persistent": true}},
+            {"op": "insert", "table": "Resource", "row": {"name": "a", "persistent": true}},
+            {"op": "insert", "table": "Resource", "row": {"name": "gone", "persistent": true}}]"#,
+    );
+    let parent = world.admit(claiming(&[("parent", Mode::Exclusive)]), leased());
+    let first = world.admit(claiming(&[("a", Mode::Exclusive)]), leased());
+    let gone = world.admit(claiming(&[("gone", Mode::Exclusive)]), leased());
+    let control = Arc::clone(world.host().control());
+    let waiting = control.admit_kept(claiming(&[("a", Mode::Exclusive)]), leased()).unwrap();
+    let Admission::Waiting(waiting) = waiting else { panic!("{waiting:?}") };
+    world.edit(
+        r#"[{"op": "update", "table": "Resource", "where": [["name", "==", "child"]],
+             "row": {"parents": ["set", []]}},
+            {"op": "update", "table": "Resource", "where": [["name", "==", "a"]],
+             "row": {"name": "b"}},
+            {"op": "delete", "table": "Resource", "where": [["name", "==", "gone"]]}]"#,
+    );
+    first.settle();
+    let second = world.runs[0].0.block_on(waiting).unwrap().unwrap();
+    world.written();
+    let (parent_id, second_id, gone_id) = (parent.id().0, second.id().0, gone.id().0);
+    std::mem::forget((parent, second, gone));
+    world.kill();
+    let exclusive = |names: &[&str]| -> Vec<(String, Mode)> {
+        names.iter().map(|name| ((*name).to_owned(), Mode::Exclusive)).collect()
     };
-    assert_eq!(plain(found), plain(&expected));
-    let claims: Vec<_> = found.request.claims.iter().map(|c| (&*c.resource, c.mode)).collect();
-    assert_eq!(claims, [("a", Mode::Shared), ("b", Mode::Exclusive)], "the stronger claim");
-    drop((sessions, permits));
-    drop((host, runtime));
-    std::fs::remove_dir_all(&directory).unwrap();
+    let expected = BTreeMap::from([
+        (parent_id, exclusive(&["child", "parent"])),
+        (second_id, exclusive(&["b"])),
+        (gone_id, exclusive(&["gone"])),
+    ]);
+    assert_eq!(world.restore(), expected);
+    assert!(["parent", "child", "b"].iter().all(|name| world.is_taken(name)));
+    // The name of what was deleted is given to another resource.
+    world.edit(
+        r#"[{"op": "insert", "table": "Resource", "row": {"name": "gone", "persistent": true}}]"#,
+    );
+    assert!(world.is_taken("gone"));
+    world.kill();
+    assert_eq!(world.restore(), expected, "a second restart");
+    assert!(world.is_taken("gone"));
+}
+
+/// Names are used again at once, by permits that come before the last one of that name is deleted.
+#[test]
+fn a_name_that_is_used_again_keeps_its_row_p3() {
+    let mut world = World::new("names");
+    let chosen = || Terms { name: "x".into(), ..leased() };
+    let mut last = RequestId(0);
+    let mut before: Option<Permit> = None;
+    for _ in 0..20 {
+        let permit = world.admit(Request::new(Attributes::new()), chosen());
+        last = permit.id();
+        before.replace(permit).into_iter().for_each(Permit::settle);
+    }
+    world.written();
+    std::mem::forget(before);
+    world.kill();
+    let permits = world.host().keeper().unwrap().take_over().permits;
+    assert_eq!(permits.iter().map(|permit| permit.number).collect::<Vec<_>>(), [last]);
 }
 
 #[test]
 fn an_orderly_end_keeps_what_is_held_and_closes_nothing_p3() {
-    let directory = directory("orderly");
-    {
-        let (runtime, host) = open(&directory);
-        let kept =
-            runtime.block_on(host.keeper().unwrap().keep_permit(&permit("p-1", ""))).unwrap();
-        host.retire();
-        drop(kept);
-        host.shut_down();
-    }
-    let (runtime, host) = next_run(&directory);
-    let keeper = host.keeper().unwrap();
-    assert_eq!(keeper.take_over().permits.len(), 1);
-    let machine = host.database("Paceline").unwrap().own_text("Daemon", "machine");
+    let mut world = World::new("orderly");
+    let held = world.admit(Request::new(Attributes::new()), leased());
+    let given_back = world.admit(Request::new(Attributes::new()), leased());
+    let id = held.id();
+    world.written();
+    world.host().retire();
+    drop(held);
+    given_back.settle();
+    world.host().shut_down();
+    world.kill();
+    let permits = world.host().keeper().unwrap().take_over().permits;
+    assert_eq!(permits.iter().map(|permit| permit.number).collect::<Vec<_>>(), [id]);
+    let machine = world.host().database("Paceline").unwrap().own_text("Daemon", "machine");
     assert_eq!(machine.as_deref(), Some(""));
-    drop((host, runtime));
-    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Whoever waits when the daemon is told to end at once gets nothing that is held in the next run.
+#[test]
+fn nothing_is_granted_once_the_daemon_retires_c1_p3() {
+    let mut world = World::new("retires");
+    let held = world.admit(claiming_new("r"), leased());
+    let control = Arc::clone(world.host().control());
+    let waiting = control.admit_kept(claiming_new("r"), leased()).unwrap();
+    assert!(matches!(waiting, Admission::Waiting(_)));
+    let id = held.id().0;
+    world.written();
+    world.host().retire();
+    drop(held);
+    world.host().shut_down();
+    drop(waiting);
+    world.kill();
+    assert_eq!(world.restore().into_keys().collect::<Vec<_>>(), [id]);
+}
+
+fn claiming_new(resource: &str) -> Request {
+    let mut request = claiming(&[(resource, Mode::Exclusive)]);
+    request.unknown = Unknown::Create;
+    request
 }

@@ -64,7 +64,17 @@ impl Buffer {
         stream: &mut (impl AsyncRead + Unpin),
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        self.make_room();
+        self.poll_fill_within(BYTES_MAX, stream, cx)
+    }
+
+    /// The same without growing beyond `max`, or the usual size.
+    pub fn poll_fill_within(
+        &mut self,
+        max: usize,
+        stream: &mut (impl AsyncRead + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.make_room(max);
         let mut room = ReadBuf::new(&mut self.bytes[self.end..]);
         ready!(Pin::new(stream).poll_read(cx, &mut room))?;
         let (read, left) = (room.filled().len(), room.remaining());
@@ -89,7 +99,7 @@ impl Buffer {
         }
     }
 
-    fn make_room(&mut self) {
+    fn make_room(&mut self, max: usize) {
         if self.bytes.is_empty() {
             let spare = SPARE.with_borrow_mut(Vec::pop);
             self.bytes = spare.unwrap_or_else(|| vec![0; BYTES].into());
@@ -101,7 +111,7 @@ impl Buffer {
             (self.start, self.end) = (0, len);
         }
         let is_full = self.end == self.bytes.len();
-        if (is_full || self.was_filled) && self.bytes.len() < BYTES_MAX {
+        if (is_full || self.was_filled) && self.bytes.len() < max.min(BYTES_MAX) {
             let mut larger = vec![0; self.bytes.len() * 2].into_boxed_slice();
             larger[..len].copy_from_slice(&self.bytes[self.start..self.end]);
             (self.bytes, self.start, self.end) = (larger, 0, len);

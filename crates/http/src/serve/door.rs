@@ -282,7 +282,7 @@ impl Keeper {
                 if self.listeners.contains_key(&spot) {
                     continue;
                 }
-                match listen::open(address, self.workers.len(), self.has_port(address)) {
+                match listen::open(address, self.workers.len(), self.overlaps(address)) {
                     Ok((bound, sockets)) => opened.push((spot, bound, sockets)),
                     Err(error) => problems.push(Problem {
                         of: Owner::Frontend(gate.spec.name.clone()),
@@ -295,14 +295,15 @@ impl Keeper {
         opened
     }
 
-    /// Whether there is an own listener at the same port, of whatever address.
-    fn has_port(&self, address: &Address) -> bool {
-        let port = |address: &Address| match address {
-            Address::Socket(socket) if socket.port() > 0 => Some(socket.port()),
-            _ => None,
-        };
-        let wanted = port(address);
-        wanted.is_some() && self.listeners.values().any(|(bound, _)| port(bound) == wanted)
+    /// Whether an own listener is in the way of an address: at its port, and one of the two at all
+    /// addresses of their kind.
+    fn overlaps(&self, address: &Address) -> bool {
+        let Address::Socket(wanted) = address else { return false };
+        self.listeners.values().any(|(bound, _)| {
+            let Address::Socket(bound) = bound else { return false };
+            let is_all = wanted.ip().is_unspecified() || bound.ip().is_unspecified();
+            bound.port() == wanted.port() && bound.is_ipv4() == wanted.is_ipv4() && is_all
+        })
     }
 
     /// Uses new sockets, gives others to the frontends they are for now, closes the rest.

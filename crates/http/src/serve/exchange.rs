@@ -141,8 +141,8 @@ pub(crate) struct Exchange<'a> {
     is_answered: bool,
     /// Whether anything of it was written to the client.
     is_begun: bool,
-    /// Bytes of the two bodies, for the log.
-    pub bytes: (u64, u64),
+    /// Bytes of the two bodies that were taken.
+    bytes: (u64, u64),
 }
 
 impl<'a> Exchange<'a> {
@@ -227,6 +227,13 @@ impl<'a> Exchange<'a> {
             true => self.client.timer.left(),
             false => self.asked.response_wait,
         })
+    }
+
+    /// Bytes of the two bodies, for the log: what was taken of the request, and what of the response has left
+    /// at least.
+    pub fn bytes(&self) -> (u64, u64) {
+        let unsent = self.client.out.bytes.len() - self.client.out.written();
+        (self.bytes.0, self.bytes.1.saturating_sub(unsent as u64))
     }
 
     fn end(&self) -> Option<End> {

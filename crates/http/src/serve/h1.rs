@@ -321,9 +321,9 @@ impl Connection {
                 self.worker.draining(),
             );
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
+            record.bytes = exchange.bytes();
             let is_answered = ended.is_err() && exchange.is_too_late();
             let rest = exchange.server_rest();
-            record.bytes = exchange.bytes;
             match ended {
                 // A server may close an idle connection just when it is used again.
                 Err(Failure::Broken(_))
@@ -351,7 +351,8 @@ impl Connection {
                 if keeps { After::Next } else { After::Close }
             }
             End::Upgraded => {
-                tunnel::run(&mut self.client, upstream, self.gate.timeouts.tunnel).await;
+                let timeouts = &self.gate.timeouts;
+                tunnel::run(&mut self.client, upstream, timeouts.tunnel, timeouts.body).await;
                 After::Cut
             }
         }

@@ -4,9 +4,13 @@
 //! written as one of HTTP/1.1 and read back by the same strict reader, so that both protocols mean the
 //! same to rules and servers.
 
-mod blocks;
+mod delivery;
 mod exchange;
+mod frames;
 mod head;
+mod leave;
+mod sent;
+mod watched;
 
 use crate::date;
 use crate::respond::Reply;
@@ -22,14 +26,15 @@ use crate::serve::table::Gate;
 use crate::serve::timer::Timer;
 use crate::serve::worker::{Presence, Worker};
 use crate::wire::{Framing, RequestHead, RequestWriter, ResponseHead};
-use blocks::{Blocks, Since};
 use bytes::Bytes;
+use delivery::Delivery;
 use exchange::{Answer, Exchange};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
 use paceline_host::{Permit, wall_ms};
-use std::cell::Cell;
+use sent::{Flow, Outlet};
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,6 +42,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
+use watched::{Since, Watched};
 
 /// Requests of one connection at a time.
 const STREAMS_MAX: u32 = 100;
@@ -48,8 +54,8 @@ const STREAM_WINDOW: u32 = 64 << 10;
 /// those that are.
 const CONNECTION_WINDOW: u32 = STREAMS_MAX * STREAM_WINDOW;
 
-/// What is kept of a response that its client does not read.
-const SEND_BUFFER: usize = 64 << 10;
+/// What `h2` keeps of a response that its client does not read. It is given no more than that (`sent`).
+const SEND_BUFFER: usize = 128 << 10;
 
 /// So many more requests of a connection may be given up before their response begins than are answered:
 /// whoever asks only to give up makes work for nothing.
@@ -69,6 +75,7 @@ struct Shared {
     /// Requests that were given up before their response began, beyond those that were answered.
     given_up: Cell<u32>,
     presence: Rc<Presence>,
+    outlet: Rc<Outlet>,
 }
 
 impl Shared {
@@ -103,15 +110,16 @@ pub(crate) async fn run(
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buffer_size(SEND_BUFFER);
-    let since = Since::default();
-    let stream = Blocks::new(Prefixed::new(buf, stream), Rc::clone(&since));
+    let (since, outlet) = (Since::default(), Outlet::new());
+    let stream = Rc::new(RefCell::new(Prefixed::new(buf, stream)));
+    let watched = Watched::new(Rc::clone(&stream), Rc::clone(&since), Rc::clone(&outlet));
     let begun = Instant::now();
-    let handshake = builder.handshake::<_, Bytes>(stream);
+    let handshake = builder.handshake::<_, Bytes>(watched);
     let Ok(Ok(mut connection)) = tokio::time::timeout(gate.timeouts.header, handshake).await else {
         return;
     };
     let (active, given_up) = Default::default();
-    let shared = Rc::new(Shared { worker, peer, is_tls, active, given_up, presence });
+    let shared = Rc::new(Shared { worker, peer, is_tls, active, given_up, presence, outlet });
     let header = gate.timeouts.header;
     let mut watch = Watch {
         timer: Timer::new(header),
@@ -119,11 +127,18 @@ pub(crate) async fn run(
         since,
         first_by: Some(begun + header),
     };
-    while let Some((request, respond)) = next(&shared, &mut connection, &mut watch, &gate).await {
-        watch.first_by = None;
-        gate = shared.worker.gate(&gate);
-        let active = Active::new(&shared);
-        tokio::task::spawn_local(serve(active, Arc::clone(&gate), request, respond));
+    loop {
+        match next(&shared, &mut connection, &mut watch, &gate).await {
+            Next::Request(accepted) => {
+                let (request, respond) = *accepted;
+                watch.first_by = None;
+                gate = shared.worker.gate(&gate);
+                let active = Active::new(&shared);
+                tokio::task::spawn_local(serve(active, Arc::clone(&gate), request, respond));
+            }
+            Next::Leave => return leave::run(connection, &stream, gate.timeouts.body).await,
+            Next::Cut => return,
+        }
     }
 }
 
@@ -154,19 +169,20 @@ struct Watch {
     first_by: Option<Instant>,
 }
 
-type Wire = Connection<Blocks<Prefixed<Stream>>, Bytes>;
+type Wire = Connection<Watched<Prefixed<Stream>>, Bytes>;
 
-type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
+/// What comes next on a connection.
+enum Next {
+    Request(Box<(Request<RecvStream>, SendResponse<Bytes>)>),
+    /// Nothing: it is over.
+    Leave,
+    /// Nothing, and its client gets no more time.
+    Cut,
+}
 
-/// The next request; none when the connection has ended. A connection on which nothing happens, or whose
-/// worker drains, is told to end. One whose client gives up too much or does not come to the end of a head
-/// (D2) is cut off.
-async fn next(
-    shared: &Shared,
-    connection: &mut Wire,
-    watch: &mut Watch,
-    gate: &Gate,
-) -> Option<Accepted> {
+/// The next request. A connection on which nothing happens, or whose worker drains, is told to end. One whose
+/// client gives up too much or does not come to the end of a head (D2) is cut off.
+async fn next(shared: &Shared, connection: &mut Wire, watch: &mut Watch, gate: &Gate) -> Next {
     let (mut is_ending, mut was_active) = (false, true);
     let Watch { timer, block_timer, since, first_by } = watch;
     poll_fn(|cx| {
@@ -180,8 +196,8 @@ async fn next(
             // A client that has nothing here may take its time with the goodbye, but not ours.
             timer.set(shared.worker.drain_grace());
         }
-        if let Poll::Ready(accepted) = connection.poll_accept(cx) {
-            return Poll::Ready(accepted.and_then(Result::ok));
+        if let Poll::Ready(next) = poll_accept(connection, cx) {
+            return Poll::Ready(next);
         }
         if let Some(since) = since.get() {
             block_timer.set_at(since + gate.timeouts.header);
@@ -201,7 +217,7 @@ async fn next(
         was_active = is_active;
         while timer.poll(cx).is_ready() {
             if is_ending {
-                return Poll::Ready(None);
+                return Poll::Ready(Next::Leave);
             }
             if first_by.is_some() {
                 return cut(connection, Reason::NO_ERROR, cx);
@@ -209,8 +225,8 @@ async fn next(
             is_ending = true;
             connection.graceful_shutdown();
             timer.set(GOODBYE);
-            if let Poll::Ready(accepted) = connection.poll_accept(cx) {
-                return Poll::Ready(accepted.and_then(Result::ok));
+            if let Poll::Ready(next) = poll_accept(connection, cx) {
+                return Poll::Ready(next);
             }
         }
         Poll::Pending
@@ -218,11 +234,19 @@ async fn next(
     .await
 }
 
+fn poll_accept(connection: &mut Wire, cx: &mut Context<'_>) -> Poll<Next> {
+    connection.poll_accept(cx).map(|accepted| match accepted {
+        Some(Ok(accepted)) => Next::Request(Box::new(accepted)),
+        Some(Err(_)) => Next::Cut,
+        None => Next::Leave,
+    })
+}
+
 /// Ends a connection at once, with a word if the client takes it.
-fn cut(connection: &mut Wire, why: Reason, cx: &mut Context<'_>) -> Poll<Option<Accepted>> {
+fn cut(connection: &mut Wire, why: Reason, cx: &mut Context<'_>) -> Poll<Next> {
     connection.abrupt_shutdown(why);
     let _ = connection.poll_accept(cx);
-    Poll::Ready(None)
+    Poll::Ready(Next::Cut)
 }
 
 /// Serves one request.
@@ -233,14 +257,21 @@ async fn serve(
     mut respond: SendResponse<Bytes>,
 ) {
     gate.tally.requests.fetch_add(1, Ordering::Relaxed);
+    let flow = Flow::new(&active.0.outlet, respond.stream_id().as_u32());
     let mut stream = One {
         shared: &active.0,
         gate: &gate,
         respond: &mut respond,
+        flow,
+        replied: None,
         is_json: false,
         is_head: false,
     };
     let is_given_up = stream.run(request).await;
+    if let Some(delivery) = stream.replied.take() {
+        // Whether it was read is nobody's concern, only when it is over.
+        let _ = delivery.see_out(&mut stream.flow, gate.timeouts.body).await;
+    }
     active.0.count(is_given_up);
 }
 
@@ -255,6 +286,9 @@ struct One<'a> {
     shared: &'a Shared,
     gate: &'a Gate,
     respond: &'a mut SendResponse<Bytes>,
+    flow: Flow,
+    /// A response of our own that is on its way.
+    replied: Option<Delivery>,
     is_json: bool,
     is_head: bool,
 }
@@ -304,8 +338,11 @@ impl One<'_> {
         };
         record.admitted();
         match self.exchange(&mut permit, writer, body, &mut record).await {
-            Ok(status) => {
-                record.end(worker, Some(&permit), status, None);
+            Ok((status, delivery)) => {
+                // The server is done, whatever its client does.
+                record.settle(worker, &permit);
+                drop(permit);
+                self.see_out(status, delivery, record).await;
                 false
             }
             Err(lost) => self.lost(lost, permit, record),
@@ -322,6 +359,27 @@ impl One<'_> {
             return Err(Stop::Left);
         }
         Ok(permit)
+    }
+
+    /// Waits until a server's response has left.
+    async fn see_out(&mut self, status: u16, delivery: Delivery, mut record: Record) {
+        let (worker, tally) = (&self.shared.worker, &self.gate.tally);
+        let seen = delivery.see_out(&mut self.flow, self.gate.timeouts.body).await;
+        record.bytes.1 = self.flow.bytes();
+        match seen.map_err(|failure| Reply::failed(&failure)) {
+            Ok(()) => {
+                tally.respond(status);
+                record.end(worker, None, status, None);
+            }
+            Err(Some(reply)) => {
+                tally.cut(status);
+                record.end(worker, None, status, Some(reply.word));
+            }
+            Err(None) => {
+                tally.left.fetch_add(1, Ordering::Relaxed);
+                record.end_left(worker, None);
+            }
+        }
     }
 
     /// Ends one that has no whole response; tells whether it was given up before that began.
@@ -355,14 +413,15 @@ impl One<'_> {
         poll_fn(|cx| Poll::Ready(self.respond.poll_reset(cx).is_ready())).await
     }
 
-    /// Sends the request and passes the response on; answers its status.
+    /// Sends the request and passes the response on until the server is done; answers its status, and what is
+    /// on its way.
     async fn exchange(
         &mut self,
         permit: &mut Permit,
         writer: RequestWriter<'_>,
         mut body: RecvStream,
         record: &mut Record,
-    ) -> Result<u16, Lost> {
+    ) -> Result<(u16, Delivery), Lost> {
         let worker = &self.shared.worker;
         let RequestWriter { head, bytes, .. } = writer;
         let mut sent = Outgoing::default();
@@ -377,13 +436,17 @@ impl One<'_> {
                 _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(Gone::Left),
             };
             let mut upstream = connected?;
-            let answer =
-                Answer { respond: self.respond, head: &mut response, is_head: self.is_head };
+            let answer = Answer {
+                respond: self.respond,
+                flow: &mut self.flow,
+                head: &mut response,
+                is_head: self.is_head,
+            };
             let mut exchange =
                 Exchange::new(answer, &mut body, &mut upstream, &mut sent, head.framing, self.gate);
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
             let (is_answered, rest) = (exchange.is_answered(), exchange.server_rest());
-            record.bytes = exchange.bytes;
+            record.bytes = exchange.bytes();
             match ended {
                 Err(Failure::Broken(_))
                     if upstream.is_reused && is_idempotent && head.framing == Framing::None =>
@@ -391,12 +454,11 @@ impl One<'_> {
                     is_fresh = true;
                     sent.rewind();
                 }
-                Ok(reuses) => {
-                    self.gate.tally.respond(response.status);
-                    if reuses {
+                Ok(answered) => {
+                    if answered.reuses {
                         worker.idle.put(upstream);
                     }
-                    return Ok(response.status);
+                    return Ok((response.status, answered.delivery));
                 }
                 Err(failure) => {
                     if is_answered {
@@ -425,10 +487,12 @@ impl One<'_> {
         }
         // The parts are ours, so they fit together; a stream that is gone needs no answer.
         let Ok(response) = response.body(()) else { return };
-        if let Ok(mut stream) = self.respond.send_response(response, self.is_head)
-            && !self.is_head
-        {
-            let _ = stream.send_data(Bytes::from(body.into_owned()), true);
+        let Ok(mut stream) = self.respond.send_response(response, self.is_head) else { return };
+        self.flow.give_head();
+        let len = body.len();
+        if self.is_head || stream.send_data(Bytes::from(body.into_owned()), true).is_ok() {
+            self.flow.give(if self.is_head { 0 } else { len });
+            self.replied = Some(Delivery::queued(stream));
         }
     }
 }

@@ -14,10 +14,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// So many failed connections in a row take a server down that is not looked after.
-const FAILURES_MAX: u32 = 3;
+/// So many failed connections in a row take a server down, whether it is looked after or not.
+pub(crate) const FAILURES_MAX: u32 = 3;
 
-/// How often such a server is then tried.
+/// How often one that is not looked after is then tried.
 const RETRY: Span = Span::from_secs(1);
 
 /// Longest beginning of an answer that is looked at.
@@ -34,12 +34,18 @@ impl Watchers {
         (Self(sender), receiver)
     }
 
-    /// A server could not be connected to; tells how often in a row.
-    pub fn failed(&self, target: &Arc<Target>) -> u32 {
+    /// A server could not be connected to; tells how often in a row. After the last of too many it is down
+    /// at once: whoever failed there would be sent there again.
+    pub fn failed(&self, control: &Control, target: &Arc<Target>) -> u32 {
         let failures = target.vitals.fail();
-        let is_enough = target.health.is_none() && failures >= FAILURES_MAX;
         // Told once until that was looked at, so nothing piles up.
-        if is_enough && target.is_up() && target.vitals.reports() {
+        if failures >= FAILURES_MAX && target.is_up() && target.vitals.reports() {
+            // Only if the engine's server is still this one: an edit may have put it elsewhere meanwhile.
+            let snapshot = control.snapshot();
+            let server = snapshot.routing().server(target.id);
+            if server.is_some_and(|(_, server)| server.address == target.address) {
+                set_up(control, target, false);
+            }
             let _ = self.0.send(Arc::clone(target));
         }
         failures
@@ -67,7 +73,7 @@ impl Ward {
 
     /// Looks after the servers of this table from now on.
     pub fn configure(&mut self, table: &Table) {
-        self.targets.clone_from(&table.servers);
+        let old = std::mem::replace(&mut self.targets, table.servers.clone());
         self.tasks.retain(|id, (target, task)| {
             let is_kept = table.servers.get(id).is_some_and(|new| Arc::ptr_eq(new, target));
             if !is_kept {
@@ -79,9 +85,11 @@ impl Ward {
             if self.tasks.contains_key(id) {
                 continue;
             }
-            // The engine may have been told otherwise by a watch that has just ended, and failures under
-            // other settings say nothing about these.
-            target.vitals.forget_failures();
+            // Failures under other settings say nothing about these; those under the same ones count on.
+            if !old.get(id).is_some_and(|old| Arc::ptr_eq(old, target)) {
+                target.vitals.forget_failures();
+            }
+            // The engine may have been told otherwise by a watch that has just ended.
             let is_up = target.vitals.repeat(|is_up| self.control.set_up(*id, is_up));
             match target.health.clone() {
                 Some(health) => self.watch(target, health, false),
@@ -91,16 +99,21 @@ impl Ward {
         }
     }
 
-    /// A server that is not looked after cannot be connected to: it is down until it can.
+    /// A server cannot be connected to: it is down until it can, or until it is found well by whoever looks
+    /// after it.
     pub fn failed(&mut self, target: &Arc<Target>) {
-        // An edit may have changed where it is, or how it is looked after, meanwhile.
-        let current = self.targets.get(&target.id).filter(|own| own.is_reached_as(target)).cloned();
-        match current {
-            Some(current) if current.health.is_none() && current.is_up() => {
-                set_up(&self.control, &current, false);
-                self.recover(&current);
-            }
-            _ => target.vitals.forget_failures(),
+        let Some(current) = self.targets.get(&target.id).cloned() else {
+            return target.vitals.forget_failures();
+        };
+        // An edit may have changed where it is, or how it is looked after, meanwhile: then this says nothing
+        // about it, but it may have been taken down for it.
+        if current.is_reached_as(target) && current.is_up() {
+            set_up(&self.control, &current, false);
+        }
+        if current.health.is_some() || current.is_up() {
+            target.vitals.forget_failures();
+        } else {
+            self.recover(&current);
         }
     }
 
@@ -122,12 +135,16 @@ impl Ward {
 async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once: bool) {
     let mut ticks = interval(duration(health.interval));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut same = 0;
+    let (mut same, mut was_up) = (0, target.is_up());
     loop {
         ticks.tick().await;
         let answered = timeout(duration(health.timeout), ask(&target, &health)).await;
         let answer = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let is_up = target.is_up();
+        // Requests that cannot connect take it down, too: answers count from then on.
+        if std::mem::replace(&mut was_up, is_up) != is_up {
+            same = 0;
+        }
         same = if answer.is_ok() == is_up { 0 } else { same + 1 };
         if same >= if is_up { health.fall } else { health.rise } {
             same = 0;
@@ -136,6 +153,7 @@ async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once:
             }
             target.vitals.forget_failures();
             set_up(&control, &target, !is_up);
+            was_up = !is_up;
             if once && !is_up {
                 return;
             }

@@ -20,7 +20,7 @@ pub(crate) enum Listening {
 }
 
 /// Opens `count` sockets that share an address; also tells the address, with the port if that was left
-/// to the system. `is_ours` says that the door listens at this port already, at another address.
+/// to the system. `is_ours` says that an own listener at the same port is in its way.
 pub(crate) fn open(
     address: &Address,
     count: usize,
@@ -49,7 +49,7 @@ fn open_tcp(
 ) -> io::Result<(Address, Vec<Listening>)> {
     // Sockets that share a port take no note of those of another program that shares it, too: half of
     // the clients would be served by that. So it is tried whether the port is free for one alone, which
-    // it cannot be where an own listener is about to be closed or stands beside it.
+    // it cannot be where an own listener overlaps.
     if !is_ours {
         drop(bound(wanted, false)?);
     }

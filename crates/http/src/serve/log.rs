@@ -11,6 +11,7 @@ use crate::serve::worker::Worker;
 use crate::wire::{RequestHead, header_value};
 use paceline_host::{Permit, rfc3339, wall_ms};
 use paceline_routing::LogFormat;
+use paceline_types::Span;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -192,6 +193,8 @@ fn add(worker: &Worker, write: impl FnOnce(&mut String)) {
 #[derive(Debug)]
 pub(crate) struct Record {
     line: Option<Box<Line>>,
+    /// Of the permit that it had.
+    settled: Settled,
     /// Bytes of the two bodies.
     pub bytes: (u64, u64),
 }
@@ -212,9 +215,23 @@ struct Line {
     referer: String,
 }
 
+/// What a line tells of a permit.
+#[derive(Debug, Default)]
+struct Settled {
+    server: Box<str>,
+    slept: Vec<(Box<str>, Span)>,
+    values: Vec<(Box<str>, Option<String>)>,
+}
+
+impl Settled {
+    fn of(worker: &Worker, permit: &Permit) -> Self {
+        let server = permit.server().and_then(|id| worker.server_name(id)).unwrap_or_default();
+        Self { server, slept: permit.slept(), values: permit.values() }
+    }
+}
+
 /// How a request ended, for its line.
 struct Ended<'a> {
-    permit: Option<&'a Permit>,
     status: u16,
     error: Option<&'static str>,
     /// What was answered in place of a server's response.
@@ -260,7 +277,7 @@ impl Record {
                 referer: String::new(),
             })
         });
-        Self { line, bytes: (0, 0) }
+        Self { line, settled: Settled::default(), bytes: (0, 0) }
     }
 
     /// It came over HTTP/2.
@@ -277,21 +294,30 @@ impl Record {
         }
     }
 
+    /// Its permit is given back before it ends.
+    pub fn settle(&mut self, worker: &Worker, permit: &Permit) {
+        if self.line.is_some() {
+            self.settled = Settled::of(worker, permit);
+        }
+    }
+
     /// It has ended with the server's response, whole or, with a word for it, cut short.
     pub fn end(
-        self,
+        mut self,
         worker: &Worker,
         permit: Option<&Permit>,
         status: u16,
         error: Option<&'static str>,
     ) {
-        self.write(worker, &Ended { permit, status, error, reply: None });
+        permit.inspect(|permit| self.settle(worker, permit));
+        self.write(worker, &Ended { status, error, reply: None });
     }
 
     /// It has ended with an answer of our own.
-    pub fn end_reply(self, worker: &Worker, permit: Option<&Permit>, reply: &Reply) {
+    pub fn end_reply(mut self, worker: &Worker, permit: Option<&Permit>, reply: &Reply) {
         let (status, error) = (reply.status, Some(reply.word));
-        self.write(worker, &Ended { permit, status, error, reply: Some(reply) });
+        permit.inspect(|permit| self.settle(worker, permit));
+        self.write(worker, &Ended { status, error, reply: Some(reply) });
     }
 
     /// Its client has left; 499 is what others write then.
@@ -301,17 +327,15 @@ impl Record {
 
     fn write(self, worker: &Worker, ended: &Ended<'_>) {
         let Some(line) = self.line else { return };
-        let server = ended.permit.and_then(Permit::server);
-        let server = server.and_then(|id| worker.server_name(id)).unwrap_or_default();
-        add(worker, |out| line.write(out, &server, self.bytes, ended));
+        add(worker, |out| line.write(out, &self.settled, self.bytes, ended));
     }
 }
 
 impl Line {
-    fn write(&self, out: &mut String, server: &str, bytes: (u64, u64), ended: &Ended<'_>) {
+    fn write(&self, out: &mut String, settled: &Settled, bytes: (u64, u64), ended: &Ended<'_>) {
         match self.format {
-            LogFormat::Json => self.write_json(out, server, bytes, ended),
-            LogFormat::Common => self.write_common(out, server, bytes, ended),
+            LogFormat::Json => self.write_json(out, settled, bytes, ended),
+            LogFormat::Common => self.write_common(out, settled, bytes, ended),
         }
     }
 
@@ -319,7 +343,13 @@ impl Line {
         self.admitted.unwrap_or_else(Instant::now).saturating_duration_since(self.began)
     }
 
-    fn write_json(&self, out: &mut String, server: &str, bytes: (u64, u64), ended: &Ended<'_>) {
+    fn write_json(
+        &self,
+        out: &mut String,
+        settled: &Settled,
+        bytes: (u64, u64),
+        ended: &Ended<'_>,
+    ) {
         out.push_str("{\"time\":");
         push_json(out, &rfc3339(self.began_ms));
         let reason = ended.reply.map_or("", |reply| &*reply.message);
@@ -330,7 +360,7 @@ impl Line {
             ("target", &*self.target),
             ("authority", &*self.authority),
             ("protocol", self.protocol),
-            ("server", server),
+            ("server", &*settled.server),
             ("user_agent", &*self.agent),
             ("referer", &*self.referer),
             ("error", ended.error.unwrap_or_default()),
@@ -352,11 +382,17 @@ impl Line {
         );
         let _ = write!(out, ",\"seconds\":{}", Seconds(self.began.elapsed()));
         let _ = write!(out, ",\"waited\":{}", Seconds(self.waited()));
-        write_objects(out, ended.permit, ",\"queues\":", ",\"values\":");
+        write_objects(out, settled, ",\"queues\":", ",\"values\":");
         out.push_str("}\n");
     }
 
-    fn write_common(&self, out: &mut String, server: &str, bytes: (u64, u64), ended: &Ended<'_>) {
+    fn write_common(
+        &self,
+        out: &mut String,
+        settled: &Settled,
+        bytes: (u64, u64),
+        ended: &Ended<'_>,
+    ) {
         let target = format!("{} {} {}", self.method, self.target, self.protocol);
         let _ = write!(out, "{} - - [{}] ", self.client, date::common(self.began_ms));
         push_json(out, target.trim());
@@ -368,7 +404,7 @@ impl Line {
             out,
             " frontend={} server={} seconds={} waited={}",
             self.frontend,
-            or_dash(server),
+            or_dash(&settled.server),
             Seconds(self.began.elapsed()),
             Seconds(self.waited())
         );
@@ -379,7 +415,7 @@ impl Line {
             out.push_str(" reason=");
             push_json(out, &reply.message);
         }
-        write_objects(out, ended.permit, " queues=", " values=");
+        write_objects(out, settled, " queues=", " values=");
         out.push('\n');
     }
 }
@@ -390,12 +426,11 @@ fn or_dash(text: &str) -> &str {
 }
 
 /// Writes the time in each queue, and the values asked for, where there are any.
-fn write_objects(out: &mut String, permit: Option<&Permit>, queues: &str, values: &str) {
-    let Some(permit) = permit else { return };
-    write_object(out, queues, &permit.slept(), |out, span| {
+fn write_objects(out: &mut String, settled: &Settled, queues: &str, values: &str) {
+    write_object(out, queues, &settled.slept, |out, span| {
         let _ = write!(out, "{}", Seconds(Duration::from_nanos(span.0)));
     });
-    write_object(out, values, &permit.values(), |out, value| match value {
+    write_object(out, values, &settled.values, |out, value| match value {
         Some(value) => push_json(out, value),
         None => out.push_str("null"),
     });

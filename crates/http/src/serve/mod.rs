@@ -4,6 +4,7 @@ mod accept;
 mod admit;
 mod attributes;
 mod buffer;
+mod dial;
 pub(crate) mod door;
 mod exchange;
 mod file;

@@ -2,16 +2,31 @@
 //!
 //! The system looks names up in a call that blocks, for half a minute if its name servers do not answer.
 //! Here that holds up nobody but those who want this name: lookups have threads of their own, few of them,
-//! a name is looked up once at a time for all who ask, and whoever asks may stop waiting.
+//! a name is looked up once at a time for all who ask, and whoever asks may stop waiting. Names that took long
+//! last time cannot take all threads, nor can those that are not known yet: some are left for names that are
+//! found at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// Lookups at one time; further names wait for their turn.
 const LOOKUPS_MAX: usize = 32;
+
+/// Of those, lookups of names that were not found at once last time, the new ones included.
+const UNKNOWN_MAX: usize = 24;
+
+/// Of those, lookups of names that took long last time.
+const SLOW_MAX: usize = 16;
+
+/// A lookup that takes longer is slow.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Names of which it is known how long they took; all are forgotten when there are more.
+const KNOWN_MAX: usize = 20_000;
 
 /// The lookups of the whole process.
 pub(crate) static RESOLVER: Resolver = Resolver::new(|name, port| {
@@ -24,6 +39,14 @@ type Found = Result<Vec<SocketAddr>, String>;
 /// A name and a port.
 type Wanted = (Box<str>, u16);
 
+/// How long a name took last time. The better ones have their turn first, and more threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Pace {
+    Quick,
+    Unknown,
+    Slow,
+}
+
 /// Looks names up.
 #[derive(Debug)]
 pub(crate) struct Resolver {
@@ -35,14 +58,55 @@ pub(crate) struct Resolver {
 struct State {
     /// Who waits for each name that is looked up, or will be.
     askers: BTreeMap<Wanted, Vec<oneshot::Sender<Found>>>,
-    /// Names whose turn has not come.
-    waiting: VecDeque<Wanted>,
-    threads: usize,
+    /// Names whose turn has not come, by their pace.
+    waiting: [VecDeque<Wanted>; 3],
+    /// Threads that look up names, by the pace of those.
+    threads: [usize; 3],
+    known: BTreeMap<Wanted, Pace>,
+}
+
+impl State {
+    fn pace(&self, wanted: &Wanted) -> Pace {
+        self.known.get(wanted).copied().unwrap_or(Pace::Unknown)
+    }
+
+    /// Whether another name of this pace may be looked up.
+    const fn has_thread(&self, pace: Pace) -> bool {
+        let [quick, unknown, slow] = self.threads;
+        quick + unknown + slow < LOOKUPS_MAX
+            && match pace {
+                Pace::Quick => true,
+                Pace::Unknown => unknown + slow < UNKNOWN_MAX,
+                Pace::Slow => unknown + slow < UNKNOWN_MAX && slow < SLOW_MAX,
+            }
+    }
+
+    /// The next name whose turn has come; its thread is counted.
+    fn next(&mut self) -> Option<(Wanted, Pace)> {
+        for pace in [Pace::Quick, Pace::Unknown, Pace::Slow] {
+            if self.has_thread(pace)
+                && let Some(wanted) = self.waiting[pace as usize].pop_front()
+            {
+                self.threads[pace as usize] += 1;
+                return Some((wanted, pace));
+            }
+        }
+        None
+    }
+
+    fn learn(&mut self, wanted: &Wanted, pace: Pace) {
+        if self.known.len() >= KNOWN_MAX && !self.known.contains_key(wanted) {
+            self.known.clear();
+        }
+        self.known.insert(wanted.clone(), pace);
+    }
 }
 
 impl Resolver {
     const fn new(look_up: fn(&str, u16) -> Found) -> Self {
-        let state = State { askers: BTreeMap::new(), waiting: VecDeque::new(), threads: 0 };
+        let waiting = [VecDeque::new(), VecDeque::new(), VecDeque::new()];
+        let askers = BTreeMap::new();
+        let state = State { askers, waiting, threads: [0; 3], known: BTreeMap::new() };
         Self { look_up, state: Mutex::new(state) }
     }
 
@@ -63,17 +127,16 @@ impl Resolver {
             return Ok(answer);
         }
         state.askers.insert(wanted.clone(), vec![sender]);
-        if state.threads == LOOKUPS_MAX {
-            state.waiting.push_back(wanted);
-            return Ok(answer);
-        }
-        state.threads += 1;
+        let pace = state.pace(&wanted);
+        state.waiting[pace as usize].push_back(wanted);
+        // No other one can have its turn: it would have got the thread that ended last.
+        let Some((wanted, pace)) = state.next() else { return Ok(answer) };
         drop(state);
         let thread = std::thread::Builder::new().name("http-lookup".into());
         let looked = wanted.clone();
-        if let Err(error) = thread.spawn(move || self.work(looked)) {
+        if let Err(error) = thread.spawn(move || self.work(looked, pace)) {
             let mut state = self.state();
-            state.threads -= 1;
+            state.threads[pace as usize] -= 1;
             state.askers.remove(&wanted);
             return Err(error);
         }
@@ -81,16 +144,17 @@ impl Resolver {
     }
 
     /// A thread: this name, then those that wait, until none does.
-    fn work(&self, first: Wanted) {
-        let mut next = Some(first);
-        while let Some(wanted) = next {
+    fn work(&self, first: Wanted, pace: Pace) {
+        let mut next = Some((first, pace));
+        while let Some((wanted, pace)) = next {
+            let begun = Instant::now();
             let found = (self.look_up)(&wanted.0, wanted.1);
+            let is_quick = begun.elapsed() < SLOW;
             let mut state = self.state();
+            state.learn(&wanted, if is_quick { Pace::Quick } else { Pace::Slow });
             let askers = state.askers.remove(&wanted).unwrap_or_default();
-            next = state.waiting.pop_front();
-            if next.is_none() {
-                state.threads -= 1;
-            }
+            state.threads[pace as usize] -= 1;
+            next = state.next();
             drop(state);
             for asker in askers {
                 // Whoever stopped waiting does not want to know.
@@ -106,7 +170,7 @@ impl Resolver {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, LOOKUPS_MAX, Resolver};
+    use super::{Found, LOOKUPS_MAX, Pace, Resolver, SLOW_MAX, UNKNOWN_MAX};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Condvar, Mutex};
 
@@ -177,6 +241,55 @@ mod tests {
         }
         assert!(SLOW.most.load(Ordering::SeqCst) <= LOOKUPS_MAX);
         assert_eq!(SLOW.lookups.load(Ordering::SeqCst), usize::from(names));
+    }
+
+    /// A name server that says nothing of names that begin with `x`.
+    #[test]
+    fn names_that_hang_leave_threads_for_the_others() {
+        static SLOW: Slow = Slow::new();
+        static RESOLVER: Resolver = Resolver::new(|name, port| match name.starts_with('x') {
+            true => SLOW.look_up(port),
+            false => Ok(vec![([127, 0, 0, 1], port).into()]),
+        });
+        let good = || RESOLVER.ask(("good".into(), 80)).unwrap();
+        assert!(good().blocking_recv().unwrap().is_ok());
+        let ask = |port| RESOLVER.ask(("x".into(), port)).unwrap();
+        let hanging: Vec<_> = (0..4 * LOOKUPS_MAX as u16).map(ask).collect();
+        for _ in 0..100 {
+            assert!(good().blocking_recv().unwrap().is_ok(), "it is found while the others hang");
+        }
+        SLOW.open();
+        for answer in hanging {
+            assert!(answer.blocking_recv().unwrap().is_ok());
+        }
+        assert!(SLOW.most.load(Ordering::SeqCst) <= UNKNOWN_MAX);
+    }
+
+    /// Those that took long leave room for new ones, too.
+    #[test]
+    fn each_pace_has_its_share() {
+        let resolver = Resolver::new(|_, _| Ok(vec![]));
+        let mut state = resolver.state();
+        let names: Vec<_> = (0..100).map(|port| (Box::<str>::from("a"), port)).collect();
+        for (n, wanted) in names.iter().enumerate() {
+            let pace = [Pace::Slow, Pace::Unknown, Pace::Quick][n / 34];
+            state.learn(wanted, pace);
+            assert_eq!(state.pace(wanted), pace);
+            state.waiting[pace as usize].push_back(wanted.clone());
+        }
+        // As if the slow ones had come first, then the new ones, then the others.
+        let [quick, unknown, slow] = std::mem::take(&mut state.waiting);
+        let mut paces = vec![];
+        for (pace, queue) in [(Pace::Slow, slow), (Pace::Unknown, unknown), (Pace::Quick, quick)] {
+            state.waiting[pace as usize] = queue;
+            while let Some((_, pace)) = state.next() {
+                paces.push(pace);
+            }
+        }
+        let count = |pace| paces.iter().filter(|own| **own == pace).count();
+        assert_eq!(count(Pace::Slow), SLOW_MAX);
+        assert_eq!(count(Pace::Unknown), UNKNOWN_MAX - SLOW_MAX);
+        assert_eq!(count(Pace::Quick), LOOKUPS_MAX - UNKNOWN_MAX);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rustls::ClientConnection;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -18,7 +18,7 @@ use tokio_rustls::{client, server};
 const UNASKED_READS_MAX: usize = 16;
 
 /// What the system takes to be sent later, beyond what is on its way.
-const UNSENT_BYTES_MAX: u32 = 128 << 10;
+pub(crate) const UNSENT_BYTES_MAX: u32 = 128 << 10;
 
 /// A socket of either kind.
 #[derive(Debug)]
@@ -79,6 +79,26 @@ impl Socket {
         if let Self::Tcp(socket) = self {
             // At worst a slow client is cut off too early. A unix socket takes little anyway.
             let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+        }
+    }
+
+    /// Ends when fewer than `bytes` of what was written wait to be sent. What the other side has not read is
+    /// on its way by then, or at its machine.
+    pub fn poll_sent(&self, bytes: u32, cx: &mut Context<'_>) -> Poll<()> {
+        // What was written to a unix socket is at the other side already.
+        let Self::Tcp(socket) = self else { return Poll::Ready(()) };
+        if socket2::SockRef::from(socket).set_tcp_notsent_lowat(bytes).is_err() {
+            return Poll::Ready(());
+        }
+        loop {
+            if ready!(socket.poll_write_ready(cx)).is_err()
+                || self.is(PollFlags::OUT | PollFlags::HUP | PollFlags::ERR)
+            {
+                return Poll::Ready(());
+            }
+            // The runtime remembers what was true with the old setting.
+            let old = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+            let _ = socket.try_io(Interest::WRITABLE, old);
         }
     }
 

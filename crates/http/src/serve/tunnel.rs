@@ -18,9 +18,16 @@ struct Way {
     is_shut: bool,
 }
 
-/// Passes bytes on until both sides have ended, one breaks, or nothing comes for `idle`.
-pub(crate) async fn run(client: &mut Client, mut upstream: Upstream, idle: Duration) {
+/// Passes bytes on until both sides have ended, one breaks, or nothing comes for `idle`; for `ending` once
+/// one side has ended, because the other may never find out that nobody is there.
+pub(crate) async fn run(
+    client: &mut Client,
+    mut upstream: Upstream,
+    idle: Duration,
+    ending: Duration,
+) {
     let (mut to_server, mut to_client) = (Way::default(), Way::default());
+    let mut is_ending = false;
     client.timer.set(idle);
     poll_fn(|cx| {
         let there = to_server.poll(&mut client.buf, &mut client.stream, &mut upstream.stream, cx);
@@ -29,8 +36,10 @@ pub(crate) async fn run(client: &mut Client, mut upstream: Upstream, idle: Durat
         if to_server.is_shut && to_client.is_shut {
             return Poll::Ready(());
         }
-        if there || back {
-            client.timer.set(idle);
+        let was_ending = is_ending;
+        is_ending = to_server.has_ended || to_client.has_ended;
+        if there || back || is_ending != was_ending {
+            client.timer.set(if is_ending { idle.min(ending) } else { idle });
         }
         client.timer.poll(cx)
     })
@@ -74,7 +83,12 @@ impl Way {
                         self.has_ended = true;
                     }
                     Poll::Ready(Err(error)) => return Err(error),
-                    Poll::Pending => break,
+                    Poll::Pending => {
+                        // It may wait for an hour (D1).
+                        buf.release();
+                        self.out.release();
+                        break;
+                    }
                 }
             }
         }

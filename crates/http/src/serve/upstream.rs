@@ -4,6 +4,7 @@
 //! first, so that those above the need grow old and are closed.
 
 use crate::serve::buffer::Buffer;
+use crate::serve::dial;
 use crate::serve::resolve;
 use crate::serve::stream::{ServerStream, Socket};
 use crate::serve::table::{Target, duration};
@@ -14,7 +15,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,7 +182,7 @@ pub(crate) async fn connect(target: &Arc<Target>) -> Result<Upstream, ConnectErr
 /// Connects to a server, and shakes hands if it speaks TLS, both within `wait`.
 pub(crate) async fn open(target: &Target, wait: Duration) -> Result<ServerStream, ConnectError> {
     let until = Instant::now() + wait;
-    let opened = timeout_at(until, open_socket(&target.address)).await;
+    let opened = timeout_at(until, open_socket(&target.address, until)).await;
     let socket = opened.unwrap_or_else(late).map_err(ConnectError::Socket)?;
     socket.tell_soon();
     let Some((tls, name)) = &target.tls else { return Ok(ServerStream::Plain(socket)) };
@@ -197,24 +197,12 @@ fn late<T, E>(_: E) -> io::Result<T> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// Connects to the first of these that can be connected to.
-async fn connect_to_one(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut failed = io::Error::other("the name has no address");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(socket) => return Ok(socket),
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
-}
-
-async fn open_socket(address: &Address) -> io::Result<Socket> {
+async fn open_socket(address: &Address, until: Instant) -> io::Result<Socket> {
     let socket = match address {
         Address::Socket(address) => TcpStream::connect(address).await?,
         Address::Host { name, port } => {
             let found = resolve::RESOLVER.addresses(name, *port).await?;
-            connect_to_one(&found).await?
+            dial::first(&found, until).await?
         }
         Address::Unix(path) => return Ok(Socket::Unix(UnixStream::connect(&**path).await?)),
     };

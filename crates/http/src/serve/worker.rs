@@ -4,12 +4,13 @@
 //! the engine, which is one account for all of them.
 
 use crate::respond::Reply;
+use crate::serve::admit::{Stop, refused};
 use crate::serve::gone::Gone;
-use crate::serve::health::Watchers;
+use crate::serve::health::{FAILURES_MAX, Watchers};
 use crate::serve::log::Log;
 use crate::serve::table::{Gate, Table, Target, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
-use paceline_host::{Control, Permit};
+use paceline_host::{Control, Permit, Reroute};
 use paceline_types::ServerId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -209,7 +210,7 @@ impl Worker {
 
     /// Tells what looks after servers of one that cannot be connected to.
     fn tell_failed(&self, target: &Arc<Target>, error: &ConnectError) {
-        let is_first = error.is_of_server() && self.watchers.failed(target) == 1;
+        let is_first = error.is_of_server() && self.watchers.failed(&self.control, target) == 1;
         // Nothing else may ever tell what is wrong with a certificate.
         if is_first && error.is_of_tls() {
             tracing::warn!(server = %target.name, %error, "a server cannot be connected to");
@@ -218,15 +219,36 @@ impl Worker {
         }
     }
 
+    /// Has a request whose server cannot be used go to another one. It waits where none has room; its
+    /// answer if it may not, and nothing if there is no other.
+    async fn reroute(&self, permit: &mut Permit) -> Result<bool, Gone> {
+        let waiting = match permit.reroute() {
+            Reroute::Server(_) => return Ok(true),
+            Reroute::Nowhere => return Ok(false),
+            Reroute::Waiting(waiting) => waiting,
+        };
+        match waiting.await {
+            Some(Ok(granted)) => {
+                *permit = granted;
+                Ok(true)
+            }
+            Some(Err(refusal)) => match refused(self, &refusal) {
+                Stop::Left => Err(Gone::Left),
+                Stop::Reply(reply) => Err(Gone::Reply(reply)),
+            },
+            None => Err(Gone::Left),
+        }
+    }
+
     /// A connection to the server that the request was given, or to another if it cannot be connected
-    /// to and another has room. Without `is_fresh` one that was used before will do.
+    /// to. Without `is_fresh` one that was used before will do.
     pub async fn connect(&self, permit: &mut Permit, is_fresh: bool) -> Result<Upstream, Gone> {
         let (mut tries, mut has_waited) = (0, false);
         loop {
             let target = permit.server().and_then(|id| self.target(id));
             let Some(target) = target else {
                 // An edit took its server away.
-                if permit.reroute().is_some() {
+                if self.reroute(permit).await? {
                     continue;
                 }
                 return Err(Gone::Reply(Reply::no_server()));
@@ -248,7 +270,9 @@ impl Worker {
             };
             self.tell_failed(&target, &error);
             tries += 1;
-            if tries <= target.retries && permit.reroute().is_some() {
+            // A server that is dead is down after a few failures; until then a request may come to it again.
+            let is_tried_again = target.retries > 0 && tries <= target.retries + FAILURES_MAX;
+            if is_tried_again && self.reroute(permit).await? {
                 continue;
             }
             return Err(Gone::Reply(Reply::unreachable(error.for_clients())));

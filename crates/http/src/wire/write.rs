@@ -252,11 +252,13 @@ impl ResponseWriter<'_> {
 /// Whether a name with underscores would be taken for a field that the proxy minds by servers that turn
 /// both signs into one, as CGI does.
 fn is_double(name: &[u8]) -> bool {
-    if memchr::memchr(b'_', name).is_none() {
-        return false;
-    }
-    let dashed: Vec<u8> = name.iter().map(|b| if *b == b'_' { b'-' } else { *b }).collect();
-    Header::named(&dashed) != Header::Other
+    dashed(name).is_some_and(|dashed| Header::named(&dashed) != Header::Other)
+}
+
+/// A name with underscores as such servers read it.
+fn dashed(name: &[u8]) -> Option<Vec<u8>> {
+    memchr::memchr(b'_', name)?;
+    Some(name.iter().map(|b| if *b == b'_' { b'-' } else { *b }).collect())
 }
 
 /// Writes the trailers of a body that pass.
@@ -277,7 +279,9 @@ pub(crate) fn read_trailers(
     fields.read(trailers, trailers).map_err(super::field::FieldError::text)?;
     for field in fields.iter().filter(|field| field.header == Header::Other) {
         let name = field.name.of_bytes(trailers);
-        if !is_for_heads(name) {
+        let is_misleading =
+            is_double(name) || is_for_heads(dashed(name).as_deref().unwrap_or(name));
+        if !is_misleading {
             pass(name, field.value.of_bytes(trailers));
         }
     }

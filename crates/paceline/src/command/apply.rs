@@ -48,11 +48,13 @@ pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
     let text = text.map_err(|error| Failure::from(error).or_hint(hint))?;
     let asker = apply.reach.open()?;
     for doubt in config::doubts(&apply.file, &text) {
-        eprintln!("{}", clean(&doubt));
+        crate::screen::tell(format_args!("{}", clean(&doubt)));
     }
     let directory = config::directory_of(&apply.file);
     match asker.client.apply_within(&text, directory.as_deref(), apply.dry_run) {
-        Ok(changes) if changes.is_empty() && !apply.reach.json => eprintln!("nothing to change"),
+        Ok(changes) if changes.is_empty() && !apply.reach.json => {
+            crate::screen::tell(format_args!("nothing to change"))
+        }
         Ok(changes) => asker.show(&json!(changes), |screen| draw(&changes, screen))?,
         Err(error) => return wrong(apply, error),
     }
@@ -83,7 +85,7 @@ fn wrong(apply: &Apply, error: Error) -> Result<ExitCode, Failure> {
     let errors = error.answer().and_then(places);
     match errors {
         Some(errors) if !apply.reach.json => {
-            eprint!("{}", lines(&apply.file, &errors));
+            crate::screen::tell(format_args!("{}", lines(&apply.file, &errors).trim_end()));
             Ok(ExitCode::FAILURE)
         }
         _ => Err(Failure::from(error)),

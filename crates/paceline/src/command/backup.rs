@@ -56,7 +56,10 @@ pub fn run(backup: &Backup) -> Result<(), Failure> {
     for (database, file) in wanted(backup, &asker)? {
         let bytes = copy(&asker, &database, &file, backup.force)?;
         if !backup.reach.json {
-            eprintln!("database {database}: {bytes} bytes in {}", file.display());
+            crate::screen::tell(format_args!(
+                "database {database}: {bytes} bytes in {}",
+                file.display()
+            ));
         }
         done.push(json!({ "database": database, "file": file.to_string_lossy(), "bytes": bytes }));
     }

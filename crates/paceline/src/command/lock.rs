@@ -1,10 +1,11 @@
 //! `paceline lock`: owns a lock while a command runs.
 
-use super::run::{Held, Renewing, run_held, said};
+use super::again::{self, Got};
+use super::run::{Ended, Held, run_held, said};
 use super::{Reach, duration};
 use crate::failure::{Failure, TEMPORARY};
 use clap::Args;
-use paceline_client::{Error, LockOptions, SessionOptions};
+use paceline_client::{Error, LockOptions, Session, SessionOptions};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,8 +17,10 @@ PACELINE_FENCING in its environment: the number of this grant, higher than that 
 to what the lock guards, so that a CMD that was robbed of the lock can be told from its new owner. \
 PACELINE_SESSION lets a `paceline permit --require-lock` inside find the lock; it is a secret.
 
-Exit codes: that of CMD, 128 + N if signal N killed it, 126 or 127 if it cannot be run; if it was not \
-run: 75 somebody else has the lock, 69 daemon unreachable, 77 not permitted, 2 usage, 1 failed.
+Exit codes: that of CMD, 128 + N if signal N killed it (a key such as Ctrl-C \
+kills this command too, so that a script ends), 126 or 127 if it cannot be run; if it was not \
+run: 75 somebody else has the lock, 69 daemon unreachable, 77 not permitted, 2 usage, 1 failed. If the \
+daemon goes away while this stands in line, as in a restart, it asks again for up to a minute, within --wait.
 
 Example:
   paceline lock deploy --wait 10m -- ./deploy.sh
@@ -65,10 +68,14 @@ fn as_word(name: &str) -> String {
 
 pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let asker = lock.reach.open()?;
-    let session = asker.client.session(&SessionOptions { name: None, lease: None })?;
-    let renewing = Renewing::start(&asker.client, &session);
-    let options = LockOptions { steal: lock.steal, wait: lock.wait.unwrap_or_default() };
-    let owned = session.lock(&lock.name, &options).map_err(|error| match error {
+    let begin = || asker.client.session(&SessionOptions { name: None, lease: None });
+    let ask = |session: &Session, left: Option<Duration>| {
+        let options = LockOptions { steal: lock.steal, wait: left.unwrap_or_default() };
+        session.lock(&lock.name, &options)
+    };
+    let longest = lock.wait.unwrap_or_default();
+    let got = again::ask(&asker.client, Some(longest), lock.reach.json, begin, ask);
+    let Got { session, renewing, got: owned } = got.map_err(|error| match error {
         Error::Conflict(answer) => {
             let hint = "stand in line with --wait TIME; see who has it with: paceline locks";
             Failure::new(TEMPORARY, answer.message, hint)
@@ -83,7 +90,10 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
         }
     })?;
     if lock.reach.json {
-        eprintln!("{}", json!({"lock": owned.name(), "fencing": owned.fencing()}));
+        crate::screen::tell(format_args!(
+            "{}",
+            json!({"lock": owned.name(), "fencing": owned.fencing()})
+        ));
     }
     let held = Held {
         session: &session,
@@ -97,8 +107,9 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     drop(renewing);
     // The command may have worked beside whoever had the lock meanwhile, so that it must be told.
     if let Ok(false) = owned.is_held() {
-        eprintln!("paceline: the command lost the lock while it ran, and worked without it");
+        let message = "the command lost the lock while it ran, and worked without it";
+        crate::screen::warn(lock.reach.json, message);
     }
-    said("lock", owned.unlock().and_then(|()| session.end()));
-    ended
+    said("lock", owned.unlock().and_then(|()| session.end()), lock.reach.json);
+    ended.map(Ended::code)
 }

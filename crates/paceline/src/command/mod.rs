@@ -4,6 +4,7 @@
 //! and names the next thing to try.
 #![allow(rustdoc::broken_intra_doc_links, reason = "the comments here are help texts")]
 
+mod again;
 pub mod apply;
 pub mod backends;
 pub mod backup;
@@ -28,6 +29,7 @@ pub mod servers;
 pub mod token;
 pub mod tree;
 pub mod why;
+pub mod witness;
 
 pub use reach::{COMMON, Reach};
 
@@ -59,7 +61,7 @@ impl Asker {
         draw: impl FnOnce(Screen) -> String,
     ) -> Result<(), Failure> {
         if list.is_empty() && !self.json {
-            eprintln!("{nothing}");
+            crate::screen::tell(format_args!("{nothing}"));
             return Ok(());
         }
         self.show(&Value::Array(list.to_vec()), draw)
@@ -70,7 +72,7 @@ impl Asker {
         if self.json {
             return print(&format!("{answer:#}\n"));
         }
-        eprintln!("{done}");
+        crate::screen::tell(format_args!("{done}"));
         Ok(())
     }
 }

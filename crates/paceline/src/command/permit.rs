@@ -1,10 +1,11 @@
 //! `paceline permit`: holds a permit while a command runs.
 
-use super::run::{Held, Renewing, run_held, said};
+use super::again::{self, Got};
+use super::run::{Ended, Held, run_held, said};
 use super::{Reach, attribute, duration};
 use crate::failure::Failure;
 use clap::Args;
-use paceline_client::{Error, PermitRequest, SessionOptions, Unknown};
+use paceline_client::{Error, PermitRequest, Session, SessionOptions, Unknown};
 use paceline_types::nearest;
 use serde_json::json;
 use std::process::ExitCode;
@@ -16,9 +17,11 @@ of 30 s is over). CMD finds PACELINE_PERMIT and \
 PACELINE_REQUEST in its environment. Attributes text and task are the command line and its program \
 unless given. Inside `paceline lock NAME --`, --require-lock NAME finds the lock.
 
-Exit codes: that of CMD, 128 + N if signal N killed it, 126 or 127 if it cannot be run; if it was not \
+Exit codes: that of CMD, 128 + N if signal N killed it (a key such as Ctrl-C \
+kills this command too, so that a script ends), 126 or 127 if it cannot be run; if it was not \
 run: 3 refused, 75 queue full or waited too long, 69 daemon unreachable, 77 not permitted, 2 usage, \
-1 failed.
+1 failed. If the daemon goes away while this waits, as in a restart, it asks again for up to a minute, \
+within --max-wait.
 
 Example:
   paceline permit --attr user=etl --claim disk:da0 --max-wait 5m -- ./nightly.sh
@@ -114,18 +117,22 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
     let asker = permit.reach.open()?;
     // A lock belongs to a session: inside `paceline lock` that is the one to ask in.
     let outer = std::env::var("PACELINE_SESSION").ok().filter(|id| !id.is_empty());
-    let session = match outer {
-        Some(outer) if !request.require_locks.is_empty() => asker.client.join_session(&outer),
-        _ => asker.client.session(&SessionOptions { name: None, lease: None })?,
+    let outer = outer.filter(|_| !request.require_locks.is_empty());
+    let begin = || match &outer {
+        Some(outer) => Ok(asker.client.join_session(outer)),
+        None => asker.client.session(&SessionOptions { name: None, lease: None }),
     };
-    let renewing = Renewing::start(&asker.client, &session);
-    let granted = session.permit(&request).map_err(|error| permit.asks.failed(error))?;
+    let ask = |session: &Session, left: Option<Duration>| {
+        session.permit(&PermitRequest { max_wait: left, ..request.clone() })
+    };
+    let got = again::ask(&asker.client, request.max_wait, permit.reach.json, begin, ask);
+    let Got { session, renewing, got: granted } = got.map_err(|error| permit.asks.failed(error))?;
     let grant = granted.grant().cloned();
     let grant = grant.ok_or_else(|| "the daemon gave no permit".to_owned())?;
     if permit.reach.json {
         let told = json!({"permit": grant.permit, "request": grant.request, "pool": grant.pool,
             "priority": grant.priority, "waited": grant.waited});
-        eprintln!("{told}");
+        crate::screen::tell(format_args!("{told}"));
     }
     let held = Held {
         session: &session,
@@ -136,8 +143,8 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
     };
     let ended = run_held(&held, &permit.command);
     drop(renewing);
-    said("permit", granted.settle().and_then(|()| session.end()));
-    ended
+    said("permit", granted.settle().and_then(|()| session.end()), permit.reach.json);
+    ended.map(Ended::code)
 }
 
 /// The attributes that say what is run.

@@ -41,7 +41,10 @@ pub fn run(ps: &Ps) -> Result<(), Failure> {
     asker.show_list(&list, "nothing runs or waits", |screen| draw(&list, screen))?;
     let Some(behind) = behind(&list) else { return Ok(()) };
     if let Some(next) = requests(&format!("?first={behind}&count=1"))?.first() {
-        eprintln!("and more: paceline ps --first {}", text(next, "request"));
+        crate::screen::tell(format_args!(
+            "and more: paceline ps --first {}",
+            text(next, "request")
+        ));
     }
     Ok(())
 }

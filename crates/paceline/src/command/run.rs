@@ -6,10 +6,13 @@
 //! left behind keeps nothing. Over TCP the session has a lease, which we renew; there what is held is
 //! free one lease after we are killed.
 //!
-//! Signals: a terminal sends its own (Ctrl-C, Ctrl-\) to the command too, so we only wait for what
-//! it makes of them. Others, and all of them without a terminal, are passed on.
+//! Signals are passed on to the command, except those that a terminal sent to it too (Ctrl-C, Ctrl-\):
+//! what it makes of them is only waited for. A [`Witness`] tells which they are. Those that we were started
+//! to ignore, as by `nohup`, are not listened for, so that the command ignores them too.
 
+use super::witness::Witness;
 use crate::failure::Failure;
+use crate::screen::warn;
 use paceline_client::{Client, Error, Session};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,6 +31,9 @@ const NO_SUCH_COMMAND: u8 = 127;
 /// A command that a signal ended, as shells tell it.
 const BY_SIGNAL: i32 = 128;
 
+/// How often a witness is replaced for one signal; a new one may get the next signal before it stands there.
+const WITNESSES_MAX: usize = 5;
+
 /// What is held, and what the command is told of it.
 pub struct Held<'a> {
     pub session: &'a Session,
@@ -43,7 +49,7 @@ pub struct Renewing(Option<(mpsc::Sender<()>, JoinHandle<()>)>);
 
 impl Renewing {
     /// Begins to renew, if there is a lease.
-    pub fn start(client: &Client, session: &Session) -> Self {
+    pub fn start(client: &Client, session: &Session, as_json: bool) -> Self {
         if session.descriptor().is_some() || client.target().is_unix() {
             return Self(None);
         }
@@ -52,7 +58,7 @@ impl Renewing {
         let renew = move || {
             while stopped.recv_timeout(RENEW_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
                 if let Err(error) = joined.renew() {
-                    eprintln!("paceline: the lease could not be renewed: {error}");
+                    warn(as_json, &format!("the lease could not be renewed: {error}"));
                 }
             }
         };
@@ -70,8 +76,23 @@ impl Drop for Renewing {
     }
 }
 
-/// Runs the command and gives its exit code.
-pub fn run_held(held: &Held<'_>, words: &[OsString]) -> Result<ExitCode, Failure> {
+/// How a command ended.
+pub struct Ended {
+    code: ExitCode,
+    /// The signal of the terminal that killed it.
+    key: Option<Signal>,
+}
+
+impl Ended {
+    /// Its exit code, for us to end with. If a key of the terminal killed it, we are killed by the same.
+    pub fn code(self) -> ExitCode {
+        self.key.into_iter().for_each(super::witness::die_of);
+        self.code
+    }
+}
+
+/// Runs the command.
+pub fn run_held(held: &Held<'_>, words: &[OsString]) -> Result<Ended, Failure> {
     if let Some(descriptor) = held.session.descriptor() {
         rustix::io::fcntl_setfd(descriptor, FdFlags::empty())
             .map_err(|error| format!("cannot hand the connection on: {error}"))?;
@@ -84,26 +105,19 @@ pub fn run_held(held: &Held<'_>, words: &[OsString]) -> Result<ExitCode, Failure
 }
 
 /// Tells on standard error if something was not given back, which is no failure of the command.
-pub fn said(what: &str, given_back: Result<(), Error>) {
-    match given_back {
-        Ok(()) => {}
-        Err(error) if error.is_unreachable() => {
-            eprintln!(
-                "paceline: the daemon is away, and gives the {what} back when it is there: {error}"
-            );
-        }
-        Err(error) => {
-            eprintln!(
-                "paceline: the {what} was not given back by the command, or was over: {error}"
-            );
-        }
-    }
+pub fn said(what: &str, given_back: Result<(), Error>, as_json: bool) {
+    let Err(error) = given_back else { return };
+    let message = match error.is_unreachable() {
+        true => format!("the daemon is away, and gives the {what} back when it is there: {error}"),
+        false => format!("the {what} was not given back by the command, or was over: {error}"),
+    };
+    warn(as_json, &message);
 }
 
-async fn wait_for(held: &Held<'_>, words: &[OsString]) -> Result<ExitCode, Failure> {
+async fn wait_for(held: &Held<'_>, words: &[OsString]) -> Result<Ended, Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| "no command".to_owned())?;
     // Before the command starts, so that no signal finds us without it.
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen().await?;
     let mut command = Command::new(program);
     command.args(arguments).envs(held.environment.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn().map_err(|error| {
@@ -125,7 +139,8 @@ async fn wait_for(held: &Held<'_>, words: &[OsString]) -> Result<ExitCode, Failu
         tokio::select! {
             status = child.wait() => {
                 let status = status.map_err(|error| format!("cannot wait for it: {error}"))?;
-                return Ok(exit_code(status));
+                let key = signals.end(status.signal()).await;
+                return Ok(Ended { code: exit_code(status), key });
             }
             signal = signals.next() => pass_on(&child, signal),
         }
@@ -145,43 +160,118 @@ fn pass_on(child: &Child, signal: Signal) {
     }
 }
 
-/// The signals that end programs.
+/// The signals that end programs; none where we ignore it.
 struct Signals {
-    terminate: Listener,
-    hangup: Listener,
-    interrupt: Listener,
-    quit: Listener,
+    terminate: Option<Listener>,
+    hangup: Option<Listener>,
+    interrupt: Option<Listener>,
+    quit: Option<Listener>,
+    /// Whether there is a terminal, whose signals the command gets by itself.
     has_terminal: bool,
+    witness: Option<Witness>,
+    /// What the terminal sent last.
+    key: Option<Signal>,
 }
 
 impl Signals {
-    fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
+    async fn listen() -> Result<Self, Failure> {
+        let ignored = std::fs::read_to_string("/proc/self/status").map_or(0, |text| ignored(&text));
+        let listen = |kind: SignalKind| {
+            if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+                return Ok(None);
+            }
             signal(kind)
+                .map(Some)
                 .map_err(|error| Failure::from(format!("cannot listen for signals: {error}")))
         };
-        Ok(Self {
+        let mut signals = Self {
             terminate: listen(SignalKind::terminate())?,
             hangup: listen(SignalKind::hangup())?,
             interrupt: listen(SignalKind::interrupt())?,
             quit: listen(SignalKind::quit())?,
             // It can be opened exactly by processes that have one.
             has_terminal: std::fs::File::open("/dev/tty").is_ok(),
-        })
+            witness: None,
+            key: None,
+        };
+        if signals.has_terminal {
+            signals.witness = Witness::start().await;
+        }
+        Ok(signals)
     }
 
     /// The next signal that the command does not get by itself.
     async fn next(&mut self) -> Signal {
         loop {
-            let (signal, is_terminals) = tokio::select! {
-                _ = self.terminate.recv() => (Signal::TERM, false),
-                _ = self.hangup.recv() => (Signal::HUP, false),
-                _ = self.interrupt.recv() => (Signal::INT, true),
-                _ = self.quit.recv() => (Signal::QUIT, true),
+            let (signal, may_be_terminals) = tokio::select! {
+                () = came(&mut self.terminate) => (Signal::TERM, false),
+                () = came(&mut self.hangup) => (Signal::HUP, false),
+                () = came(&mut self.interrupt) => (Signal::INT, true),
+                () = came(&mut self.quit) => (Signal::QUIT, true),
             };
-            if !(is_terminals && self.has_terminal) {
+            if !(may_be_terminals && self.all_got_it().await) {
                 return signal;
             }
+            self.key = Some(signal);
         }
     }
+
+    /// Whether the signal that came was sent to the whole group, and so to the command too. Without a
+    /// witness it is taken for that, because a command that gets Ctrl-C twice may end without tidying up.
+    async fn all_got_it(&mut self) -> bool {
+        let Some(mut witness) = self.witness.take() else { return self.has_terminal };
+        if witness.answers().await {
+            self.witness = Some(witness);
+            return false;
+        }
+        witness.end().await;
+        for _ in 0..WITNESSES_MAX {
+            self.witness = Witness::start().await;
+            if self.witness.is_some() {
+                break;
+            }
+        }
+        // Whoever presses a key twice sends the second signal while nobody can say where it went.
+        tokio::select! {
+            biased;
+            () = came(&mut self.interrupt) => {}
+            () = std::future::ready(()) => {}
+        }
+        tokio::select! {
+            biased;
+            () = came(&mut self.quit) => {}
+            () = std::future::ready(()) => {}
+        }
+        true
+    }
+
+    /// Stops listening, after a command that this signal killed, if one did: the same if it came from a key of
+    /// the terminal. The command may have ended before we looked at our own signal.
+    async fn end(mut self, killed_by: Option<i32>) -> Option<Signal> {
+        let is_it = |signal: &Signal| Some(signal.as_raw()) == killed_by;
+        let signal = [Signal::INT, Signal::QUIT].into_iter().find(is_it);
+        let is_key = match &mut self.witness {
+            _ if signal.is_none() => false,
+            _ if self.key == signal => true,
+            Some(witness) => !witness.answers().await,
+            None => self.has_terminal,
+        };
+        if let Some(witness) = self.witness {
+            witness.end().await;
+        }
+        signal.filter(|_| is_key)
+    }
+}
+
+async fn came(listener: &mut Option<Listener>) {
+    match listener {
+        Some(listener) => drop(listener.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that a process ignores, one bit each, as the system shows them.
+fn ignored(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
 }

@@ -104,16 +104,26 @@ fn list(asker: &Asker) -> Result<(), Failure> {
 
 fn make(asker: &Asker, new: &New) -> Result<(), Failure> {
     let made = asker.client.add(Kind::Tokens, &new.object())?;
+    // It is shown once: one that nobody could read is of no use, and is not left behind.
+    let unread = |failure: Failure| match asker.client.delete(Kind::Tokens, &new.name) {
+        Ok(_) => failure
+            .hint("the token was revoked again; see that standard output can be written to".into()),
+        Err(_) => {
+            failure.hint(format!("nobody has read the token: paceline token revoke {}", new.name))
+        }
+    };
     if asker.json {
-        return asker.show(&made, |_| String::new());
+        return asker.show(&made, |_| String::new()).map_err(unread);
     }
     let ends = match moment::ahead(&text(&made, "expires")) {
         Some(ahead) => format!("it ends {ahead}"),
         None => "it never ends".to_owned(),
     };
-    print(&format!("{}\n", text(&made, "token")))?;
+    print(&format!("{}\n", text(&made, "token"))).map_err(unread)?;
     let (name, role) = (text(&made, "name"), text(&made, "role"));
-    eprintln!("token {name} made, role {role}; {ends} and is not shown again");
+    crate::screen::tell(format_args!(
+        "token {name} made, role {role}; {ends} and is not shown again"
+    ));
     Ok(())
 }
 

@@ -153,3 +153,17 @@ fn a_lock_that_somebody_has_is_75_unless_it_is_stolen() {
     drop(stdin);
     child.wait().unwrap();
 }
+
+/// As under `nohup`, and in the background of a shell without jobs.
+#[test]
+fn what_we_are_to_ignore_the_command_ignores_too() {
+    let fake = Fake::start(|_| None);
+    let program = env!("CARGO_BIN_EXE_paceline");
+    let line = format!("trap '' HUP INT; exec '{program}' permit -- grep SigIgn /proc/self/status");
+    let mut command = std::process::Command::new("sh");
+    let (code, stdout, stderr) =
+        ended(command.args(["-c", &line]).env("PACELINE_DATA", fake.dir.path()));
+    assert_eq!(code, Some(0), "{stderr}");
+    let bits = u64::from_str_radix(stdout.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_eq!(bits & 0b100_0000_0000_0111, 0b011, "HUP and INT, not QUIT nor TERM: {stdout}");
+}

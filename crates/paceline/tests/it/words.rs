@@ -35,7 +35,8 @@ fn errors_have_their_exit_codes() {
     let refusal = |reason: &str, status: u16| {
         Reply::Json(
             status,
-            json!({"error": "refused", "message": "no", "reason": reason, "request": 1}),
+            json!({"error": "refused", "message": "no", "reason": reason, "request": 1,
+                "place": {"pool": "batch"}}),
         )
     };
     let cases: [(fn() -> Reply, i32); 8] = [
@@ -287,5 +288,54 @@ fn ps_says_that_there_is_more_than_it_lists() {
         }
         let (_, _, stderr) = ended(&mut paceline(fake.dir.path(), &["ps", "--first", "19000"]));
         assert_eq!(stderr, "", "there is nothing behind these");
+    }
+}
+
+/// A log or a pipe that takes nothing is no reason not to do the work, nor for another exit code.
+#[test]
+fn nobody_has_to_read_what_is_told() {
+    let fake = Fake::start(|_| None);
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (arguments, expected) in [
+        (&["permit", "--json", "--", "sh", "-c", "exit 7"][..], 7),
+        (&["lock", "l", "--json", "--", "sh", "-c", "exit 8"], 8),
+        (&["pools", "start", "batch"], 4),
+        (&["why", "1"], 4),
+    ] {
+        let status = paceline(fake.dir.path(), arguments).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(expected), "{arguments:?}");
+    }
+}
+
+#[test]
+fn mistakes_in_the_command_line_are_json_too_if_that_is_asked_for() {
+    let data = Scratch::new();
+    for arguments in
+        [&["ps", "--json", "--nope"][..], &["permit", "--json"], &["why", "x", "--json"]]
+    {
+        let (code, stdout, stderr) = ended(&mut paceline(data.path(), arguments));
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
+        let told: serde_json::Value = serde_json::from_str(&stderr).unwrap();
+        assert_eq!((&told["error"], &told["exit"]), (&"usage".into(), &2.into()), "{told}");
+        assert!(!told["message"].as_str().unwrap().starts_with("error"), "{told}");
+    }
+    // What stands behind the dashes is the command's.
+    let (_, _, stderr) =
+        ended(&mut paceline(data.path(), &["permit", "--nope", "--", "x", "--json"]));
+    assert!(stderr.starts_with("error: "), "{stderr}");
+}
+
+/// A token is shown once, so that one which could not be shown must not stay behind.
+#[test]
+fn a_token_that_nobody_could_read_is_revoked() {
+    let fake = Fake::start(|asked: &Asked| match asked.method.as_str() {
+        "POST" => Some(Reply::Json(201, json!({"name": "ci", "token": "t", "role": "viewer"}))),
+        _ => Some(Reply::Json(204, serde_json::Value::Null)),
+    });
+    for json in [&[][..], &["--json"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = paceline(fake.dir.path(), &["token", "new", "ci", "--role", "viewer"]);
+        assert_eq!(command.args(json).stdout(full).status().unwrap().code(), Some(1));
+        assert_eq!(fake.lines().last().unwrap(), "DELETE /v1/tokens/ci");
     }
 }

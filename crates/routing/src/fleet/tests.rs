@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 
 const APP: BackendId = BackendId(7);
 
+fn at(port: usize) -> Address {
+    format!("127.0.0.1:{port}").parse().unwrap()
+}
+
 fn backend(balance: Balance, servers: &[(u32, Option<u32>)]) -> Backend {
-    let address: Address = "127.0.0.1:80".parse().unwrap();
     let server = |(index, (weight, max)): (usize, &(u32, Option<u32>))| Server {
         weight: *weight,
         connections_max: *max,
-        ..Server::new(ServerId(index as u32 + 1), &format!("s{index}"), address.clone())
+        ..Server::new(ServerId(index as u32 + 1), &format!("s{index}"), at(80 + index))
     };
     let servers = servers.iter().enumerate().map(server).collect();
     Backend { balance, servers, ..Backend::new(APP, "app") }
@@ -191,4 +194,51 @@ fn an_edit_touches_only_the_backends_it_changes() {
     fleet.configure(&[of(1, 1), of(2, 5), of(3, 1), of(4, 2)]);
     let all: Vec<_> = fleet.servers().map(|(id, figures)| (id.0, figures.held)).collect();
     assert_eq!(all, [(10, 0), (20, 0), (30, 0), (40, 0)]);
+}
+
+fn held(fleet: &Fleet, id: u32) -> u32 {
+    fleet.server(ServerId(id)).map_or(0, |one| one.held)
+}
+
+/// P1: who runs at an address counts against whatever server has it, however often it is deleted and
+/// added, under another number and in a backend of another number that has the name.
+#[test]
+fn a_server_that_comes_back_still_has_who_is_there_p1() {
+    let mut fleet = fleet(Balance::RoundRobin, &[(1, Some(2)), (1, Some(2))]);
+    let seats: Vec<Seat> = std::iter::from_fn(|| next(&mut fleet)).collect();
+    let with = |backend: u32, id: u32, port: usize| {
+        let server = Server::new(ServerId(id), &format!("s{id}"), at(port));
+        let servers = vec![Server { connections_max: Some(2), ..server }];
+        Backend { servers, ..Backend::new(BackendId(backend), "app") }
+    };
+    for (backend, id, port) in [(7, 10, 80), (7, 11, 90), (7, 12, 80), (8, 13, 80), (8, 14, 81)] {
+        fleet.configure(&[with(backend, id, port)]);
+        let there = if port == 90 { 0 } else { 2 };
+        assert_eq!(held(&fleet, id), there, "{id}");
+        let choice = fleet.choose(BackendId(backend), &[]);
+        assert_eq!(choice == Choice::Full, there == 2, "{id}");
+    }
+    seats.into_iter().for_each(|seat| fleet.give_back(seat));
+    assert_eq!(held(&fleet, 14), 0);
+    assert_eq!(fleet.choose(BackendId(8), &[]), Choice::Server(ServerId(14)));
+    assert!(fleet.ghosts.is_empty(), "nothing is remembered of those who are gone");
+}
+
+/// P1: who was given a server that an edit puts elsewhere counts there, where it may be about to connect,
+/// and against a server that comes to the old address.
+#[test]
+fn a_server_that_moves_counts_at_both_addresses_p1() {
+    let mut fleet = fleet(Balance::RoundRobin, &[(1, Some(2))]);
+    let first = next(&mut fleet).unwrap();
+    let mut moved = backend(Balance::RoundRobin, &[(1, Some(2)), (1, Some(2))]);
+    (moved.servers[0].address, moved.servers[1].address) = (at(99), at(80));
+    fleet.configure(&[moved]);
+    assert_eq!((held(&fleet, 1), held(&fleet, 2)), (1, 1));
+    let second = fleet.take(APP, ServerId(1), true);
+    assert_eq!((held(&fleet, 1), held(&fleet, 2)), (2, 1));
+    fleet.give_back(first);
+    assert_eq!((held(&fleet, 1), held(&fleet, 2)), (1, 0));
+    fleet.give_back(second);
+    assert_eq!((held(&fleet, 1), held(&fleet, 2)), (0, 0));
+    assert!(fleet.ghosts.is_empty());
 }

@@ -21,8 +21,13 @@ pub struct Dump {
     /// Whether that table's name is written already.
     in_table: bool,
     any_table: bool,
+    /// What testing rows has taken since the caller asked for more.
+    steps: usize,
     state: State,
 }
+
+/// The most that is tested before the caller has its turn.
+const STEPS_MAX: usize = 100_000;
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
@@ -42,13 +47,16 @@ impl Dump {
             slot: 0,
             in_table: false,
             any_table: false,
+            steps: 0,
             state: State::Begin,
         }
     }
 
-    /// Appends at least `bytes_min` more bytes, or the rest. Answers whether there is more.
+    /// Appends at least `bytes_min` more bytes, or the rest, or what is found among as many rows as are
+    /// tested in a short time. Answers whether there is more.
     pub fn write(&mut self, bytes_min: usize, out: &mut Vec<u8>) -> bool {
         let enough = out.len() + bytes_min;
+        self.steps = 0;
         if self.state == State::Begin {
             out.push(b'{');
             self.state = State::Rows;
@@ -70,9 +78,15 @@ impl Dump {
         let monitored = &monitor.tables[self.table];
         let schema = self.rows.schema().clone();
         let schema = schema.table(monitored.table);
+        let weight = monitored.condition.weight();
         if monitored.select.has(Select::INITIAL) {
             for (slot, row) in self.rows.rows_from(monitored.table, self.slot) {
+                if self.steps > STEPS_MAX {
+                    self.slot = slot;
+                    return true;
+                }
                 if monitor.version != Version::V1 && !monitored.condition.any(row) {
+                    self.steps += weight;
                     continue;
                 }
                 if out.len() >= enough {

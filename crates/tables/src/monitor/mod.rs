@@ -58,6 +58,9 @@ impl Select {
     }
 }
 
+/// So many clauses on a table count for no more than their memory.
+const FEW_CLAUSES: usize = 8;
+
 /// What a client wants to hear about one table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MonitoredTable {
@@ -93,11 +96,15 @@ impl Monitor {
         self.tables.get(at)
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory held, and more for clauses that are tested one by one on every row that changes:
+    /// they are to be few.
     #[must_use]
     pub fn memory(&self) -> usize {
+        /// What such a clause counts for. A connection that may hold 16 MiB can have about 4,000.
+        const TESTED_BYTES: usize = 4 << 10;
         let table = |t: &MonitoredTable| {
-            size_of::<MonitoredTable>() + t.columns.len() * 4 + t.condition.memory()
+            let tested = t.condition.tested().saturating_sub(FEW_CLAUSES) * TESTED_BYTES;
+            size_of::<MonitoredTable>() + t.columns.len() * 4 + t.condition.memory() + tested
         };
         size_of::<Self>() + self.tables.iter().map(table).sum::<usize>()
     }

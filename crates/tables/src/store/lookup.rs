@@ -21,6 +21,14 @@ impl<K: Hash + Eq, V> Lookup<K, V> {
         self.map.get(key)
     }
 
+    /// The value under a key that is borrowed.
+    pub(crate) fn get_by<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.map.get(key)
+    }
+
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.map.get_mut(key)
     }

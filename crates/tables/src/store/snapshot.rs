@@ -28,6 +28,13 @@ impl Snapshot {
         self.rows_from(table, 0).map(|(_, row)| row)
     }
 
+    /// How many rows a table has at most.
+    #[must_use]
+    pub fn slots(&self, table: TableId) -> usize {
+        let chunks = self.tables.get(table.index()).map_or(0, Vec::len);
+        chunks * (std::mem::size_of::<Chunk>() / std::mem::size_of::<Option<Row>>())
+    }
+
     /// The rows of a table from slot `first` on, each with its slot, so that a reader can stop and
     /// go on later.
     pub fn rows_from(&self, table: TableId, first: usize) -> impl Iterator<Item = (usize, &Row)> {

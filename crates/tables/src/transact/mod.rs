@@ -7,22 +7,31 @@
 
 mod commit;
 mod edit;
+mod estimate;
+mod gather;
 mod operations;
 mod result;
+mod rows;
 mod wait;
+mod work;
 
 pub(crate) use edit::Edit;
+pub use estimate::Estimate;
 pub(crate) use operations::default_row;
 pub use result::{OpResult, Selected};
+pub use wait::Interest;
+pub use work::Work;
 
 use crate::changes::Changes;
 use crate::error::Error;
 use crate::json::Json;
 use crate::members::{Kinds, Members};
 use crate::schema::{Schema, TableId};
-use crate::store::{Snapshot, Store};
+use crate::store::{Snapshot, Store, row_uuid};
 use crate::value::Symbols;
+use gather::Gathering;
 use paceline_types::UuidSource;
+use rows::Rows;
 use std::sync::Arc;
 
 /// A database: its rows and the source of its UUIDs.
@@ -49,13 +58,15 @@ pub struct Context<'a> {
 pub enum Outcome {
     /// It ran to its end, or failed; nothing remains to be done but publish.
     Done(Done),
-    /// A `wait` does not hold yet: nothing was changed. Try again when one of `tables` changed, or
-    /// when `timeout_ms` have passed since the first try.
+    /// A `wait` does not hold yet: nothing was changed. Try again when a change matters to `interest`,
+    /// or when `timeout_ms` have passed since the first try.
     Waiting {
         /// The timeout of the wait that does not hold.
         timeout_ms: Option<u64>,
-        /// The tables its waits look at.
-        tables: Vec<TableId>,
+        /// What it looks at.
+        interest: Interest,
+        /// The steps that trying it took.
+        work: u64,
     },
 }
 
@@ -74,26 +85,29 @@ pub struct Done {
 
 /// A transaction in the course of execution.
 struct Execution<'a> {
-    edit: Edit<'a>,
+    rows: Rows<'a>,
+    work: Work,
+    /// Large values that mutations are changing.
+    gathering: Option<Gathering>,
     symbols: Symbols<'a>,
     context: &'a Context<'a>,
     comment: String,
     durable: bool,
-    waits: Waits,
     /// Rows selected so far.
     selected: usize,
-}
-
-#[derive(Default)]
-struct Waits {
-    timeout_ms: Option<u64>,
-    tables: Vec<TableId>,
 }
 
 /// Why an operation did not run.
 enum Stop {
     Failed(Error),
-    Unsatisfied,
+    /// A `wait` with this timeout does not hold.
+    Unsatisfied(Option<u64>, Interest),
+}
+
+/// How the operations of a transaction went, changes not committed yet.
+enum Ran {
+    ToTheEnd(Vec<OpResult>),
+    Ended(Outcome),
 }
 
 impl From<Error> for Stop {
@@ -107,6 +121,18 @@ impl Database {
     #[must_use]
     pub fn new(schema: Arc<Schema>, mut uuids: UuidSource) -> Self {
         Self { store: Store::new(schema, uuids.next_u64()), uuids }
+    }
+
+    /// A database of its own with the rows of a snapshot, for what is only tried.
+    #[must_use]
+    pub fn copy_of(snapshot: &Snapshot, uuids: UuidSource) -> Self {
+        let mut copy = Self::new(Arc::clone(snapshot.schema()), uuids);
+        for table in snapshot.schema().table_ids() {
+            for row in snapshot.rows(table) {
+                copy.store.put(table, row_uuid(row), Some(row.clone()));
+            }
+        }
+        copy
     }
 
     /// The schema.
@@ -137,37 +163,29 @@ impl Database {
         changes.undo(&mut self.store);
     }
 
-    /// Runs `operations` against the head.
+    /// Runs `operations` against the head, for the server itself: they may take as long as they do.
     pub fn execute(&mut self, operations: &[Json], context: &Context<'_>) -> Outcome {
-        let mut execution = Execution {
-            edit: Edit::new(&mut self.store),
-            symbols: Symbols::new(&mut self.uuids),
-            context,
-            comment: String::new(),
-            durable: false,
-            waits: Waits::default(),
-            selected: 0,
-        };
-        execution.announce_names(operations);
-        let mut results = Vec::with_capacity(operations.len());
-        for (i, operation) in operations.iter().enumerate() {
-            let name = || format!("ovsdb operation {} of {}", i + 1, operations.len());
-            match execution.run(operation, name) {
-                Ok(result) => results.push(result),
-                Err(Stop::Failed(error)) => {
-                    execution.edit.abort();
-                    results.push(OpResult::Error(error));
-                    results.resize_with(operations.len(), || OpResult::Null);
-                    return Outcome::Done(Done { results, ..Done::default() });
-                }
-                Err(Stop::Unsatisfied) => {
-                    execution.edit.abort();
-                    let Waits { timeout_ms, tables } = execution.waits;
-                    return Outcome::Waiting { timeout_ms, tables };
-                }
+        self.execute_within(operations, context, Work::unlimited())
+    }
+
+    /// Runs `operations` against the head, if they take no more than `work`.
+    pub fn execute_within(
+        &mut self,
+        operations: &[Json],
+        context: &Context<'_>,
+        work: Work,
+    ) -> Outcome {
+        let rows = Rows::of_head(&mut self.store);
+        let mut execution = Execution::new(rows, Symbols::new(&mut self.uuids), context, work);
+        let mut results = match execution.run_all(operations) {
+            Ran::ToTheEnd(results) => results,
+            Ran::Ended(outcome) => {
+                execution.rows.abort();
+                return outcome;
             }
-        }
-        let Execution { edit, mut symbols, comment, durable, .. } = execution;
+        };
+        let Execution { rows, mut symbols, comment, durable, .. } = execution;
+        let Rows::Head(edit) = rows else { return Outcome::Done(Done::default()) };
         match edit.commit(&mut symbols) {
             Ok(changes) => {
                 let changes = (!changes.is_empty()).then(|| Arc::new(changes));
@@ -198,7 +216,64 @@ impl Database {
     }
 }
 
-impl Execution<'_> {
+impl Snapshot {
+    /// Runs `operations`, which only read (see [`Estimate`]), if they take no more than `work`.
+    #[must_use]
+    pub fn execute_within(
+        &self,
+        operations: &[Json],
+        context: &Context<'_>,
+        work: Work,
+        mut uuids: UuidSource,
+    ) -> Vec<OpResult> {
+        let rows = Rows::of_snapshot(self);
+        let mut execution = Execution::new(rows, Symbols::new(&mut uuids), context, work);
+        match execution.run_all(operations) {
+            Ran::ToTheEnd(results) | Ran::Ended(Outcome::Done(Done { results, .. })) => results,
+            Ran::Ended(Outcome::Waiting { .. }) => {
+                let details = "a transaction that waits cannot be run on a snapshot";
+                vec![OpResult::Error(Error::new(crate::error::tag::NOT_ALLOWED, details))]
+            }
+        }
+    }
+}
+
+impl<'a> Execution<'a> {
+    fn new(rows: Rows<'a>, symbols: Symbols<'a>, context: &'a Context<'a>, work: Work) -> Self {
+        let (gathering, comment) = (None, String::new());
+        Self { rows, work, gathering, symbols, context, comment, durable: false, selected: 0 }
+    }
+
+    /// Runs the operations one after the other.
+    fn run_all(&mut self, operations: &[Json]) -> Ran {
+        self.announce_names(operations);
+        let mut results = Vec::with_capacity(operations.len());
+        let mut failed = None;
+        for (i, operation) in operations.iter().enumerate() {
+            let name = || format!("ovsdb operation {} of {}", i + 1, operations.len());
+            match self.run(operation, name) {
+                Ok(result) => results.push(result),
+                Err(Stop::Unsatisfied(timeout_ms, interest)) => {
+                    let work = self.work.spent();
+                    return Ran::Ended(Outcome::Waiting { timeout_ms, interest, work });
+                }
+                Err(Stop::Failed(error)) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        // An error that comes with the last row is the answer to the last operation.
+        if let (None, Err(error)) = (&failed, self.put_together()) {
+            results.pop();
+            failed = Some(error);
+        }
+        let Some(error) = failed else { return Ran::ToTheEnd(results) };
+        results.push(OpResult::Error(error));
+        results.resize_with(operations.len(), || OpResult::Null);
+        Ran::Ended(Outcome::Done(Done { results, ..Done::default() }))
+    }
+
     /// Takes note of names whose UUID the client chose, because an operation may refer to a row
     /// that only a later one inserts.
     fn announce_names(&mut self, operations: &[Json]) {
@@ -216,6 +291,9 @@ impl Execution<'_> {
         let name = name();
         let mut members = Members::new(operation, &name);
         let word = members.required("op", Kinds::ID).and_then(Json::as_str);
+        if word != Some("mutate") {
+            self.put_together()?;
+        }
         let result = match word {
             Some("insert") => self.insert(&mut members),
             Some("select") => self.select(&mut members),
@@ -243,7 +321,7 @@ impl Execution<'_> {
     }
 
     fn check_writable(&self, word: &str) -> Result<(), Error> {
-        let database = &self.edit.schema().name;
+        let database = &self.rows.schema().name;
         if self.context.read_only {
             let details =
                 format!("{word} operation not allowed when database server is in read only mode");

@@ -7,7 +7,7 @@ use crate::json::Json;
 use crate::members::{Kinds, Members};
 use crate::mutation::Mutation;
 use crate::schema::{ColumnId, TableId, TableSchema};
-use crate::store::{Row, Store};
+use crate::store::Row;
 use crate::value::{Atom, Datum};
 use paceline_types::Uuid;
 use paceline_types::limits::SELECT_ROWS_MAX;
@@ -17,7 +17,7 @@ impl Execution<'_> {
     /// The `table` member.
     pub(super) fn table(&self, members: &mut Members<'_>) -> Option<TableId> {
         let name = members.required("table", Kinds::ID).and_then(Json::as_str)?;
-        let table = self.edit.schema().table_id(name);
+        let table = self.rows.schema().table_id(name);
         if table.is_none() {
             members.fail(format!("No table named {name}."));
         }
@@ -28,7 +28,7 @@ impl Execution<'_> {
     /// read, because a problem of form comes first.
     fn check_changeable(&self, table: TableId) -> Result<(), Error> {
         if self.context.maintained.contains(&table) {
-            let name = &self.edit.schema().table(table).name;
+            let name = &self.rows.schema().table(table).name;
             let details = format!("table {name} is maintained by the server and can only be read");
             return Err(Error::new(tag::PERMISSION, details));
         }
@@ -37,7 +37,7 @@ impl Execution<'_> {
 
     /// The `where` member, parsed.
     pub(super) fn condition(&mut self, json: &[Json], table: TableId) -> Result<Condition, Error> {
-        let schema = self.edit.store.schema().clone();
+        let schema = self.rows.schema().clone();
         Condition::parse(json, schema.table(table), Some(&mut self.symbols))
     }
 
@@ -47,7 +47,7 @@ impl Execution<'_> {
         json: &Json,
         table: TableId,
     ) -> Result<(Vec<Datum>, Vec<ColumnId>), Error> {
-        let schema = self.edit.store.schema().clone();
+        let schema = self.rows.schema().clone();
         let schema = schema.table(table);
         let Some(object) = json.as_object() else {
             return Err(Error::syntax(json, "row must be JSON object"));
@@ -85,7 +85,7 @@ impl Execution<'_> {
             None => uuid.unwrap_or_else(|| self.symbols.fresh()),
         };
         let (mut row, _) = self.parse_row(row, table)?;
-        let schema = self.edit.store.schema().clone();
+        let schema = self.rows.schema().clone();
         // Only a default value can be against the constraints here, and defaults have one element.
         for (column, value) in schema.table(table).columns.iter().zip(&row) {
             if value.len() == 1 {
@@ -94,19 +94,20 @@ impl Execution<'_> {
         }
         row[ColumnId::UUID.index()] = Datum::One(Atom::Uuid(uuid));
         row[ColumnId::VERSION.index()] = Datum::One(Atom::Uuid(self.symbols.fresh()));
-        self.edit.put(table, uuid, Some(row.into()));
+        self.rows.edit()?.put(table, uuid, Some(row.into()));
         Ok(OpResult::Uuid(uuid))
     }
 
     /// A UUID that the client chose for its new row.
-    fn chosen_uuid(&self, json: &Json, table: TableId) -> Result<Uuid, Error> {
+    fn chosen_uuid(&mut self, json: &Json, table: TableId) -> Result<Uuid, Error> {
         let text = json.as_str().unwrap_or_default();
         let uuid: Uuid = text.parse().map_err(|_| Error::syntax(json, "bad uuid"))?;
-        if self.edit.store.row(table, uuid).is_some() || self.edit.has_touched(table, uuid) {
+        let edit = self.rows.edit()?;
+        if edit.store.row(table, uuid).is_some() || edit.has_touched(table, uuid) {
             let details = format!(
                 "This UUID would duplicate a UUID already present within the \"{}\" table or \
                  deleted from this table within the same transaction.",
-                self.edit.schema().table(table).name
+                self.rows.schema().table(table).name
             );
             return Err(Error::quoting("duplicate uuid", json, details));
         }
@@ -121,18 +122,24 @@ impl Execution<'_> {
         members.check()?;
         let (Some(table), Some(condition)) = (table, condition) else { return Ok(OpResult::Empty) };
         let condition = self.condition(condition, table)?;
-        let schema = self.edit.store.schema().clone();
+        let schema = self.rows.schema().clone();
         let columns = columns_or_all(schema.table(table), columns)?;
         let sort = sort.map(|sort| schema.table(table).column_set(sort)).transpose()?;
         if self.selected > SELECT_ROWS_MAX {
             let details = format!("the transaction selects more than {SELECT_ROWS_MAX} rows");
             return Err(Error::new(tag::RESOURCES, details).into());
         }
-        let rows = matching(self.edit.store, table, &condition);
+        let rows = self.rows.matching(table, &condition, &mut self.work)?;
         self.selected += rows.len();
+        // Equal rows are told once, for which they are compared unless the UUID tells them apart.
+        let is_compared = rows.len() > 1 && !columns.contains(&ColumnId::UUID);
+        self.work.spend(if is_compared { values_in(&rows, &columns) } else { rows.len() })?;
         let mut selected = Selected::new(schema, table, columns, rows);
         selected.distinct();
         if let Some(sort) = sort {
+            // Each row is compared with as many others as the number of rows has binary digits.
+            let times = usize::BITS - selected.rows().len().leading_zeros();
+            self.work.spend_times(times as usize, values_in(selected.rows(), &sort))?;
             selected.sort(&sort);
         }
         Ok(OpResult::Rows(selected))
@@ -148,7 +155,7 @@ impl Execution<'_> {
         };
         self.check_changeable(table)?;
         let (values, named) = self.parse_row(row, table)?;
-        let schema = self.edit.store.schema().clone();
+        let schema = self.rows.schema().clone();
         let schema = schema.table(table);
         if let Some(id) = named.iter().find(|id| !schema.column(**id).mutable) {
             let column = &schema.column(*id).name;
@@ -157,8 +164,10 @@ impl Execution<'_> {
             return Err(Error::quoting(tag::CONSTRAINT, members.json(), details).into());
         }
         let condition = self.condition(condition, table)?;
-        let rows = matching(self.edit.store, table, &condition);
+        let rows = self.rows.matching(table, &condition, &mut self.work)?;
         let count = rows.len();
+        let copied: usize = named.iter().map(|id| values[id.index()].len()).sum();
+        self.work.spend_times(count, schema.columns.len() + copied)?;
         for row in rows {
             let same = named.iter().all(|id| row[id.index()] == values[id.index()]);
             if !same {
@@ -182,16 +191,24 @@ impl Execution<'_> {
             return Ok(OpResult::Empty);
         };
         self.check_changeable(table)?;
-        let schema = self.edit.store.schema().clone();
+        let schema = self.rows.schema().clone();
         let schema = schema.table(table);
         let mutations = mutations
             .iter()
             .map(|mutation| Mutation::parse(mutation, schema, Some(&mut self.symbols)))
             .collect::<Result<Vec<_>, _>>()?;
         let condition = self.condition(condition, table)?;
-        let rows = matching(self.edit.store, table, &condition);
+        if self.gather(table, &condition, &mutations)? {
+            return Ok(OpResult::Count(1));
+        }
+        self.put_together()?;
+        let rows = self.rows.matching(table, &condition, &mut self.work)?;
         let count = rows.len();
         for row in rows.into_iter().take(if mutations.is_empty() { 0 } else { usize::MAX }) {
+            let elements =
+                |mutation: &Mutation| mutation.len() + row[mutation.column.index()].len();
+            let copied: usize = mutations.iter().map(elements).sum();
+            self.work.spend(schema.columns.len() + copied)?;
             self.change_row(table, row, |fields| {
                 for mutation in &mutations {
                     let field = &mut fields[mutation.column.index()];
@@ -214,7 +231,7 @@ impl Execution<'_> {
         let fields = Arc::make_mut(&mut row);
         change(fields)?;
         fields[ColumnId::VERSION.index()] = Datum::One(Atom::Uuid(self.symbols.fresh()));
-        self.edit.put(table, uuid, Some(row));
+        self.rows.edit()?.put(table, uuid, Some(row));
         Ok(())
     }
 
@@ -225,10 +242,13 @@ impl Execution<'_> {
         let (Some(table), Some(condition)) = (table, condition) else { return Ok(OpResult::Empty) };
         self.check_changeable(table)?;
         let condition = self.condition(condition, table)?;
-        let rows = matching(self.edit.store, table, &condition);
+        let rows = self.rows.matching(table, &condition, &mut self.work)?;
         let count = rows.len();
+        let columns: Vec<ColumnId> = self.rows.schema().table(table).column_ids().collect();
+        self.work.spend(values_in(&rows, &columns))?;
+        let edit = self.rows.edit()?;
         for row in rows {
-            self.edit.put(table, crate::store::row_uuid(&row), None);
+            edit.put(table, crate::store::row_uuid(&row), None);
         }
         Ok(OpResult::Count(count))
     }
@@ -266,29 +286,17 @@ pub(crate) fn default_row(schema: &TableSchema) -> Vec<Datum> {
     schema.columns.iter().map(|column| column.default.clone()).collect()
 }
 
+/// How many values and elements of them `rows` have in these columns.
+pub(super) fn values_in(rows: &[Row], columns: &[ColumnId]) -> usize {
+    let values =
+        |row: &Row| columns.iter().map(|column| 1 + row[column.index()].len()).sum::<usize>();
+    rows.iter().map(values).sum()
+}
+
 /// The columns named in `json`, or all of them.
 pub(super) fn columns_or_all(
     schema: &TableSchema,
     json: Option<&Json>,
 ) -> Result<Vec<ColumnId>, Error> {
     json.map_or_else(|| Ok(schema.column_ids().collect()), |json| schema.column_set(json))
-}
-
-/// The rows for which every clause holds, found by an index where one fits.
-pub(super) fn matching(store: &Store, table: TableId, condition: &Condition) -> Vec<Row> {
-    let holds = |row: &&Row| condition.all(row);
-    if let Some(value) = condition.equal_to(ColumnId::UUID) {
-        let uuid = value.single().and_then(Atom::as_uuid);
-        let row = uuid.and_then(|uuid| store.row(table, uuid));
-        return row.filter(holds).cloned().into_iter().collect();
-    }
-    let indexes = &store.schema().table(table).indexes;
-    for (index, columns) in indexes.iter().enumerate() {
-        let values: Option<Vec<&Datum>> =
-            columns.iter().map(|column| condition.equal_to(*column)).collect();
-        if let Some(values) = values {
-            return store.indexed(table, index, &values).filter(holds).cloned().collect();
-        }
-    }
-    store.rows(table).filter(holds).cloned().collect()
 }

@@ -70,8 +70,8 @@ impl Selected {
     /// Sorts by the given columns.
     pub(super) fn sort(&mut self, by: &[ColumnId]) {
         self.rows.sort_by(|a, b| {
-            let key = |row: &'_ Row| by.iter().map(|c| row[c.index()].clone()).collect::<Vec<_>>();
-            key(a).cmp(&key(b))
+            let (a, b) = (by.iter().map(|c| &a[c.index()]), by.iter().map(|c| &b[c.index()]));
+            a.cmp(b)
         });
     }
 

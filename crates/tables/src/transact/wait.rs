@@ -1,12 +1,14 @@
 //! The `wait` operation: a transaction that holds until rows are, or are no longer, as given.
 
-use super::operations::{columns_or_all, matching};
-use super::{Execution, OpResult, Stop, Waits};
+use super::operations::{columns_or_all, values_in};
+use super::{Execution, OpResult, Stop};
+use crate::changes::RowChange;
+use crate::condition::Condition;
 use crate::error::Error;
 use crate::json::Json;
 use crate::members::{Kinds, Members};
-use crate::schema::ColumnId;
-use crate::store::Store;
+use crate::schema::{ColumnId, TableId};
+use crate::store::{Row, Store};
 use crate::value::Datum;
 
 impl Execution<'_> {
@@ -24,7 +26,7 @@ impl Execution<'_> {
             return Ok(OpResult::Empty);
         };
         let condition = self.condition(condition, table)?;
-        let schema = self.edit.store.schema().clone();
+        let schema = self.rows.schema().clone();
         let columns = columns_or_all(schema.table(table), columns)?;
         let timeout_ms = wait_timeout(timeout)?;
         let until_equal = match until.as_str() {
@@ -36,7 +38,9 @@ impl Execution<'_> {
         for row in rows {
             expected.push(self.parse_row(row, table)?.0);
         }
-        let actual = matching(self.edit.store, table, &condition);
+        let actual = self.rows.matching(table, &condition, &mut self.work)?;
+        self.work.spend_times(2, values_in(&actual, &columns))?;
+        self.work.spend(members.json().memory() / 16)?;
         let equal = same_rows(&columns, &actual, &expected);
         if equal == until_equal {
             return Ok(OpResult::Empty);
@@ -49,8 +53,37 @@ impl Execution<'_> {
             };
             return Err(Error::new("timed out", details).into());
         }
-        self.waits = Waits { timeout_ms, tables: vec![table] };
-        Err(Stop::Unsatisfied)
+        // What the transaction has changed itself may depend on any row of the table.
+        let seen = (!self.rows.is_changed()).then_some((condition, columns));
+        Err(Stop::Unsatisfied(timeout_ms, Interest { table, seen }))
+    }
+}
+
+/// What a `wait` that does not hold looks at.
+#[derive(Clone, Debug)]
+pub struct Interest {
+    /// The table.
+    pub table: TableId,
+    /// The rows and the columns of it; none if every change of the table matters.
+    seen: Option<(Condition, Vec<ColumnId>)>,
+}
+
+impl Interest {
+    /// Whether one of these changes of its table can make a difference. To be asked only as long as
+    /// that takes less than `work` steps; beyond, it is taken for granted.
+    #[must_use]
+    pub fn touched_by(&self, changes: &[RowChange], work: u64) -> bool {
+        let Some((condition, columns)) = &self.seen else { return true };
+        if (changes.len() as u64).saturating_mul(2 * condition.weight() as u64) > work {
+            return true;
+        }
+        changes.iter().any(|change| {
+            let is_in = |row: &Option<Row>| row.as_ref().is_some_and(|row| condition.all(row));
+            match (is_in(&change.old), is_in(&change.new)) {
+                (true, true) => columns.iter().any(|column| change.changed(*column)),
+                (was, is) => was != is,
+            }
+        })
     }
 }
 
@@ -62,19 +95,20 @@ fn wait_timeout(json: Option<&Json>) -> Result<Option<u64>, Error> {
 }
 
 /// Whether both lists have the same distinct values in `columns`.
-fn same_rows(
-    columns: &[ColumnId],
-    actual: &[impl AsRef<[Datum]>],
-    expected: &[Vec<Datum>],
-) -> bool {
-    let values = |row: &'_ [Datum]| -> Vec<Datum> {
-        Store::project(row, columns).into_iter().cloned().collect()
-    };
-    let mut actual: Vec<_> = actual.iter().map(|row| values(row.as_ref())).collect();
-    let mut expected: Vec<_> = expected.iter().map(|row| values(row)).collect();
-    for list in [&mut actual, &mut expected] {
-        list.sort();
-        list.dedup();
-    }
-    actual == expected
+fn same_rows(columns: &[ColumnId], actual: &[Row], expected: &[Vec<Datum>]) -> bool {
+    let mut expected: Vec<_> = expected.iter().map(|row| Store::project(row, columns)).collect();
+    expected.sort();
+    expected.dedup();
+    let mut found = vec![false; expected.len()];
+    // The first row that nobody expects is the answer.
+    let all_expected = actual.iter().all(|row| {
+        let at = expected.binary_search(&Store::project(row, columns));
+        at.is_ok_and(|at| {
+            found.get_mut(at).is_some_and(|found| {
+                *found = true;
+                true
+            })
+        })
+    });
+    all_expected && found.into_iter().all(|found| found)
 }

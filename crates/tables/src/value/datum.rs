@@ -166,7 +166,7 @@ impl Datum {
         let Some(elements) = unwrap_array(json, "map") else {
             return Err(Error::syntax(json, "expected [\"map\", <array>]"));
         };
-        check_count(json, "map", elements.len(), bounds)?;
+        check_given(json, "map", elements.len(), bounds)?;
         let mut pairs = Vec::with_capacity(elements.len());
         for element in elements {
             let Some([key, value]) = element.as_array() else {
@@ -197,7 +197,7 @@ impl Datum {
         let Some(elements) = unwrap_array(json, "set") else {
             return Err(Error::syntax(json, "expected [\"set\", <array>]"));
         };
-        check_count(json, "set", elements.len(), bounds)?;
+        check_given(json, "set", elements.len(), bounds)?;
         let mut atoms = Vec::with_capacity(elements.len());
         for element in elements {
             atoms.push(Atom::parse(element, &ty.key, symbols.as_deref_mut())?);
@@ -224,12 +224,7 @@ impl Datum {
 
     /// Checks the number of elements against `ty`.
     pub fn check_count(&self, ty: &Type) -> Result<(), Error> {
-        let count = self.len();
-        if count >= ty.min as usize && count <= ty.max as usize {
-            return Ok(());
-        }
-        let details = format!("Attempted to store {count} elements in {}.", ty.describe());
-        Err(Error::new(tag::CONSTRAINT, details))
+        check_count(self.len(), ty)
     }
 
     /// Appends the JSON notation of this value in a column of type `ty`.
@@ -318,6 +313,15 @@ impl std::hash::Hash for Datum {
     }
 }
 
+/// Checks the number of elements of a value of type `ty`.
+pub(crate) fn check_count(count: usize, ty: &Type) -> Result<(), Error> {
+    if count >= ty.min as usize && count <= ty.max as usize {
+        return Ok(());
+    }
+    let details = format!("Attempted to store {count} elements in {}.", ty.describe());
+    Err(Error::new(tag::CONSTRAINT, details))
+}
+
 /// The inner array of `[word, <array>]`.
 fn unwrap_array<'a>(json: &'a Json, word: &str) -> Option<&'a [Json]> {
     match json.as_array() {
@@ -326,7 +330,7 @@ fn unwrap_array<'a>(json: &'a Json, word: &str) -> Option<&'a [Json]> {
     }
 }
 
-fn check_count(json: &Json, class: &str, n: usize, (min, max): (u32, u32)) -> Result<(), Error> {
+fn check_given(json: &Json, class: &str, n: usize, (min, max): (u32, u32)) -> Result<(), Error> {
     if n >= min as usize && n <= max as usize {
         return Ok(());
     }

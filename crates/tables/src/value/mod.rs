@@ -10,6 +10,7 @@ mod symbols;
 
 pub use atom::Atom;
 pub use datum::Datum;
+pub(crate) use datum::check_count;
 pub(crate) use diff::trim_common;
 pub use diff::{apply_diff, diff};
 pub use symbols::Symbols;

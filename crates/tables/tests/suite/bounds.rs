@@ -1,8 +1,9 @@
 //! What one transaction may ask for.
 
 use paceline_tables::json::{self, Json};
+use paceline_tables::monitor::{Dump, Monitor, Requests, Version};
 use paceline_tables::schema::Schema;
-use paceline_tables::{Context, Database, OpResult, Outcome};
+use paceline_tables::{Context, Database, Estimate, OpResult, Outcome, Work};
 use paceline_types::UuidSource;
 use paceline_types::limits::SELECT_ROWS_MAX;
 use std::sync::Arc;
@@ -33,4 +34,235 @@ fn selects_of_one_transaction_find_a_bounded_number_of_rows() {
     let results = run(&mut database, SELECT, answered + 1);
     let Some(OpResult::Error(error)) = results.last() else { panic!("{:?}", results.last()) };
     assert_eq!(error.tag, "resources exhausted");
+}
+
+/// Runs `operations` within `steps`.
+fn run_within(database: &mut Database, operations: &[Json], steps: u64) -> Vec<OpResult> {
+    let context =
+        Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
+    match database.execute_within(operations, &context, Work::at_most(steps)) {
+        Outcome::Done(done) => done.results,
+        waiting @ Outcome::Waiting { .. } => panic!("{waiting:?}"),
+    }
+}
+
+fn with_rows(schema: &str, rows: usize) -> Database {
+    let schema = Schema::parse(&json::parse(schema.as_bytes(), 100).unwrap()).unwrap();
+    let mut database = Database::new(Arc::new(schema), UuidSource::from_number(1));
+    run(&mut database, INSERT, rows);
+    database
+}
+
+fn parsed(operation: &str) -> Json {
+    json::parse(operation.as_bytes(), 100).unwrap()
+}
+
+fn texts(results: &[OpResult]) -> String {
+    let mut text = Vec::new();
+    results.iter().for_each(|result| result.write(&mut text));
+    String::from_utf8(text).unwrap()
+}
+
+/// D4: rows tested, clauses, mutations and copied elements are bounded, and what is refused has changed
+/// nothing.
+#[test]
+fn a_transaction_that_takes_too_many_steps_is_refused_d4() {
+    let clauses = vec![r#"["k", ">=", 0]"#; 100].join(",");
+    let scan = format!(r#"{{"op":"select","table":"T","where":[{clauses}]}}"#);
+    let wait = r#"{"op":"wait","table":"T","where":[["k","==",7]],"until":"==","rows":[]}"#;
+    let update = r#"{"op":"update","table":"T","where":[],"row":{"k":1}}"#;
+    let mutate = r#"{"op":"mutate","table":"T","where":[],"mutations":[["k","+=",1]]}"#;
+    let delete = r#"{"op":"delete","table":"T","where":[["k","==",9]]}"#;
+    for (operation, times) in
+        [(&*scan, 1), (SELECT, 200), (wait, 200), (update, 200), (mutate, 200), (delete, 200)]
+    {
+        let mut database = with_rows(SCHEMA, 1_000);
+        let before = texts(&run(&mut database, SELECT, 1));
+        let first = parsed(r#"{"op":"update","table":"T","where":[],"row":{"k":5}}"#);
+        let operations = [vec![first], vec![parsed(operation); times]].concat();
+        let results = run_within(&mut database, &operations, 100_000);
+        let error = results.iter().find_map(|result| match result {
+            OpResult::Error(error) => Some(error),
+            _ => None,
+        });
+        let error = error.unwrap_or_else(|| panic!("{operation} was not refused"));
+        assert_eq!(error.tag, "resources exhausted", "{operation}");
+        assert!(error.details.contains("100000 steps"), "{}", error.details);
+        assert_eq!(texts(&run(&mut database, SELECT, 1)), before, "{operation} changed something");
+    }
+}
+
+/// D4: rows that an index finds take steps of their own only.
+#[test]
+fn a_row_that_is_found_by_its_uuid_takes_few_steps() {
+    let mut database = with_rows(SCHEMA, 1_000);
+    let OpResult::Uuid(uuid) = run(&mut database, INSERT, 1).remove(0) else { panic!("no row") };
+    let select =
+        format!(r#"{{"op":"select","table":"T","where":[["_uuid","==",["uuid","{uuid}"]]]}}"#);
+    let results = run_within(&mut database, &vec![parsed(&select); 1_000], 20_000);
+    assert!(results.iter().all(|result| matches!(result, OpResult::Rows(_))));
+}
+
+const SETS: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"},
+    "set":{"type":{"key":"integer","min":0,"max":"unlimited"}},
+    "map":{"type":{"key":"integer","value":"string","min":0,"max":"unlimited"}}}}}}"#;
+
+/// D4: many mutations of a large set or map copy it once, and come out as if each had copied it.
+#[test]
+fn mutations_of_a_large_set_copy_it_once_d4() {
+    let mut database = with_rows(SETS, 0);
+    let list = |elements: Vec<String>| elements.join(",");
+    let set = list((0..30_000).map(|n| (2 * n).to_string()).collect());
+    let map = list((0..30_000).map(|n| format!(r#"[{n},"v"]"#)).collect());
+    let row = format!(r#"{{"set":["set",[{set}]],"map":["map",[{map}]]}}"#);
+    let insert = format!(r#"{{"op":"insert","table":"T","row":{row}}}"#);
+    let mut uuids = run(&mut database, &insert, 2).into_iter().map(|result| match result {
+        OpResult::Uuid(uuid) => uuid,
+        other => panic!("{other:?}"),
+    });
+    let (one, two) = (uuids.next().unwrap(), uuids.next().unwrap());
+    // A clause that always holds makes the second row take the other way.
+    let mutations = |uuid, more: &str, times: i64| -> Vec<Json> {
+        let mutate = |n: i64| {
+            parsed(&format!(
+                r#"{{"op":"mutate","table":"T","where":[["_uuid","==",["uuid","{uuid}"]]{more}],
+                "mutations":[["set","insert",{}],["set","delete",["set",[{},-{n}]]],
+                    ["map","insert",["map",[[{n},"new"],[{},"new"]]]],
+                    ["map","delete",["map",[[{},"v"]]]],["map","delete",["set",[{}]]]]}}"#,
+                2 * n + 1,
+                4 * n + 2,
+                40_000 + n,
+                3 * n,
+                7 * n,
+            ))
+        };
+        (0..times).map(mutate).collect()
+    };
+    let ok = |results: Vec<OpResult>| {
+        assert!(results.iter().all(|result| matches!(result, OpResult::Count(1))), "{results:?}");
+    };
+    ok(run_within(&mut database, &mutations(one, "", 2_000), 400_000));
+    for mutation in mutations(two, ",true", 2_000) {
+        ok(run_within(&mut database, &[mutation], u64::MAX));
+    }
+    let select = r#"{"op":"select","table":"T","where":[],"columns":["set","map"]}"#;
+    let OpResult::Rows(rows) = run(&mut database, select, 1).remove(0) else { panic!("no rows") };
+    assert_eq!(rows.rows().len(), 1, "both rows hold the same");
+}
+
+/// What only reads gets the same answers from a snapshot as from the head.
+#[test]
+fn a_snapshot_answers_as_the_head_does() {
+    const INDEXED: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"},
+        "s":{"type":"string"}},"indexes":[["k"]]}}}"#;
+    let mut database = with_rows(INDEXED, 0);
+    for k in 0..500 {
+        run(
+            &mut database,
+            &format!(r#"{{"op":"insert","table":"T","row":{{"k":{k},"s":"a"}}}}"#),
+            1,
+        );
+    }
+    run(&mut database, r#"{"op":"delete","table":"T","where":[["k","<",100]]}"#, 1);
+    let OpResult::Rows(rows) = run(&mut database, SELECT, 1).remove(0) else { panic!("no rows") };
+    let uuid = paceline_tables::row_uuid(&rows.rows()[7]);
+    let operations: Vec<Json> = [
+        SELECT,
+        r#"{"op":"select","table":"T","where":[["k","==",300]]}"#,
+        r#"{"op":"select","table":"T","where":[["k","==",3]]}"#,
+        &format!(r#"{{"op":"select","table":"T","where":[["_uuid","==",["uuid","{uuid}"]]]}}"#),
+        r#"{"op":"select","table":"T","where":[["k",">",490]],"columns":["k"],"sort":["k"]}"#,
+        r#"{"op":"select","table":"T","where":[],"columns":["s"]}"#,
+        r#"{"op":"comment","comment":"read"}"#,
+        r#"{"op":"wait","timeout":0,"table":"T","where":[["k","==",300]],"columns":["k"],
+            "until":"==","rows":[{"k":300}]}"#,
+        r#"{"op":"wait","timeout":0,"table":"T","where":[["k","==",300]],"columns":["k"],
+            "until":"==","rows":[{"k":301}]}"#,
+        SELECT,
+    ]
+    .map(parsed)
+    .to_vec();
+    assert!(Estimate::of(&operations, database.store()).only_reads);
+    let context =
+        Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
+    let copy = database.snapshot();
+    let work = Work::at_most(100_000);
+    let copied = copy.execute_within(&operations, &context, work, UuidSource::from_number(9));
+    assert_eq!(texts(&copied), texts(&run_within(&mut database, &operations, 100_000)));
+}
+
+/// Only what neither changes nor waits may run on a snapshot.
+#[test]
+fn what_changes_or_waits_does_not_only_read() {
+    let mut database = with_rows(SCHEMA, 300);
+    run(&mut database, INSERT, 1);
+    for (operation, only_reads, work) in [
+        (SELECT, true, 301),
+        (r#"{"op":"select","table":"T","where":[["k","==",1],["k","==",1]]}"#, true, 903),
+        (r#"{"op":"select","table":"T","where":[["_uuid","==",1]]}"#, true, 2),
+        (r#"{"op":"wait","timeout":0,"table":"T","where":[]}"#, true, 301),
+        (r#"{"op":"wait","timeout":1,"table":"T","where":[]}"#, false, 301),
+        (r#"{"op":"wait","table":"T","where":[]}"#, false, 301),
+        (r#"{"op":"update","table":"T","where":[]}"#, false, 301),
+        (r#"{"op":"delete","table":"T","where":[]}"#, false, 301),
+        (r#"{"op":"mutate","table":"T","where":[]}"#, false, 301),
+        (r#"{"op":"commit","durable":true}"#, false, 1),
+        (INSERT, false, 1),
+        (r#"{"op":"assert","lock":"l"}"#, false, 1),
+        (r#"{"op":"nonsense"}"#, true, 1),
+    ] {
+        let estimate = Estimate::of(&[parsed(operation)], database.store());
+        assert_eq!((estimate.only_reads, estimate.work), (only_reads, work), "{operation}");
+        let may_wait = operation.contains("wait") && !only_reads;
+        assert_eq!(estimate.may_wait, may_wait, "{operation}");
+    }
+}
+
+fn monitor(database: &Database, clauses: &str) -> Arc<Monitor> {
+    let requests = parsed(&format!(r#"{{"T":[{{"columns":["k"],"where":[{clauses}]}}]}}"#));
+    let monitor = Requests::new(&requests).unwrap().parse(database.schema(), Version::V2);
+    Arc::new(monitor.unwrap())
+}
+
+/// D4: rows that a monitor does not show are tested a piece at a time, and all rows that it shows come.
+#[test]
+fn a_dump_stops_for_others_while_it_finds_nothing_d4() {
+    let mut database = with_rows(SCHEMA, 2_000);
+    run(&mut database, r#"{"op":"insert","table":"T","row":{"k":7}}"#, 1);
+    let clauses = vec![r#"["k","<",-1]"#; 1_000].join(",");
+    let mut dump =
+        Dump::new(monitor(&database, &format!(r#"{clauses},["k",">",6]"#)), database.snapshot());
+    let (mut text, mut pieces) = (Vec::new(), 1);
+    while dump.write(1 << 20, &mut text) {
+        pieces += 1;
+    }
+    assert!(pieces > 10, "{pieces}");
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.starts_with(r#"{"T":{""#) && text.ends_with(r#"{"initial":{"k":7}}}}"#), "{text}");
+}
+
+/// D4: clauses that are tested one by one count for more than their memory; those that clients use by the
+/// thousand do not, and hold for the same rows as a few do.
+#[test]
+fn clauses_of_monitors_that_every_change_tests_are_few_d4() {
+    const TAGS: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"},
+        "set":{"type":{"key":"integer","min":0,"max":"unlimited"}}}}}}"#;
+    let mut database = with_rows(TAGS, 0);
+    let many = |clause: &str| -> String {
+        (0..5_000).map(|n| clause.replace('N', &n.to_string())).collect::<Vec<_>>().join(",")
+    };
+    let megabytes = |clause: &str| monitor(&database, &many(clause)).memory() >> 20;
+    assert_eq!(megabytes(r#"["k","==",N]"#), 0);
+    assert_eq!(megabytes(r#"["set","includes",N]"#), 0);
+    assert!(megabytes(r#"["k","<",N]"#) >= 16);
+    assert!(megabytes(r#"["set","excludes",N]"#) >= 16);
+    for (set, shown) in [("[]", false), ("[-1,7]", true), ("[-1]", false), ("[4999]", true)] {
+        run(&mut database, r#"{"op":"delete","table":"T","where":[]}"#, 1);
+        let row = format!(r#"{{"op":"insert","table":"T","row":{{"k":1,"set":["set",{set}]}}}}"#);
+        run(&mut database, &row, 1);
+        let mut text = Vec::new();
+        let wanted = monitor(&database, &many(r#"["set","includes",N]"#));
+        assert!(!Dump::new(wanted, database.snapshot()).write(1 << 20, &mut text));
+        assert_eq!(text != b"{}", shown, "{set}");
+    }
 }

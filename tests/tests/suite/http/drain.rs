@@ -161,10 +161,9 @@ fn a_connection_that_has_not_begun_does_not_hold_up_the_end() {
     let mut other = proxy.connect();
     other.send("PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n").unwrap();
     assert_eq!(other.get("/").status, 200);
-    let began = std::time::Instant::now();
     proxy.daemon.signal(Signal::TERM);
     let ended = proxy.daemon.wait();
     assert!(ended.status.success(), "{}", ended.log);
-    // The daemon would cut it off after 30 s.
-    assert!(began.elapsed().as_secs() < 25, "{:?}", began.elapsed());
+    // What is cut off at the end of --drain-max is told.
+    assert!(!ended.log.contains("turned away what still waited"), "{}", ended.log);
 }

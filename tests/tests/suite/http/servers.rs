@@ -295,7 +295,7 @@ fn a_dead_server_goes_down_whatever_was_edited_before() {
     };
     let proxy = Proxy::start(&text("health = { interval = \"1h\", fall = 1000 }\n"));
     let mut web = proxy.connect();
-    for _ in 0..5 {
+    for _ in 0..2 {
         assert_eq!(web.get("/").status, 502);
     }
     proxy.reload(&text(""));
@@ -343,4 +343,25 @@ fn a_response_that_is_cut_short_is_counted() {
     assert_eq!((&figures["cut"], &figures["left"]), (&2.into(), &0.into()), "{figures}");
     let metrics = api.get("/metrics").text;
     assert!(metrics.contains("paceline_frontend_cut_total{frontend=\"web\"} 2\n"), "{metrics}");
+}
+
+/// Edits that are not about a server do not make it forget that it fails.
+#[test]
+fn failures_count_on_while_other_things_are_edited() {
+    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = |number: usize| {
+        let servers = server("a", &dead.to_string(), "");
+        let other = format!("[[backend]]\nname = \"other{number}\"\n");
+        format!("{}[[backend]]\nname = \"app\"\nservers = [{servers}]\n{other}", Proxy::FRONTEND)
+    };
+    let proxy = Proxy::start(&text(0));
+    for number in 1..=3 {
+        assert_eq!(proxy.connect().get("/").status, 502);
+        let file = proxy.scratch.write("other.toml", text(number));
+        let mut apply = std::process::Command::new(paceline_tests::server::paceline_binary());
+        apply.env("PACELINE_DATA", proxy.daemon.data()).arg("apply").arg(file);
+        // It answers when the door has followed.
+        assert!(apply.output().unwrap().status.success());
+    }
+    wait_until_up(&proxy, "a", false);
 }

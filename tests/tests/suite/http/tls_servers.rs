@@ -210,15 +210,20 @@ fn a_body_without_an_end_is_not_taken_for_whole() {
     }
 }
 
+/// A server that answers when the latch is open.
+fn held(latch: &Arc<Latch>) -> Upstream {
+    let latch = Arc::clone(latch);
+    Upstream::start(move |call| {
+        latch.pass();
+        call.answer(200, "ok");
+    })
+}
+
 /// SIGTERM: what runs over TLS ends well.
 #[test]
 fn a_drain_waits_for_what_runs_over_tls() {
     let latch = Latch::new();
-    let theirs = Arc::clone(&latch);
-    let upstream = Upstream::start(move |call| {
-        theirs.pass();
-        call.answer(200, "ok");
-    });
+    let upstream = held(&latch);
     let (_relay, proxy) = world(upstream.address(), "");
     let mut web = proxy.connect();
     web.ask("/", "");
@@ -233,11 +238,7 @@ fn a_drain_waits_for_what_runs_over_tls() {
 #[test]
 fn a_client_that_leaves_ends_its_request() {
     let latch = Latch::new();
-    let theirs = Arc::clone(&latch);
-    let upstream = Upstream::start(move |call| {
-        theirs.pass();
-        call.answer(200, "ok");
-    });
+    let upstream = held(&latch);
     let (_relay, proxy) = world(upstream.address(), "");
     let mut web = proxy.connect();
     web.ask("/", "");

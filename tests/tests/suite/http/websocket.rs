@@ -65,6 +65,70 @@ fn a_tunnel_holds_its_permit_until_it_closes_p1() {
     proxy.wait_for_counts(0, 0);
 }
 
+/// What a tunnel needed for a large message it gives back (D1).
+#[test]
+fn a_tunnel_that_waits_holds_little_d1() {
+    const TUNNELS: usize = 200;
+    const BYTES: usize = 200_000;
+    let upstream = Upstream::start(|call| {
+        call.send("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n");
+        let mut left = BYTES;
+        while left > 0 {
+            match call.read(left).len() {
+                0 => return,
+                read => left -= read,
+            }
+        }
+        call.send("y".repeat(BYTES));
+        while !call.read(1).is_empty() {}
+    });
+    let proxy = Proxy::before(upstream.address(), "");
+    let before = proxy.resident_bytes();
+    let mut tunnels = vec![];
+    for _ in 0..TUNNELS {
+        let mut web = proxy.connect();
+        web.ask("/chat", ASKED);
+        let mut got = vec![];
+        while !got.ends_with(b"\r\n\r\n") {
+            got.extend(web.read(1).unwrap());
+        }
+        web.send("x".repeat(BYTES)).unwrap();
+        let mut left = BYTES;
+        while left > 0 {
+            left -= web.read(left).unwrap().len();
+        }
+        tunnels.push(web);
+    }
+    let each = proxy.resident_bytes().saturating_sub(before) / TUNNELS as u64;
+    assert!(each < 64 << 10, "{each} bytes each");
+}
+
+/// A client that closes its side without a word, and a server that does not mind: nothing but the time of a
+/// tunnel, an hour unless said, would end that.
+#[test]
+fn a_tunnel_that_one_side_has_left_gives_its_place_back_p1() {
+    let upstream = Upstream::start(|call| {
+        if call.field("upgrade").is_none() {
+            return call.answer(200, "next");
+        }
+        call.send("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n");
+        // To the end of what the client says, and on until the daemon has closed.
+        while !call.read(100).is_empty() {}
+        while call.send("still here") {
+            std::thread::park_timeout(std::time::Duration::from_secs(2));
+        }
+    });
+    let more = "timeouts = { body = \"200ms\", tunnel = \"1h\" }\n[[checkpoint]]\nname = \"one\"\n\
+                at = \"frontend web\"\nconcurrency = 1\nqueue = { max_len = 1 }\n";
+    let proxy = Proxy::before(upstream.address(), more);
+    let mut web = proxy.connect();
+    web.ask("/chat", ASKED);
+    assert_eq!(web.read(12).unwrap(), b"HTTP/1.1 101");
+    web.end_sending();
+    let answer = proxy.connect().get("/next");
+    assert_eq!((answer.status, answer.text()), (200, "next"), "the place is free");
+}
+
 const ASKED: &str = "Upgrade: WebSocket\r\nConnection: Upgrade, X-Hop\r\nX-Hop: 1\r\n\
                      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
 

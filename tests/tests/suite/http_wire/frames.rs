@@ -175,6 +175,13 @@ impl Http2 {
         this
     }
 
+    /// Has the system take little ahead: the other side is told that there is room in steps of a part of that,
+    /// and sees a slow reader move only so often.
+    pub fn takes_little_ahead(&self) {
+        let size = 128 << 10;
+        rustix::net::sockopt::set_socket_recv_buffer_size(&self.wire.stream, size).unwrap();
+    }
+
     pub fn send(&mut self, frame: &Frame) {
         self.wire.send(frame.bytes());
     }

@@ -57,9 +57,10 @@ fn a_stream_that_is_not_read_does_not_stop_another() {
 #[test]
 fn a_client_that_reads_slowly_but_steadily_gets_all() {
     let played = Played::new();
-    let door = Door::plain(played.address(), "timeouts = { body = \"1s\" }");
+    let door = Door::plain(played.address(), "timeouts = { body = \"3s\" }");
     // Windows that are no bounds: only the system's buffers are.
     let mut client = Http2::connect_with(door.address("web"), &[(1, 0), (4, 1 << 30)]);
+    client.takes_little_ahead();
     client.send(&Frame::new(WINDOW_UPDATE, 0, 0, (1u32 << 30).to_be_bytes()));
     client.ask(1, "/large");
     let mut large = asked(&played, "/large");

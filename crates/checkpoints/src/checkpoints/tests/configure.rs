@@ -1,6 +1,6 @@
 //! Edits while requests wait and run.
 
-use super::{Came, ID, Kit, MS, Ticket, rate, spec};
+use super::{Came, ID, Kit, MS, Random, Ticket, rate, spec};
 use crate::hash::KeyHash;
 use crate::limit::Limit;
 use crate::ticket::How;
@@ -42,7 +42,7 @@ fn untouched_counters_follow_an_edit() {
     wanted.limit = Limit::Rate { count: 1, per: Span::from_secs(1), burst: 2 };
     kit.configure(vec![wanted]);
     for id in 0..500 {
-        assert_eq!(kit.arrive_with(1_000 + id, key(id)), Came::Queued(Some(1_000 * MS)));
+        assert_eq!(kit.arrive_with(1_000 + id, key(id)), Came::Queued(Some(4_000 * MS)));
     }
 }
 
@@ -167,6 +167,78 @@ fn s1_edits_give_no_burst_away() {
         }
     }
     assert_eq!(passed, 100, "one burst at one time, whatever the edits");
+}
+
+/// S1 over edits of the burst: lowered and raised again and again, it lets through what the rate and the
+/// larger burst allow. (50/s, 20 to 1 and back, 20 times in 2 s: 361 passed where 120 may.)
+#[test]
+fn s1_a_burst_that_is_lowered_and_raised_forgets_nothing() {
+    let mut kit = Kit::new(rate(50, Span::from_secs(1), 20));
+    let (mut passed, mut id) = (0, 0);
+    for step in 0..2_000 {
+        kit.now = Time(step * MS);
+        if step % 50 == 0 {
+            let burst = if step % 100 == 0 { 20 } else { 1 };
+            kit.configure(vec![rate(50, Span::from_secs(1), burst)]);
+        }
+        id += 1;
+        let now = kit.now;
+        let came = kit.arrive_with(id, |t| t.deadline = Some(now));
+        passed += u32::from(came == Came::Passed);
+    }
+    assert_eq!(passed, 20 + 97, "the larger burst, and 50 a second until it was last lowered");
+}
+
+/// S1 over any series of edits of rate and burst, also for keys that nobody touches for many of them: in
+/// any window no more than the rates in force, and the burst in force at its end.
+#[test]
+fn s1_holds_over_edits_in_every_window() {
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let pick = |random: &mut Random| {
+            let count = [1, 3, 10, 50][random.below(4) as usize];
+            (count, 50 + random.below(4) * 50, 1 + random.below(8) as u32)
+        };
+        let keyed = |(count, per, burst): (u32, u64, u32)| {
+            let mut spec = rate(count, Span(per), burst);
+            spec.key = Some("user".into());
+            spec
+        };
+        let mut paces = vec![(0, pick(&mut random))];
+        let mut kit = Kit::new(keyed(paces[0].1));
+        let mut passes: Vec<(u64, u64, u32)> = vec![];
+        for id in 0..600 {
+            kit.now = Time(kit.now.0 + random.below(12));
+            if random.chance(20) {
+                paces.push((kit.now.0, pick(&mut random)));
+                kit.configure(vec![keyed(paces[paces.len() - 1].1)]);
+            }
+            let (key, now) = (random.below(12).saturating_sub(6), kit.now);
+            let came = kit.arrive_with(id, |t| {
+                (t.key, t.deadline) = (KeyHash([key, key]), Some(now));
+            });
+            if came == Came::Passed {
+                passes.push((key, now.0, paces[paces.len() - 1].1.2));
+            }
+        }
+        // In parts of 1/600 no rate here has a fraction.
+        let parts = |from: u64, until: u64| -> u64 {
+            let ends = paces.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
+            let spans = paces.iter().zip(ends).map(|((at, (count, per, _)), end)| {
+                let span = end.min(until).saturating_sub((*at).max(from));
+                span * u64::from(*count) * (600 / per)
+            });
+            spans.sum()
+        };
+        for (i, (key, from, _)) in passes.iter().enumerate() {
+            let mut sum = 0;
+            for (_, until, burst) in passes[i..].iter().filter(|(other, ..)| other == key) {
+                sum += 1;
+                let most = parts(*from, *until) + u64::from(*burst) * 600;
+                assert!(sum * 600 <= most, "seed {seed}: {sum} of {key} in {from}..{until}");
+            }
+        }
+    }
 }
 
 /// What was spent before an edit is not refunded at the new rate.

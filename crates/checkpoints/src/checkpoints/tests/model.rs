@@ -571,6 +571,7 @@ impl Checkpoint {
             }
         }
         let before = self.pace();
+        let watched = self.spec.mode == Mode::Watch;
         let edited = self.spec.limit != spec.limit || self.spec.mode != spec.mode;
         let metered = self.spec.meter_period() != spec.meter_period();
         self.edits += u32::from(edited || metered);
@@ -590,7 +591,7 @@ impl Checkpoint {
                     let owed = (counter.tat - at * old) * d;
                     at + (owed + old_d * n - 1) / (old_d * n)
                 };
-                counter.tat = whole.min(last) * n;
+                counter.tat = if watched { whole.min(last) } else { whole } * n;
             }
         }
     }

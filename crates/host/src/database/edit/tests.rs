@@ -78,3 +78,23 @@ fn an_edit_of_a_broken_file_is_refused_until_it_is_replaced_j4() {
     edit().unwrap();
     assert!(edit().is_err(), "the rule is there, once");
 }
+
+/// A long text takes a while to compare and to plan: others go on meanwhile, and what they change meanwhile
+/// is not touched.
+#[test]
+fn others_edit_while_an_edit_is_only_tried() {
+    let world = World::new("tried");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let database = Arc::clone(&world.database);
+    let tried = world.database.try_edit(ADMIN, |_| {
+        std::thread::spawn(move || {
+            sender.send(database.edit(ADMIN, |_| operations(INSERT)).is_ok()).unwrap();
+        });
+        let patience = std::time::Duration::from_secs(30);
+        assert_eq!(receiver.recv_timeout(patience), Ok(true), "another edit goes on meanwhile");
+        operations(INSERT)
+    });
+    assert!(tried.is_ok(), "it is compared with the rows as they were");
+    let again = world.database.try_edit(ADMIN, |_| operations(INSERT));
+    assert!(again.is_err(), "the rule is there, once");
+}

@@ -1,5 +1,10 @@
 //! One request of HTTP/2 and its response, the server's side being HTTP/1.1.
+//!
+//! Nothing is read of a response while the client leaves lying what was read before (D1). The exchange is over
+//! when the server is done; the response is not, before its last frame has left (`Delivery`).
 
+use super::delivery::Delivery;
+use super::sent::Flow;
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::serve::buffer::Outgoing;
 use crate::serve::exchange::{Failure, TOO_MANY_INTERIM};
@@ -10,16 +15,17 @@ use crate::wire::{
     Decoder, Encoder, Framing, Header, ResponseHead, head_end, read_trailers, write_trailers,
 };
 use bytes::Bytes;
+use h2::RecvStream;
 use h2::server::SendResponse;
-use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use std::io;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// Where the response goes.
 pub(super) struct Answer<'a> {
     pub respond: &'a mut SendResponse<Bytes>,
+    pub flow: &'a mut Flow,
     pub head: &'a mut ResponseHead,
     pub is_head: bool,
 }
@@ -27,8 +33,16 @@ pub(super) struct Answer<'a> {
 /// How far the response has come.
 enum Phase {
     Head { scanned: usize },
-    Body { decoder: Decoder, stream: SendStream<Bytes> },
+    Body { decoder: Decoder, delivery: Delivery },
     Done,
+}
+
+/// How an exchange ended well.
+pub(super) struct Answered {
+    /// Whether the server's connection can be used again.
+    pub reuses: bool,
+    /// What is on its way to the client.
+    pub delivery: Delivery,
 }
 
 /// One request and its response.
@@ -52,13 +66,13 @@ pub(super) struct Exchange<'a> {
     is_head_timed: bool,
     /// Answers before the last one so far.
     interim: u32,
-    /// Data that waits for the client's window.
-    pending: Bytes,
+    /// What had left of the response when it was looked at last.
+    left: u64,
     timer: Timer,
     body_wait: Duration,
     response_wait: Duration,
-    /// Bytes of the two bodies, for the log.
-    pub bytes: (u64, u64),
+    /// Bytes of the request's body.
+    bytes_taken: u64,
 }
 
 impl<'a> Exchange<'a> {
@@ -85,11 +99,11 @@ impl<'a> Exchange<'a> {
             phase: Phase::Head { scanned: 0 },
             is_head_timed: false,
             interim: 0,
-            pending: Bytes::new(),
+            left: 0,
             timer: Timer::new(response_wait),
             body_wait: gate.timeouts.body,
             response_wait,
-            bytes: (0, 0),
+            bytes_taken: 0,
         }
     }
 
@@ -108,15 +122,14 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Goes on as far as it can; tells in the end whether the server's connection can be used again.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
-        let (interim, mut has_moved) = (self.interim, false);
+    /// Goes on as far as it can, until the server is done.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answered, Failure>> {
+        let left = std::mem::replace(&mut self.left, self.answer.flow.bytes());
+        let (interim, mut has_moved) = (self.interim, self.left > left);
         loop {
             let (there, back) = (self.poll_request(cx)?, self.poll_response(cx)?);
-            if matches!(self.phase, Phase::Done) {
-                let is_empty = self.upstream.buf.is_empty();
-                let is_whole = self.is_sent && !self.is_broken && is_empty;
-                return Poll::Ready(Ok(self.answer.head.keeps && is_whole));
+            if let Some(answered) = self.answered()? {
+                return Poll::Ready(Ok(answered));
             }
             // Part of a head is no progress: it could come byte by byte for ever.
             has_moved |= there || (back && self.is_answered());
@@ -124,7 +137,8 @@ impl<'a> Exchange<'a> {
                 break;
             }
         }
-        if self.is_reset(cx) {
+        self.answer.flow.wait(cx);
+        if self.is_left(cx) {
             return Poll::Ready(Err(Failure::ClientLeft));
         }
         let has_interim = self.interim > interim;
@@ -136,24 +150,62 @@ impl<'a> Exchange<'a> {
         } else if has_moved || has_interim {
             self.timer.set(self.body_wait);
         }
-        self.timer.poll(cx).map(|()| Err(self.slow()))
+        loop {
+            ready!(self.timer.poll(cx));
+            let is_read = self.is_answered() && self.waits_for_client();
+            let until = self.answer.flow.patience(self.body_wait);
+            match until.filter(|_| is_read) {
+                Some(until) => self.timer.set_at(until),
+                None => return Poll::Ready(Err(self.slow())),
+            }
+        }
+    }
+
+    /// Bytes of the two bodies, for the log: what was taken, and what has left.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.bytes_taken, self.answer.flow.bytes())
+    }
+
+    /// The end, if the server is done.
+    fn answered(&mut self) -> Result<Option<Answered>, Failure> {
+        if !matches!(&self.phase, Phase::Body { decoder, .. } if decoder.is_done()) {
+            return Ok(None);
+        }
+        let phase = std::mem::replace(&mut self.phase, Phase::Done);
+        let Phase::Body { decoder, mut delivery } = phase else { return Ok(None) };
+        if !self.is_bare() {
+            delivery.end(trailers(&decoder)?);
+        }
+        let is_whole = self.is_sent && !self.is_broken && self.upstream.buf.is_empty();
+        Ok(Some(Answered { reuses: self.answer.head.keeps && is_whole, delivery }))
+    }
+
+    /// Whether the response has no body that it could say anything of.
+    fn is_bare(&self) -> bool {
+        self.answer.head.framing == Framing::None
     }
 
     /// Whether the client has given the request up.
-    fn is_reset(&mut self, cx: &mut Context<'_>) -> bool {
+    fn is_left(&mut self, cx: &mut Context<'_>) -> bool {
         match &mut self.phase {
-            Phase::Head { .. } => self.answer.respond.poll_reset(cx).is_ready(),
-            Phase::Body { stream, .. } => stream.poll_reset(cx).is_ready(),
+            Phase::Head { .. } => {
+                self.answer.flow.is_cut() || self.answer.respond.poll_reset(cx).is_ready()
+            }
+            Phase::Body { delivery, .. } => delivery.is_left(self.answer.flow, cx),
             Phase::Done => false,
         }
     }
 
-    fn slow(&self) -> Failure {
-        let waits_for_client = match self.phase {
+    fn waits_for_client(&self) -> bool {
+        match &self.phase {
             Phase::Head { .. } => !self.is_sent && self.sent.is_empty(),
-            Phase::Body { .. } | Phase::Done => !self.pending.is_empty(),
-        };
-        if waits_for_client { Failure::ClientSlow } else { Failure::ServerSlow }
+            Phase::Body { delivery, .. } => delivery.pending() > 0 || self.answer.flow.queued() > 0,
+            Phase::Done => true,
+        }
+    }
+
+    fn slow(&self) -> Failure {
+        if self.waits_for_client() { Failure::ClientSlow } else { Failure::ServerSlow }
     }
 
     /// The way to the server. Tells whether anything moved.
@@ -196,7 +248,7 @@ impl<'a> Exchange<'a> {
                 let len = data.len();
                 self.body_left =
                     self.body_left.checked_sub(len as u64).ok_or(Failure::BodyTooLong)?;
-                self.bytes.0 += len as u64;
+                self.bytes_taken += len as u64;
                 self.to_server.write(&data, &mut self.sent.bytes);
                 // Taken from what the stream itself gave.
                 let _ = self.body.flow_control().release_capacity(len);
@@ -227,15 +279,29 @@ impl<'a> Exchange<'a> {
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut moved = false;
         loop {
-            moved |= self.poll_pending(cx)?;
-            if !self.pending.is_empty() || matches!(self.phase, Phase::Done) {
+            let mut pending = 0;
+            if let Phase::Body { decoder, delivery } = &mut self.phase {
+                // What comes last goes together with the end.
+                moved |= !decoder.is_done() && delivery.poll_queue(self.answer.flow, cx)?;
+                pending = delivery.pending();
+            }
+            self.answer.flow.hold(pending);
+            let max = self.answer.flow.held_max();
+            let reads = match &self.phase {
+                // A head before the last one leaves before another is read.
+                Phase::Head { .. } => self.answer.flow.has_no_head(),
+                Phase::Body { decoder, .. } => !decoder.is_done() && pending < max,
+                Phase::Done => false,
+            };
+            if !reads {
                 return Ok(moved);
             }
-            if self.read_response()? {
+            if self.read_response(max)? {
                 moved = true;
                 continue;
             }
-            match self.upstream.buf.poll_fill(&mut self.upstream.stream, cx) {
+            let max = if self.is_answered() { max } else { usize::MAX };
+            match self.upstream.buf.poll_fill_within(max, &mut self.upstream.stream, cx) {
                 Poll::Ready(Ok(0)) => self.server_ended()?,
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) if !self.is_answered() => {
@@ -248,27 +314,8 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Sends what waits for the client's window, as far as that goes.
-    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
-        let Phase::Body { stream, .. } = &mut self.phase else { return Ok(false) };
-        let mut moved = false;
-        while !self.pending.is_empty() {
-            stream.reserve_capacity(self.pending.len());
-            match stream.poll_capacity(cx) {
-                Poll::Pending => return Ok(moved),
-                Poll::Ready(Some(Ok(room))) => {
-                    let piece = self.pending.split_to(room.min(self.pending.len()));
-                    stream.send_data(piece, false).map_err(|_| Failure::ClientLeft)?;
-                    moved = true;
-                }
-                Poll::Ready(Some(Err(_)) | None) => return Err(Failure::ClientLeft),
-            }
-        }
-        Ok(moved)
-    }
-
-    /// Takes what there is of the response; tells whether that was anything.
-    fn read_response(&mut self) -> Result<bool, Failure> {
+    /// Takes what there is of the response, up to `max` bytes of its body; tells whether that was anything.
+    fn read_response(&mut self, max: usize) -> Result<bool, Failure> {
         match &mut self.phase {
             Phase::Head { scanned } => {
                 let bytes = self.upstream.buf.bytes();
@@ -279,22 +326,21 @@ impl<'a> Exchange<'a> {
                 self.read_head(end)?;
                 Ok(true)
             }
-            Phase::Body { decoder, stream } => {
-                if !decoder.is_done() {
+            Phase::Body { decoder, delivery } => {
+                let mut has_read = false;
+                while !decoder.is_done() && delivery.pending() < max {
                     let input = self.upstream.buf.bytes();
                     if input.is_empty() {
-                        return Ok(false);
+                        break;
                     }
+                    let input = &input[..input.len().min(max - delivery.pending())];
                     let progress =
                         decoder.read(input).map_err(|error| Failure::Response(error.0))?;
-                    self.bytes.1 += progress.data.len() as u64;
-                    self.pending = Bytes::copy_from_slice(&input[progress.data]);
+                    delivery.add(&input[progress.data]);
                     self.upstream.buf.consume(progress.read);
-                    return Ok(true);
+                    has_read = true;
                 }
-                finish(decoder, stream)?;
-                self.phase = Phase::Done;
-                Ok(true)
+                Ok(has_read)
             }
             Phase::Done => Ok(false),
         }
@@ -328,24 +374,24 @@ impl<'a> Exchange<'a> {
             let response = response(head, bytes)?;
             let sent = self.answer.respond.send_informational(response);
             sent.map_err(|_| Failure::ClientLeft)?;
+            self.answer.flow.give_head();
             self.phase = Phase::Head { scanned: 0 };
         } else {
             let response = response(head, bytes)?;
             let is_bare = head.framing == Framing::None;
             let sent = self.answer.respond.send_response(response, is_bare);
             let stream = sent.map_err(|_| Failure::ClientLeft)?;
-            self.phase = match is_bare {
-                true => Phase::Done,
-                false => Phase::Body { decoder: Decoder::new(head.framing), stream },
-            };
+            self.answer.flow.give_head();
+            let delivery = if is_bare { Delivery::queued(stream) } else { Delivery::new(stream) };
+            self.phase = Phase::Body { decoder: Decoder::new(head.framing), delivery };
         }
         self.upstream.buf.consume(end);
         Ok(())
     }
 }
 
-/// Ends the response, with its trailers.
-fn finish(decoder: &Decoder, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
+/// The trailers of a response.
+fn trailers(decoder: &Decoder) -> Result<HeaderMap, Failure> {
     let mut trailers = HeaderMap::new();
     let add = |name: &[u8], value: &[u8]| {
         if let (Ok(name), Ok(value)) =
@@ -355,11 +401,7 @@ fn finish(decoder: &Decoder, stream: &mut SendStream<Bytes>) -> Result<(), Failu
         }
     };
     read_trailers(decoder.trailers(), add).map_err(Failure::Response)?;
-    let ended = match trailers.is_empty() {
-        true => stream.send_data(Bytes::new(), true),
-        false => stream.send_trailers(trailers),
-    };
-    ended.map_err(|_| Failure::ClientLeft)
+    Ok(trailers)
 }
 
 /// The head for the client.

@@ -172,3 +172,13 @@ fn trailers_pass_but_those_that_would_mislead() {
     assert_eq!(out, b"X-Sum: 1\r\nY: 2\r\n");
     assert!(write_trailers(b"X : 1\r\n", &mut vec![]).is_err());
 }
+
+/// A server may add trailers to the fields of the head, with both signs turned into one (H5).
+#[test]
+fn trailers_that_would_be_taken_for_others_do_not_pass_h5() {
+    for name in ["X_Forwarded_For", "x-forwarded_proto", "CONTENT_TYPE", "Proxy_Authorization"] {
+        let mut out = vec![];
+        write_trailers(format!("{name}: a\r\nX_Sum: 1\r\n").as_bytes(), &mut out).unwrap();
+        assert_eq!(out, b"X_Sum: 1\r\n", "{name}");
+    }
+}

@@ -1,96 +1,118 @@
-//! What clients of the API hold: sessions and permits, and the leases that end them.
+//! What clients hold: sessions, permits and locks, and the leases that end them.
 //!
 //! A session or a permit is in one of two states: held, or gone. It goes when it is given back, when
 //! its lease runs out, or when the connection it is bound to ends, whichever comes first; a permit of
 //! a session goes with it. Time is looked at in every call, so a lease that ran out is over whether or
 //! not the task that sweeps has come by (P2). The lock is never held while the host is called.
 
+mod ask;
+mod error;
 mod expired;
 mod leases;
+mod locks;
+mod mailbox;
 mod permits;
 mod restore;
-mod secret;
 mod sessions;
 
-pub(crate) use leases::sweep;
-pub(crate) use permits::{Given, Join, PermitView, Stage, Terms, is_own_name};
-pub(crate) use secret::Secret;
-pub(crate) use sessions::{ApiSession, Beginning, SessionView};
+pub use ask::Chosen;
+pub use error::{AskError, HoldError};
+pub use locks::Asking;
+pub use mailbox::Notice;
+pub use permits::{PermitView, Terms};
+pub use sessions::{Beginning, HeldSession, SessionView};
 
-use crate::limits::Limits;
-use crate::moment::Wall;
+use crate::{Clock, Host, KeptSession};
 use expired::Expired;
 use leases::{Lease, Leases};
-use paceline_host::{Clock, Host};
 use paceline_types::{RequestId, SessionId};
 use permits::Slot;
 use sessions::SessionEntry;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, broadcast};
 
 /// Lock notices that one who follows may be behind before it misses some.
 const NOTICES_MAX: usize = 1_024;
 
-/// All sessions and permits of the API.
-pub(crate) struct Registry {
-    pub(crate) host: Arc<Host>,
+/// Makes the secret by which clients know a session from what is kept of it.
+pub type Keys = Box<dyn Fn(&str) -> String + Send + Sync>;
+
+/// Bounds of what clients hold.
+#[derive(Clone, Copy, Debug)]
+pub struct HoldLimits {
+    /// Sessions at a time.
+    pub sessions_max: usize,
+    /// Leases that ran out and are remembered, so that a late renewal hears why it fails.
+    pub expired_max: usize,
+}
+
+/// All that clients hold.
+pub struct Registry {
+    host: Arc<Host>,
     clock: Clock,
-    wall: Arc<Wall>,
-    /// What the secrets of sessions are made from.
-    secret: Secret,
-    limits: Limits,
+    keys: Keys,
+    limits: HoldLimits,
     state: Mutex<State>,
     /// Woken when an earlier lease came.
     rearm: Notify,
     /// What happens to the locks of sessions.
-    pub(crate) notices: broadcast::Sender<crate::mailbox::Notice>,
+    notices: broadcast::Sender<Notice>,
 }
 
 struct State {
     sessions: HashMap<String, SessionEntry>,
     /// The names under which sessions are shown.
     names: HashMap<SessionId, String>,
+    /// Their keys by these names.
+    keys: HashMap<String, String>,
     permits: BTreeMap<String, Slot>,
     /// The permits by their requests.
     by_request: HashMap<RequestId, String>,
     leases: Leases,
     expired: Expired,
+    /// Bound sessions of the last run whose processes are not watched yet.
+    restored: Vec<KeptSession>,
 }
 
 impl Registry {
-    pub(crate) fn new(
-        host: Arc<Host>,
-        wall: Arc<Wall>,
-        secret: Secret,
-        limits: Limits,
-    ) -> Arc<Self> {
+    /// Nothing held yet; [`Registry::take_over`] brings what an earlier run left.
+    #[must_use]
+    pub fn new(host: Arc<Host>, keys: Keys, limits: HoldLimits) -> Arc<Self> {
         Arc::new(Self {
             clock: host.clock(),
-            wall,
-            secret,
+            keys,
             host,
             limits,
             state: Mutex::new(State {
                 sessions: HashMap::new(),
                 names: HashMap::new(),
+                keys: HashMap::new(),
                 permits: BTreeMap::new(),
                 by_request: HashMap::new(),
                 leases: Leases::default(),
                 expired: Expired::new(limits.expired_max),
+                restored: Vec::new(),
             }),
             rearm: Notify::new(),
             notices: broadcast::channel(NOTICES_MAX).0,
         })
     }
 
+    /// Hears what happens to the locks of sessions from now on.
+    #[must_use]
+    pub fn listen(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+
     /// How many sessions and permits there are.
-    pub(crate) fn counts(&self) -> (usize, usize) {
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
         let state = self.state();
         (state.sessions.len(), state.by_request.len())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(crate::broken)
     }
 }

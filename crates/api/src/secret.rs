@@ -2,6 +2,7 @@
 //! the database holds none.
 
 use crate::token::{hex, read_private, secret, sync_directory, write_private};
+use paceline_host::registry::Keys;
 use sha2::{Digest as _, Sha256};
 use std::io;
 use std::path::Path;
@@ -40,8 +41,13 @@ impl Secret {
         secret::<{ DIGITS / 2 }>().map(Self)
     }
 
+    /// The keys of sessions by their salts.
+    pub(crate) fn keys(self) -> Keys {
+        Box::new(move |salt| self.key(salt))
+    }
+
     /// The key of the session with this salt.
-    pub(crate) fn key(&self, salt: &str) -> String {
+    fn key(&self, salt: &str) -> String {
         let hash = Sha256::new().chain_update(&self.0).chain_update(salt).finalize();
         format!("s-{}", hex(hash.get(..KEY_BYTES).unwrap_or_default()))
     }

@@ -1,7 +1,6 @@
 //! Leases, in the order they run out, and the one task that sleeps until the next one does.
 
-use super::Registry;
-use crate::respond::Problem;
+use super::{HoldError, Registry};
 use paceline_types::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +13,9 @@ const LEASE_MAX: Span = Span::from_secs(86_400);
 
 /// What a lease is unless said.
 pub(super) const LEASE: Span = Span::from_secs(30);
+
+/// Leases that are ended in one turn.
+const DUE_MAX: usize = 256;
 
 /// When something runs out, and for how long it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,48 +80,60 @@ impl Leases {
 }
 
 /// Checks a lease that a client asks for.
-pub(super) fn checked(lease: Option<Span>) -> Result<Span, Problem> {
+pub(super) fn checked(lease: Option<Span>) -> Result<Span, HoldError> {
     let lease = lease.unwrap_or(LEASE);
     match (LEASE_MIN..=LEASE_MAX).contains(&lease) {
         true => Ok(lease),
-        false => Err(Problem::bad_request(format!(
-            "lease: expected {LEASE_MIN} to {LEASE_MAX}, found {lease}"
-        ))),
+        false => Err(HoldError::Lease { min: LEASE_MIN, max: LEASE_MAX, found: lease }),
     }
 }
 
 impl Registry {
     /// Ends what has run out.
     pub(super) fn end_due(&self) {
-        let now = self.clock.now();
+        while self.end_some_due() {}
+    }
+
+    /// Ends leases as they run out, for ever.
+    pub async fn sweep(self: Arc<Self>) {
         loop {
-            let mut state = self.state();
-            let due = state.leases.pop_due(now);
-            if let Some((_, Leased::Session(name) | Leased::Permit(name))) = &due {
-                state.expired.note(name.clone());
+            while self.end_some_due() {
+                // Others need not wait for all of them.
+                tokio::task::yield_now().await;
             }
-            drop(state);
-            match due {
-                Some((_, Leased::Session(name))) => self.end_session(&name),
-                Some((lease, Leased::Permit(name))) => self.end_permit(&name, lease),
-                None => return,
+            let rearmed = self.rearm.notified();
+            let next = self.state().leases.next_end();
+            match next {
+                None => rearmed.await,
+                Some(at) => {
+                    let until = self.clock.instant(at);
+                    let _ = tokio::time::timeout_at(until.into(), rearmed).await;
+                }
             }
         }
     }
-}
 
-/// Ends leases as they run out, for ever.
-pub(crate) async fn sweep(registry: Arc<Registry>) {
-    loop {
-        registry.end_due();
-        let rearmed = registry.rearm.notified();
-        let next = registry.state().leases.next_end();
-        match next {
-            None => rearmed.await,
-            Some(at) => {
-                let until = registry.clock.instant(at);
-                let _ = tokio::time::timeout_at(until.into(), rearmed).await;
+    /// Ends at most [`DUE_MAX`] of what has run out; whether more may have.
+    fn end_some_due(&self) -> bool {
+        let now = self.clock.now();
+        let due: Vec<(LeaseKey, Leased)> = {
+            let mut state = self.state();
+            let due = std::iter::from_fn(|| state.leases.pop_due(now)).take(DUE_MAX);
+            due.collect()
+        };
+        let end = || {
+            for (lease, leased) in &due {
+                let (Leased::Session(name) | Leased::Permit(name)) = leased;
+                self.state().expired.note(name.clone());
+                match leased {
+                    Leased::Session(name) => self.end_session(name),
+                    Leased::Permit(name) => self.end_permit(name, *lease),
+                }
             }
+        };
+        if !due.is_empty() {
+            self.together(end);
         }
+        due.len() == DUE_MAX
     }
 }

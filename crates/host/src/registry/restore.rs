@@ -2,34 +2,34 @@
 
 use super::Registry;
 use super::leases::LEASE;
-use super::permits::{PermitView, Written};
-use paceline_host::{Keeper, Kept, KeptLock, KeptPermit, KeptSession, TakenOver};
-use paceline_types::{Priority, Role, SessionId};
+use crate::{Keeper, KeptLock, KeptPermit, KeptSession, TakenOver};
+use paceline_types::{Role, SessionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Registry {
     /// Takes over what is kept. To be called before any door is open, so that nothing is granted that
     /// somebody has (P3, L5, C4).
-    pub(crate) fn take_over(self: &Arc<Self>) -> Result<(), String> {
-        let Some(keeper) = self.host.keeper() else { return Ok(()) };
+    pub fn take_over(self: &Arc<Self>) {
+        let Some(keeper) = self.host.keeper() else { return };
         let TakenOver { sessions, locks, permits } = keeper.take_over();
         if sessions.is_empty() && permits.is_empty() {
-            return Ok(());
+            return;
         }
         let counts = (sessions.len(), locks.len(), permits.len());
         let mut known: BTreeMap<String, (SessionId, String)> = BTreeMap::new();
         let mut bound: Vec<KeptSession> = Vec::new();
-        for (mut kept, row) in sessions {
+        for mut kept in sessions {
             if kept.lease.is_none() && kept.processes.is_empty() {
                 // Nobody can tell when it is over, but a lease can.
                 kept.lease = Some(LEASE);
+                keeper.change_session(&kept.name, |kept| kept.lease = Some(LEASE));
             }
             if kept.lease.is_none() {
                 bound.push(kept.clone());
             }
             let session = self.host.restore_session(kept.number, Role::Client, kept.name.clone());
-            let (shared, _) = self.add_session(session, kept, Some(row));
+            let (shared, _) = self.add_session(session, &kept);
             known.insert(shared.session.name.clone(), (shared.session.id, shared.key.clone()));
         }
         for KeptLock { name, session, fencing } in locks {
@@ -37,11 +37,23 @@ impl Registry {
                 self.host.locking().restore(*session, &name, fencing);
             }
         }
-        for (kept, row) in permits {
-            self.restore_permit(kept, row, &known);
+        for kept in permits {
+            self.restore_permit(keeper, kept, &known);
         }
+        keeper.write();
         let (sessions, locks, permits) = counts;
         tracing::info!(sessions, locks, permits, "what clients held in the last run is theirs");
+        self.state().restored = bound;
+    }
+
+    /// Begins to end what is over: bound sessions whose processes are dead, and leases that ran out. To be
+    /// called once the doors are open, because until then nothing that ends is given back.
+    ///
+    /// # Errors
+    ///
+    /// When the processes that hold something cannot be watched.
+    pub fn begin_service(self: &Arc<Self>) -> Result<(), String> {
+        let bound = std::mem::take(&mut self.state().restored);
         self.watch(&bound)
     }
 
@@ -58,29 +70,24 @@ impl Registry {
 
     fn restore_permit(
         &self,
+        keeper: &Keeper,
         kept: KeptPermit,
-        row: Kept,
         sessions: &BTreeMap<String, (SessionId, String)>,
     ) {
-        let KeptPermit { name, number, mut request, priority, user, session, lease, .. } = kept;
-        let session = sessions.get(&session);
-        request.session = session.map(|(id, _)| *id);
-        let priority = Priority::new(priority.into()).unwrap_or(Priority::START);
-        let permit = match self.host.control().restore(number, request, priority) {
+        let session = sessions.get(&kept.session);
+        let permit = match keeper.restore_permit(&kept, session.map(|(id, _)| *id)) {
             Ok(permit) => permit,
             Err(error) => {
-                tracing::error!(permit = name, %error, "a permit of the last run is none");
+                tracing::error!(permit = kept.name, %error, "a permit of the last run is none");
                 return;
             }
         };
-        let mut view = self.describe(&permit, &user);
+        let mut view = self.describe(&permit, &kept.user);
         (view.granted_us, view.waited) = (kept.granted_us, kept.waited);
-        view.name = name;
-        let digest = digest(&kept.digest);
+        view.name = kept.name;
         let session = session.map(|(_, key)| key.clone());
-        let written = Written { view, row: Some(row), digest, span: lease };
         // It fails only if its session is over, and then so is the permit.
-        let _: Result<PermitView, _> = self.add_permit(permit, written, session);
+        drop(self.add_permit(permit, view, digest(&kept.digest), (session, kept.lease)));
     }
 }
 
@@ -98,7 +105,7 @@ fn digest(text: &str) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::digest;
-    use crate::token::hex;
+    use crate::registry::permits::hex;
 
     #[test]
     fn digests_are_read_as_they_are_written() {

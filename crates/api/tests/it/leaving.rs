@@ -1,0 +1,108 @@
+//! Clients that leave: what they hold and wait for is free, whatever they sent before they left.
+
+use crate::client::Client;
+use crate::world::World;
+use paceline_api::Limits;
+use serde_json::json;
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// What hides the end of a connection from a server that reads only one request ahead.
+fn stray() -> [Vec<u8>; 4] {
+    [
+        b"\r\n".to_vec(),
+        b"GET /healthz HTTP/1.1\r\nhost: p\r\n\r\n".to_vec(),
+        b"GET /healthz HTTP/1.1\r\n".to_vec(),
+        // More than the server reads ahead, and less than the system takes.
+        b"\r\n".repeat(40 << 10),
+    ]
+}
+
+/// Sends a request that waits for the permit `first` holds; its number.
+fn wait_behind(client: &mut Client, world: &World) -> u64 {
+    let mut events = world.events();
+    client.send("POST", "/v1/permits", Some("{}"));
+    events.next("waiting")["request"].as_u64().unwrap()
+}
+
+#[test]
+fn a_client_that_waits_and_dies_behind_stray_bytes_leaves_the_queue_p4() {
+    let world = World::new();
+    world.checkpoint("one", json!({ "concurrency": 1, "queue": { "max_len": 10 } }));
+    let mut holder = world.unix();
+    holder.post("/v1/permits", json!({})).expect(201);
+    for bytes in stray() {
+        for mut waiter in [world.unix(), world.tcp()] {
+            let request = wait_behind(&mut waiter, &world);
+            let mut events = world.events();
+            waiter.raw(&bytes);
+            drop(waiter);
+            assert_eq!(events.next("settled"), json!({ "request": request, "left": true }));
+        }
+    }
+}
+
+#[test]
+fn a_session_ends_with_its_connection_whatever_was_sent_before_p4() {
+    let world = World::new();
+    world.checkpoint("one", json!({ "concurrency": 1, "queue": { "max_len": 10 } }));
+    world.unix().post("/v1/permits", json!({})).expect(201);
+    let mut other = world.unix();
+    let own = other.session(json!({}));
+    let follow = b"GET /v1/events HTTP/1.1\r\nhost: p\r\n\r\n".to_vec();
+    for (round, bytes) in stray().into_iter().enumerate() {
+        for is_waiting in [false, true] {
+            let path = format!("/v1/locks/lock_{round}_{is_waiting}");
+            let mut holder = world.unix();
+            let session = holder.session(json!({ "bound": true }));
+            holder.put(&path, json!({ "session": session })).expect(200);
+            match is_waiting {
+                true => drop(wait_behind(&mut holder, &world)),
+                false => {
+                    holder.raw(&follow);
+                    assert_eq!(holder.head().0, 200);
+                }
+            }
+            holder.raw(&bytes);
+            drop(holder);
+            other.put(&path, json!({ "session": own, "wait": "10s" })).expect(200);
+        }
+    }
+}
+
+/// RFC 9112, section 2.2: empty lines ahead of a request are ignored.
+#[test]
+fn empty_lines_between_requests_do_not_end_a_bound_connection_p4() {
+    let short = Duration::from_millis(100);
+    let world = World::with(Limits { head_max: short, idle_max: short, ..Limits::default() });
+    let mut bound = world.unix();
+    let session = bound.session(json!({ "bound": true }));
+    bound.raw(b"\r\n");
+    for _ in 0..3 {
+        let mut slow = world.unix();
+        slow.raw(b"\r\nG");
+        assert!(slow.is_closed());
+        bound.raw(b"\r\n\r\n");
+    }
+    bound.post("/v1/permits", json!({ "session": session })).expect(201);
+    // Whoever holds nothing is closed for being idle, empty lines or not.
+    let mut idle = world.unix();
+    idle.raw(b"\r\n");
+    assert!(idle.is_closed());
+}
+
+/// A client may say that it sends no more and still read the answers that need no waiting.
+#[test]
+fn what_was_sent_before_a_client_closes_its_sending_side_is_answered() {
+    const REQUESTS: usize = 100;
+    let world = World::new();
+    let mut stream = UnixStream::connect(world.socket()).unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nhost: p\r\n\r\n";
+    stream.write_all(&request.repeat(REQUESTS)).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), REQUESTS);
+}

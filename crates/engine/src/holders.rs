@@ -1,0 +1,77 @@
+//! Who holds a count of a checkpoint that an edit gives new counters.
+//!
+//! Promises that what runs counts against the checkpoint that it passed until it ends (P1): by its key as
+//! the checkpoint has it now, also where the key, the kind or what passes it was edited, and in a
+//! checkpoint that was deleted and comes back under its name.
+
+use crate::engine::Engine;
+use crate::gate::is_gate;
+use crate::input::{Still, Unserved};
+use crate::prepare::{List, fill_keys, is_early_count};
+use crate::work::Work;
+use paceline_checkpoints::{Held, KeyHash, Renewed};
+use paceline_routing::Unrouted;
+use paceline_types::{CheckpointId, Priority, RequestId};
+use std::collections::BTreeSet;
+
+/// So many deleted checkpoints are remembered before it is looked which of them nobody holds.
+const BURIED_MAX: usize = 64;
+
+impl Engine {
+    /// Counts again whoever passed these checkpoints, by number. That takes a look at every request, and
+    /// a key for each that holds: edits of keys are rare, and a limit that does not hold is worse.
+    pub(crate) fn count_holders_again(&mut self, renewed: &[Renewed]) {
+        if self.checkpoints.buried() > BURIED_MAX {
+            let held = self.requests.values().flat_map(|work| &work.held).map(Held::checkpoint);
+            let held: BTreeSet<CheckpointId> = held.collect();
+            self.checkpoints.forget_buried(|id| held.contains(&id));
+        }
+        let to = |held: &Held| {
+            let found = renewed.iter().find(|renewed| renewed.from == held.checkpoint());
+            found.map(|renewed| renewed.to).filter(|to| !is_gate(*to))
+        };
+        if renewed.iter().all(|renewed| is_gate(renewed.to)) {
+            return;
+        }
+        let holds = |work: &Work| work.held.iter().any(|held| to(held).is_some());
+        let holders = self.requests.iter().filter(|(_, work)| holds(work)).map(|(id, _)| *id);
+        let holders: Vec<RequestId> = holders.collect();
+        for id in holders {
+            let Some(mut work) = self.requests.remove(&id) else { continue };
+            for held in std::mem::take(&mut work.held) {
+                match to(&held) {
+                    Some(to) => self.count_holder_again(&mut work, to, held),
+                    None => work.held.push(held),
+                }
+            }
+            self.keep(work);
+        }
+    }
+
+    /// A request holds a count of this checkpoint as it is now, instead of this one.
+    pub(crate) fn count_holder_again(&mut self, work: &mut Work, to: CheckpointId, held: Held) {
+        self.drop_count_user(work.rank.id, &held);
+        let key = self.key_at(work, to);
+        let held = self.checkpoints.count_again(self.now, to, key, held);
+        self.hold(work, held);
+    }
+
+    /// The key that a request has at a checkpoint, with what it showed there when it came by.
+    fn key_at(&self, work: &Work, id: CheckpointId) -> KeyHash {
+        let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else {
+            return KeyHash::default();
+        };
+        let list = List::of(&checkpoint.spec.at);
+        let is_early = list == List::Frontend && is_early_count(checkpoint);
+        let priority = if is_early { Priority::START } else { work.priority };
+        let still = Still { attributes: &work.draft.request.attributes, priority };
+        let snapshot = &self.snapshot;
+        match work.draft.route {
+            Some(_) if is_early => fill_keys(checkpoint, snapshot, &Unrouted(&still)).key,
+            Some(_) if list <= List::Backend => {
+                fill_keys(checkpoint, snapshot, &Unserved(&still)).key
+            }
+            _ => fill_keys(checkpoint, snapshot, &still).key,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Requests that outlive the daemon once they run.
+//!
+//! Owns the terms of each such request. Whenever the engine starts one, or one that runs ends, its key is
+//! noted in the ledger under the engine's lock. So the ledger has grants and releases in the engine's own
+//! order, and the row of a permit is written from what the engine holds.
+
+use super::{Admission, Control, Permit, State};
+use crate::clock::wall_us;
+use crate::kept::{Cause, KeptPermit, Key};
+use paceline_claims::{Graph, Holding};
+use paceline_engine::{RequestError, prepare};
+use paceline_types::{Priority, Request, RequestId, SessionId, Span, Time, Unknown};
+use std::sync::Arc;
+
+/// Under which terms a permit is held.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// The name that the client chose, or nothing.
+    pub name: String,
+    /// Who asked.
+    pub user: String,
+    /// The name of its session, or nothing.
+    pub session: String,
+    /// Its own lease, if it has no session.
+    pub lease: Option<Span>,
+    /// Whether its lease, or that of its session, is too long to be waited for after a crash of the machine.
+    pub is_long: bool,
+    /// What the body was under a chosen name, in hexadecimal digits; or nothing.
+    pub digest: String,
+}
+
+/// A permit that is held, as its row needs it.
+pub(crate) struct HeldPermit<'a> {
+    pub(crate) id: RequestId,
+    pub(crate) terms: &'a Terms,
+    pub(crate) request: &'a Request,
+    /// What it asked to happen with claims on what does not exist.
+    pub(crate) unknown: Unknown,
+    pub(crate) priority: i8,
+    /// When it was granted: microseconds since 1970.
+    pub(crate) granted_us: i64,
+    pub(crate) waited: Span,
+}
+
+/// A request that is kept once it runs.
+pub(super) struct KeptRequest {
+    terms: Terms,
+    /// What it asked to happen with claims on what does not exist, which is settled once it runs.
+    unknown: Unknown,
+    /// When it was given, in microseconds since 1970, and how long it had waited; none while it waits.
+    granted: Option<(i64, Span)>,
+}
+
+impl KeptRequest {
+    pub(super) const fn new(terms: Terms, unknown: Unknown) -> Self {
+        Self { terms, unknown, granted: None }
+    }
+}
+
+impl Terms {
+    /// The name of the permit of a request. Numbers of requests are not used again.
+    #[must_use]
+    pub fn name_of(&self, id: RequestId) -> String {
+        if self.name.is_empty() { format!("p-{}", id.0) } else { self.name.clone() }
+    }
+}
+
+impl Control {
+    /// Takes a request in whose permit outlives the daemon.
+    ///
+    /// # Errors
+    ///
+    /// When it is no request: a number or a name is out of bounds.
+    pub fn admit_kept(
+        self: &Arc<Self>,
+        request: Request,
+        terms: Terms,
+    ) -> Result<Admission, RequestError> {
+        self.admit_as(request, super::Way::Kept(terms))
+    }
+
+    /// Lets a permit of an earlier run go on, with what it held, in a session of this number if it has
+    /// one. To be called before any request is admitted.
+    ///
+    /// # Errors
+    ///
+    /// When it is no request.
+    pub fn restore_kept(
+        self: &Arc<Self>,
+        kept: &KeptPermit,
+        session: Option<SessionId>,
+        claims: Vec<paceline_types::Claim>,
+    ) -> Result<Permit, RequestError> {
+        let mut request = kept.request.clone();
+        (request.session, request.claims, request.unknown) = (session, claims, Unknown::Create);
+        let logs = self.logs_values(&request);
+        let prepared = prepare(&self.snapshot(), request)?;
+        let priority = Priority::new(kept.priority.into()).unwrap_or(Priority::START);
+        let mut state = self.state();
+        let grant = state.engine.restore(self.clock.now(), kept.number, prepared, priority);
+        let terms = Terms {
+            name: kept.name.clone(),
+            user: kept.user.clone(),
+            session: kept.session.clone(),
+            lease: kept.lease,
+            is_long: kept.is_long,
+            digest: kept.digest.clone(),
+        };
+        let granted = Some((kept.granted_us, kept.waited));
+        let unknown = kept.request.unknown;
+        state.kept.insert(kept.number, KeptRequest { terms, unknown, granted });
+        self.finish(state);
+        Ok(Permit::new(self, kept.number, logs, grant))
+    }
+
+    /// When a request was let run, in microseconds since 1970: as it is kept, or by the clocks now.
+    pub(crate) fn granted_us(&self, id: RequestId, since: Time) -> i64 {
+        let kept = self.state().kept.get(&id).and_then(|kept| kept.granted);
+        kept.map_or_else(|| self.us_of(since), |(us, _)| us)
+    }
+
+    fn us_of(&self, since: Time) -> i64 {
+        let ago = self.clock.now().since(since);
+        wall_us().saturating_sub(i64::try_from(ago.0 / 1_000).unwrap_or(0))
+    }
+
+    /// What `read` makes of permits as they are held now, with the graph in use and what each claims in it;
+    /// none for those that are not held.
+    pub(super) fn kept<T>(
+        &self,
+        ids: &[RequestId],
+        read: impl Fn(&Arc<Graph>, &HeldPermit<'_>, Holding) -> T,
+    ) -> Vec<(RequestId, Option<T>)> {
+        let state = self.state();
+        let claims = state.engine.claims();
+        let read = |id: RequestId| {
+            let holding = claims.holding(id).unwrap_or_default();
+            Some(read(claims.graph(), &state.held_permit(id)?, holding))
+        };
+        ids.iter().map(|id| (*id, read(*id))).collect()
+    }
+
+    /// All permits that are kept, if it is quiet while nothing can change.
+    #[cfg(debug_assertions)]
+    pub(crate) fn all_kept(
+        &self,
+        is_quiet: impl Fn() -> bool,
+    ) -> Option<std::collections::BTreeSet<u64>> {
+        let state = self.state();
+        let held = state.kept.iter().filter(|(_, kept)| kept.granted.is_some());
+        is_quiet().then(|| held.map(|(id, _)| id.0).collect())
+    }
+
+    /// A request was let run, if it is one that is kept.
+    pub(super) fn note_granted(&self, state: &mut State, id: RequestId) {
+        let Some(kept) = state.kept.get_mut(&id) else { return };
+        if let Some(grant) = state.engine.grant(id) {
+            let us = self.us_of(grant.since);
+            kept.granted = Some((us, grant.since.since(grant.arrival)));
+            self.ledger.note(Key::Permit(id), Cause::Granted);
+        }
+    }
+
+    /// A request is over. Answers whether it was one that ran and is kept, which is to be written.
+    pub(super) fn note_ended(&self, state: &mut State, id: RequestId, cause: Cause) -> bool {
+        let kept = state.kept.remove(&id);
+        let had_row = kept.is_some_and(|kept| kept.granted.is_some());
+        if had_row {
+            self.ledger.note(Key::Permit(id), cause);
+        }
+        had_row
+    }
+}
+
+impl State {
+    fn held_permit(&self, id: RequestId) -> Option<HeldPermit<'_>> {
+        let KeptRequest { terms, unknown, granted } = self.kept.get(&id)?;
+        let (granted_us, waited) = (*granted)?;
+        let (request, priority) = (self.engine.request(id)?, self.engine.grant(id)?.priority);
+        let (unknown, priority) = (*unknown, priority.number());
+        Some(HeldPermit { id, terms, request, unknown, priority, granted_us, waited })
+    }
+}

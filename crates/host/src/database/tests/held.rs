@@ -1,0 +1,90 @@
+//! What is held back during a conversion can be changed and cancelled like anything else.
+
+use super::*;
+use crate::WatchRequest;
+use paceline_tables::monitor::Version;
+
+fn watch(things: &Arc<Hosted>, session: &Arc<Session>, request: &str, id: &str) {
+    let requests = parse(r#"{"Thing": [{"columns": ["name"]}]}"#);
+    let (ticket, id) = (ticket(request), ticket(id));
+    let request = WatchRequest { ticket, id, requests, version: Version::V2, since: None };
+    things.watch(session, request).unwrap();
+}
+
+/// A conversion that has begun and waits for its turn, and a client that hears of it.
+fn converting(world: &World) -> (Arc<Hosted>, Arc<Session>) {
+    let things = world.open(SCHEMA);
+    let (client, admin) = (world.client(Role::Admin), world.client(Role::Admin));
+    client.set_change_aware(true);
+    hold_back(&things);
+    let schema = parse(&SCHEMA.replace("1.0.0", "2.0.0"));
+    things.convert(&admin, ticket("0"), &schema, world.host.on_converted()).unwrap();
+    (things, client)
+}
+
+#[test]
+fn a_held_transaction_can_be_cancelled() {
+    let world = World::new("held-transact");
+    let (things, client) = converting(&world);
+    let insert = r#"[{"op": "insert", "table": "Thing", "row": {"name": "one"}}]"#;
+    transact(&things, &client, "1", insert);
+    transact(&things, &client, "2", insert);
+    assert!(things.cancel(&client, &ticket("1")));
+    assert!(!things.cancel(&client, &ticket("1")), "it is cancelled already");
+    publish(&things);
+    assert_eq!(received(&client), ["reply 1", "reply 2"]);
+    let head = things.head();
+    let thing = head.database.schema().table_id("Thing").unwrap();
+    assert_eq!(head.database.store().row_count(thing), 1);
+    drop(head);
+    assert!(client.is_settled());
+}
+
+#[test]
+fn a_held_monitor_can_be_renamed_and_cancelled() {
+    let world = World::new("held-monitor");
+    let (things, client) = converting(&world);
+    watch(&things, &client, "1", "a");
+    assert!(things.holds_monitor(&client, &ticket("a")));
+    let ids = (ticket("a"), ticket("b"));
+    things.rewatch(&client, ticket("2"), ids, parse("{}")).unwrap();
+    assert!(things.holds_monitor(&client, &ticket("b")));
+    things.unwatch(&client, ticket("3"), ticket("b"));
+    things.unwatch(&client, ticket("4"), ticket("b"));
+    publish(&things);
+    let words = received(&client);
+    let replies: Vec<_> = words.iter().filter(|word| word.starts_with("reply")).collect();
+    // The last one is refused at once, the others leave in their turn.
+    assert_eq!(replies, ["reply 4", "reply 1", "reply 2", "reply 3"], "{words:?}");
+    assert!(things.watchers().is_idle() && client.monitor(&ticket("b")).is_none());
+}
+
+#[test]
+fn two_held_monitors_of_one_id_are_one() {
+    let world = World::new("held-twice");
+    let (things, client) = converting(&world);
+    watch(&things, &client, "1", "a");
+    watch(&things, &client, "2", "a");
+    publish(&things);
+    assert_eq!(received(&client), ["reply 2", "reply 1"], "the second is refused");
+    things.unwatch(&client, ticket("3"), ticket("a"));
+    things.flush_blocking();
+    assert!(things.watchers().is_idle(), "one was left behind");
+}
+
+/// Of several waits under one id the first waits, and the end of its client takes it away.
+#[test]
+fn waits_of_one_id_that_were_held_leave_nothing_behind_d4() {
+    let world = World::new("held-waits");
+    let (things, client) = converting(&world);
+    let wait = r#"[{"op": "wait", "table": "Thing", "where": [], "columns": ["name"],
+                    "until": "==", "rows": [{"name": "never"}]}]"#;
+    for _ in 0..3 {
+        transact(&things, &client, "1", wait);
+    }
+    publish(&things);
+    assert_eq!(received(&client), ["reply 1", "reply 1"], "two are refused");
+    assert_eq!(things.head().waits.all().len(), 1);
+    things.end_session(&client);
+    assert_eq!(things.head().waits.all().len(), 0);
+}

@@ -1,0 +1,169 @@
+//! Reads that take long run beside the others and are answered in their place; waits are few.
+
+use super::*;
+use crate::WatchRequest;
+use paceline_tables::monitor::Version;
+use paceline_tables::tag;
+use paceline_types::limits::{READ_AT_ONCE_STEPS_MAX, WAITS_MAX};
+
+const ROWS: usize = 2_000;
+
+fn list(operation: &str, times: usize) -> String {
+    format!("[{}]", vec![operation; times].join(","))
+}
+
+/// A transaction of selects that is too long to be run where others wait.
+fn long_select() -> String {
+    let times = READ_AT_ONCE_STEPS_MAX as usize / ROWS + 1;
+    list(r#"{"op": "select", "table": "Thing", "where": [], "columns": ["_uuid"]}"#, times)
+}
+
+fn filled(world: &World) -> Arc<Hosted> {
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    let insert = list(r#"{"op": "insert", "table": "Thing", "row": {"name": "old"}}"#, ROWS);
+    transact(&things, &writer, "0", &insert);
+    things.flush_blocking();
+    assert!(next_error(&writer).is_none());
+    things
+}
+
+/// The next item to a client, when it is there.
+fn next(session: &Session) -> Outgoing {
+    loop {
+        match session.outbox.take() {
+            Some(item) => return item,
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+/// How many rows the first select of the next answer found.
+fn rows_of_next(session: &Session) -> usize {
+    let item = next(session);
+    let Outgoing::Reply(_, Reply::Results(results)) = &item else { panic!("{item:?}") };
+    let Some(OpResult::Rows(selected)) = results.first() else { panic!("{results:?}") };
+    selected.rows().len()
+}
+
+/// D4: the answer shows the rows as they were, and leaves before the change that came after it.
+#[test]
+fn a_long_read_is_answered_in_its_place() {
+    let world = World::new("long");
+    let things = filled(&world);
+    let (reader, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    let requests = parse(r#"{"Thing": {"columns": ["name"], "select": {"initial": false}}}"#);
+    let (watch, id) = (ticket("0"), ticket("\"m\""));
+    let request = WatchRequest { ticket: watch, id, requests, version: Version::V1, since: None };
+    things.watch(&reader, request).unwrap();
+    things.flush_blocking();
+    assert!(matches!(next(&reader), Outgoing::Reply(..)));
+    for round in 0..20 {
+        transact(&things, &reader, "1", &long_select());
+        let insert = r#"[{"op": "insert", "table": "Thing", "row": {"name": "new"}}]"#;
+        transact(&things, &writer, "2", insert);
+        things.flush_blocking();
+        assert_eq!(rows_of_next(&reader), ROWS + round);
+        assert!(matches!(next(&reader), Outgoing::Update(_)));
+    }
+    assert!(reader.outbox.take().is_none());
+    while !reader.is_settled() {
+        std::thread::yield_now();
+    }
+    assert_eq!(reader.waiting_bytes(), 0);
+}
+
+/// J4: what a long read has seen and was then refused is not in its answer.
+#[test]
+fn a_long_read_of_what_is_undone_is_done_again_j4() {
+    let world = World::new("long-undone");
+    let things = filled(&world);
+    let (reader, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    world.inject("sync-error=1");
+    hold_back(&things);
+    let durable = r#"[{"op": "insert", "table": "Thing", "row": {"name": "new"}},
+        {"op": "commit", "durable": true}]"#;
+    transact(&things, &writer, "1", durable);
+    transact(&things, &reader, "2", &long_select());
+    publish(&things);
+    assert_eq!(next_error(&writer).unwrap().tag, tag::IO);
+    assert_eq!(rows_of_next(&reader), ROWS);
+}
+
+/// D4: a transaction that reads too much is refused, whoever runs it.
+#[test]
+fn a_read_of_too_many_steps_is_refused_d4() {
+    let world = World::new("steps");
+    let things = filled(&world);
+    let reader = world.client(Role::Viewer);
+    let clauses = vec![r#"["name", "!=", "x"]"#; 60_000].join(",");
+    let select = format!(r#"[{{"op": "select", "table": "Thing", "where": [{clauses}]}}]"#);
+    transact(&things, &reader, "1", &select);
+    let item = next(&reader);
+    let Outgoing::Reply(_, Reply::Results(results)) = &item else { panic!("{item:?}") };
+    let Some(OpResult::Error(error)) = results.first() else { panic!("{results:?}") };
+    assert_eq!(error.tag, tag::RESOURCES);
+}
+
+/// What a client is told about the transactions it leaves waiting.
+fn refused(session: &Session) -> Vec<String> {
+    let mut details = Vec::new();
+    while let Some(Outgoing::Reply(_, Reply::Results(results))) = session.outbox.take() {
+        details.extend(results.into_iter().filter_map(|result| match result {
+            OpResult::Error(error) => Some(format!("{}: {}", error.tag, error.details)),
+            _ => None,
+        }));
+    }
+    details
+}
+
+/// D4: waits that look at many rows are few, and so are those of one connection.
+#[test]
+fn transactions_that_wait_are_bounded_d4() {
+    let world = World::new("waits");
+    let things = filled(&world);
+    let (scans, looks) = (world.client(Role::Viewer), world.client(Role::Viewer));
+    let wait = |condition: &str| {
+        format!(
+            r#"[{{"op": "wait", "table": "Thing", "where": [{condition}], "columns": ["name"],
+            "until": "==", "rows": [{{"name": "never"}}]}}]"#
+        )
+    };
+    for at in 0..WAITS_MAX {
+        transact(&things, &scans, &at.to_string(), &wait(""));
+    }
+    let told = refused(&scans);
+    let many =
+        "resources exhausted: the transactions that wait on this database look at too many rows";
+    assert!(!told.is_empty() && told.iter().all(|details| details == many), "{told:?}");
+    world.host.end_session(&scans);
+
+    let by_uuid = r#"["_uuid", "==", ["uuid", "550e8400-e29b-41d4-a716-446655440000"]]"#;
+    for at in 0..=WAITS_MAX {
+        transact(&things, &looks, &at.to_string(), &wait(by_uuid));
+    }
+    let told = refused(&looks);
+    assert_eq!(told, ["resources exhausted: this connection holds too many waiting transactions"]);
+    world.host.end_session(&looks);
+    let again = world.client(Role::Viewer);
+    transact(&things, &again, "1", &wait(""));
+    assert!(refused(&again).is_empty(), "what others waited for is free again");
+}
+
+/// D4: a client that may not change rows is refused before it has kept others waiting for long.
+#[test]
+fn a_change_by_one_who_may_not_is_not_run_for_long_d4() {
+    let world = World::new("long-change");
+    let things = filled(&world);
+    let update = r#"{"op": "update", "table": "Thing", "where": [], "row": {"name": "x"}}"#;
+    for role in [Role::Viewer, Role::Client] {
+        let client = world.client(role);
+        transact(&things, &client, "1", &list(update, 40));
+        publish(&things);
+        let told = refused(&client).concat();
+        assert!(told.starts_with("resources exhausted") && told.contains("200000"), "{told}");
+        transact(&things, &client, "2", r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
+        publish(&things);
+        assert!(refused(&client).concat().starts_with("permission error"), "{role}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Locks of sessions: asked for, waited for, given back.
+//!
+//! A session that asks stands in line while its request waits, and leaves the line when that ends
+//! without the lock, whichever way it ends.
+
+use super::ask::check;
+use super::mailbox::Turn;
+use super::{HeldSession, HoldError, Registry};
+use crate::LockOperation;
+use crate::access::Granted;
+use paceline_types::Span;
+use std::time::Duration;
+
+/// How a lock is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// In line, for this long at most.
+    Wait(Span),
+    /// At once, from its owner.
+    Steal,
+}
+
+impl Registry {
+    /// Has a session own a lock; its fencing number. `granted` is what gives the client its role, if
+    /// that can be taken away, and `ending` is when the door closes.
+    ///
+    /// # Errors
+    ///
+    /// When it does not own it; then it does not stand in line either.
+    pub async fn lock(
+        &self,
+        session: &HeldSession,
+        name: &str,
+        asking: Asking,
+        granted: Option<&Granted>,
+        ending: impl Future<Output = ()>,
+    ) -> Result<u64, HoldError> {
+        let operation = match asking {
+            Asking::Wait(_) => LockOperation::Lock,
+            Asking::Steal => LockOperation::Steal,
+        };
+        let asked = session.mailbox.operate(operation, name).map_err(HoldError::Lock)?;
+        // A client that is not told that its session owns the lock gives back what it asked for.
+        let untold = Untold { session, name, number: asked.number, is_told: false };
+        if let Asking::Wait(wait) = asking
+            && !asked.owns
+        {
+            let came = tokio::time::timeout(Duration::from_nanos(wait.0), asked.turn);
+            let came = tokio::select! {
+                came = Granted::during(granted, came) => came.ok_or(HoldError::TakenAway)?,
+                () = ending => return Err(HoldError::Ending),
+            };
+            check(granted)?;
+            match came {
+                Ok(Ok(Turn::Came)) => {}
+                Ok(Ok(Turn::GivenUp)) => return Err(HoldError::GivenUp),
+                Ok(Err(_)) => return Err(HoldError::SessionEnded),
+                Err(_) => return Err(self.taken(name, wait)),
+            }
+        }
+        // None if another session stole it meanwhile, or this one gave it back.
+        let fencing = self.host.locking().fencing(session.session.id, name);
+        let fencing = fencing.ok_or_else(|| self.taken(name, Span::ZERO))?;
+        self.written().await?;
+        untold.told();
+        Ok(fencing)
+    }
+
+    /// Has a session give a lock back, or leave its line; whether that is on disk.
+    ///
+    /// # Errors
+    ///
+    /// When it does neither own it nor stand in line.
+    pub async fn unlock(&self, session: &HeldSession, name: &str) -> Result<bool, HoldError> {
+        session.mailbox.operate(LockOperation::Unlock, name).map_err(HoldError::Lock)?;
+        Ok(self.forgotten().await)
+    }
+
+    fn taken(&self, name: &str, waited: Span) -> HoldError {
+        let owner = self.host.locking().shown(name).and_then(|lock| lock.owner);
+        HoldError::Taken { owner: owner.map(|(_, owner, _)| owner), waited }
+    }
+}
+
+/// What a session asked for and its client was not told of. Dropping it gives it back.
+struct Untold<'a> {
+    session: &'a HeldSession,
+    name: &'a str,
+    /// The number of the operation that asked.
+    number: u64,
+    is_told: bool,
+}
+
+impl Untold<'_> {
+    fn told(mut self) {
+        self.is_told = true;
+    }
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.session.mailbox.give_back(self.name, self.number);
+        }
+    }
+}

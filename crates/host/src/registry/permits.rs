@@ -1,0 +1,291 @@
+//! Permits that are held: put into the books, renewed, settled. How they are asked for is in `ask.rs`.
+
+use super::ask::{Chosen, Pending, Untold};
+use super::leases::{LeaseKey, Leased, checked};
+use super::{HeldSession, HoldError, Lease, Registry, State};
+use crate::control::{self, Permit};
+use crate::kept::UNSYNCED_LEASE_MAX;
+use paceline_engine::Grant;
+use paceline_types::{RequestId, Span, Time};
+use std::sync::Arc;
+
+/// A name in use.
+pub(super) enum Slot {
+    /// Asked for, and not given yet.
+    Pending(Arc<Pending>, usize),
+    /// Given.
+    Held(Box<HeldPermit>),
+}
+
+/// A permit that somebody holds. Dropping it settles the request, unless the daemon ends and leaves it
+/// to the next run.
+pub(super) struct HeldPermit {
+    pub(super) permit: Permit,
+    pub(super) view: PermitView,
+    pub(super) digest: Option<[u8; 32]>,
+    lease: Option<Lease>,
+    session: Option<String>,
+}
+
+/// What a client is told of a permit.
+#[derive(Clone, Debug)]
+pub struct PermitView {
+    /// Its name; nothing if it is over already.
+    pub name: String,
+    /// Its request.
+    pub request: RequestId,
+    /// What the rules gave it.
+    pub priority: i8,
+    /// The name of its pool.
+    pub pool: Box<str>,
+    /// When it was given: microseconds since 1970.
+    pub granted_us: i64,
+    /// How long it waited.
+    pub waited: Span,
+    /// When its lease, or that of its session, ends.
+    pub expires_at: Option<Time>,
+    /// Who asked.
+    pub user: String,
+}
+
+/// Under which terms a permit is held.
+#[derive(Clone)]
+pub struct Terms {
+    /// The session it belongs to.
+    pub session: Option<Arc<HeldSession>>,
+    /// Its own lease, if it belongs to none.
+    pub lease: Option<Span>,
+    /// Who asked.
+    pub user: String,
+}
+
+impl Terms {
+    /// That the lease is one, before anything is asked for.
+    ///
+    /// # Errors
+    ///
+    /// When it is not.
+    pub fn check(&self) -> Result<(), HoldError> {
+        checked(self.lease).map(|_| ())
+    }
+
+    /// The terms as they are kept, with the name that the client chose and the digest of its body.
+    pub(super) fn kept(&self, chosen: Option<&Chosen>) -> Result<control::Terms, HoldError> {
+        let span = self.span()?;
+        let session = self.session.as_ref();
+        let is_long = match session {
+            Some(session) => session.is_long,
+            None => span.is_some_and(|span| span > UNSYNCED_LEASE_MAX),
+        };
+        Ok(control::Terms {
+            name: chosen.map(|chosen| chosen.name.clone()).unwrap_or_default(),
+            user: self.user.clone(),
+            session: session.map(|session| session.name().to_owned()).unwrap_or_default(),
+            lease: span,
+            is_long,
+            digest: chosen.map(|chosen| hex(&chosen.digest)).unwrap_or_default(),
+        })
+    }
+
+    /// Its own lease, if it belongs to no session.
+    fn span(&self) -> Result<Option<Span>, HoldError> {
+        self.session.is_none().then(|| checked(self.lease)).transpose()
+    }
+}
+
+impl Registry {
+    /// What a client is told of a request that runs, or did.
+    pub(super) fn describe(&self, permit: &Permit, user: &str) -> PermitView {
+        let Grant { priority, pool, arrival, since, .. } = *permit.grant();
+        let granted_us = self.host.control().granted_us(permit.id(), since);
+        let snapshot = self.host.control().snapshot();
+        let pool = snapshot.pools().by_id(pool).map(|pool| pool.name.clone());
+        PermitView {
+            name: String::new(),
+            request: permit.id(),
+            priority: priority.number(),
+            pool: pool.unwrap_or_default(),
+            granted_us,
+            waited: since.since(arrival),
+            expires_at: None,
+            user: user.to_owned(),
+        }
+    }
+
+    /// Waits until all is on disk that clients were given so far.
+    pub(super) async fn written(&self) -> Result<(), HoldError> {
+        let Some(keeper) = self.host.keeper() else { return Ok(()) };
+        keeper.written().await.map_err(HoldError::NotWritten)
+    }
+
+    /// The same, for what was given back: whether it is on disk. What is not is tried again by itself.
+    pub(super) async fn forgotten(&self) -> bool {
+        self.written().await.is_ok()
+    }
+
+    /// Holds a permit for whoever is told of it next. It must be on disk, and its session not over.
+    pub(super) fn hold(
+        &self,
+        untold: &mut Untold,
+        terms: &Terms,
+        chosen: Option<&Chosen>,
+    ) -> Result<PermitView, HoldError> {
+        let span = terms.span()?;
+        // It is taken only here, and those who wait for it hear what became of it.
+        let permit = untold.0.take().ok_or(HoldError::PermitOver)?;
+        let mut view = self.describe(&permit, &terms.user);
+        view.name = match chosen {
+            Some(chosen) => chosen.name.clone(),
+            None => control::Terms::default().name_of(view.request),
+        };
+        let session = terms.session.as_ref().map(|session| session.key.clone());
+        let digest = chosen.map(|chosen| chosen.digest);
+        self.add_permit(permit, view, digest, (session, span)).map_err(|failed| {
+            let (permit, error) = *failed;
+            untold.0 = Some(permit);
+            error
+        })
+    }
+
+    /// Puts a permit into the books, its lease beginning now.
+    pub(super) fn add_permit(
+        &self,
+        permit: Permit,
+        mut view: PermitView,
+        digest: Option<[u8; 32]>,
+        (session, span): (Option<String>, Option<Span>),
+    ) -> Result<PermitView, Box<(Permit, HoldError)>> {
+        let name = view.name.clone();
+        let mut state = self.state();
+        let now = self.clock.now();
+        let lease = match &session {
+            Some(key) => match state.live(key, now) {
+                Ok(session) => session.lease,
+                Err(error) => return Err(Box::new((permit, error))),
+            },
+            None => span.map(|span| state.leases.begin(now, span, Leased::Permit(name.clone()))),
+        };
+        if let Some(entry) = session.as_ref().and_then(|key| state.sessions.get_mut(key)) {
+            entry.permits.insert(name.clone());
+        }
+        view.expires_at = lease.map(|lease| lease.ends);
+        let own_lease = lease.filter(|_| session.is_none());
+        let held = HeldPermit { view: view.clone(), digest, lease: own_lease, session, permit };
+        state.by_request.insert(view.request, name.clone());
+        let rearm = state.leases.is_next(own_lease);
+        state.permits.insert(name, Slot::Held(Box::new(held)));
+        drop(state);
+        if rearm {
+            self.rearm.notify_one();
+        }
+        Ok(view)
+    }
+
+    /// Lets a permit's lease, or its session's, begin anew. Answers when it ends.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or its lease ran out.
+    pub fn renew_permit(&self, name: &str) -> Result<Option<Time>, HoldError> {
+        let mut state = self.state();
+        let now = self.clock.now();
+        let held = match state.permits.get(name) {
+            Some(Slot::Held(held)) => held,
+            _ if state.expired.holds(name) => return Err(HoldError::PermitExpired),
+            _ => return Err(HoldError::NoPermit),
+        };
+        if let Some(session) = held.session.clone() {
+            drop(state);
+            return self.renew_session(&session);
+        }
+        let Some(lease) = held.lease else { return Ok(None) };
+        if lease.ends <= now {
+            return Err(HoldError::PermitExpired);
+        }
+        state.leases.end(lease);
+        let lease = state.leases.begin(now, lease.span, Leased::Permit(name.to_owned()));
+        if let Some(Slot::Held(held)) = state.permits.get_mut(name) {
+            (held.lease, held.view.expires_at) = (Some(lease), Some(lease.ends));
+        }
+        Ok(Some(lease.ends))
+    }
+
+    /// Settles a permit because whoever has it says so; whether that is on disk, or none if there is no
+    /// such permit.
+    pub async fn settle(&self, name: &str) -> Option<bool> {
+        let held = self.state().take_permit(name)?;
+        // It tells the engine, which must not happen under the lock.
+        held.permit.settle();
+        Some(self.forgotten().await)
+    }
+
+    /// Settles a permit whose lease ran out, unless another one has its name by now.
+    pub(super) fn end_permit(&self, name: &str, lease: LeaseKey) {
+        let mut state = self.state();
+        let is_it = match state.permits.get(name) {
+            Some(Slot::Held(held)) => held.lease.map(|own| own.key()) == Some(lease),
+            _ => false,
+        };
+        let held = if is_it { state.take_permit(name) } else { None };
+        drop(state);
+        // Dropping it tells the engine, which must not happen under the lock.
+        drop(held);
+    }
+
+    /// One permit.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn permit(&self, name: &str) -> Result<PermitView, HoldError> {
+        let state = self.state();
+        match state.permits.get(name) {
+            Some(Slot::Held(held)) => Ok(state.view(held)),
+            _ => Err(HoldError::NoPermit),
+        }
+    }
+
+    /// The permits by name, `count` at most.
+    #[must_use]
+    pub fn permits(&self, count: usize) -> Vec<PermitView> {
+        let state = self.state();
+        let held = state.permits.values().filter_map(|slot| match slot {
+            Slot::Held(held) => Some(state.view(held)),
+            Slot::Pending(..) => None,
+        });
+        held.take(count).collect()
+    }
+
+    /// The name of the permit that a request holds.
+    #[must_use]
+    pub fn permit_of(&self, request: RequestId) -> Option<String> {
+        self.state().by_request.get(&request).cloned()
+    }
+}
+
+impl State {
+    /// Takes a permit out, to be dropped without the lock.
+    pub(super) fn take_permit(&mut self, name: &str) -> Option<Box<HeldPermit>> {
+        let Some(Slot::Held(_)) = self.permits.get(name) else { return None };
+        let Some(Slot::Held(held)) = self.permits.remove(name) else { return None };
+        self.by_request.remove(&held.view.request);
+        if let Some(lease) = held.lease {
+            self.leases.end(lease);
+        }
+        if let Some(entry) = held.session.as_ref().and_then(|key| self.sessions.get_mut(key)) {
+            entry.permits.remove(name);
+        }
+        Some(held)
+    }
+
+    /// What a client is told; the lease of a session is the session's.
+    fn view(&self, held: &HeldPermit) -> PermitView {
+        let session = held.session.as_ref().and_then(|key| self.sessions.get(key));
+        let lease = session.map_or(held.lease, |entry| entry.lease);
+        PermitView { expires_at: lease.map(|lease| lease.ends), ..held.view.clone() }
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

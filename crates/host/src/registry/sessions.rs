@@ -1,0 +1,306 @@
+//! Sessions: begun, renewed, ended.
+//!
+//! A session is kept as a row before it is told, and so are its locks; the daemon's own end leaves them
+//! for the next run.
+
+use super::leases::{Leased, checked};
+use super::mailbox::Mailbox;
+use super::permits::HeldPermit;
+use super::{HoldError, Lease, Registry, State};
+use crate::{Host, KeptSession, Process, Session};
+use paceline_types::{Role, SessionId, Span, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Processes that a bound session may last as long as.
+const PROCESSES_MAX: usize = 16;
+
+/// A session that is kept.
+pub struct HeldSession {
+    /// The secret by which clients know it.
+    pub key: String,
+    /// What the host knows it as.
+    pub session: Arc<Session>,
+    /// What is told to it about locks.
+    pub(super) mailbox: Arc<Mailbox>,
+    /// Whether its lease is too long to be waited for after a crash of the machine.
+    pub(super) is_long: bool,
+}
+
+pub(super) struct SessionEntry {
+    pub(super) shared: Arc<HeldSession>,
+    pub(super) lease: Option<Lease>,
+    pub(super) permits: BTreeSet<String>,
+}
+
+/// What a session is begun with.
+pub struct Beginning {
+    /// What it is called; a number is added.
+    pub name: String,
+    /// Who begins it.
+    pub user: String,
+    /// Its lease, or none if it is bound to a connection.
+    pub lease: Option<Option<Span>>,
+    /// The process at the other end of that.
+    pub process: Option<Process>,
+}
+
+/// What a client is told of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionView {
+    /// The lease, unless the session is bound to a connection.
+    pub lease: Option<(Span, Time)>,
+}
+
+impl Registry {
+    /// Begins a session. One with a lease ends when that runs out; one without must be ended.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many, or it cannot be written.
+    pub async fn begin_session(
+        &self,
+        beginning: Beginning,
+    ) -> Result<(Arc<HeldSession>, SessionView), HoldError> {
+        let span = beginning.lease.map(checked).transpose()?;
+        if self.state().sessions.len() >= self.limits.sessions_max {
+            return Err(HoldError::TooMany("sessions", self.limits.sessions_max));
+        }
+        let salt = salt()?;
+        let name = &beginning.name;
+        let session = self.host.begin_session(Some(Role::Client), |id| format!("{name}#{}", id.0));
+        let mut begun = Begun { host: &self.host, session: Some(Arc::clone(&session)) };
+        let kept = KeptSession {
+            name: session.name.clone(),
+            number: session.id,
+            user: beginning.user,
+            salt,
+            lease: span,
+            processes: beginning.process.into_iter().collect(),
+        };
+        if let Some(keeper) = self.host.keeper() {
+            keeper.keep_session(kept.clone());
+        }
+        self.written().await?;
+        begun.session = None;
+        Ok(self.add_session(session, &kept))
+    }
+
+    /// Puts a session into the books, its lease beginning now.
+    pub(super) fn add_session(
+        &self,
+        session: Arc<Session>,
+        kept: &KeptSession,
+    ) -> (Arc<HeldSession>, SessionView) {
+        session.set_change_aware(true);
+        session.keep_locks(kept.is_long());
+        let mailbox = Mailbox::new(&self.host, &session, self.notices.clone());
+        let (key, span, is_long) = ((self.keys)(&kept.salt), kept.lease, kept.is_long());
+        let shared = Arc::new(HeldSession { key: key.clone(), session, mailbox, is_long });
+        let mut state = self.state();
+        let now = self.clock.now();
+        let begin = |span| state.leases.begin(now, span, Leased::Session(key.clone()));
+        let lease = span.map(begin);
+        let permits = BTreeSet::new();
+        let entry = SessionEntry { shared: Arc::clone(&shared), lease, permits };
+        let view = SessionView::of(&entry);
+        state.names.insert(shared.session.id, shared.session.name.clone());
+        state.keys.insert(shared.session.name.clone(), key.clone());
+        state.sessions.insert(key, entry);
+        let rearm = state.leases.is_next(lease);
+        drop(state);
+        if rearm {
+            self.rearm.notify_one();
+        }
+        (shared, view)
+    }
+
+    /// The session of this key.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or its lease ran out.
+    pub fn session(&self, key: &str) -> Result<Arc<HeldSession>, HoldError> {
+        let state = self.state();
+        state.live(key, self.clock.now()).map(|entry| Arc::clone(&entry.shared))
+    }
+
+    /// Lets a session's lease begin anew. Answers when it ends; none if it has no lease.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or its lease ran out.
+    pub fn renew_session(&self, key: &str) -> Result<Option<Time>, HoldError> {
+        let mut state = self.state();
+        let now = self.clock.now();
+        let Some(lease) = state.live(key, now)?.lease else { return Ok(None) };
+        state.leases.end(lease);
+        let lease = state.leases.begin(now, lease.span, Leased::Session(key.to_owned()));
+        if let Some(entry) = state.sessions.get_mut(key) {
+            entry.lease = Some(lease);
+        }
+        Ok(Some(lease.ends))
+    }
+
+    /// Ends a session because whoever has it says so: everything it holds is given back. Answers whether
+    /// that is on disk, or none if there is no such session.
+    pub async fn give_up_session(&self, key: &str) -> Option<bool> {
+        let (entry, permits) = self.take_session(key)?;
+        self.together(|| {
+            permits.into_iter().for_each(|held| held.permit.settle());
+            let keeper = self.host.keeper();
+            keeper.iter().for_each(|keeper| keeper.end_session(entry.shared.name(), true));
+            self.host.give_up_session(&entry.shared.session);
+        });
+        Some(self.forgotten().await)
+    }
+
+    /// Ends a session whose time is over: everything it holds is given back, unless the daemon ends
+    /// too and leaves it to the next run.
+    pub fn end_session(&self, key: &str) {
+        let Some((entry, permits)) = self.take_session(key) else { return };
+        self.together(|| {
+            drop(permits);
+            let keeper = self.host.keeper();
+            keeper.iter().for_each(|keeper| keeper.end_session(entry.shared.name(), false));
+            self.host.end_session(&entry.shared.session);
+        });
+    }
+
+    /// Ends the sessions that are bound to a connection, which has ended (P4). What the end of the daemon
+    /// closes is still its clients' own in the next run.
+    pub fn connection_ended(&self, keys: &[String]) {
+        if !self.host.is_retired() {
+            keys.iter().for_each(|key| self.end_session(key));
+        }
+    }
+
+    /// Has what is given back written together.
+    pub(super) fn together(&self, give_back: impl FnOnce()) {
+        match self.host.keeper() {
+            Some(keeper) => keeper.together(give_back),
+            None => give_back(),
+        }
+    }
+
+    fn take_session(&self, key: &str) -> Option<(SessionEntry, Vec<HeldPermit>)> {
+        let mut state = self.state();
+        let entry = state.sessions.remove(key)?;
+        state.names.remove(&entry.shared.session.id);
+        state.keys.remove(entry.shared.name());
+        if let Some(lease) = entry.lease {
+            state.leases.end(lease);
+        }
+        let permits = entry.permits.iter().filter_map(|name| state.take_permit(name));
+        let permits = permits.map(|held| *held).collect();
+        Some((entry, permits))
+    }
+
+    /// The processes are dead that the session of this name had when the daemon began: it ends, unless
+    /// others were added since, which are then waited for.
+    pub(super) fn processes_ended(self: &Arc<Self>, name: &str) {
+        let key = self.state().keys.get(name).cloned();
+        let (Some(key), Some(keeper)) = (key, self.host.keeper()) else { return };
+        let Some(mut kept) = keeper.session(name) else { return };
+        kept.processes.retain(|process| !process.is_dead());
+        if kept.processes.is_empty() {
+            return self.end_session(&key);
+        }
+        if let Err(error) = self.watch(&[kept]) {
+            tracing::error!(session = name, error, "what it holds stays held");
+        }
+    }
+
+    /// A bound session lasts, if the daemon ends, as long as this process too.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such session, it has a lease, or it cannot be written.
+    pub async fn add_process(&self, key: &str, process: Process) -> Result<(), HoldError> {
+        let session = self.session(key)?;
+        let Some(keeper) = self.host.keeper() else { return Ok(()) };
+        let added = keeper.change_session(session.name(), |kept| add_process(kept, process));
+        added.unwrap_or(Err(HoldError::SessionExpired))?;
+        self.written().await
+    }
+
+    /// The name under which lists show a session of the API.
+    #[must_use]
+    pub fn session_name(&self, id: SessionId) -> Option<String> {
+        self.state().names.get(&id).cloned()
+    }
+
+    /// Whether there is such a session.
+    #[must_use]
+    pub fn has_session(&self, key: &str) -> bool {
+        self.state().sessions.contains_key(key)
+    }
+}
+
+/// A session of the host that nobody knows yet. Dropping it ends it.
+struct Begun<'a> {
+    host: &'a Host,
+    session: Option<Arc<Session>>,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            let keeper = self.host.keeper();
+            keeper.iter().for_each(|keeper| keeper.end_session(&session.name, true));
+            self.host.give_up_session(&session);
+            keeper.iter().for_each(|keeper| keeper.write());
+        }
+    }
+}
+
+impl HeldSession {
+    /// Waits until it is over.
+    pub async fn ended(&self) {
+        self.mailbox.closed().await;
+    }
+
+    /// The name under which it is shown, which is also that of its row.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.session.name
+    }
+}
+
+/// Notes one more process that a session lasts as long as.
+fn add_process(kept: &mut KeptSession, process: Process) -> Result<(), HoldError> {
+    if kept.lease.is_some() {
+        return Err(HoldError::NotBound);
+    }
+    kept.processes.retain(|process| !process.is_dead());
+    if kept.processes.len() >= PROCESSES_MAX {
+        return Err(HoldError::TooMany("processes of a session", PROCESSES_MAX));
+    }
+    kept.processes.push(process);
+    Ok(())
+}
+
+impl SessionView {
+    fn of(entry: &SessionEntry) -> Self {
+        Self { lease: entry.lease.map(|lease| (lease.span, lease.ends)) }
+    }
+}
+
+impl State {
+    /// A session that is not over, whether or not it has been swept.
+    pub(super) fn live(&self, key: &str, now: Time) -> Result<&SessionEntry, HoldError> {
+        match self.sessions.get(key) {
+            Some(entry) if entry.lease.is_none_or(|lease| lease.ends > now) => Ok(entry),
+            Some(_) => Err(HoldError::SessionExpired),
+            None if self.expired.holds(key) => Err(HoldError::SessionExpired),
+            None => Err(HoldError::NoSession),
+        }
+    }
+}
+
+/// What the secret of a session is made from, together with that of the daemon.
+fn salt() -> Result<String, HoldError> {
+    let mut bytes = [0u8; 16];
+    getrandom::fill(&mut bytes).map_err(|error| HoldError::NoSecret(error.to_string()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,82 @@
+//! Asks again when the daemon goes away while a command waits for it, as it does in a restart.
+//!
+//! Each try has a session of its own, because what hangs on the old one is lost: its place in line, and its
+//! connection. The client ends the old one, should it go on in the daemon's next run.
+
+use super::run::Renewing;
+use paceline_client::{Client, Error, Session};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How long the daemon may be away until a command that waits for it gives up.
+const AWAY_MAX: Duration = Duration::from_secs(60);
+/// A daemon that was asked for less than this and went away counts as away all the time.
+const STEADY_MIN: Duration = Duration::from_secs(10);
+/// First and longest pause between two tries.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// What was asked for, the session that has it, and what keeps the session alive.
+pub struct Got<T> {
+    pub session: Session,
+    pub renewing: Renewing,
+    pub got: T,
+}
+
+/// Begins a session and asks for something in it, again if the daemon goes away, for so long at most.
+/// That it does so is told, in JSON if wanted.
+pub fn ask<T>(
+    client: &Client,
+    longest: Option<Duration>,
+    as_json: bool,
+    begin: impl Fn() -> Result<Session, Error>,
+    ask: impl Fn(&Session, Option<Duration>) -> Result<T, Error>,
+) -> Result<Got<T>, Error> {
+    let (began, mut left) = (Instant::now(), longest);
+    let mut away: Option<(Instant, Duration)> = None;
+    loop {
+        let asked_at = Instant::now();
+        let asked = begin().and_then(|session| {
+            let renewing = Renewing::start(client, &session, as_json);
+            ask(&session, left).map(|got| Got { session, renewing, got })
+        });
+        let error = match asked {
+            Err(error) if is_away(&error) => error,
+            asked => return asked,
+        };
+        if asked_at.elapsed() >= STEADY_MIN {
+            away = None;
+        }
+        if away.is_none() {
+            let message = format!("the daemon went away: {error}; asking again when it is back");
+            crate::screen::warn(as_json, &message);
+        }
+        let (since, pause) = away.get_or_insert((Instant::now(), PAUSE_MIN));
+        left = longest.map(|longest| longest.saturating_sub(began.elapsed()));
+        if since.elapsed() >= AWAY_MAX || left.is_some_and(|left| left.is_zero()) {
+            return Err(error);
+        }
+        std::thread::sleep(left.map_or(*pause, |left| left.min(*pause)));
+        *pause = (*pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Whether a daemon that starts soon would change this.
+fn is_away(error: &Error) -> bool {
+    match error {
+        Error::Unreachable { source, .. } => matches!(
+            source.kind(),
+            io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::NotFound
+        ),
+        // The daemon itself ends, and not a pool.
+        Error::Refused(refusal) => {
+            refusal.reason == "draining" && refusal.answer.body.pointer("/place/pool").is_none()
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,89 @@
+//! Tells whether a signal was sent to all of our process group, as a terminal sends Ctrl-C, or to us alone.
+//!
+//! The command that we run is in our group, so it gets the first kind by itself and must not get it twice,
+//! and the second kind has to be passed on. The system tells the two apart only to code that is not safe. So a
+//! second process of ours stands in the same group, does nothing but answer, and dies of the signals that it
+//! gets: if it does not answer any more, the signal was sent to all. It gets such a signal before us, because
+//! the system goes from the youngest process of a group to the oldest; and whoever has a deadly signal
+//! answers nothing. It ends with us, because then its input ends.
+
+use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// The arguments by which this program is started as a witness, and to die of a signal.
+const WORD: &str = "--witness-of-signals";
+const DIE: &str = "--die-of-signal";
+
+/// How long an answer may take. It is late only if somebody stopped the witness and not us.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// The other process.
+pub struct Witness {
+    child: Child,
+    ask: ChildStdin,
+    answer: ChildStdout,
+}
+
+/// Ends this process by a signal, and returns only if that fails. A shell goes on with its script after Ctrl-C
+/// unless what it ran was killed by it. What we listen for cannot kill us, until we are started anew.
+pub fn die_of(signal: Signal) {
+    let number = signal.as_raw().to_string();
+    let _ = std::process::Command::new("/proc/self/exe").args([DIE, &number]).exec();
+}
+
+/// Plays what this process was started as, if that is not for people.
+pub fn play(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let word = arguments.nth(1)?;
+    if word != WORD && word != DIE {
+        return None;
+    }
+    // Ctrl-\ is to leave no picture of its memory behind.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    if word == DIE {
+        let number = arguments.next().and_then(|number| number.to_str()?.parse().ok());
+        let signal = number.and_then(Signal::from_named_raw)?;
+        let _ = kill_process(getpid(), signal);
+        return Some(ExitCode::FAILURE);
+    }
+    let (mut ask, mut answer) = (std::io::stdin(), std::io::stdout());
+    let mut byte = [0];
+    while ask.read_exact(&mut byte).is_ok() {
+        if answer.write_all(&byte).and_then(|()| answer.flush()).is_err() {
+            break;
+        }
+    }
+    Some(ExitCode::SUCCESS)
+}
+
+impl Witness {
+    /// Starts one, and waits until it stands there.
+    pub async fn start() -> Option<Self> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(WORD).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::null()).kill_on_drop(true).spawn().ok()?;
+        let (ask, answer) = (child.stdin.take()?, child.stdout.take()?);
+        let mut witness = Self { child, ask, answer };
+        witness.answers().await.then_some(witness)
+    }
+
+    /// Whether it is there, and so did not get the signal that we got.
+    pub async fn answers(&mut self) -> bool {
+        let Self { ask, answer, .. } = self;
+        let asked = async {
+            ask.write_all(b"?").await?;
+            answer.read_exact(&mut [0]).await
+        };
+        matches!(tokio::time::timeout(ANSWER_MAX, asked).await, Ok(Ok(_)))
+    }
+
+    /// Sees it off.
+    pub async fn end(mut self) {
+        let _ = self.child.kill().await;
+    }
+}

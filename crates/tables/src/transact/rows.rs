@@ -1,0 +1,184 @@
+//! The rows that a transaction works on: those of the head, which it may change, or those of a snapshot,
+//! which it reads while the head goes on.
+
+use super::edit::Edit;
+use super::work::Work;
+use crate::condition::Condition;
+use crate::error::{Error, tag};
+use crate::schema::{ColumnId, Schema, TableId};
+use crate::store::{Lookup, Row, Snapshot, Store, row_uuid};
+use crate::value::{Atom, Datum};
+use paceline_types::Uuid;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(super) enum Rows<'a> {
+    Head(Edit<'a>),
+    Copy(Copied<'a>),
+}
+
+/// The rows of a snapshot, with look-ups that are made when they are first wanted.
+pub(super) struct Copied<'a> {
+    snapshot: &'a Snapshot,
+    by_uuid: BTreeMap<TableId, Lookup<Uuid, &'a Row>>,
+    by_index: BTreeMap<(TableId, usize), Lookup<Vec<&'a Datum>, &'a Row>>,
+}
+
+/// How the rows that meet a condition are found.
+enum Way {
+    Uuid(Option<Uuid>),
+    Index(usize),
+    Scan,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn of_head(store: &'a mut Store) -> Self {
+        Self::Head(Edit::new(store))
+    }
+
+    pub(super) fn of_snapshot(snapshot: &'a Snapshot) -> Self {
+        Self::Copy(Copied { snapshot, by_uuid: BTreeMap::new(), by_index: BTreeMap::new() })
+    }
+
+    pub(super) fn schema(&self) -> &Arc<Schema> {
+        match self {
+            Self::Head(edit) => edit.store.schema(),
+            Self::Copy(copied) => copied.snapshot.schema(),
+        }
+    }
+
+    /// The rows to change. Those of a snapshot cannot be.
+    pub(super) fn edit(&mut self) -> Result<&mut Edit<'a>, Error> {
+        match self {
+            Self::Head(edit) => Ok(edit),
+            Self::Copy(_) => Err(Error::new(tag::NOT_ALLOWED, "a snapshot cannot be changed")),
+        }
+    }
+
+    /// Whether the transaction has changed something.
+    pub(super) fn is_changed(&self) -> bool {
+        matches!(self, Self::Head(edit) if !edit.touched.is_empty())
+    }
+
+    /// Puts everything back as it was.
+    pub(super) fn abort(self) {
+        if let Self::Head(edit) = self {
+            edit.abort();
+        }
+    }
+
+    /// The rows for which every clause holds, found by an index where one fits.
+    pub(super) fn matching(
+        &mut self,
+        table: TableId,
+        condition: &Condition,
+        work: &mut Work,
+    ) -> Result<Vec<Row>, Error> {
+        let way = self.way(table, condition);
+        let tested = match way {
+            Way::Scan => self.count(table),
+            _ => 1,
+        };
+        work.spend_times(tested, condition.weight())?;
+        let holds = |row: &&Row| condition.all(row);
+        let found = match (self, way) {
+            (Self::Head(edit), Way::Uuid(uuid)) => {
+                let row = uuid.and_then(|uuid| edit.store.row(table, uuid));
+                row.filter(holds).cloned().into_iter().collect()
+            }
+            (Self::Head(edit), Way::Index(index)) => {
+                let values = values_of(edit.store.schema(), table, index, condition);
+                edit.store.indexed(table, index, &values).filter(holds).cloned().collect()
+            }
+            (Self::Head(edit), Way::Scan) => {
+                edit.store.rows(table).filter(holds).cloned().collect()
+            }
+            (Self::Copy(copied), Way::Uuid(uuid)) => {
+                let row = match uuid {
+                    Some(uuid) => copied.by_uuid(table, uuid, work)?,
+                    None => None,
+                };
+                row.filter(holds).cloned().into_iter().collect()
+            }
+            (Self::Copy(copied), Way::Index(index)) => {
+                let snapshot = copied.snapshot;
+                let values = values_of(snapshot.schema(), table, index, condition);
+                let row = copied.by_index(table, index, &values, work)?;
+                row.filter(holds).cloned().into_iter().collect()
+            }
+            (Self::Copy(copied), Way::Scan) => {
+                copied.snapshot.rows(table).filter(holds).cloned().collect()
+            }
+        };
+        Ok(found)
+    }
+
+    fn count(&self, table: TableId) -> usize {
+        match self {
+            Self::Head(edit) => edit.store.row_count(table),
+            Self::Copy(copied) => copied.snapshot.slots(table),
+        }
+    }
+
+    fn way(&self, table: TableId, condition: &Condition) -> Way {
+        if let Some(value) = condition.equal_to(ColumnId::UUID) {
+            return Way::Uuid(value.single().and_then(Atom::as_uuid));
+        }
+        let indexes = &self.schema().table(table).indexes;
+        let fits = |index: &Vec<ColumnId>| {
+            index.iter().all(|column| condition.equal_to(*column).is_some())
+        };
+        indexes.iter().position(fits).map_or(Way::Scan, Way::Index)
+    }
+}
+
+/// What the columns of an index must be equal to.
+fn values_of<'a>(
+    schema: &Schema,
+    table: TableId,
+    index: usize,
+    condition: &'a Condition,
+) -> Vec<&'a Datum> {
+    let columns = &schema.table(table).indexes[index];
+    columns.iter().filter_map(|column| condition.equal_to(*column)).collect()
+}
+
+impl<'a> Copied<'a> {
+    fn by_uuid(
+        &mut self,
+        table: TableId,
+        uuid: Uuid,
+        work: &mut Work,
+    ) -> Result<Option<&'a Row>, Error> {
+        if !self.by_uuid.contains_key(&table) {
+            work.spend(self.snapshot.slots(table))?;
+            let mut lookup = Lookup::new(0);
+            for row in self.snapshot.rows(table) {
+                lookup.entry(row_uuid(row)).or_insert(row);
+            }
+            self.by_uuid.insert(table, lookup);
+        }
+        Ok(self.by_uuid.get(&table).and_then(|rows| rows.get(&uuid)).copied())
+    }
+
+    fn by_index(
+        &mut self,
+        table: TableId,
+        index: usize,
+        values: &[&Datum],
+        work: &mut Work,
+    ) -> Result<Option<&'a Row>, Error> {
+        let key = (table, index);
+        if !self.by_index.contains_key(&key) {
+            let columns = &self.snapshot.schema().table(table).indexes[index];
+            work.spend_times(self.snapshot.slots(table), columns.len())?;
+            let mut lookup = Lookup::new(0);
+            for row in self.snapshot.rows(table) {
+                lookup.entry(Store::project(row, columns)).or_insert(row);
+            }
+            self.by_index.insert(key, lookup);
+        }
+        let wanted = self.by_index.get(&key).and_then(|rows| rows.get_by(values));
+        Ok(wanted.copied())
+    }
+}

@@ -1,0 +1,66 @@
+//! Where servers are, and who is still there.
+//!
+//! A site is a server while it is at one address. Who was given a server is at the site of then, until it
+//! ends.
+
+use super::config::Config;
+use super::{Model, Request};
+use std::collections::BTreeMap;
+
+/// A site: its number and its address.
+pub type Site = (u32, u32);
+
+/// What is known of all sites.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sites {
+    /// Of each server.
+    now: BTreeMap<u32, Site>,
+    last: u32,
+    /// The names that backends had last which are no more.
+    dead: BTreeMap<u32, &'static str>,
+}
+
+impl Model {
+    /// Servers that are new or elsewhere have a new site.
+    pub(super) fn sites_changed(&mut self, old: &Config) {
+        let sites = &mut self.sites;
+        let was = std::mem::take(&mut sites.now);
+        for server in self.config.backends.iter().flat_map(|backend| &backend.servers) {
+            let same = was.get(&server.id).filter(|site| site.1 == server.address);
+            let site = same.copied().unwrap_or_else(|| {
+                sites.last += 1;
+                (sites.last, server.address)
+            });
+            sites.now.insert(server.id, site);
+        }
+        for backend in &old.backends {
+            if self.config.backends.iter().all(|other| other.id != backend.id) {
+                sites.dead.insert(backend.id, backend.name);
+            }
+        }
+    }
+
+    /// The site of a server.
+    pub(super) fn site(&self, server: u32) -> Site {
+        self.sites.now.get(&server).copied().unwrap_or_default()
+    }
+
+    /// How many requests count against a server: those who were given it, and those who are at its
+    /// address for its backend, given a server that is there no more.
+    #[must_use]
+    pub fn held_at(&self, server: u32) -> u64 {
+        self.requests.values().filter(|request| self.is_counted(request, server)).count() as u64
+    }
+
+    fn is_counted(&self, request: &Request, server: u32) -> bool {
+        let Some(seat) = request.seat else { return false };
+        if seat == server {
+            return true;
+        }
+        let has = |at: u32| self.config.backends.iter().find(move |backend| backend.has(at));
+        let (Some(backend), Some(of)) = (has(server), request.backend) else { return false };
+        let is_same = backend.id == of || self.sites.dead.get(&of) == Some(&backend.name);
+        let is_gone = self.sites.now.get(&seat) != Some(&request.site);
+        is_same && is_gone && self.site(server).1 == request.site.1
+    }
+}

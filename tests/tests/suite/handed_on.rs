@@ -1,0 +1,139 @@
+//! The connection that a command inherits from `paceline permit` and `paceline lock` holds what is bound to
+//! it and is good for nothing else, whoever the command runs as (the roles, E2, P4).
+
+use paceline_tests::api::ANSWER_TIMEOUT;
+use paceline_tests::server::paceline_binary;
+use paceline_tests::{Api, Daemon, Launch, Scratch};
+use serde_json::json;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+/// Sends bytes on every socket it inherits, far more than the system keeps for a reader, so that the daemon
+/// has dealt with the first of them when the last are sent. Then says what became of it, and waits for the
+/// end of its input.
+const CHILD: &str = r#"
+LC_ALL=C; export LC_ALL
+body='{"name": "stolen", "role": "admin"}'
+text=$(printf 'POST /v1/tokens HTTP/1.1\r\nhost: p\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s' ${#body} "$body")
+[ "$1" = requests ] || text=$(printf '\001\377 garbage')
+found=0
+for file in /proc/$$/fd/*; do
+    case $(readlink "$file") in socket:*) found=$((found + 1)); fd=${file##*/};; esac
+done
+yes "$text" | head -c 1048576 >&$fd && sent=sent
+case $(dd iflag=nonblock bs=1 count=1 <&$fd 2>&1) in *unavailable*) mute=mute;; esac
+echo $found $sent $mute
+exec cat
+"#;
+
+struct Holder {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: BufReader<ChildStdout>,
+}
+
+/// Runs the child under a permit or a lock.
+fn run(daemon: &Daemon, hold: &[&str], prefix: &[&str], kind: &str) -> Holder {
+    let mut command = Command::new(paceline_binary());
+    command.args(hold).arg("--data").arg(daemon.data()).arg("--").args(prefix);
+    command.args(["sh", "-c", CHILD, "child", kind]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap());
+    Holder { stdin: child.stdin.take(), child, lines }
+}
+
+impl Holder {
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn end(mut self) {
+        drop(self.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+fn held(api: &mut Api) -> usize {
+    let count = |api: &mut Api, path| api.get(path).expect(200).as_array().unwrap().len();
+    count(api, "/v1/permits") + count(api, "/v1/locks")
+}
+
+/// Whether the child could make itself a token.
+fn has_token(api: &mut Api) -> bool {
+    let tokens = api.get("/v1/tokens").expect(200);
+    tokens.as_array().unwrap().iter().any(|token| token["name"] == "stolen")
+}
+
+#[test]
+fn what_a_command_sends_on_the_connection_it_inherits_changes_nothing() {
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let mut api = daemon.api();
+    for hold in [&["permit"][..], &["lock", "deploy"]] {
+        for kind in ["requests", "garbage"] {
+            let mut holder = run(&daemon, hold, &[], kind);
+            assert_eq!(
+                holder.line(),
+                "1 sent mute",
+                "{hold:?} {kind}: one connection, and no answer"
+            );
+            assert!(!has_token(&mut api), "{hold:?} {kind}");
+            assert_eq!(held(&mut api), 1, "{hold:?} {kind}: it is held still");
+            holder.end();
+            assert_eq!(held(&mut api), 0, "{hold:?} {kind}: it is given back");
+        }
+    }
+}
+
+/// Root runs a command as somebody who has no role.
+#[test]
+fn a_command_that_runs_as_another_user_gets_nothing_of_roots_rights() {
+    if !rustix::process::geteuid().is_root() {
+        // Only root can run a command as somebody else; the test above needs nobody else.
+        return;
+    }
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let mut api = daemon.api();
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let mut holder = run(&daemon, &["permit"], &nobody, "requests");
+    assert_eq!(holder.line(), "1 sent mute");
+    assert!(!has_token(&mut api));
+    assert_eq!(held(&mut api), 1);
+    holder.end();
+}
+
+/// What the contract says of a sealed connection, to a client that writes its requests in one go.
+#[test]
+fn a_sealed_connection_takes_no_request_and_its_end_frees_p4() {
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let mut api = daemon.api();
+    let lone = api.call("POST", "/v1/sessions", &json!({"sealed": true}));
+    assert_eq!(lone.status, 400, "{}", lone.text);
+    let mut holder = daemon.api();
+    holder.send("POST", "/v1/sessions", Some(r#"{"bound": true, "sealed": true}"#));
+    let session = holder.answer().expect(201)["session"].clone();
+    let _ = api.call("POST", "/v1/permits", &json!({"session": session})).expect(201);
+    // A request that was read together with the one that sealed the connection is refused.
+    let mut pipelined = daemon.api();
+    let body = r#"{"bound": true, "sealed": true}"#;
+    let head = "POST /v1/sessions HTTP/1.1\r\nhost: p\r\ncontent-type: application/json\r\n";
+    let second = "DELETE /v1/tokens/none HTTP/1.1\r\nhost: p\r\n\r\n";
+    let both = format!("{head}content-length: {}\r\n\r\n{body}{second}", body.len());
+    pipelined.raw(both.as_bytes()).unwrap();
+    let _ = pipelined.answer().expect(201);
+    assert_eq!(pipelined.answer().status, 403);
+    assert_eq!(held(&mut api), 1);
+    holder.raw(b"\r\nstray bytes").unwrap();
+    assert_eq!(held(&mut api), 1);
+    drop(holder);
+    let end = Instant::now() + ANSWER_TIMEOUT;
+    while held(&mut api) > 0 {
+        assert!(Instant::now() < end, "its end frees");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,241 @@
+//! Clients of HTTP/2 that read late, slowly or not at all: what is held for them is little (D1), who reads
+//! on gets all, and the access log says what they got.
+
+use super::frames::{DATA, Frame, Http2, RST_STREAM, WINDOW_UPDATE};
+use paceline_tests::{Daemon, Proxy, Upstream};
+use rustix::process::Signal;
+use std::time::Duration;
+
+const STREAMS: u32 = 100;
+
+/// What each stream is sent: what the daemon once queued at once, and forgot.
+const BODY_BYTES: usize = 64 << 10;
+
+/// A connection whose windows bound nothing.
+fn connect(proxy: &Proxy) -> Http2 {
+    let window = u32::MAX >> 2;
+    let mut client =
+        Http2::connect_with(proxy.address("web").parse().unwrap(), &[(1, 0), (4, window)]);
+    client.takes_little_ahead();
+    client.send(&Frame::new(WINDOW_UPDATE, 0, 0, window.to_be_bytes()));
+    client
+}
+
+fn ask(client: &mut Http2, count: u32) {
+    for number in 0..count {
+        client.ask(2 * number + 1, "/");
+    }
+}
+
+/// Reads until `count` streams have ended, with a `pause` behind each of the first `pauses` of data; tells how
+/// many have, and their bytes.
+fn read(client: &mut Http2, count: u32, pauses: u32, pause: Duration) -> (u32, usize) {
+    read_with(client, count, pauses, pause, |_, _| ())
+}
+
+/// The same, with something done about each frame.
+fn read_with(
+    client: &mut Http2,
+    count: u32,
+    pauses: u32,
+    pause: Duration,
+    act: impl Fn(&mut Http2, &Frame),
+) -> (u32, usize) {
+    let (mut ended, mut bytes, mut frames) = (0, 0, 0);
+    while ended < count {
+        let Some(frame) = client.next() else { break };
+        ended += u32::from(frame.ends());
+        if frame.kind == DATA {
+            (frames, bytes) = (frames + 1, bytes + frame.payload.len());
+            if frames <= pauses {
+                std::thread::park_timeout(pause);
+            }
+        }
+        act(client, &frame);
+    }
+    (ended, bytes)
+}
+
+fn large() -> Upstream {
+    Upstream::start(|call| call.answer(200, &"x".repeat(BODY_BYTES)))
+}
+
+/// The most memory that a process had, in kilobytes.
+fn most_memory(daemon: &Daemon) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Each chunk once became a frame of its own, which costs some hundred bytes.
+#[test]
+fn chunks_of_one_byte_that_nobody_reads_are_not_gathered_d1() {
+    const CHUNKS: usize = 20_000;
+    let upstream = Upstream::start(|call| {
+        call.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        call.send("1\r\nx\r\n".repeat(CHUNKS) + "0\r\n\r\n");
+    });
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut client = connect(&proxy);
+    let before = most_memory(&proxy.daemon);
+    ask(&mut client, STREAMS);
+    // All is at the daemon's door, and it serves others while that is so.
+    let _ = upstream.wait_for(STREAMS as usize);
+    for _ in 0..50 {
+        let mut other = proxy.connect();
+        other.ask("/", "");
+        assert_eq!(other.answer().status, 200);
+    }
+    let (ended, bytes) = read(&mut client, STREAMS, 0, Duration::ZERO);
+    assert_eq!((ended, bytes), (STREAMS, STREAMS as usize * CHUNKS));
+    let grown = most_memory(&proxy.daemon) - before;
+    assert!(grown < 64 << 10, "{grown} KiB");
+}
+
+/// Heads before the last one are not bounded by any window.
+#[test]
+fn heads_that_nobody_reads_are_not_gathered_d1() {
+    let upstream = Upstream::start(|call| {
+        let early = format!("HTTP/1.1 103 Early Hints\r\nX-Long: {}\r\n\r\n", "x".repeat(25_000));
+        call.send(early.repeat(99) + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlast");
+    });
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut client = connect(&proxy);
+    let before = most_memory(&proxy.daemon);
+    ask(&mut client, STREAMS);
+    let _ = upstream.wait_for(STREAMS as usize);
+    for _ in 0..20 {
+        let mut other = proxy.connect();
+        other.send("GET / HTTP/1.0\r\nHost: a\r\n\r\n").unwrap();
+        assert_eq!(other.answer().status, 200, "HTTP/1.0 knows no heads before the last one");
+    }
+    let got = read(&mut client, STREAMS, 0, Duration::ZERO);
+    assert_eq!(got, (STREAMS, STREAMS as usize * 4));
+    let grown = most_memory(&proxy.daemon) - before;
+    assert!(grown < 64 << 10, "{grown} KiB");
+}
+
+/// D2: times are for the next step, and the step of any stream is one of the connection.
+#[test]
+fn who_reads_slowly_but_steadily_gets_all_streams() {
+    for timeouts in ["{ idle = \"1s\" }", "{ body = \"3s\", idle = \"1s\" }"] {
+        let upstream = large();
+        let proxy = Proxy::before(upstream.address(), &format!("timeouts = {timeouts}"));
+        let mut client = connect(&proxy);
+        ask(&mut client, STREAMS);
+        // So long that a time that is not renewed is over.
+        let got = read(&mut client, STREAMS, 80, Duration::from_millis(50));
+        assert_eq!(got, (STREAMS, STREAMS as usize * BODY_BYTES), "{timeouts}");
+        let records = proxy.records(STREAMS as usize);
+        for record in records {
+            assert_eq!((&record["status"], &record["error"]), (&200.into(), &().into()));
+            assert_eq!(record["bytes_out"], BODY_BYTES, "{record}");
+        }
+    }
+}
+
+/// The same with the windows that clients have unless they say otherwise, widened by what they have read:
+/// there all streams but one wait for the connection's.
+#[test]
+fn who_widens_windows_slowly_but_steadily_gets_all_streams() {
+    let upstream = large();
+    let proxy = Proxy::before(upstream.address(), "timeouts = { body = \"3s\", idle = \"1s\" }");
+    let mut client = Http2::connect(proxy.address("web").parse().unwrap());
+    client.takes_little_ahead();
+    ask(&mut client, STREAMS);
+    let got = read_with(&mut client, STREAMS, 80, Duration::from_millis(50), |client, frame| {
+        let len = (frame.payload.len() as u32).to_be_bytes();
+        if frame.kind == DATA && !frame.payload.is_empty() {
+            client.send(&Frame::new(WINDOW_UPDATE, 0, 0, len));
+            client.send(&Frame::new(WINDOW_UPDATE, 0, frame.stream, len));
+        }
+    });
+    assert_eq!(got, (STREAMS, STREAMS as usize * BODY_BYTES));
+}
+
+/// SIGTERM waits for what is queued, too.
+#[test]
+fn what_is_queued_reaches_its_client_before_the_daemon_ends() {
+    let upstream = large();
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut client = connect(&proxy);
+    ask(&mut client, STREAMS);
+    let _ = upstream.wait_for(STREAMS as usize);
+    proxy.daemon.signal(Signal::TERM);
+    let got = read(&mut client, STREAMS, 60, Duration::from_millis(50));
+    assert_eq!(got, (STREAMS, STREAMS as usize * BODY_BYTES));
+    drop(client);
+    let ended = proxy.daemon.wait();
+    assert!(ended.status.success(), "{}", ended.log);
+}
+
+#[test]
+fn the_log_says_what_has_left_of_a_response() {
+    let upstream = large();
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut client = connect(&proxy);
+    ask(&mut client, STREAMS);
+    let _ = upstream.wait_for(STREAMS as usize);
+    let (ended, _) = read(&mut client, 1, 0, Duration::ZERO);
+    assert_eq!(ended, 1);
+    drop(client);
+    let records = proxy.records(STREAMS as usize);
+    let is_cut = |record: &&serde_json::Value| record["error"] == "client_left";
+    let cut: Vec<_> = records.iter().filter(is_cut).collect();
+    // What the system holds for a client is far less than all of it.
+    assert!(cut.len() >= STREAMS as usize / 2, "{}", cut.len());
+    for record in &cut {
+        assert_eq!(record["status"], 499, "{record}");
+        assert!(record["bytes_out"].as_u64().unwrap() < BODY_BYTES as u64, "{record}");
+    }
+    let whole = records.iter().filter(|record| !is_cut(record));
+    for record in whole {
+        assert_eq!((&record["status"], &record["bytes_out"]), (&200.into(), &BODY_BYTES.into()));
+    }
+}
+
+/// A server that is done is free for the next request, whether its client reads or not.
+#[test]
+fn a_place_does_not_wait_for_a_client_that_does_not_read() {
+    let upstream = large();
+    let one = "[[checkpoint]]\nname = \"one\"\nat = \"backend app\"\nconcurrency = 1\n\
+               queue = { max_len = 200, max_delay = \"10m\" }\n";
+    let proxy = Proxy::before(upstream.address(), one);
+    // A window of one byte: nothing of the bodies but that leaves.
+    let address = proxy.address("web").parse().unwrap();
+    let mut client = Http2::connect_with(address, &[(1, 0), (4, 1)]);
+    ask(&mut client, 10);
+    assert_eq!(upstream.wait_for(10).len(), 10);
+    proxy.wait_for_counts(0, 0);
+    assert_eq!(proxy.connect().get("/").status, 200);
+}
+
+/// A stream whose own window stays closed gives its place back, however much is read beside it (D2).
+#[test]
+fn a_stream_that_is_not_read_is_cut_beside_others() {
+    let upstream = Upstream::start(|call| match call.target() {
+        "/large" => call.answer(200, &"x".repeat(BODY_BYTES)),
+        _ => call.answer(200, "small"),
+    });
+    let proxy = Proxy::before(upstream.address(), "timeouts = { body = \"1s\" }");
+    let address = proxy.address("web").parse().unwrap();
+    let mut client = Http2::connect_with(address, &[(1, 0), (4, 1_000)]);
+    client.send(&Frame::new(WINDOW_UPDATE, 0, 0, (1u32 << 30).to_be_bytes()));
+    client.ask(1, "/large");
+    let mut stream = 1;
+    let mut is_cut = false;
+    while !is_cut {
+        stream += 2;
+        client.ask(stream, "/small");
+        loop {
+            let frame = client.next().expect("the connection goes on");
+            is_cut |= frame.kind == RST_STREAM && frame.stream == 1;
+            if frame.stream == stream && frame.ends() {
+                break;
+            }
+        }
+    }
+    let records = proxy.records(stream as usize / 2 + 1);
+    let record = records.iter().find(|record| record["target"] == "/large").unwrap();
+    assert_eq!((&record["error"], &record["bytes_out"]), (&"timeout".into(), &1_000.into()));
+}

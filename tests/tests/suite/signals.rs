@@ -1,0 +1,141 @@
+//! Signals to `paceline permit`: those sent to it alone reach the command, those of a terminal reach it once.
+
+use paceline_tests::server::paceline_binary;
+use paceline_tests::{Daemon, Launch, Scratch};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// A terminal with a command in it that counts signals, and tells how many it got when it is terminated.
+struct Terminal {
+    script: Child,
+    keys: ChildStdin,
+    lines: BufReader<ChildStdout>,
+    command_line: Pid,
+}
+
+/// The command: a shell whose traps run as soon as a signal comes, because it only waits.
+const COUNTER: &str = r#"
+ints=0 quits=0
+trap 'ints=$((ints + 1)); echo "got INT"' INT
+trap 'quits=$((quits + 1)); echo "got QUIT"' QUIT
+trap 'echo "ends $ints $quits"; exit 5' TERM
+echo "runs $PPID"
+sleep 1000 & sleeper=$!
+trap 'kill -9 $sleeper' EXIT
+while :; do wait; done
+"#;
+
+impl Terminal {
+    fn open(daemon: &Daemon, scratch: &Scratch) -> Self {
+        let counter = scratch.path().join("counter");
+        std::fs::write(&counter, COUNTER).unwrap();
+        let (program, data) = (paceline_binary(), daemon.data());
+        let line = format!(
+            "exec '{}' permit --data '{}' -- sh '{}'",
+            program.display(),
+            data.display(),
+            counter.display()
+        );
+        let mut script = Command::new("script")
+            .args(["-qefc", &line, "/dev/null"])
+            .env("SHELL", "/bin/sh")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script of util-linux can be run");
+        let (keys, lines) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+        let mut lines = BufReader::new(lines);
+        let runs = next(&mut lines, "runs ");
+        let command_line = Pid::from_raw(runs.parse().unwrap()).unwrap();
+        Self { script, keys, lines, command_line }
+    }
+
+    fn press(&mut self, key: &[u8]) {
+        self.keys.write_all(key).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    fn kill(&self, signal: Signal) {
+        kill_process(self.command_line, signal).unwrap();
+    }
+
+    fn next(&mut self, words: &str) -> String {
+        next(&mut self.lines, words)
+    }
+
+    /// Terminates the command, and tells how many of each it got.
+    fn end(mut self) -> String {
+        self.kill(Signal::TERM);
+        let counted = self.next("ends ");
+        assert_eq!(self.script.wait().unwrap().code(), Some(5));
+        counted
+    }
+}
+
+/// What stands behind these words in the next line that has them.
+fn next(lines: &mut impl std::io::BufRead, words: &str) -> String {
+    loop {
+        let mut line = String::new();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "no line with {words:?}");
+        if let Some((_, rest)) = line.split_once(words) {
+            return rest.trim_end().to_owned();
+        }
+    }
+}
+
+#[test]
+fn a_signal_to_the_command_line_alone_reaches_the_command_once() {
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let mut terminal = Terminal::open(&daemon, &scratch);
+    terminal.kill(Signal::INT);
+    terminal.next("got INT");
+    terminal.kill(Signal::QUIT);
+    terminal.next("got QUIT");
+    terminal.kill(Signal::INT);
+    terminal.next("got INT");
+    assert_eq!(terminal.end(), "2 1");
+}
+
+#[test]
+fn a_key_of_the_terminal_reaches_the_command_once() {
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let mut terminal = Terminal::open(&daemon, &scratch);
+    for _ in 0..10 {
+        terminal.press(b"\x03");
+        terminal.next("got INT");
+        terminal.press(b"\x1c");
+        terminal.next("got QUIT");
+    }
+    assert_eq!(terminal.end(), "10 10");
+}
+
+/// A shell ends its script after Ctrl-C exactly if what it ran was killed by it.
+#[test]
+fn a_script_ends_with_the_command_that_a_key_kills() {
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let file = scratch.path().join("script");
+    let (program, data) = (paceline_binary(), daemon.data());
+    let hold = format!("'{}' permit --data '{}' --", program.display(), data.display());
+    let text = format!("{hold} sh -c 'echo runs; exec sleep 1000'\necho went on\n");
+    std::fs::write(&file, text).unwrap();
+    let mut script = Command::new("script")
+        .args(["-qefc", &format!("exec bash '{}'", file.display()), "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(script.stdout.take().unwrap());
+    next(&mut lines, "runs");
+    let mut keys = script.stdin.take().unwrap();
+    keys.write_all(b"\x03").unwrap();
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert!(!rest.contains("went on"), "{rest}");
+    assert_eq!(script.wait().unwrap().code(), Some(128 + 2));
+    assert_eq!(daemon.api().get("/v1/permits").expect(200), serde_json::json!([]));
+}
