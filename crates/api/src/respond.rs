@@ -329,6 +329,7 @@ fn of_lock(error: LockError) -> Problem {
             .hint("the session owns this lock or stands in line for it already"),
         LockError::NotLocked => Problem::conflict(error.to_string()),
         LockError::TooMany | LockError::Exhausted => Problem::resources(error.to_string()),
+        LockError::Ended => HoldError::SessionEnded.into(),
     }
 }
 

@@ -46,6 +46,11 @@ impl Audit {
         Ok(Self { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
     }
 
+    /// Records nothing.
+    pub(crate) fn nowhere() -> Self {
+        Self { sender: Mutex::default(), thread: Mutex::default() }
+    }
+
     /// Records what a transaction changed in the configuration.
     pub(crate) fn edit(&self, who: &str, schema: &Schema, changes: &Changes) {
         let mut line = begin(who, "edit");

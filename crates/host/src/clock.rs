@@ -1,31 +1,104 @@
 //! The one place that reads the clocks and the random source.
+//!
+//! The daemon's clock is the machine's. A simulator passes a clock of its own making ([`MadeClock`]), and
+//! then the dates, the sleeping and the random numbers of the whole host are that clock's.
 
-use paceline_types::{Time, UuidSource, civil};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use crate::made::MadeClock;
+use paceline_types::{Span, Time, UuidSource, civil};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A monotonic clock that starts when it is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
+    /// The clock to read instead of the machine's.
+    made: Option<&'static MadeClock>,
 }
 
 impl Clock {
     /// A clock that starts now.
     #[must_use]
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self { start: Instant::now(), made: None }
     }
 
     /// The time now.
     #[must_use]
     pub fn now(&self) -> Time {
-        Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        match self.made {
+            None => Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            Some(made) => made.now(),
+        }
     }
 
-    /// The standard library's form of `time`.
+    /// Microseconds since 1970.
     #[must_use]
-    pub fn instant(&self, time: Time) -> Instant {
-        self.start + std::time::Duration::from_nanos(time.0)
+    pub fn wall_us(&self) -> i64 {
+        match self.made {
+            None => i64::try_from(since_1970().as_micros()).unwrap_or(i64::MAX),
+            Some(made) => made.wall_us(),
+        }
+    }
+
+    /// Milliseconds since 1970, for the dates in the journal.
+    #[must_use]
+    pub fn wall_ms(&self) -> u64 {
+        u64::try_from(self.wall_us() / 1_000).unwrap_or(0)
+    }
+
+    /// A source of UUIDs seeded by the operating system.
+    #[must_use]
+    pub fn uuid_source(&self) -> UuidSource {
+        self.made.map_or_else(uuid_source, MadeClock::uuid_source)
+    }
+
+    /// Fills `bytes` from the operating system's random source.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives none, with the reason.
+    pub(crate) fn fill_random(&self, bytes: &mut [u8]) -> Result<(), String> {
+        match self.made {
+            None => getrandom::fill(bytes).map_err(|error| error.to_string()),
+            Some(made) => {
+                let mut source = made.uuid_source();
+                bytes.iter_mut().for_each(|byte| *byte = source.next_u64().to_le_bytes()[0]);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sleeps until `time`.
+    pub async fn sleep_until(self, time: Time) {
+        match self.made {
+            None => {
+                let until = self.start + Duration::from_nanos(time.0);
+                tokio::time::sleep_until(until.into()).await;
+            }
+            Some(made) => made.sleep_until(time).await,
+        }
+    }
+
+    /// Sleeps for `span`.
+    pub async fn sleep(self, span: Span) {
+        self.sleep_until(self.now().plus(span)).await;
+    }
+
+    /// Does `work`; none if it is not done at `time`.
+    pub async fn timeout_at<T>(self, time: Time, work: impl Future<Output = T>) -> Option<T> {
+        let (mut work, mut sleep) = (pin!(work), pin!(self.sleep_until(time)));
+        std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => sleep.as_mut().poll(cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// Whether a simulator made it.
+    pub(crate) const fn is_made(&self) -> bool {
+        self.made.is_some()
     }
 }
 
@@ -35,18 +108,20 @@ impl Default for Clock {
     }
 }
 
-/// Milliseconds since 1970, for the dates in the journal.
-#[must_use]
-pub fn wall_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+impl From<&'static MadeClock> for Clock {
+    fn from(made: &'static MadeClock) -> Self {
+        Self { start: Instant::now(), made: Some(made) }
+    }
 }
 
-/// Microseconds since 1970.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Milliseconds since 1970.
 #[must_use]
-pub(crate) fn wall_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+pub fn wall_ms() -> u64 {
+    u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Milliseconds since 1970 as RFC 3339 writes a time, in UTC.

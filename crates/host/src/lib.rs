@@ -13,12 +13,15 @@ mod control;
 mod database;
 mod kept;
 mod locking;
+mod made;
 mod outbox;
 pub mod own;
 mod places;
 pub mod registry;
 mod session;
 mod socket;
+mod system;
+mod tasks;
 
 pub use access::{Access, Granted, REFUSED};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
@@ -30,8 +33,12 @@ pub use control::{
 pub use database::{
     Author, Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
 };
-pub use kept::{Keeper, KeptLock, KeptPermit, KeptSession, Process, TakenOver, UNSYNCED_LEASE_MAX};
+pub use kept::{
+    Ended, Keeper, KeptLock, KeptPermit, KeptSession, Machine, Process, Processes, RealProcesses,
+    TakenOver, UNSYNCED_LEASE_MAX,
+};
 pub use locking::{LockOperation, LockShown, Locking};
+pub use made::MadeClock;
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
 pub use paceline_engine::{
     Explanation, Foreseen, Grant, Quota, RequestError, Snapshot, WaitsFor, Why,
@@ -44,6 +51,8 @@ pub use paceline_model::FIRST_TOKEN;
 pub use places::{Capacity, Full, Peer, Place, Places};
 pub use session::{MonitorRecord, Session};
 pub use socket::{SOCKET_MODE, bind_unix, watch_peer};
+pub use system::System;
+pub use tasks::{Executor, Job, Task, Tasks};
 
 /// What rules and checkpoints say in the words of their rooms, for doors that show or read it.
 pub mod words {
@@ -57,11 +66,13 @@ pub mod words {
 use audit::Audit;
 use database::{OwnRow, Storage};
 use kept::{Cause, Ledger};
+use paceline_journal::disk::Access as DiskAccess;
 use paceline_tables::schema::Schema;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Database, Error, convert};
 use paceline_types::{Role, Uuid};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
@@ -86,9 +97,7 @@ pub struct Host {
     audit: OnceLock<Arc<Audit>>,
     ledger: Arc<Ledger>,
     keeper: OnceLock<Arc<Keeper>>,
-    clock: Clock,
-    runtime: Handle,
-    disk: Arc<dyn Disk>,
+    system: System,
     next_session: AtomicU64,
     policy: Policy,
     /// Tells this run of the server from others.
@@ -103,10 +112,16 @@ impl Host {
         disk: Arc<dyn Disk>,
         policy: Policy,
     ) -> Result<Arc<Self>, OpenDatabaseError> {
-        let (clock, ledger) = (Clock::new(), Arc::new(Ledger::default()));
-        let locking = Arc::new(Locking::new(Arc::clone(&ledger)));
-        let seed = random_seed(uuid_source());
+        Self::on(System::real(runtime, disk), policy)
+    }
+
+    /// The same on a machine of the caller's.
+    pub fn on(system: System, policy: Policy) -> Result<Arc<Self>, OpenDatabaseError> {
+        let (clock, ledger) = (system.clock, Arc::new(Ledger::default()));
+        let locking = Arc::new(Locking::new(Arc::clone(&ledger), system.tasks.clone()));
+        let seed = random_seed(clock.uuid_source());
         let control = Control::new(clock, Arc::clone(&locking), Arc::clone(&ledger), seed);
+        control.run_timer(&system.tasks);
         locking.tell_losses_to(&control);
         let host = Arc::new(Self {
             databases: RwLock::default(),
@@ -117,15 +132,13 @@ impl Host {
             audit: OnceLock::new(),
             ledger,
             keeper: OnceLock::new(),
-            clock,
-            runtime,
-            disk,
             next_session: AtomicU64::new(1),
             policy,
-            server_id: uuid_source().next_uuid(),
+            server_id: clock.uuid_source().next_uuid(),
+            system,
         });
         let schema = own::server_schema().map_err(OpenDatabaseError::Schema)?;
-        let database = Database::new(Arc::new(schema), uuid_source());
+        let database = Database::new(Arc::new(schema), clock.uuid_source());
         host.add(database, Storage::Memory)?;
         Ok(host)
     }
@@ -133,7 +146,7 @@ impl Host {
     /// Serves the database in file `path`, reading it first.
     pub fn open(&self, path: &Path) -> Result<Arc<Hosted>, OpenDatabaseError> {
         let mode = if self.policy.read_only { Mode::ReadOnly } else { Mode::ReadWrite };
-        let loaded = load_file(self.disk.clone(), path, mode)?;
+        let loaded = self.load(path, mode)?;
         report_recovery(path, &loaded.recovery);
         let hosted = self.add(loaded.database, Storage::Log(Box::new(loaded.log)))?;
         Ok(hosted)
@@ -145,21 +158,25 @@ impl Host {
         let schema = own::schema().map_err(OpenDatabaseError::Schema)?;
         if self.policy.read_only {
             // Nothing can be locked on a server that only reads, so nothing is kept either.
-            let database = Database::new(Arc::new(schema), uuid_source());
+            let database = Database::new(Arc::new(schema), self.system.clock.uuid_source());
             self.add(database, Storage::Memory)?;
             return Ok(());
         }
-        if !path.exists() {
-            drop(create_file(self.disk.clone(), path, &schema)?);
+        let disk = &self.system.disk;
+        if disk.open(path, DiskAccess::Read).is_err_and(|e| e.kind() == ErrorKind::NotFound) {
+            drop(create_file(disk.clone(), path, &schema)?);
         }
-        let mut loaded = load_file(self.disk.clone(), path, Mode::ReadWrite)?;
+        let mut loaded = self.load(path, Mode::ReadWrite)?;
         report_recovery(path, &loaded.recovery);
-        migrate(&mut loaded, Arc::new(schema), path)?;
+        migrate(&mut loaded, Arc::new(schema), path, self.system.clock)?;
         let hosted = self.add(loaded.database, Storage::Log(Box::new(loaded.log)))?;
         let wrong = |error: Error| {
             OpenDatabaseError::Schema(format!("{}: {}", path.display(), error.details))
         };
-        let audit = Audit::open(&path.with_file_name("audit.log"));
+        let audit = match self.system.clock.is_made() {
+            true => Ok(Audit::nowhere()),
+            false => Audit::open(&path.with_file_name("audit.log")),
+        };
         let audit = audit.map_err(|error| {
             OpenDatabaseError::Schema(format!("cannot open the audit log: {error}"))
         })?;
@@ -170,23 +187,25 @@ impl Host {
         self.control.number_on(&hosted).map_err(wrong)?;
         self.keeper.get_or_init(|| {
             let deciders = (&self.control, &self.locking);
-            let (clock, runtime) = (self.clock, self.runtime.clone());
-            Keeper::new(&self.ledger, Arc::clone(&hosted), deciders, clock, runtime)
+            Keeper::new(&self.ledger, Arc::clone(&hosted), deciders, &self.system)
         });
         self.locking.begin(&hosted).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
     }
 
+    fn load(&self, path: &Path, mode: Mode) -> Result<Loaded, OpenDatabaseError> {
+        database::load_with(self.system.disk.clone(), path, mode, self.system.clock)
+    }
+
     fn add(&self, database: Database, storage: Storage) -> Result<Arc<Hosted>, OpenDatabaseError> {
         let doors = (self.locking.clone(), self.access.clone());
-        let (clock, runtime) = (self.clock, self.runtime.clone());
-        let hosted = Arc::new(Hosted::new(database, storage, doors, clock, runtime, self.policy));
+        let hosted = Arc::new(Hosted::new(database, storage, doors, &self.system, self.policy));
         let mut databases = self.databases.write().unwrap_or_else(crate::broken);
         if databases.contains_key(&hosted.name) {
             return Err(OpenDatabaseError::Duplicate(hosted.name.clone()));
         }
         databases.insert(hosted.name.clone(), hosted.clone());
         drop(databases);
-        self.runtime.spawn(hosted.clone().run_timer());
+        self.system.tasks.spawn(hosted.clone().run_timer());
         self.announce();
         Ok(hosted)
     }
@@ -296,7 +315,7 @@ impl Host {
     /// The clock that requests, leases and sessions are timed by.
     #[must_use]
     pub fn clock(&self) -> Clock {
-        self.clock
+        self.system.clock
     }
 
     /// A client has connected; `name` is who it is, `role` what it may do, if anything.
@@ -411,7 +430,12 @@ pub fn report_recovery(path: &Path, recovery: &Recovery) {
 }
 
 /// Brings the file of Paceline's own database to the schema of this version.
-fn migrate(loaded: &mut Loaded, schema: Arc<Schema>, path: &Path) -> Result<(), OpenDatabaseError> {
+fn migrate(
+    loaded: &mut Loaded,
+    schema: Arc<Schema>,
+    path: &Path,
+    clock: Clock,
+) -> Result<(), OpenDatabaseError> {
     let found = loaded.database.schema().clone();
     if *found == *schema {
         return Ok(());
@@ -432,7 +456,7 @@ fn migrate(loaded: &mut Loaded, schema: Arc<Schema>, path: &Path) -> Result<(), 
         let reason = format!("{}: cannot be brought to schema {to}: {error}", path.display());
         OpenDatabaseError::Schema(reason)
     };
-    let database = convert(&loaded.database.snapshot(), schema.clone(), uuid_source());
+    let database = convert(&loaded.database.snapshot(), schema.clone(), clock.uuid_source());
     let database = database.map_err(|error| failed(error.to_string()))?;
     let comment = "brought to a newer schema by paceline";
     replace(&database.snapshot(), &[], comment, &mut loaded.log)

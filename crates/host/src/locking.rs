@@ -13,6 +13,7 @@ use crate::kept::{Cause, Key, Ledger};
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::own;
 use crate::session::Session;
+use crate::tasks::Tasks;
 use paceline_locks::{Changed, Effect, LockError, LockView, Locks, SessionId};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
@@ -65,6 +66,7 @@ pub struct Locking {
     audit: OnceLock<Arc<Audit>>,
     /// Where changes of locks of sessions that outlive the daemon are noted.
     ledger: Arc<Ledger>,
+    tasks: Tasks,
 }
 
 struct State {
@@ -85,7 +87,7 @@ struct State {
 pub(crate) type KeptOwner = (String, u64, bool);
 
 impl Locking {
-    pub(crate) fn new(ledger: Arc<Ledger>) -> Self {
+    pub(crate) fn new(ledger: Arc<Ledger>, tasks: Tasks) -> Self {
         // Without a reserved range nothing is granted; `reserve` brings the first one.
         let locks = Locks::new(0, 0, SESSION_BYTES_MAX);
         Self {
@@ -104,6 +106,7 @@ impl Locking {
             control: OnceLock::new(),
             audit: OnceLock::new(),
             ledger,
+            tasks,
         }
     }
 
@@ -127,7 +130,7 @@ impl Locking {
         const HELD_BACK: usize = 256;
         to.charge(HELD_BACK);
         let written = self.ledger.written();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             // What cannot be written is held until its lease ends, at worst.
             let _ = written.await;
             let waker = to.outbox.leave(reply);
@@ -243,6 +246,10 @@ impl Locking {
         name: &str,
     ) -> Result<(), LockError> {
         let mut state = self.state();
+        if !state.sessions.contains_key(&session.id) {
+            // Nothing would ever release what a session gets after its end.
+            return Err(LockError::Ended);
+        }
         let text = match operation {
             LockOperation::Lock if !state.locks.lock(session.id, name)? => "{\"locked\":false}",
             LockOperation::Lock => "{\"locked\":true}",

@@ -1,15 +1,16 @@
 //! The side file `.<name>.synced`: up to where the journal is known to be synced.
 //!
-//! Owns that file. It is rewritten with one call after each sync of the journal, and synced itself
-//! only when a file comes into service; so after a loss of power it may be older than the truth,
-//! never newer. Promises that a side file which is
-//! missing, unreadable or speaks of another file counts as unknown. Failing to write it is not an
+//! Owns that file. After each sync of the journal one of its two slots is rewritten, each in turn, so that
+//! a write that power cuts short spoils one slot and leaves the other. The file is synced itself only when
+//! it is made and when a journal comes into service; so after a loss of power it may be older than the
+//! truth, never newer. Promises that a slot which is
+//! missing, unreadable or speaks of another file counts as unknown. Failing to write is not an
 //! error: the file is removed then, as unknown is safer than stale.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Access, Disk, DiskFile, Facts, read_full};
+use crate::disk::{Access, Disk, DiskFile, Facts, read_full, write_all};
 
 /// What the side file says of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,25 +26,34 @@ pub(crate) struct Known {
 pub(crate) struct SideFile {
     path: PathBuf,
     file: Option<Arc<dyn DiskFile>>,
+    /// Whether the second slot is next.
+    second: bool,
 }
 
 impl SideFile {
     pub fn new(journal: &Path) -> Self {
-        SideFile { path: beside(journal, ".", ".synced"), file: None }
+        SideFile { path: beside(journal, ".", ".synced"), file: None, second: false }
     }
 
     /// What is known of the journal that `facts` describes.
     pub fn read(&self, disk: &dyn Disk, facts: &Facts) -> Option<Known> {
         let file = disk.open(&self.path, Access::Read).ok()?;
-        let mut buffer = [0; LEN + 1];
-        let got = read_full(&*file, &mut buffer, 0).ok()?;
-        parse(buffer.get(..got)?, facts)
+        let slot = |offset: u64| {
+            let mut buffer = [0; LEN];
+            let got = read_full(&*file, &mut buffer, offset).ok()?;
+            parse(buffer.get(..got)?, facts)
+        };
+        // The newer one, if both are whole.
+        slot(0).into_iter().chain(slot(SLOT)).max_by_key(|known| known.synced)
     }
 
     /// Notes what is known, as well as it can.
     pub fn write(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) {
+        let is_new = self.file.is_none();
         if self.try_write(disk, facts, known).is_none() {
             self.forget(disk);
+        } else if is_new {
+            self.sync(disk);
         }
     }
 
@@ -51,6 +61,10 @@ impl SideFile {
     /// notes that follow, damage behind this point is then known to be a torn tail.
     pub fn settle(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) {
         self.write(disk, facts, known);
+        self.sync(disk);
+    }
+
+    fn sync(&self, disk: &dyn Disk) {
         if let Some(file) = &self.file {
             let _ = file.sync();
             let _ = disk.sync_dir(directory(&self.path));
@@ -71,13 +85,15 @@ impl SideFile {
                     .open(&self.path, Access::Write)
                     .or_else(|_| disk.open(&self.path, Access::Create(0o600)));
                 let file = opened.ok()?;
-                file.truncate(LEN as u64).ok()?;
+                file.truncate(SLOT + LEN as u64).ok()?;
                 self.file = Some(Arc::clone(&file));
                 file
             }
         };
         let text = format(facts, known);
-        (file.write_at(text.as_bytes(), 0).ok()? == text.len()).then_some(())
+        let offset = if self.second { SLOT } else { 0 };
+        self.second = !self.second;
+        write_all(&*file, text.as_bytes(), offset).ok()
     }
 }
 
@@ -93,6 +109,9 @@ pub(crate) fn beside(journal: &Path, before: &str, after: &str) -> PathBuf {
 pub(crate) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
+
+/// Where the second slot begins: in another sector than the first.
+const SLOT: u64 = 4_096;
 
 /// Every text has this length, so that each replaces all of the last one.
 const LEN: usize = 4 * 20 + "synced  base  inode  born \n".len();
@@ -126,18 +145,32 @@ mod tests {
         assert_eq!(format(&facts(u64::MAX, u64::MAX), largest).len(), LEN);
 
         let half = &text.as_bytes()[..LEN / 2];
-        let longer = format!("{text}\n");
         let table: &[(&[u8], Facts, Option<Known>)] = &[
             (text.as_bytes(), facts(7, 9), Some(known)),
             (text.as_bytes(), facts(8, 9), None),
             (text.as_bytes(), facts(7, 8), None),
             (half, facts(7, 9), None),
-            (longer.as_bytes(), facts(7, 9), None),
             (b"", facts(7, 9), None),
             (&[0xff; LEN], facts(7, 9), None),
         ];
         for (text, facts, expected) in table {
             assert_eq!(parse(text, facts), *expected, "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn a_write_that_is_cut_short_spoils_one_slot_only_j2() {
+        let disk = crate::disk::MemoryDisk::new();
+        let mut side = SideFile::new(Path::new("journal"));
+        for synced in 1..5 {
+            side.write(&disk, &facts(7, 9), Known { synced, base: 0 });
+            assert_eq!(side.read(&disk, &facts(7, 9)).map(|known| known.synced), Some(synced));
+            // The slot that comes next is half written when power is lost.
+            let whole = disk.contents(".journal.synced").unwrap();
+            let next = if synced % 2 == 0 { 0 } else { SLOT as usize };
+            disk.damage(".journal.synced", |bytes| bytes[next..next + LEN / 2].fill(b'9'));
+            assert_eq!(side.read(&disk, &facts(7, 9)).map(|known| known.synced), Some(synced));
+            disk.damage(".journal.synced", |bytes| bytes.clone_from(&whole));
         }
     }
 }

@@ -71,6 +71,8 @@ pub enum LockError {
     Exhausted,
     /// One more entry would exceed the session's budget of bytes.
     TooMany,
+    /// The session has ended. The owner of the sessions returns it: this crate does not know them.
+    Ended,
 }
 
 impl fmt::Display for LockError {
@@ -80,6 +82,7 @@ impl fmt::Display for LockError {
             LockError::NotLocked => "this session has nothing to unlock here",
             LockError::Exhausted => "no fencing number is left in the reserved range",
             LockError::TooMany => "the locks of this session exceed its memory budget",
+            LockError::Ended => "this session has ended",
         })
     }
 }

@@ -289,6 +289,8 @@ pub(crate) fn lock_error(
         LockError::TooMany => {
             Error::new(tag::RESOURCES, "this connection holds as many locks as its memory allows")
         }
+        // Nobody reads this answer.
+        LockError::Ended => Error::new(tag::RESOURCES, "the connection has ended"),
         LockError::Exhausted => Error::new(
             tag::RESOURCES,
             "no fencing number is left, because the next range cannot be written to disk",

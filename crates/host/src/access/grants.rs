@@ -5,7 +5,7 @@
 //! [`Granted`] can wait for its end: it ends when its row is deleted, stands for somebody else, or gives
 //! a role that may hold nothing any more. Any other role is taken over at once, and what is held stays.
 
-use crate::clock::wall_ms;
+use crate::clock::Clock;
 use paceline_model::{FIRST_TOKEN, Grant, TokenRow};
 use paceline_types::Role;
 use std::collections::HashMap;
@@ -24,6 +24,7 @@ pub struct Granted {
     role: AtomicUsize,
     /// When it ends, in milliseconds since 1970; none for never.
     expires_ms: Option<u64>,
+    clock: Clock,
     /// Closed when the row is gone.
     ended: watch::Receiver<()>,
 }
@@ -44,7 +45,8 @@ impl Granted {
     /// Whether its time is over, by the wall clock.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.expires_ms.is_some_and(|ms| ms <= wall_ms()) || self.ended.has_changed().is_err()
+        self.expires_ms.is_some_and(|ms| ms <= self.clock.wall_ms())
+            || self.ended.has_changed().is_err()
     }
 
     /// Does something that may take long, unless the role that `granted` gives is taken away meanwhile:
@@ -74,9 +76,9 @@ struct Held {
 }
 
 impl Held {
-    fn new(user: String, role: Role, expires_ms: Option<u64>) -> Self {
+    fn new(user: String, role: Role, expires_ms: Option<u64>, clock: Clock) -> Self {
         let (alive, ended) = watch::channel(());
-        let granted = Granted { user, role: AtomicUsize::new(0), expires_ms, ended };
+        let granted = Granted { user, role: AtomicUsize::new(0), expires_ms, clock, ended };
         granted.set_role(role);
         Self { granted: Arc::new(granted), _alive: alive }
     }
@@ -89,8 +91,8 @@ struct HeldToken {
 }
 
 /// Everybody who has a role by a row.
-#[derive(Default)]
 pub(super) struct Grants {
+    clock: Clock,
     users: HashMap<String, Held>,
     /// By the first half of their hashes.
     tokens: HashMap<Half, HeldToken>,
@@ -99,14 +101,18 @@ pub(super) struct Grants {
 }
 
 impl Grants {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, users: HashMap::new(), tokens: HashMap::new(), first: None }
+    }
+
     pub(super) fn add(&mut self, grant: Grant) {
         match grant {
             Grant::User { name, role } => {
-                self.users.insert(name.clone(), Held::new(name, role, None));
+                self.users.insert(name.clone(), Held::new(name, role, None, self.clock));
             }
             Grant::Token(TokenRow { name, hash, role, user, expires_ms }) => {
                 let (first, rest) = halves(&hash);
-                let held = Held::new(user, role, expires_ms);
+                let held = Held::new(user, role, expires_ms, self.clock);
                 self.tokens.insert(first, HeldToken { name, rest, held });
             }
         }
@@ -156,7 +162,7 @@ impl Grants {
         }
         let (first, rest) = halves(&hash);
         let name = FIRST_TOKEN.to_owned();
-        let held = Held::new(name.clone(), Role::Admin, None);
+        let held = Held::new(name.clone(), Role::Admin, None, self.clock);
         self.tokens.insert(first, HeldToken { name, rest, held });
         self.first = Some(first);
     }

@@ -42,7 +42,7 @@ impl Access {
     pub(crate) fn new(clock: Clock) -> Self {
         let uid = geteuid().as_raw();
         Self {
-            grants: RwLock::default(),
+            grants: RwLock::new(Grants::new(clock)),
             own_user: (uid, system_name(uid)),
             audit: OnceLock::new(),
             refusals: Mutex::default(),

@@ -5,7 +5,6 @@
 //! order, and the row of a permit is written from what the engine holds.
 
 use super::{Admission, Control, Permit, State};
-use crate::clock::wall_us;
 use crate::kept::{Cause, KeptPermit, Key};
 use paceline_claims::{Graph, Holding};
 use paceline_engine::{RequestError, prepare};
@@ -121,7 +120,7 @@ impl Control {
 
     fn us_of(&self, since: Time) -> i64 {
         let ago = self.clock.now().since(since);
-        wall_us().saturating_sub(i64::try_from(ago.0 / 1_000).unwrap_or(0))
+        self.clock.wall_us().saturating_sub(i64::try_from(ago.0 / 1_000).unwrap_or(0))
     }
 
     /// What `read` makes of permits as they are held now, with the graph in use and what each claims in it;

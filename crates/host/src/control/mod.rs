@@ -122,7 +122,7 @@ type Decided = Result<Grant, Refusal>;
 type Told = Vec<(oneshot::Sender<Decided>, Option<Decided>)>;
 
 impl Control {
-    /// An engine that lets everything pass, and the thread that wakes it.
+    /// An engine that lets everything pass; [`Control::run_timer`] wakes it.
     pub(crate) fn new(
         clock: Clock,
         locking: Arc<Locking>,
@@ -130,7 +130,7 @@ impl Control {
         seed: u128,
     ) -> Arc<Self> {
         let engine = Engine::new(seed);
-        let control = Arc::new(Self {
+        Arc::new(Self {
             snapshot: RwLock::new(engine.snapshot()),
             generation: AtomicU64::new(engine.snapshot().generation()),
             followed: watch::channel(engine.snapshot()).0,
@@ -147,17 +147,19 @@ impl Control {
             ending: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: Notify::new(),
-        });
-        timer::spawn(&control);
-        control
+        })
     }
 
     /// One without a database, with a lot that is known.
     #[cfg(test)]
     pub(crate) fn for_tests() -> Arc<Self> {
         let ledger = Arc::new(Ledger::default());
-        let locking = Arc::new(Locking::new(Arc::clone(&ledger)));
-        Self::new(Clock::new(), locking, ledger, 1)
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let tasks = runtime.handle().clone().into();
+        let locking = Arc::new(Locking::new(Arc::clone(&ledger), tasks));
+        let control = Self::new(Clock::new(), locking, ledger, 1);
+        timer::spawn(&control);
+        control
     }
 
     /// The configuration in use.

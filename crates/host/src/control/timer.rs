@@ -1,19 +1,23 @@
 //! The thread that calls the engine when it asks for it.
 //!
 //! It sleeps until the earliest time it was armed for, and is woken before that only when something
-//! earlier comes. It ends with the engine.
+//! earlier comes. It ends with the engine. With the clock of a simulator a task does the same.
 
 use super::Control;
 use crate::clock::Clock;
+use crate::tasks::Tasks;
 use paceline_types::Time;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// When the engine is to be called.
 #[derive(Debug, Default)]
 pub(super) struct Timer {
     armed: Mutex<Armed>,
     changed: Condvar,
+    /// The same for the task.
+    rearmed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +34,7 @@ impl Timer {
             armed.at = Some(at);
             drop(armed);
             self.changed.notify_one();
+            self.rearmed.notify_one();
         }
     }
 
@@ -57,6 +62,7 @@ impl Timer {
     fn close(&self) {
         self.armed().closed = true;
         self.changed.notify_one();
+        self.rearmed.notify_one();
     }
 
     fn armed(&self) -> MutexGuard<'_, Armed> {
@@ -67,6 +73,30 @@ impl Timer {
 impl Drop for Control {
     fn drop(&mut self) {
         self.timer.close();
+    }
+}
+
+impl Control {
+    /// Begins to call the engine when it asks for it.
+    pub(crate) fn run_timer(self: &Arc<Self>, tasks: &Tasks) {
+        if !self.clock.is_made() {
+            return spawn(self);
+        }
+        let (timer, weak, clock) = (Arc::clone(&self.timer), Arc::downgrade(self), self.clock);
+        tasks.spawn(async move {
+            while !timer.armed().closed {
+                let at = timer.armed().at;
+                match at {
+                    Some(at) if at <= clock.now() => {
+                        timer.armed().at = None;
+                        let Some(control) = weak.upgrade() else { return };
+                        control.wake();
+                    }
+                    Some(at) => drop(clock.timeout_at(at, timer.rearmed.notified()).await),
+                    None => timer.rearmed.notified().await,
+                }
+            }
+        });
     }
 }
 

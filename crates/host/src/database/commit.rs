@@ -12,7 +12,6 @@
 use super::Hosted;
 use super::queue::{Answer, Commit, Entry, Step};
 use super::watchers::Watchers;
-use crate::clock::wall_ms;
 use crate::contained::for_all;
 use crate::outbox::{Outgoing, Reply};
 use paceline_journal::{AppendError, Position, frame};
@@ -115,13 +114,13 @@ impl Hosted {
     /// Goes on as the committer on a thread that may block.
     fn move_role(self: &Arc<Self>, batch: VecDeque<Entry>) {
         let this = self.clone();
-        self.runtime.spawn_blocking(move || this.run_committer(batch, Patience::Blocks));
+        self.tasks.spawn_blocking(move || this.run_committer(batch, Patience::Blocks));
     }
 
     /// Encodes the records of `entries`.
     fn encode(&self, entries: VecDeque<Entry>) -> Segment {
         let (mut bytes, mut body, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-        let date = wall_ms();
+        let date = self.clock.wall_ms();
         for entry in &entries {
             if let Some(commit) = entry.commit().filter(|_| self.is_journaled) {
                 let Commit { changes, schema, comment, .. } = commit;

@@ -13,6 +13,7 @@ use paceline_tables::{Error, Snapshot, tag, write_snapshot};
 use paceline_types::Time;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Held while the journal is being rewritten, so that there is one rewrite at a time.
 pub(super) struct Turn(Arc<Hosted>);
@@ -29,12 +30,16 @@ impl Drop for Turn {
         self.0.compacting.store(false, Ordering::Release);
         // Something may wait for its turn. Whoever drops this may hold locks, so it begins elsewhere.
         let database = self.0.clone();
-        self.0.runtime.spawn_blocking(move || database.begin_next());
+        self.0.tasks.spawn_blocking(move || database.begin_next());
     }
 }
 
 /// How long after a failed rewrite the next one is tried by itself.
 const RETRY_MS: u64 = 1_000;
+
+/// How often, and after which pause, the end of service looks whether a rewrite is done.
+const REPAIR_LOOKS_MAX: u32 = 500;
+const REPAIR_LOOK: Duration = Duration::from_millis(10);
 
 /// The place in the journal that a snapshot stands for.
 #[derive(Clone, Copy)]
@@ -116,12 +121,29 @@ impl Hosted {
             return;
         }
         let this = self.clone();
-        self.runtime.spawn(async move {
-            let retry_at = this.clock.instant(Time(this.retry_at.load(Ordering::Acquire)));
-            tokio::time::sleep_until(retry_at.into()).await;
+        self.tasks.spawn(async move {
+            this.clock.sleep_until(Time(this.retry_at.load(Ordering::Acquire))).await;
             this.repairing.store(false, Ordering::Release);
             this.compact();
         });
+    }
+
+    /// Replaces a broken file at the end of service, and waits for a replacement that is under way. Call it
+    /// from a thread that may block.
+    pub(crate) fn repair_blocking(self: &Arc<Self>) {
+        for _ in 0..REPAIR_LOOKS_MAX {
+            self.flush_blocking();
+            if self.head().broken.is_none() {
+                return;
+            }
+            if let Some(turn) = Turn::take(self) {
+                if let Some(log) = self.writer().as_mut() {
+                    self.repair_now(&mut **log);
+                }
+                return drop(turn);
+            }
+            std::thread::sleep(REPAIR_LOOK);
+        }
     }
 
     /// Replaces a broken file before the end of service, so that what was refused is not in it.
@@ -134,8 +156,11 @@ impl Hosted {
             head.database.snapshot()
         };
         let comment = "replacing a file that could not be written";
-        if let Err(error) = replace(&rows, &self.unjournaled, comment, log) {
-            tracing::error!(database = %self.name, %error, "cannot replace the broken journal");
+        match replace(&rows, &self.unjournaled, comment, log) {
+            Ok(_) => self.head().broken = None,
+            Err(error) => {
+                tracing::error!(database = %self.name, %error, "cannot replace the broken journal");
+            }
         }
     }
 }
@@ -145,8 +170,8 @@ fn begin(turn: Turn, rows: Snapshot, log: &mut dyn Log) {
     let start = Start { at: log.position(), failures: turn.0.failures.load(Ordering::Acquire) };
     match log.rewrite() {
         Ok(rewrite) => {
-            let runtime = turn.0.runtime.clone();
-            runtime.spawn_blocking(move || write(turn, rows, rewrite, start));
+            let tasks = turn.0.tasks.clone();
+            tasks.spawn_blocking(move || write(turn, rows, rewrite, start));
         }
         Err(error) => turn.0.note_failed_rewrite(&error),
     }

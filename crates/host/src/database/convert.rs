@@ -9,7 +9,6 @@ use super::queue::{Answer, Entry, Step, Work};
 use super::waits::Request;
 use super::watch::WatchRequest;
 use super::{Head, Hosted, lock};
-use crate::clock::uuid_source;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
 use paceline_journal::Log;
@@ -121,7 +120,7 @@ impl Hosted {
         let this = self.clone();
         let work = move |log: Result<Option<&mut dyn Log>, &Error>| {
             let outcome = log.map_err(Clone::clone).and_then(|log| {
-                let database = convert(&rows, Arc::new(schema), uuid_source())?;
+                let database = convert(&rows, Arc::new(schema), this.clock.uuid_source())?;
                 if let Some(log) = log {
                     let rows = database.snapshot();
                     let replaced = replace(&rows, &[], "converted by paceline", log);
@@ -145,7 +144,7 @@ impl Hosted {
             let work: Work = Box::new(move |log| work(log.map(Some)));
             head.push(Entry::Step(Step { blocks: true, work }));
         } else {
-            self.runtime.spawn_blocking(move || work(Ok(None)));
+            self.tasks.spawn_blocking(move || work(Ok(None)));
         }
     }
 
@@ -172,7 +171,7 @@ impl Hosted {
                     }
                 }
                 drop(head);
-                self.watchers().cancel_all(uuid_source().next_u64(), &mut wakers);
+                self.watchers().cancel_all(self.clock.uuid_source().next_u64(), &mut wakers);
                 (converted.announce)();
                 part = Some(converted.part);
                 answer.reply

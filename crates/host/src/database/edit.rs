@@ -6,7 +6,6 @@
 
 use super::queue::{Commit, Entry, Step};
 use super::{Head, Hosted};
-use crate::clock::uuid_source;
 use crate::control::Planned;
 use paceline_tables::json::Json;
 use paceline_tables::{Changes, Context, Database, Error, OpResult, Outcome, Snapshot, Store, tag};
@@ -87,7 +86,7 @@ impl Hosted {
             let trial = self.planner.get().map(super::Planner::trial);
             (head.database.snapshot(), trial, head.broken.clone())
         };
-        let mut copy = Database::copy_of(&rows, uuid_source());
+        let mut copy = Database::copy_of(&rows, self.clock.uuid_source());
         let operations = operations(copy.store());
         let Some((changes, _)) = self.execute(&mut copy, &operations)? else { return Ok(()) };
         broken.map_or(Ok(()), Err)?;

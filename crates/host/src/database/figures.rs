@@ -8,10 +8,9 @@ use super::queue::{Commit, Entry};
 use super::watchers::Watchers;
 use paceline_tables::json::Json;
 use paceline_tables::schema::TableId;
-use paceline_types::Time;
+use paceline_types::{Span, Time};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// How long figures are good enough.
 const FRESH_MS: u64 = 1_000;
@@ -50,9 +49,9 @@ impl Hosted {
         }
         self.figures_followed.store(true, Ordering::Release);
         let this = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.tasks.spawn(async move {
             while this.goes_on_following() {
-                tokio::time::sleep(Duration::from_millis(FRESH_MS)).await;
+                this.clock.sleep(Span::from_ms(FRESH_MS)).await;
                 this.show_figures();
                 this.flush();
             }

@@ -5,7 +5,7 @@
 //! cost more in memory that one thread allocates and another frees than it won.
 
 use super::open::OpenDatabaseError;
-use crate::clock::uuid_source;
+use crate::clock::Clock;
 use paceline_journal::disk::Disk;
 use paceline_journal::{FileLog, Mode, Position, Recovery};
 use paceline_tables::schema::Schema;
@@ -30,11 +30,21 @@ pub fn load_file(
     path: &Path,
     mode: Mode,
 ) -> Result<Loaded, OpenDatabaseError> {
+    load_with(disk, path, mode, Clock::new())
+}
+
+/// The same with the random source of `clock`.
+pub(crate) fn load_with(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    mode: Mode,
+    clock: Clock,
+) -> Result<Loaded, OpenDatabaseError> {
     let mut follow = FileLog::open_on(disk, path, mode)?;
     let mut database: Option<Database> = None;
     while let Some(record) = follow.next()? {
         let offset = record.offset;
-        if let Err(error) = apply(&mut database, record.body) {
+        if let Err(error) = apply(&mut database, record.body, clock) {
             return Err(follow.reject(offset, error.to_string()).into());
         }
     }
@@ -45,11 +55,11 @@ pub fn load_file(
     Ok(Loaded { database, log, recovery })
 }
 
-fn apply(database: &mut Option<Database>, record: &[u8]) -> Result<(), Error> {
+fn apply(database: &mut Option<Database>, record: &[u8], clock: Clock) -> Result<(), Error> {
     if let Some(database) = database {
         return database.apply_record(record).map(|_| ());
     }
     let json = json::parse(record, JSON_DEPTH_MAX_OVSDB)?;
-    *database = Some(Database::new(Arc::new(Schema::parse(&json)?), uuid_source()));
+    *database = Some(Database::new(Arc::new(Schema::parse(&json)?), clock.uuid_source()));
     Ok(())
 }

@@ -4,7 +4,6 @@ use super::kept::followed;
 use super::queue::{Commit, Done, Entry, Step, Work};
 use super::{Head, Hosted};
 use crate::audit::Audit;
-use crate::clock::uuid_source;
 use crate::control::{Control, Planner, constraint};
 use paceline_claims::Graph;
 use paceline_model::{Model, ModelError, Put};
@@ -154,7 +153,7 @@ impl Hosted {
             Graph::build(None, model.resources(head.database.store())).map(Arc::new).ok()
         };
         let before = graph(&mut model, &head);
-        let puts = model.restart(head.database.store(), &mut uuid_source());
+        let puts = model.restart(head.database.store(), &mut self.clock.uuid_source());
         if !puts.is_empty() && !self.policy.read_only {
             let changes = head.database.maintain(puts).and_then(|changes| {
                 let graphs = before.zip(graph(&mut model, &head));

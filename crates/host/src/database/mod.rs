@@ -26,6 +26,7 @@ pub use compact::replace;
 pub use convert::Converted;
 pub use edit::Author;
 pub(crate) use kept::{Claims, follow_all, followed};
+pub(crate) use load::load_with;
 pub use load::{Loaded, load_file};
 pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
@@ -40,6 +41,7 @@ use crate::kept::Keeper;
 use crate::locking::Locking;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
+use crate::tasks::Tasks;
 use paceline_journal::Log;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
@@ -70,7 +72,7 @@ pub struct Hosted {
     locking: Arc<Locking>,
     access: Arc<Access>,
     clock: Clock,
-    runtime: Handle,
+    tasks: Tasks,
     /// Woken when an earlier deadline came.
     rearm: Notify,
     is_journaled: bool,
@@ -464,8 +466,7 @@ impl Hosted {
             match deadline {
                 None => rearmed.await,
                 Some(deadline) => {
-                    let until = self.clock.instant(deadline);
-                    let up = tokio::time::timeout_at(until.into(), rearmed).await.is_err();
+                    let up = self.clock.timeout_at(deadline, rearmed).await.is_none();
                     if up {
                         self.expire();
                     }

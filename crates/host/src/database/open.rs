@@ -6,9 +6,9 @@ use super::watchers::Watchers;
 use super::{Head, Hosted};
 use crate::Policy;
 use crate::access::Access;
-use crate::clock::{Clock, uuid_source};
 use crate::locking::Locking;
 use crate::own;
+use crate::system::System;
 use paceline_journal::disk::Disk;
 use paceline_journal::{FileLog, Log, OpenError};
 use paceline_tables::Database;
@@ -19,7 +19,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 /// Why a database file cannot be served.
@@ -83,8 +82,7 @@ impl Hosted {
         database: Database,
         storage: Storage,
         (locking, access): (Arc<Locking>, Arc<Access>),
-        clock: Clock,
-        runtime: Handle,
+        system: &System,
         policy: Policy,
     ) -> Self {
         let schema = database.schema().clone();
@@ -119,11 +117,11 @@ impl Hosted {
                 converting: None,
                 next_conversion: None,
             }),
-            watchers: Mutex::new(Watchers::new(uuid_source().next_u64())),
+            watchers: Mutex::new(Watchers::new(system.clock.uuid_source().next_u64())),
             locking,
             access,
-            clock,
-            runtime,
+            clock: system.clock,
+            tasks: system.tasks.clone(),
             rearm: Notify::new(),
             compacting: AtomicBool::new(false),
             failures: AtomicU64::new(0),

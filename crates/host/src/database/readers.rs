@@ -7,7 +7,6 @@
 use super::queue::Answer;
 use super::waits::Request;
 use super::{Head, Hosted};
-use crate::clock::uuid_source;
 use crate::outbox::{Later, Reply};
 use crate::session::Session;
 use paceline_locks::SessionId;
@@ -84,7 +83,7 @@ impl Hosted {
         if state.running < (cpus / 2).clamp(1, THREADS_MAX) {
             state.running += 1;
             let this = Arc::clone(self);
-            self.runtime.spawn_blocking(move || this.run_reads());
+            self.tasks.spawn_blocking(move || this.run_reads());
         }
     }
 
@@ -117,7 +116,8 @@ impl Hosted {
                 maintained: &self.maintained,
             };
             let work = Work::at_most(READ_STEPS_MAX);
-            let results = rows.execute_within(&operations, &context, work, uuid_source());
+            let results =
+                rows.execute_within(&operations, &context, work, self.clock.uuid_source());
             waker = session.outbox.fill(&later, Reply::Results(results));
         }
         session.discharge(READ_BYTES);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A machine between two boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Machine {
+pub struct Machine {
     machine: String,
     boot: String,
     /// How long it has been up, when it was looked at.
@@ -12,8 +12,15 @@ pub(super) struct Machine {
 }
 
 impl Machine {
+    /// A machine of this name, in this boot, for so long.
+    #[must_use]
+    pub const fn new(machine: String, boot: String, up: Duration) -> Self {
+        Self { machine, boot, up }
+    }
+
     /// This one.
-    pub(super) fn this() -> Self {
+    #[must_use]
+    pub fn this() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let up = read("/proc/uptime");
         let up = up.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0);

@@ -17,7 +17,8 @@ mod process;
 mod rows;
 
 pub(crate) use book::{Book, Cause, Key};
-pub use process::Process;
+pub use machine::Machine;
+pub use process::{Ended, Process, Processes, RealProcesses};
 pub use rows::{KeptLock, KeptPermit, KeptSession};
 pub(crate) use rows::{PermitRow, claims_row, read_claims};
 
@@ -26,8 +27,9 @@ use crate::control::{Control, Permit};
 use crate::database::{Hosted, OwnRow};
 use crate::locking::Locking;
 use crate::own;
+use crate::system::System;
+use crate::tasks::Tasks;
 use book::{Told, Wait};
-use machine::Machine;
 use paceline_engine::RequestError;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
@@ -36,13 +38,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
-use tokio::runtime::Handle;
 
 /// Leases up to this long are written and not synced.
 pub const UNSYNCED_LEASE_MAX: Span = Span::from_secs(60);
 
 /// How often writing is tried again by itself.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Span = Span::from_secs(1);
 
 /// The book, shared by all parts that decide what is held.
 #[derive(Default)]
@@ -61,7 +62,8 @@ pub struct Keeper {
     control: Arc<Control>,
     locking: Arc<Locking>,
     clock: Clock,
-    runtime: Handle,
+    tasks: Tasks,
+    processes: Arc<dyn Processes>,
     machine: Machine,
     sessions: Mutex<BTreeMap<Arc<str>, KeptSession>>,
     /// Whether the database says on which machine things are kept that are not synced.
@@ -136,17 +138,17 @@ impl Keeper {
         ledger: &Arc<Ledger>,
         own: Arc<Hosted>,
         (control, locking): (&Arc<Control>, &Arc<Locking>),
-        clock: Clock,
-        runtime: Handle,
+        system: &System,
     ) -> Arc<Self> {
         let keeper = Arc::new(Self {
             ledger: Arc::clone(ledger),
             own,
             control: Arc::clone(control),
             locking: Arc::clone(locking),
-            clock,
-            runtime,
-            machine: Machine::this(),
+            clock: system.clock,
+            tasks: system.tasks.clone(),
+            processes: Arc::clone(&system.processes),
+            machine: system.machine.clone(),
             sessions: Mutex::default(),
             is_marked: AtomicBool::new(false),
             is_retrying: AtomicBool::new(false),
@@ -176,7 +178,8 @@ impl Keeper {
         // A process that cannot be seen may be alive.
         let lives = |session: &KeptSession| {
             let processes = &session.processes;
-            let may_live = processes.is_empty() || processes.iter().any(|p| !p.is_dead());
+            let may_live =
+                processes.is_empty() || processes.iter().any(|p| !self.processes.is_dead(p));
             session.lease.is_some() || (same_boot && may_live)
         };
         let (sessions, dead): (Vec<_>, Vec<_>) = rows.into_iter().partition(lives);
@@ -232,8 +235,9 @@ impl Keeper {
     ///
     /// When there is no thread to watch them.
     pub fn watch(
+        &self,
         sessions: &[KeptSession],
-        ended: impl Fn(String) + Send + 'static,
+        ended: impl Fn(String) + Send + Sync + 'static,
     ) -> std::io::Result<()> {
         // One descriptor for each process, however many sessions it has.
         let mut of: BTreeMap<Process, Vec<String>> = BTreeMap::new();
@@ -245,7 +249,7 @@ impl Keeper {
             }
         }
         let left = Mutex::new(left);
-        process::watch(of.into_iter().collect(), move |names: Vec<String>| {
+        let ended: Ended = Box::new(move |names: Vec<String>| {
             for name in names {
                 let mut left = left.lock().unwrap_or_else(crate::broken);
                 let Some(count) = left.get_mut(&name) else { continue };
@@ -256,7 +260,13 @@ impl Keeper {
                     ended(name);
                 }
             }
-        })
+        });
+        self.processes.watch(of.into_iter().collect(), ended)
+    }
+
+    /// The processes of clients.
+    pub(crate) fn processes(&self) -> &dyn Processes {
+        &*self.processes
     }
 
     /// Keeps a session from now on; [`Keeper::written`] waits until it is on disk.
@@ -389,9 +399,10 @@ impl Keeper {
             return;
         }
         let this = Arc::downgrade(self);
-        self.runtime.spawn(async move {
+        let clock = self.clock;
+        self.tasks.spawn(async move {
             loop {
-                tokio::time::sleep(RETRY_PAUSE).await;
+                clock.sleep(RETRY_PAUSE).await;
                 let Some(this) = this.upgrade() else { return };
                 if !this.ledger.book().has_failed() {
                     this.is_retrying.store(false, Ordering::Release);
@@ -409,6 +420,8 @@ impl Keeper {
 
     /// Writes what is left at the end of service. Call it from a thread that may block.
     pub(crate) fn write_all(self: &Arc<Self>) {
+        // A broken journal takes nothing in, and its replacement holds only what was taken in before.
+        self.own.repair_blocking();
         loop {
             self.ledger.book().retry_now();
             self.own.write_kept();

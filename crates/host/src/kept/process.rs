@@ -30,10 +30,10 @@ impl Process {
         std::fs::metadata(format!("/proc/{}", self.pid)).ok().map(|folder| folder.uid())
     }
 
-    /// Whether it is known to be dead: what cannot be seen may live.
+    /// A process of a machine that is made up.
     #[must_use]
-    pub fn is_dead(&self) -> bool {
-        look(self.pid).is_ok_and(|now| now != Some(*self))
+    pub const fn made(pid: u32, start: u64) -> Self {
+        Self { pid, start }
     }
 
     /// What [`fmt::Display`] wrote.
@@ -41,6 +41,36 @@ impl Process {
     pub fn parse(text: &str) -> Option<Self> {
         let (pid, start) = text.split_once('@')?;
         Some(Self { pid: pid.parse().ok()?, start: start.parse().ok()? })
+    }
+}
+
+/// The processes of a machine.
+pub trait Processes: Send + Sync {
+    /// Whether one is known to be dead: what cannot be seen may live.
+    fn is_dead(&self, process: &Process) -> bool;
+
+    /// Has `ended` called for each of some processes when it is dead, with what belongs to it.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be watched.
+    fn watch(&self, processes: Vec<(Process, Vec<String>)>, ended: Ended) -> io::Result<()>;
+}
+
+/// Hears that a process is dead, with what belongs to it.
+pub type Ended = Box<dyn Fn(Vec<String>) + Send + Sync>;
+
+/// The processes of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct RealProcesses;
+
+impl Processes for RealProcesses {
+    fn is_dead(&self, process: &Process) -> bool {
+        look(process.pid).is_ok_and(|now| now != Some(*process))
+    }
+
+    fn watch(&self, processes: Vec<(Process, Vec<String>)>, ended: Ended) -> io::Result<()> {
+        watch_by(processes, ended, |pid| pidfd_open(pid, PidfdFlags::empty()))
     }
 }
 
@@ -84,15 +114,8 @@ fn has_living_thread(pid: u32) -> bool {
 /// How often processes are looked at that the system does not let us watch.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// Has `ended` called for each of some processes when it is dead, by a thread that lasts as long as one
-/// of them lives. One that the system gives no descriptor for is looked at every second.
-pub(crate) fn watch<T: Send + 'static>(
-    processes: Vec<(Process, T)>,
-    ended: impl Fn(T) + Send + 'static,
-) -> io::Result<()> {
-    watch_by(processes, ended, |pid| pidfd_open(pid, PidfdFlags::empty()))
-}
-
+/// Watches processes by a thread that lasts as long as one of them lives. One that the system gives no
+/// descriptor for is looked at every second.
 fn watch_by<T: Send + 'static>(
     processes: Vec<(Process, T)>,
     ended: impl Fn(T) + Send + 'static,
@@ -104,7 +127,7 @@ fn watch_by<T: Send + 'static>(
         let number = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
         let file = number.map(&open);
         // Opened before looking, so that it is of this process if that lives.
-        match (process.is_dead(), file) {
+        match (RealProcesses.is_dead(&process), file) {
             (true, _) => ended(of),
             (false, Some(Ok(file))) => watched.push((file, of)),
             (false, _) => looked_at.push((process, of)),
@@ -140,7 +163,7 @@ fn wait_for_all<T>(
         let mut dead = dead.into_iter();
         let over = watched.extract_if(.., |_| dead.next().unwrap_or(false));
         over.for_each(|(_, of)| ended(of));
-        let over = looked_at.extract_if(.., |(process, _)| process.is_dead());
+        let over = looked_at.extract_if(.., |(process, _)| RealProcesses.is_dead(process));
         over.for_each(|(_, of)| ended(of));
     }
 }
@@ -153,7 +176,7 @@ impl fmt::Display for Process {
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, watch, watch_by};
+    use super::{Process, Processes as _, RealProcesses, watch_by};
     use rustix::io::Errno;
     use std::process::{Command, Stdio};
 
@@ -161,19 +184,19 @@ mod tests {
     fn a_process_is_known_dead_when_it_is_c4() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let process = Process::of(child.id()).unwrap();
-        assert!(!process.is_dead());
+        assert!(!RealProcesses.is_dead(&process));
         assert_eq!(Process::parse(&process.to_string()), Some(process));
         assert_eq!(process.user(), Process::of(std::process::id()).unwrap().user());
         let other = Process { start: process.start + 1, ..process };
-        assert!(other.is_dead(), "another one had this number");
+        assert!(RealProcesses.is_dead(&other), "another one had this number");
         let (sender, receiver) = std::sync::mpsc::channel();
-        let of = vec![(process, "child"), (other, "other")];
-        watch(of, move |name| sender.send(name).unwrap()).unwrap();
-        assert_eq!(receiver.recv().unwrap(), "other", "it was dead already");
+        let of = vec![(process, vec!["child".into()]), (other, vec!["other".into()])];
+        RealProcesses.watch(of, Box::new(move |name| sender.send(name).unwrap())).unwrap();
+        assert_eq!(receiver.recv().unwrap(), ["other"], "it was dead already");
         assert!(receiver.try_recv().is_err(), "the child lives");
         child.kill().unwrap();
-        assert_eq!(receiver.recv().unwrap(), "child");
-        assert!(process.is_dead(), "though nobody has waited for it");
+        assert_eq!(receiver.recv().unwrap(), ["child"]);
+        assert!(RealProcesses.is_dead(&process), "though nobody has waited for it");
         child.wait().unwrap();
         assert_eq!(Process::of(process.pid).filter(|now| *now == process), None);
     }

@@ -1,7 +1,9 @@
 //! What is held is there after the daemon is gone, and what was given back is not.
 
 use super::KeptSession;
-use crate::{Admission, Author, Host, Permit, Policy, Process, RealDisk, Terms};
+use crate::{
+    Admission, Author, Host, LockError, LockOperation, Permit, Policy, Process, RealDisk, Terms,
+};
 use paceline_tables::json;
 use paceline_types::{Attributes, Claim, Mode, Request, RequestId, Role, Span, Unknown};
 use std::collections::BTreeMap;
@@ -340,4 +342,18 @@ fn claiming_new(resource: &str) -> Request {
     let mut request = claiming(&[(resource, Mode::Exclusive)]);
     request.unknown = Unknown::Create;
     request
+}
+
+/// L5: a client whose session ends while its request is on the way must not get a lock that nothing would
+/// release.
+#[test]
+fn a_session_that_has_ended_gets_no_lock_l5() {
+    let world = World::new("ended");
+    let host = world.host();
+    let (session, _) = session(host, Some(Span::from_secs(5)), vec![]);
+    host.end_session(&session);
+    let ticket = std::sync::Arc::from(&b"1"[..]);
+    let done = host.locking().operate(&session, ticket, LockOperation::Lock, "l");
+    assert_eq!(done, Err(LockError::Ended));
+    assert!(host.locking().shown("l").is_none());
 }

@@ -106,8 +106,7 @@ impl Registry {
             match next {
                 None => rearmed.await,
                 Some(at) => {
-                    let until = self.clock.instant(at);
-                    let _ = tokio::time::timeout_at(until.into(), rearmed).await;
+                    let _ = self.clock.timeout_at(at, rearmed).await;
                 }
             }
         }

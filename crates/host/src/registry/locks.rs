@@ -9,7 +9,6 @@ use super::{HeldSession, HoldError, Registry};
 use crate::LockOperation;
 use crate::access::Granted;
 use paceline_types::Span;
-use std::time::Duration;
 
 /// How a lock is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,17 +44,18 @@ impl Registry {
         if let Asking::Wait(wait) = asking
             && !asked.owns
         {
-            let came = tokio::time::timeout(Duration::from_nanos(wait.0), asked.turn);
+            let came = self.clock.timeout_at(self.clock.now().plus(wait), asked.turn);
             let came = tokio::select! {
+                biased;
                 came = Granted::during(granted, came) => came.ok_or(HoldError::TakenAway)?,
                 () = ending => return Err(HoldError::Ending),
             };
             check(granted)?;
             match came {
-                Ok(Ok(Turn::Came)) => {}
-                Ok(Ok(Turn::GivenUp)) => return Err(HoldError::GivenUp),
-                Ok(Err(_)) => return Err(HoldError::SessionEnded),
-                Err(_) => return Err(self.taken(name, wait)),
+                Some(Ok(Turn::Came)) => {}
+                Some(Ok(Turn::GivenUp)) => return Err(HoldError::GivenUp),
+                Some(Err(_)) => return Err(HoldError::SessionEnded),
+                None => return Err(self.taken(name, wait)),
             }
         }
         // None if another session stole it meanwhile, or this one gave it back.

@@ -119,7 +119,7 @@ impl Mailbox {
         let ticket: Ticket = number.to_be_bytes().into();
         let done = match self.host.upgrade() {
             Some(host) => host.locking().operate(&self.session, ticket, operation, name),
-            None => Err(LockError::Exhausted),
+            None => Err(LockError::Ended),
         };
         self.take_mail();
         let mut state = self.state();

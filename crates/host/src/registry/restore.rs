@@ -60,12 +60,14 @@ impl Registry {
     /// Ends bound sessions when their processes are dead (C4).
     pub(super) fn watch(self: &Arc<Self>, sessions: &[KeptSession]) -> Result<(), String> {
         let this = Arc::downgrade(self);
-        Keeper::watch(sessions, move |name| {
-            if let Some(this) = this.upgrade() {
-                this.processes_ended(&name);
-            }
-        })
-        .map_err(|error| format!("cannot watch the processes that hold something: {error}"))
+        let Some(keeper) = self.host.keeper() else { return Ok(()) };
+        keeper
+            .watch(sessions, move |name| {
+                if let Some(this) = this.upgrade() {
+                    this.processes_ended(&name);
+                }
+            })
+            .map_err(|error| format!("cannot watch the processes that hold something: {error}"))
     }
 
     fn restore_permit(

@@ -7,7 +7,7 @@ use super::leases::{Leased, checked};
 use super::mailbox::Mailbox;
 use super::permits::HeldPermit;
 use super::{HoldError, Lease, Registry, State};
-use crate::{Host, KeptSession, Process, Session};
+use crate::{Host, KeptSession, Process, Processes, Session};
 use paceline_types::{Role, SessionId, Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Registry {
         if self.state().sessions.len() >= self.limits.sessions_max {
             return Err(HoldError::TooMany("sessions", self.limits.sessions_max));
         }
-        let salt = salt()?;
+        let salt = self.salt()?;
         let name = &beginning.name;
         let session = self.host.begin_session(Some(Role::Client), |id| format!("{name}#{}", id.0));
         let mut begun = Begun { host: &self.host, session: Some(Arc::clone(&session)) };
@@ -202,7 +202,7 @@ impl Registry {
         let key = self.state().keys.get(name).cloned();
         let (Some(key), Some(keeper)) = (key, self.host.keeper()) else { return };
         let Some(mut kept) = keeper.session(name) else { return };
-        kept.processes.retain(|process| !process.is_dead());
+        kept.processes.retain(|process| !keeper.processes().is_dead(process));
         if kept.processes.is_empty() {
             return self.end_session(&key);
         }
@@ -219,7 +219,9 @@ impl Registry {
     pub async fn add_process(&self, key: &str, process: Process) -> Result<(), HoldError> {
         let session = self.session(key)?;
         let Some(keeper) = self.host.keeper() else { return Ok(()) };
-        let added = keeper.change_session(session.name(), |kept| add_process(kept, process));
+        let processes = keeper.processes();
+        let add = |kept: &mut KeptSession| add_process(kept, process, processes);
+        let added = keeper.change_session(session.name(), add);
         added.unwrap_or(Err(HoldError::SessionExpired))?;
         self.written().await
     }
@@ -228,6 +230,13 @@ impl Registry {
     #[must_use]
     pub fn session_name(&self, id: SessionId) -> Option<String> {
         self.state().names.get(&id).cloned()
+    }
+
+    /// What the secret of a session is made from, together with that of the daemon.
+    fn salt(&self) -> Result<String, HoldError> {
+        let mut bytes = [0u8; 16];
+        self.clock.fill_random(&mut bytes).map_err(HoldError::NoSecret)?;
+        Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// Whether there is such a session.
@@ -268,11 +277,15 @@ impl HeldSession {
 }
 
 /// Notes one more process that a session lasts as long as.
-fn add_process(kept: &mut KeptSession, process: Process) -> Result<(), HoldError> {
+fn add_process(
+    kept: &mut KeptSession,
+    process: Process,
+    processes: &dyn Processes,
+) -> Result<(), HoldError> {
     if kept.lease.is_some() {
         return Err(HoldError::NotBound);
     }
-    kept.processes.retain(|process| !process.is_dead());
+    kept.processes.retain(|process| !processes.is_dead(process));
     if kept.processes.len() >= PROCESSES_MAX {
         return Err(HoldError::TooMany("processes of a session", PROCESSES_MAX));
     }
@@ -296,11 +309,4 @@ impl State {
             None => Err(HoldError::NoSession),
         }
     }
-}
-
-/// What the secret of a session is made from, together with that of the daemon.
-fn salt() -> Result<String, HoldError> {
-    let mut bytes = [0u8; 16];
-    getrandom::fill(&mut bytes).map_err(|error| HoldError::NoSecret(error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -140,7 +140,8 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 enum Call {
     Create,
-    Write(usize),
+    /// So many bytes, of which so many make the file longer.
+    Write(usize, usize),
     Sync,
     Truncate,
     Rename,
@@ -164,8 +165,8 @@ impl State {
         }
         let mut room = 0;
         let fails = match call {
-            Call::Write(len) => {
-                room = self.room(len)?;
+            Call::Write(len, more) => {
+                room = self.room(len, more)?;
                 nth(&mut self.writes, faults.write_error)
             }
             Call::Sync => nth(&mut self.syncs, faults.sync_error),
@@ -180,15 +181,19 @@ impl State {
         if fails {
             return Err(Errno::IO.into());
         }
-        self.taken += room as u64;
+        if let Call::Write(len, more) = call {
+            self.taken += room.saturating_sub(len - more) as u64;
+        }
         Ok(Order::Go(room))
     }
 
-    fn room(&self, len: usize) -> io::Result<usize> {
+    /// How many bytes a write takes of which `more` make the file longer: a full disk takes what overwrites.
+    fn room(&self, len: usize, more: usize) -> io::Result<usize> {
         let at_most = |limit: u64, len: usize| len.min(usize::try_from(limit).unwrap_or(len));
         let mut room = self.faults.short_write.map_or(len, |limit| at_most(limit, len));
         if let Some(limit) = self.faults.full_after {
-            room = at_most(limit.saturating_sub(self.taken), room);
+            let left = limit.saturating_sub(self.taken).saturating_add((len - more) as u64);
+            room = at_most(left, room);
             if room == 0 && len > 0 {
                 return Err(Errno::NOSPC.into());
             }
@@ -278,7 +283,10 @@ impl DiskFile for FaultyFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.injector.change(Call::Write(bytes.len()), |room| {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let more = end.saturating_sub(self.inner.facts()?.len.max(offset));
+        let more = usize::try_from(more).unwrap_or(usize::MAX).min(bytes.len());
+        self.injector.change(Call::Write(bytes.len(), more), |room| {
             self.inner.write_at(bytes.get(..room).unwrap_or(bytes), offset)
         })
     }

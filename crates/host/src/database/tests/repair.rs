@@ -95,3 +95,35 @@ fn a_conversion_whose_directory_is_not_synced_is_taken_back_j4() {
     let thing = loaded.database.schema().table_id("Thing").unwrap();
     assert_eq!(loaded.database.store().row_count(thing), 1);
 }
+
+/// J5: what is given back while the journal is broken does not come back after an orderly end.
+#[test]
+fn what_is_given_back_to_a_broken_journal_is_gone_after_an_orderly_end_j5() {
+    let world = World::new("orderly");
+    world.host.open_for_service();
+    let terms =
+        crate::Terms { lease: Some(paceline_types::Span::from_secs(5)), ..Default::default() };
+    let request = paceline_types::Request::new(paceline_types::Attributes::new());
+    let admission = world.host.control().admit_kept(request, terms).unwrap();
+    let crate::Admission::Started(permit) = admission else { panic!("it does not wait") };
+    let keeper = world.host.keeper().unwrap();
+    world.runtime.block_on(keeper.written()).unwrap();
+    assert_eq!(permits_on_disk(&world), 1);
+    // The next write fails half way and cannot be taken back.
+    world.inject("full-after=20,truncate-error=1");
+    permit.settle();
+    assert!(world.runtime.block_on(keeper.written()).is_err());
+    assert!(world.own.head().broken.is_some());
+    world.inject("");
+    world.host.shut_down();
+    assert_eq!(permits_on_disk(&world), 0);
+}
+
+/// The permits that the next run would find.
+fn permits_on_disk(world: &World) -> usize {
+    let copy = world.directory.join("copy.db");
+    std::fs::copy(world.directory.join("paceline.db"), &copy).unwrap();
+    let loaded = load_file(Arc::new(RealDisk), &copy, Mode::ReadOnly).unwrap();
+    let permits = loaded.database.schema().table_id(own::PERMIT_TABLE).unwrap();
+    loaded.database.store().row_count(permits)
+}

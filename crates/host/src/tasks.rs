@@ -1,0 +1,61 @@
+//! Where the host's tasks and its work that blocks are run.
+//!
+//! The daemon runs them on tokio. A simulator passes an [`Executor`] of its own, which decides what runs
+//! next.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// A task.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Work that may wait for the disk.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// Something else than tokio that runs tasks and jobs.
+pub trait Executor: Send + Sync {
+    /// Runs a task to its end.
+    fn spawn(&self, task: Task);
+
+    /// Runs a job where it keeps no task waiting.
+    fn spawn_blocking(&self, job: Job);
+}
+
+/// Where tasks and jobs are run.
+#[derive(Clone)]
+pub struct Tasks(Place);
+
+#[derive(Clone)]
+enum Place {
+    Tokio(Handle),
+    Other(Arc<dyn Executor>),
+}
+
+impl Tasks {
+    /// On an executor of the caller's.
+    #[must_use]
+    pub fn on(executor: Arc<dyn Executor>) -> Self {
+        Self(Place::Other(executor))
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match &self.0 {
+            Place::Tokio(runtime) => drop(runtime.spawn(task)),
+            Place::Other(executor) => executor.spawn(Box::pin(task)),
+        }
+    }
+
+    pub(crate) fn spawn_blocking(&self, job: impl FnOnce() + Send + 'static) {
+        match &self.0 {
+            Place::Tokio(runtime) => drop(runtime.spawn_blocking(job)),
+            Place::Other(executor) => executor.spawn_blocking(Box::new(job)),
+        }
+    }
+}
+
+impl From<Handle> for Tasks {
+    fn from(runtime: Handle) -> Self {
+        Self(Place::Tokio(runtime))
+    }
+}

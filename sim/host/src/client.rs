@@ -1,0 +1,98 @@
+//! What clients do that takes time: each is a task that may be dropped at any `await`.
+
+use paceline_host::registry::{
+    AskError, Asking, Chosen, HeldSession, HoldError, PermitView, Registry, Terms,
+};
+use paceline_host::{Granted, Hosted, Interest, Outgoing, Reply, Session, Ticket};
+use paceline_tables::json::Json;
+use paceline_tables::{Error, OpResult};
+use paceline_types::Request;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// What became of something a client did.
+pub enum Done {
+    /// A session was begun, or not.
+    Session(Result<Arc<HeldSession>, HoldError>),
+    /// A permit was granted, or not; whether by this call.
+    Permit(Result<(PermitView, bool), AskError>),
+    /// A permit that is over at once was granted, or not.
+    Once(bool),
+    /// A lock is owned, with its fencing number, or not.
+    Lock(Result<u64, HoldError>),
+    /// A permit or a session was given back; whether that is on disk; none if it was not there.
+    Released(Option<bool>),
+    /// A lock was given back.
+    Unlocked(Result<bool, HoldError>),
+    /// The configuration was edited, or not.
+    Edited(Result<(), String>),
+}
+
+/// How a permit is asked for.
+pub struct Ask {
+    /// The request.
+    pub request: Request,
+    /// Under which terms.
+    pub terms: Terms,
+    /// Under which name, if the client chose one.
+    pub chosen: Option<Chosen>,
+    /// Whether it is over at once.
+    pub once: bool,
+    /// What gives the client its role.
+    pub granted: Option<Arc<Granted>>,
+}
+
+/// Asks for a permit.
+pub async fn ask(registry: Arc<Registry>, ask: Ask) -> Done {
+    let Ask { request, terms, chosen, once, granted } = ask;
+    let granted = granted.as_deref();
+    match chosen {
+        _ if once => Done::Once(registry.ask_once(request, &terms, granted).await.is_ok()),
+        None => Done::Permit(registry.ask(request, &terms, granted).await.map(|view| (view, true))),
+        Some(chosen) => Done::Permit(registry.ask_by_name(request, &terms, &chosen, granted).await),
+    }
+}
+
+/// Asks for a lock.
+pub async fn lock(
+    registry: Arc<Registry>,
+    session: Arc<HeldSession>,
+    name: String,
+    asking: Asking,
+    granted: Option<Arc<Granted>>,
+) -> Done {
+    let never = std::future::pending();
+    Done::Lock(registry.lock(&session, &name, asking, granted.as_deref(), never).await)
+}
+
+/// Runs a transaction and waits for its answer.
+pub async fn edit(own: Arc<Hosted>, session: Arc<Session>, operations: Vec<Json>) -> Done {
+    let ticket: Ticket = Arc::from(&b"edit"[..]);
+    own.transact(&session, [(ticket, operations)]);
+    own.flush();
+    let reply = std::future::poll_fn(|cx| {
+        loop {
+            match session.outbox.take() {
+                Some(Outgoing::Reply(_, reply)) => return Poll::Ready(Some(reply)),
+                Some(_) => {}
+                None if session.outbox.closed().is_some() => return Poll::Ready(None),
+                None => match session.outbox.register(cx.waker(), Interest::Items) {
+                    true => {}
+                    false => return Poll::Pending,
+                },
+            }
+        }
+    });
+    Done::Edited(match reply.await {
+        Some(Reply::Results(results)) => failed(results).map_or(Ok(()), |e| Err(e.to_string())),
+        Some(Reply::Failed(error)) => Err(error.to_string()),
+        _ => Err("no answer".to_owned()),
+    })
+}
+
+fn failed(results: Vec<OpResult>) -> Option<Error> {
+    results.into_iter().find_map(|result| match result {
+        OpResult::Error(error) => Some(error),
+        _ => None,
+    })
+}

@@ -1,0 +1,82 @@
+//! Runs seeds: `--seeds 0..100000` shows progress and stops at the first failure, `--keep-going` counts them
+//! instead; `--seed 123` shows the whole history of one.
+
+use paceline_sim_host::world::run;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The seed that is running, for the last words of a panic.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// Seeds between two signs of life.
+const REPORT_EVERY: u64 = 1_000;
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("seed {}: {panic}", SEED.load(Ordering::Relaxed));
+    }));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["--seed", seed] => seed.parse().map_or_else(|_| usage(), show),
+        ["--seeds", range] => range_of(range).map_or_else(usage, |(a, b)| many(a, b, false)),
+        ["--seeds", range, "--keep-going"] => {
+            range_of(range).map_or_else(usage, |(a, b)| many(a, b, true))
+        }
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: paceline-sim-host --seed N | --seeds A..B [--keep-going]");
+    ExitCode::from(2)
+}
+
+fn range_of(text: &str) -> Option<(u64, u64)> {
+    let (from, to) = text.split_once("..")?;
+    Some((from.parse().ok()?, to.parse().ok()?))
+}
+
+/// The whole history of one seed.
+fn show(seed: u64) -> ExitCode {
+    SEED.store(seed, Ordering::Relaxed);
+    match run(seed) {
+        Ok(figures) => {
+            println!("seed {seed}: all promises held, {figures:?}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            failure.trace.iter().for_each(|line| println!("{line}"));
+            println!("seed {seed}: {}", failure.text);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn many(from: u64, to: u64, keep_going: bool) -> ExitCode {
+    let (mut failed, mut permits, mut steps) = (0, 0, 0);
+    for seed in from..to {
+        SEED.store(seed, Ordering::Relaxed);
+        match run(seed) {
+            Ok(figures) => (permits, steps) = (permits + figures.permits, steps + figures.steps),
+            Err(failure) => {
+                println!("seed {seed}: {} (step {})", failure.text, failure.trace.len());
+                if !keep_going {
+                    return ExitCode::FAILURE;
+                }
+                failed += 1;
+            }
+        }
+        if (seed + 1 - from).is_multiple_of(REPORT_EVERY) {
+            println!(
+                "{} seeds, {failed} failures, {permits} permits, {steps} steps",
+                seed + 1 - from
+            );
+        }
+    }
+    println!(
+        "{failed} of {} seeds failed, {permits} permits, {steps} steps",
+        to.saturating_sub(from)
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

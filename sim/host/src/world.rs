@@ -1,0 +1,420 @@
+//! One seed: a machine, its daemons, and clients that do as the seed says.
+//!
+//! Owns what is under way. Every step lets one thing happen: a task or a job of the daemon goes on, a client
+//! begins something or leaves, the clock moves, the disk fails or recovers, a process ends, the daemon or
+//! the machine dies. What a client is told goes to the [`Model`] at once, which knows what it may be told.
+
+mod act;
+mod land;
+mod restart;
+mod rows;
+
+use crate::client::Done;
+use crate::executor::Choice;
+use crate::machine::{Daemon, Machine};
+use crate::model::{Graph, Hold, Model};
+use paceline_host::{MadeClock, Process, Session};
+use paceline_sim::rng::Rng;
+use paceline_types::{Mode, Role, Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Steps of a history, before everything is given back.
+const STEPS: u64 = 400;
+
+/// The users that clients are.
+pub(crate) const USERS: [&str; 3] = ["ann", "bob", "cat"];
+
+/// The limit of the checkpoint at first.
+const LIMIT: u64 = 2;
+
+/// Something a client does that is not done.
+struct Flight {
+    /// Its task.
+    task: u64,
+    /// The step at which it began.
+    since: u64,
+    what: What,
+}
+
+/// What a client does.
+enum What {
+    /// Begins a session.
+    Begin { user: String, lease: Option<Span>, process: Option<Process> },
+    /// Asks for a permit.
+    Ask {
+        claims: Vec<(String, Mode)>,
+        /// The resources as they may have been when it asked.
+        graphs: Vec<Graph>,
+        session: Option<String>,
+        lease: Option<Span>,
+        user: String,
+    },
+    /// Asks for a lock.
+    Lock { name: String, session: String, steals: bool },
+    /// Gives a permit back.
+    Settle { name: String, request: u64 },
+    /// Gives a session back.
+    GiveUp { key: String },
+    /// Gives a lock back.
+    Unlock { name: String, session: String },
+    /// Edits the configuration.
+    Edit(Edit),
+}
+
+/// What is edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edit {
+    Resources,
+    Limit,
+    Roles,
+    Other,
+}
+
+/// A connection of the OVSDB door: a client that locks, and may steal.
+struct Conn {
+    session: Arc<Session>,
+    /// What it asked for, by ticket.
+    asked: BTreeMap<u64, (String, bool)>,
+    /// Locks that it asked for and has not given back.
+    locks: BTreeSet<String>,
+}
+
+/// What a seed prefers.
+struct Profile {
+    edits: u64,
+    locks: u64,
+    faults: u64,
+    deaths: u64,
+    leaves: u64,
+    named: u64,
+}
+
+/// One seed.
+pub struct World {
+    rng: Rng,
+    step: u64,
+    profile: Profile,
+    machine: Machine,
+    daemon: Option<Daemon>,
+    model: Model,
+    roles: crate::model::Versions<BTreeMap<String, String>>,
+    flights: BTreeMap<u64, Flight>,
+    done: Arc<Mutex<Vec<(u64, Done)>>>,
+    next: u64,
+    admin: Option<Arc<Session>>,
+    conns: BTreeMap<u64, Conn>,
+    /// Requests that clients were told the numbers of.
+    requests: BTreeSet<u64>,
+    /// Tokens by number, with the ends of those that have one.
+    tokens: BTreeMap<u64, Option<Time>>,
+    /// Whether the disk has a fault.
+    is_faulty: bool,
+    trace: Vec<String>,
+}
+
+/// What a seed did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// Permits that clients were told of.
+    pub permits: usize,
+    /// Steps.
+    pub steps: u64,
+}
+
+/// Why a seed failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What is wrong.
+    pub text: String,
+    /// What happened.
+    pub trace: Vec<String>,
+}
+
+/// Plays a seed.
+///
+/// # Errors
+///
+/// When a promise is broken.
+pub fn run(seed: u64) -> Result<Figures, Failure> {
+    let mut world = World::new(seed);
+    match world.play() {
+        Ok(()) => Ok(Figures { permits: world.requests.len(), steps: world.step }),
+        Err(text) => {
+            let trace = std::mem::take(&mut world.trace);
+            // What is left of the daemon ends as if it was killed.
+            world.daemon.take().into_iter().for_each(|daemon| world.machine.kill(daemon));
+            Err(Failure { seed, text, trace })
+        }
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let clock = MadeClock::begin(Time(1_000_000_000), rng.next());
+        let profile = Profile {
+            edits: rng.pick(&[2, 6, 15]),
+            locks: rng.pick(&[3, 10, 30]),
+            faults: rng.pick(&[0, 1, 4]),
+            deaths: rng.pick(&[0, 1, 3]),
+            leaves: rng.pick(&[1, 5, 15]),
+            named: rng.pick(&[10, 50, 90]),
+        };
+        Self {
+            rng,
+            step: 0,
+            profile,
+            machine: Machine::new(clock),
+            daemon: None,
+            model: Model::new(LIMIT),
+            roles: crate::model::Versions::new(BTreeMap::new()),
+            flights: BTreeMap::new(),
+            done: Arc::default(),
+            next: 0,
+            admin: None,
+            conns: BTreeMap::new(),
+            requests: BTreeSet::new(),
+            tokens: BTreeMap::new(),
+            is_faulty: false,
+            trace: Vec::new(),
+        }
+    }
+
+    fn play(&mut self) -> Result<(), String> {
+        self.begin()?;
+        for _ in 0..STEPS {
+            self.step()?;
+        }
+        self.end()
+    }
+
+    fn now(&self) -> Time {
+        self.machine.clock.now()
+    }
+
+    fn daemon(&self) -> Result<&Daemon, String> {
+        self.daemon.as_ref().ok_or_else(|| "no daemon runs".to_owned())
+    }
+
+    fn note(&mut self, text: impl FnOnce(&Self) -> String) {
+        let line = format!("{:5} {:9.3}s {}", self.step, self.now().0 as f64 / 1e9, text(self));
+        self.trace.push(line);
+    }
+
+    /// Lets one thing happen.
+    fn step(&mut self) -> Result<(), String> {
+        self.step += 1;
+        let choices = self.daemon()?.executor.choices();
+        let profile = &self.profile;
+        let weights = [
+            if choices.is_empty() { 0 } else { 250 },
+            60,
+            profile.locks,
+            profile.edits,
+            profile.leaves,
+            15,
+            profile.faults,
+            profile.deaths,
+            3,
+        ];
+        match self.rng.weighted(&weights) {
+            0 => self.go_on(&choices)?,
+            1 => self.do_something()?,
+            2 => self.lock_something()?,
+            3 => self.edit_something()?,
+            4 => self.leave()?,
+            5 => self.wait_a_while(),
+            6 => self.break_or_mend_the_disk()?,
+            7 => self.restart()?,
+            _ => self.end_a_process()?,
+        }
+        self.look()
+    }
+
+    /// Lets a task or a job go on.
+    fn go_on(&mut self, choices: &[Choice]) -> Result<(), String> {
+        if let Some(choice) = self.rng.pick_any(choices) {
+            self.daemon()?.executor.run(choice);
+        }
+        Ok(())
+    }
+
+    /// Takes in what clients were told, and looks whether everything is there that they hold.
+    fn look(&mut self) -> Result<(), String> {
+        if self.daemon()?.disk.is_dead() {
+            // Whatever was answered in this step was not sent.
+            self.note(|_| "died at a call of the disk".to_owned());
+            return self.killed(false);
+        }
+        let done = std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner));
+        // L4: the loser of a lock hears of it before the stealer.
+        self.read_connections()?;
+        for (number, done) in done {
+            self.land(number, done)?;
+        }
+        self.check_held()
+    }
+
+    fn wait_a_while(&mut self) {
+        let next = self.machine.clock.next_wake();
+        let now = self.now();
+        let until = match (self.rng.below(10), next) {
+            (0..6, Some(next)) => next,
+            (9, _) => now.plus(Span::from_secs(self.rng.below(40))),
+            _ => now.plus(Span::from_ms(self.rng.below(1_500))),
+        };
+        self.machine.clock.advance_to(until);
+        self.note(|_| "time passes".to_owned());
+    }
+
+    fn break_or_mend_the_disk(&mut self) -> Result<(), String> {
+        let mut faults = paceline_journal::disk::Faults::default();
+        if !self.is_faulty {
+            let number = self.rng.between(1, 4);
+            match self.rng.below(7) {
+                0 => faults.full_after = Some(self.rng.below(2_000)),
+                1 => faults.full_after = Some(0),
+                2 => faults.sync_error = Some(number),
+                3 => faults.write_error = Some(number),
+                4 => faults.short_write = Some(number * 7),
+                5 => faults.rename_error = Some(1),
+                _ => (faults.full_after, faults.truncate_error) = (Some(300), Some(1)),
+            }
+        }
+        self.is_faulty = !self.is_faulty;
+        self.note(|_| format!("disk: {faults:?}"));
+        self.daemon()?.faults.set(faults);
+        Ok(())
+    }
+
+    /// Everything that clients hold is there.
+    fn check_held(&self) -> Result<(), String> {
+        let (daemon, now) = (self.daemon()?, self.now());
+        for key in &self.live_sessions() {
+            if let Err(error) = daemon.registry.session(key) {
+                let name = self.model.sessions.get(key).map(|session| &session.name);
+                return Err(format!("session {name:?} is lost: {error:?}"));
+            }
+        }
+        for name in &self.live_permits() {
+            let Some(permit) = self.model.permits.get(name) else { continue };
+            match daemon.registry.permit(name) {
+                Ok(view) if view.request.0 == permit.request => {}
+                other => {
+                    let found = other.map(|view| view.request);
+                    return Err(format!("permit {name} ({}) is lost: {found:?}", permit.request));
+                }
+            }
+        }
+        for ((name, key), lock) in &self.model.locks {
+            if !self.model.has_lock(lock, now) || lock.hold != Hold::Held {
+                continue;
+            }
+            let session = daemon.registry.session(key).map_err(|error| format!("{error:?}"))?;
+            let fencing = daemon.host.locking().fencing(session.session.id, name);
+            if fencing != Some(lock.fencing) {
+                return Err(format!("lock {name} ({}) is lost: {fencing:?}", lock.fencing));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything ends, and nothing is left.
+    fn end(&mut self) -> Result<(), String> {
+        self.note(|_| "the end: all is given back".to_owned());
+        self.is_faulty = false;
+        self.daemon()?.faults.set(paceline_journal::disk::Faults::default());
+        self.settle_down(100)?;
+        if let Some(flight) = self.flights.values().next() {
+            return Err(format!("something begun at step {} hangs", flight.since));
+        }
+        self.give_everything_back()?;
+        self.settle_down(200)?;
+        self.check_empty("after everything was given back")?;
+        self.stop()?;
+        self.check_empty("after a restart")
+    }
+
+    /// Runs everything, for so many seconds of the clock.
+    fn settle_down(&mut self, seconds: u64) -> Result<(), String> {
+        let until = self.now().plus(Span::from_secs(seconds));
+        loop {
+            self.step += 1;
+            let choices = self.daemon()?.executor.choices();
+            if choices.is_empty() {
+                match self.machine.clock.next_wake().filter(|at| *at <= until) {
+                    Some(at) => self.machine.clock.advance_to(at),
+                    None => {
+                        self.machine.clock.advance_to(until);
+                        return Ok(());
+                    }
+                }
+            }
+            self.go_on(&choices)?;
+            self.look()?;
+        }
+    }
+
+    fn give_everything_back(&mut self) -> Result<(), String> {
+        let conns: Vec<u64> = self.conns.keys().copied().collect();
+        conns.into_iter().try_for_each(|conn| self.disconnect(conn))?;
+        self.live_permits().into_iter().try_for_each(|name| self.settle(&name))?;
+        self.live_sessions().into_iter().try_for_each(|key| self.give_up(&key))?;
+        let bound = self.model.sessions.iter();
+        let bound: Vec<(String, Process)> =
+            bound.filter_map(|(key, session)| Some((key.clone(), session.process?))).collect();
+        bound.into_iter().try_for_each(|(key, process)| self.end_process(&key, process))?;
+        // Of some sessions no client was told.
+        let alive = self.machine.processes.alive();
+        alive.into_iter().for_each(|process| self.machine.processes.end(process));
+        Ok(())
+    }
+
+    fn check_empty(&self, when: &str) -> Result<(), String> {
+        let daemon = self.daemon()?;
+        let counts = daemon.registry.counts();
+        let locks = daemon.host.locking().shown_from("", 10);
+        let requests = daemon.host.control().list(paceline_types::RequestId(0), 10);
+        let rows = self.held_rows()?;
+        if counts != (0, 0) || !locks.is_empty() || !requests.is_empty() || !rows.is_empty() {
+            return Err(format!(
+                "{when} there are {counts:?} sessions and permits, locks {locks:?}, \
+                 requests {requests:?}, rows {rows:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// A session of the daemon's for whoever edits.
+    fn admin(&mut self) -> Result<Arc<Session>, String> {
+        if self.admin.is_none() {
+            let host = &self.daemon()?.host;
+            self.admin = Some(host.begin_session(Some(Role::Admin), |_| "admin".to_owned()));
+        }
+        self.admin.clone().ok_or_else(|| "no admin".to_owned())
+    }
+
+    /// Sessions that are certainly there.
+    fn live_sessions(&self) -> Vec<String> {
+        let (now, sessions) = (self.now(), self.model.sessions.iter());
+        let live = sessions.filter(|(key, session)| {
+            session.hold == Hold::Held && self.model.has_session(key, now)
+        });
+        live.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Permits that are certainly there.
+    fn live_permits(&self) -> Vec<String> {
+        let (now, permits) = (self.now(), self.model.permits.iter());
+        let live = permits.filter(|(_, permit)| {
+            let session = permit.session.as_ref().and_then(|key| self.model.sessions.get(key));
+            permit.hold == Hold::Held
+                && session.is_none_or(|session| session.hold == Hold::Held)
+                && self.model.has_permit(permit, now)
+        });
+        live.map(|(name, _)| name.clone()).collect()
+    }
+}

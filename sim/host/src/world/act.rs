@@ -1,0 +1,557 @@
+//! What clients begin to do.
+
+use super::{Conn, Edit, Flight, USERS, What, World};
+use crate::client::{self, Ask, Done};
+use crate::model::{Graph, Hold};
+use paceline_host::registry::{Asking, Beginning, Chosen, Terms};
+use paceline_host::{Granted, LockOperation, Process};
+use paceline_sim::rng::Rng;
+use paceline_types::{Attributes, Claim, Mode, Request, Role, Span, Unknown};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+
+/// Names of resources.
+const RESOURCES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+/// Names of locks.
+const LOCKS: [&str; 3] = ["k", "l", "m"];
+
+/// Names of permits that clients choose.
+const NAMES: [&str; 3] = ["x", "y", "z"];
+
+/// What a client asks for.
+struct Body {
+    user: String,
+    claims: Vec<(String, Mode)>,
+    lease: Span,
+    unknown: Unknown,
+}
+
+/// Most things that are under way at a time.
+const FLIGHTS_MAX: usize = 8;
+
+impl World {
+    /// Begins something that takes time.
+    pub(super) fn fly(
+        &mut self,
+        what: What,
+        work: impl Future<Output = Done> + Send + 'static,
+    ) -> Result<(), String> {
+        let (number, done) = (self.next, Arc::clone(&self.done));
+        self.next += 1;
+        let task = self.daemon()?.executor.begin(Box::pin(async move {
+            let outcome = work.await;
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, outcome));
+        }));
+        self.flights.insert(number, Flight { task, since: self.step, what });
+        Ok(())
+    }
+
+    /// A client does something with sessions or permits.
+    pub(super) fn do_something(&mut self) -> Result<(), String> {
+        if self.flights.len() >= FLIGHTS_MAX {
+            return Ok(());
+        }
+        let sessions = self.live_sessions();
+        let permits = self.live_permits();
+        match self.rng.below(20) {
+            0..3 if sessions.len() < 5 => self.begin_session(),
+            0..11 => self.ask(&sessions),
+            11..15 => match self.rng.pick_any(&permits) {
+                Some(name) => self.settle(&name),
+                None => Ok(()),
+            },
+            15 | 16 => match self.rng.pick_any(&permits) {
+                Some(name) => self.renew_permit(&name),
+                None => Ok(()),
+            },
+            17 => match self.rng.pick_any(&sessions) {
+                Some(key) => self.give_up(&key),
+                None => Ok(()),
+            },
+            18 => match self.rng.pick_any(&sessions) {
+                Some(key) => self.renew_session(&key),
+                None => Ok(()),
+            },
+            _ => {
+                self.note(|_| "compacts".to_owned());
+                self.daemon()?.own.compact();
+                Ok(())
+            }
+        }
+    }
+
+    fn begin_session(&mut self) -> Result<(), String> {
+        let user = self.rng.pick(&USERS).to_owned();
+        let lease = self.rng.pick(&[
+            None,
+            Some(Span::from_secs(3)),
+            Some(Span::from_secs(30)),
+            Some(Span::from_secs(90)),
+        ]);
+        let process = lease.is_none().then(|| self.machine.processes.begin());
+        let beginning =
+            Beginning { name: user.clone(), user: user.clone(), lease: lease.map(Some), process };
+        let registry = Arc::clone(&self.daemon()?.registry);
+        self.note(|_| format!("{user} begins a session, lease {lease:?}, process {process:?}"));
+        self.fly(What::Begin { user, lease, process }, async move {
+            Done::Session(registry.begin_session(beginning).await.map(|(session, _)| session))
+        })
+    }
+
+    /// What gives a user its role; none if it has none.
+    fn granted(&mut self, user: &str) -> Result<Option<Arc<Granted>>, String> {
+        let access = Arc::clone(self.daemon()?.host.access());
+        let tokens: Vec<u64> = self.tokens.keys().copied().collect();
+        if self.rng.chance(30)
+            && let Some(token) = self.rng.pick_any(&tokens)
+        {
+            return Ok(access
+                .of_token(&token_hash(token))
+                .filter(|granted| granted.role() >= Role::Client));
+        }
+        let (role, granted) = access.of_user(u32::MAX, user);
+        Ok(granted.filter(|_| role >= Some(Role::Client)))
+    }
+
+    /// What a client asks for: as the name and the digest say, if it chose them.
+    fn body(&mut self, named: Option<(&str, bool)>) -> Body {
+        let seed = match named {
+            Some((name, other)) => {
+                u64::from(name.bytes().next().unwrap_or_default()) * 2 + u64::from(other)
+            }
+            None => self.rng.next(),
+        };
+        let mut rng = Rng::new(seed);
+        let mut claims: Vec<(String, Mode)> = vec![];
+        for _ in 0..rng.pick(&[0, 1, 1, 1, 2]) {
+            let mode = if rng.chance(70) { Mode::Exclusive } else { Mode::Shared };
+            let name = rng.pick(&RESOURCES).to_owned();
+            if !claims.iter().any(|(other, _)| *other == name) {
+                claims.push((name, mode));
+            }
+        }
+        Body {
+            user: rng.pick(&USERS).to_owned(),
+            claims,
+            lease: Span::from_secs(rng.pick(&[2, 20, 100])),
+            unknown: if rng.chance(20) { Unknown::Wait } else { Unknown::Refuse },
+        }
+    }
+
+    fn ask(&mut self, sessions: &[String]) -> Result<(), String> {
+        let graphs: Vec<Graph> = self.model.graphs.since(self.step).cloned().collect();
+        let named = self.rng.chance(self.profile.named).then(|| self.rng.pick(&NAMES));
+        let named = named.map(|name| (name, self.rng.below(4) == 0));
+        let Body { user, claims, lease, unknown } = self.body(named);
+        let session = match named {
+            None if self.rng.chance(60) => self.rng.pick_any(sessions),
+            _ => None,
+        };
+        let Some(granted) = self.granted(&user)? else { return Ok(()) };
+        let daemon = self.daemon()?;
+        let shared = match &session {
+            None => None,
+            Some(key) => Some(daemon.registry.session(key).map_err(|error| format!("{error:?}"))?),
+        };
+        let registry = Arc::clone(&daemon.registry);
+        let wait = Span::from_ms(self.rng.pick(&[0, 500, 5_000, 20_000]));
+        let claim =
+            |(name, mode): &(String, Mode)| Claim { resource: name.as_str().into(), mode: *mode };
+        let request = Request {
+            claims: claims.iter().map(claim).collect(),
+            unknown,
+            wait_max: Some(wait),
+            session: shared.as_ref().map(|shared| shared.session.id),
+            ..Request::new(attributes(&user)?)
+        };
+        let once = named.is_none() && self.rng.chance(10);
+        let lease = session.is_none().then_some(lease);
+        let chosen = named
+            .map(|(name, other)| Chosen { name: name.to_owned(), digest: [u8::from(other); 32] });
+        let terms = Terms { session: shared, lease, user: user.clone() };
+        let asked = Ask { request, terms, chosen, once, granted: Some(granted) };
+        self.note(|world| {
+            let number = world.next;
+            format!(
+                "#{number} {user} asks for {named:?} {claims:?} once {once} session {session:?} \
+                 lease {lease:?} wait {wait:?}"
+            )
+        });
+        self.fly(What::Ask { claims, graphs, session, lease, user }, client::ask(registry, asked))
+    }
+
+    pub(super) fn settle(&mut self, name: &str) -> Result<(), String> {
+        let Some(permit) = self.model.permits.get_mut(name) else { return Ok(()) };
+        permit.hold = Hold::Unknown;
+        let (request, name) = (permit.request, name.to_owned());
+        let registry = Arc::clone(&self.daemon()?.registry);
+        self.note(|_| format!("gives back {name} ({request})"));
+        let what = What::Settle { name: name.clone(), request };
+        self.fly(what, async move { Done::Released(registry.settle(&name).await) })
+    }
+
+    fn renew_permit(&mut self, name: &str) -> Result<(), String> {
+        let ends = self.daemon()?.registry.renew_permit(name);
+        let ends = ends.map_err(|error| format!("P3: {name} cannot be renewed: {error:?}"))?;
+        if let Some(permit) = self.model.permits.get_mut(name) {
+            match permit.session.clone() {
+                None => permit.expires = ends,
+                Some(key) => {
+                    if let Some(session) = self.model.sessions.get_mut(&key) {
+                        session.expires = ends;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn renew_session(&mut self, key: &str) -> Result<(), String> {
+        let ends = self.daemon()?.registry.renew_session(key);
+        let ends = ends.map_err(|error| format!("P3: a session cannot be renewed: {error:?}"))?;
+        if let Some(session) = self.model.sessions.get_mut(key) {
+            session.expires = ends;
+        }
+        Ok(())
+    }
+
+    pub(super) fn give_up(&mut self, key: &str) -> Result<(), String> {
+        self.model.doubt_session(key);
+        let registry = Arc::clone(&self.daemon()?.registry);
+        let key = key.to_owned();
+        self.note(|world| {
+            format!("gives up session {:?}", world.model.sessions.get(&key).map(|s| &s.name))
+        });
+        let what = What::GiveUp { key: key.clone() };
+        self.fly(what, async move { Done::Released(registry.give_up_session(&key).await) })
+    }
+
+    /// A client does something with locks.
+    pub(super) fn lock_something(&mut self) -> Result<(), String> {
+        if self.flights.len() >= FLIGHTS_MAX {
+            return Ok(());
+        }
+        let name = self.rng.pick(&LOCKS);
+        match self.rng.below(10) {
+            0..5 => self.ask_lock(name),
+            5..7 => self.unlock(name),
+            _ => self.lock_by_connection(name),
+        }
+    }
+
+    fn ask_lock(&mut self, name: &str) -> Result<(), String> {
+        let sessions = self.live_sessions();
+        let Some(key) = self.rng.pick_any(&sessions) else { return Ok(()) };
+        let is_asked = self.flights.values().any(|flight| match &flight.what {
+            What::Lock { name: lock, session, .. } | What::Unlock { name: lock, session } => {
+                lock == name && *session == key
+            }
+            _ => false,
+        });
+        if is_asked || self.model.locks.contains_key(&(name.to_owned(), key.clone())) {
+            return Ok(());
+        }
+        let steals = self.rng.chance(15);
+        let wait = Span::from_ms(self.rng.pick(&[0, 300, 5_000, 20_000]));
+        let asking = if steals { Asking::Steal } else { Asking::Wait(wait) };
+        let user = self.model.sessions.get(&key).map(|session| session.user.clone());
+        let granted = self.granted(&user.unwrap_or_default())?;
+        if granted.is_none() {
+            return Ok(());
+        }
+        let daemon = self.daemon()?;
+        let session = daemon.registry.session(&key).map_err(|error| format!("{error:?}"))?;
+        let registry = Arc::clone(&daemon.registry);
+        if steals {
+            self.model.doubt_lock(name);
+            self.model.stolen.insert(name.to_owned(), self.step);
+        }
+        self.note(|world| {
+            let number = world.next;
+            format!("#{number} session {} asks for lock {name}, {asking:?}", session.name())
+        });
+        let what = What::Lock { name: name.to_owned(), session: key, steals };
+        self.fly(what, client::lock(registry, session, name.to_owned(), asking, granted))
+    }
+
+    fn unlock(&mut self, name: &str) -> Result<(), String> {
+        let now = self.now();
+        let owned: Vec<String> = self
+            .model
+            .locks
+            .iter()
+            .filter(|((lock, _), item)| {
+                lock == name && item.hold == Hold::Held && self.model.has_lock(item, now)
+            })
+            .map(|((_, key), _)| key.clone())
+            .collect();
+        let Some(key) = self.rng.pick_any(&owned) else { return Ok(()) };
+        if let Some(item) = self.model.locks.get_mut(&(name.to_owned(), key.clone())) {
+            item.hold = Hold::Unknown;
+        }
+        let daemon = self.daemon()?;
+        let session = daemon.registry.session(&key).map_err(|error| format!("{error:?}"))?;
+        let registry = Arc::clone(&daemon.registry);
+        self.note(|_| format!("session {} gives back lock {name}", session.name()));
+        let what = What::Unlock { name: name.to_owned(), session: key };
+        let name = name.to_owned();
+        self.fly(what, async move { Done::Unlocked(registry.unlock(&session, &name).await) })
+    }
+
+    /// A connection of the OVSDB door comes, locks, steals, unlocks, or goes.
+    fn lock_by_connection(&mut self, name: &str) -> Result<(), String> {
+        let conns: Vec<u64> = self.conns.keys().copied().collect();
+        let Some(number) = self.rng.pick_any(&conns).filter(|_| self.rng.chance(80)) else {
+            if conns.len() < 2 {
+                let host = Arc::clone(&self.daemon()?.host);
+                let session =
+                    host.begin_session(Some(Role::Operator), |id| format!("conn#{}", id.0));
+                let conn = Conn { session, asked: BTreeMap::new(), locks: BTreeSet::new() };
+                self.conns.insert(self.next, conn);
+                self.next += 1;
+            }
+            return Ok(());
+        };
+        if self.rng.chance(15) {
+            return self.disconnect(number);
+        }
+        let Some(conn) = self.conns.get_mut(&number) else { return Ok(()) };
+        let operation = match conn.locks.contains(name) {
+            true => LockOperation::Unlock,
+            false if self.rng.chance(30) => LockOperation::Steal,
+            false => LockOperation::Lock,
+        };
+        let ticket = self.next;
+        self.next += 1;
+        let session = Arc::clone(&conn.session);
+        match operation {
+            LockOperation::Unlock => {
+                conn.locks.remove(name);
+                conn.asked.retain(|_, (lock, _)| lock != name);
+                if self.model.conn_locks.get(name).is_some_and(|(owner, _)| *owner == number) {
+                    self.model.conn_locks.remove(name);
+                }
+            }
+            _ => {
+                conn.locks.insert(name.to_owned());
+                conn.asked.insert(ticket, (name.to_owned(), operation == LockOperation::Steal));
+            }
+        }
+        if operation == LockOperation::Steal {
+            self.model.doubt_lock(name);
+            self.model.stolen.insert(name.to_owned(), self.step);
+        }
+        self.note(|_| format!("connection {number}: {operation:?} {name}"));
+        let locking = Arc::clone(self.daemon()?.host.locking());
+        let done = locking.operate(&session, ticket.to_be_bytes().into(), operation, name);
+        done.map_err(|error| format!("connection {number}: {operation:?} {name}: {error}"))
+    }
+
+    pub(super) fn disconnect(&mut self, number: u64) -> Result<(), String> {
+        let Some(conn) = self.conns.remove(&number) else { return Ok(()) };
+        self.note(|_| format!("connection {number} ends"));
+        self.model.conn_locks.retain(|_, (owner, _)| *owner != number);
+        self.daemon()?.host.end_session(&conn.session);
+        Ok(())
+    }
+
+    /// A client that waits for something leaves.
+    pub(super) fn leave(&mut self) -> Result<(), String> {
+        let asks = self.flights.iter().filter(|(_, flight)| !matches!(flight.what, What::Edit(_)));
+        let asks: Vec<u64> = asks.map(|(number, _)| *number).collect();
+        let Some(number) = self.rng.pick_any(&asks) else { return Ok(()) };
+        let Some(flight) = self.flights.remove(&number) else { return Ok(()) };
+        self.note(|_| format!("#{number} leaves"));
+        self.daemon()?.executor.cancel(flight.task);
+        if let What::Lock { name, steals: true, .. } = flight.what {
+            self.model.doubt_lock(&name);
+            self.model.stolen.insert(name, self.step);
+        }
+        Ok(())
+    }
+
+    /// A process ends, and its connections with it.
+    pub(super) fn end_a_process(&mut self) -> Result<(), String> {
+        let bound = self.model.sessions.iter().filter(|(_, session)| session.process.is_some());
+        let bound: Vec<String> = bound.map(|(key, _)| key.clone()).collect();
+        let Some(key) = self.rng.pick_any(&bound) else { return Ok(()) };
+        let Some(process) = self.model.sessions.get(&key).and_then(|s| s.process) else {
+            return Ok(());
+        };
+        self.end_process(&key, process)
+    }
+
+    /// A process ends, and with it its connection, if it has one to this daemon.
+    pub(super) fn end_process(&mut self, key: &str, process: Process) -> Result<(), String> {
+        self.note(|_| format!("process {process} ends"));
+        self.model.doubt_session(key);
+        self.machine.processes.end(process);
+        self.daemon()?.registry.connection_ended(&[key.to_owned()]);
+        Ok(())
+    }
+
+    /// Somebody edits the configuration, unless somebody does already.
+    pub(super) fn edit_something(&mut self) -> Result<(), String> {
+        if self.flights.values().any(|flight| matches!(flight.what, What::Edit(_))) {
+            return Ok(());
+        }
+        let (edit, operation) = match self.rng.below(10) {
+            0..6 => (Edit::Resources, self.edit_resources()),
+            6 => (Edit::Limit, self.edit_limit()),
+            7 | 8 => (Edit::Roles, self.edit_roles()),
+            _ => (Edit::Other, self.edit_tokens()),
+        };
+        let Some(operation) = operation else { return Ok(()) };
+        self.begin_edit(edit, &operation)
+    }
+
+    pub(super) fn begin_edit(&mut self, edit: Edit, operation: &str) -> Result<(), String> {
+        let text = format!("[{operation}, {{\"op\": \"commit\", \"durable\": true}}]");
+        let json = paceline_tables::json::parse(text.as_bytes(), 100);
+        let json = json.map_err(|error| format!("{text}: {error}"))?;
+        let operations = json.as_array().map(<[_]>::to_vec).unwrap_or_default();
+        let admin = self.admin()?;
+        let own = Arc::clone(&self.daemon()?.own);
+        self.note(|_| format!("edits: {operation}"));
+        self.fly(What::Edit(edit), client::edit(own, admin, operations))
+    }
+
+    fn edit_resources(&mut self) -> Option<String> {
+        let mut graph = self.model.graphs.told().clone();
+        let nodes: Vec<String> = graph.0.keys().cloned().collect();
+        let node = self.rng.pick_any(&nodes)?;
+        let (name, parents) = graph.0.get(&node).cloned()?;
+        let free: Vec<&str> =
+            RESOURCES.iter().filter(|name| graph.named(name).is_none()).copied().collect();
+        let row = |node: &str| {
+            format!(
+                "\"table\": \"Resource\", \"where\": [[\"_uuid\", \"==\", [\"uuid\", \"{node}\"]]]"
+            )
+        };
+        let operation = match self.rng.below(10) {
+            0..4 => {
+                let other = self.rng.pick_any(&free)?;
+                graph.0.insert(node.clone(), (other.to_owned(), parents));
+                format!(
+                    "{{\"op\": \"update\", {}, \"row\": {{\"name\": \"{other}\"}}}}",
+                    row(&node)
+                )
+            }
+            4..8 => {
+                let count = self.rng.pick(&[0, 1, 1, 2]);
+                let parents: BTreeSet<String> = (0..count).map(|_| self.rng.pick(&nodes)).collect();
+                let set: Vec<String> =
+                    parents.iter().map(|parent| format!("[\"uuid\", \"{parent}\"]")).collect();
+                graph.0.insert(node.clone(), (name, parents));
+                format!(
+                    "{{\"op\": \"update\", {}, \"row\": {{\"parents\": [\"set\", [{}]]}}}}",
+                    row(&node),
+                    set.join(", ")
+                )
+            }
+            8 => {
+                graph.0.remove(&node);
+                for (_, parents) in graph.0.values_mut() {
+                    parents.remove(&node);
+                }
+                format!("{{\"op\": \"delete\", {}}}", row(&node))
+            }
+            _ => {
+                let other = self.rng.pick_any(&free)?;
+                let uuid = paceline_types::UuidSource::from_number(self.rng.next()).next_uuid();
+                let parents: BTreeSet<String> = BTreeSet::from([node.clone()]);
+                graph.0.insert(uuid.to_string(), (other.to_owned(), parents));
+                format!(
+                    "{{\"op\": \"insert\", \"table\": \"Resource\", \"uuid\": \"{uuid}\", \"row\": \
+                     {{\"name\": \"{other}\", \"persistent\": true, \"parents\": [\"uuid\", \"{node}\"]}}}}"
+                )
+            }
+        };
+        self.model.graphs.ask(graph);
+        Some(operation)
+    }
+
+    fn edit_limit(&mut self) -> Option<String> {
+        let limit = self.rng.between(1, 3);
+        self.model.limits.ask(limit);
+        Some(format!(
+            "{{\"op\": \"update\", \"table\": \"Checkpoint\", \"where\": [], \"row\": {{\"concurrency\": {limit}}}}}"
+        ))
+    }
+
+    fn edit_roles(&mut self) -> Option<String> {
+        let user = self.rng.pick(&USERS);
+        let mut roles = self.roles.told().clone();
+        let role = self.rng.pick(&["viewer", "client", "operator", "admin", ""]);
+        let operation = match (roles.contains_key(user), role) {
+            (true, "") => {
+                roles.remove(user);
+                format!(
+                    "{{\"op\": \"delete\", \"table\": \"User\", \"where\": [[\"name\", \"==\", \"{user}\"]]}}"
+                )
+            }
+            (true, role) => {
+                roles.insert(user.to_owned(), role.to_owned());
+                format!(
+                    "{{\"op\": \"update\", \"table\": \"User\", \"where\": [[\"name\", \"==\", \"{user}\"]], \
+                     \"row\": {{\"role\": \"{role}\"}}}}"
+                )
+            }
+            (false, "") => return None,
+            (false, role) => {
+                roles.insert(user.to_owned(), role.to_owned());
+                format!(
+                    "{{\"op\": \"insert\", \"table\": \"User\", \"row\": {{\"name\": \"{user}\", \"role\": \"{role}\"}}}}"
+                )
+            }
+        };
+        // What a user holds by its connections ends only when it may hold nothing any more.
+        if !matches!(role, "client" | "operator" | "admin") {
+            let bound = self.model.sessions.iter();
+            let bound = bound.filter(|(_, s)| s.user == user && s.process.is_some());
+            let bound: Vec<String> = bound.map(|(key, _)| key.clone()).collect();
+            bound.iter().for_each(|key| self.model.doubt_session(key));
+        }
+        self.roles.ask(roles);
+        Some(operation)
+    }
+
+    fn edit_tokens(&mut self) -> Option<String> {
+        let tokens: Vec<u64> = self.tokens.keys().copied().collect();
+        if self.rng.chance(50)
+            && let Some(token) = self.rng.pick_any(&tokens)
+        {
+            self.tokens.remove(&token);
+            return Some(format!(
+                "{{\"op\": \"delete\", \"table\": \"Token\", \"where\": [[\"name\", \"==\", \"t{token}\"]]}}"
+            ));
+        }
+        let token = self.next;
+        self.next += 1;
+        let hash: String = token_hash(token).iter().map(|byte| format!("{byte:02x}")).collect();
+        let now_ms = self.daemon().ok()?.host.clock().wall_ms();
+        let expires = match self.rng.chance(50) {
+            true => format!(", \"expires\": {}", now_ms + self.rng.below(3_000)),
+            false => String::new(),
+        };
+        let user = self.rng.pick(&USERS);
+        self.tokens.insert(token, None);
+        Some(format!(
+            "{{\"op\": \"insert\", \"table\": \"Token\", \"row\": {{\"name\": \"t{token}\", \"hash\": \"{hash}\", \
+             \"role\": \"client\", \"user\": \"{user}\", \"created\": {now_ms}{expires}}}}}"
+        ))
+    }
+}
+
+fn token_hash(token: u64) -> [u8; 32] {
+    std::array::from_fn(|index| (token >> (index % 8 * 8)) as u8 ^ index as u8)
+}
+
+fn attributes(user: &str) -> Result<Attributes, String> {
+    let mut attributes = Attributes::new();
+    for (name, value) in [("kind", "permit"), ("frontend", "api"), ("user", user)] {
+        attributes.set(name, value).map_err(|error| error.to_string())?;
+    }
+    Ok(attributes)
+}

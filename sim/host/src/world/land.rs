@@ -1,0 +1,316 @@
+//! What clients are told.
+
+use super::{Edit, Flight, What, World};
+use crate::client::Done;
+use crate::model::{Hold, LockItem, Model, PermitItem, SessionItem};
+use paceline_host::registry::{HeldSession, HoldError, PermitView};
+use paceline_host::{Granted, Outgoing, Reply};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Poll;
+
+impl World {
+    /// Something that a client did is done.
+    pub(super) fn land(&mut self, number: u64, done: Done) -> Result<(), String> {
+        let Some(flight) = self.flights.remove(&number) else { return Ok(()) };
+        match (&flight.what, done) {
+            (What::Begin { .. }, Done::Session(Ok(session))) => self.began(&flight, &session),
+            (What::Ask { .. }, Done::Permit(Ok((view, is_new)))) => {
+                self.told_permit(number, &flight, &view, is_new)
+            }
+            (What::Lock { name, session, steals }, Done::Lock(Ok(fencing))) => {
+                self.told_lock(name, session, (*steals, flight.since), fencing)
+            }
+            (What::Lock { name, steals: true, .. }, Done::Lock(Err(_))) => {
+                self.model.doubt_lock(name);
+                self.model.stolen.insert(name.clone(), self.step);
+                Ok(())
+            }
+            (What::Settle { name, request }, Done::Released(is_written)) => {
+                self.settled(name, *request, is_written)
+            }
+            (What::GiveUp { key }, Done::Released(is_written)) => {
+                self.gave_up(key, is_written);
+                Ok(())
+            }
+            (What::Unlock { name, session }, Done::Unlocked(done)) => {
+                self.unlocked(name, session, done)
+            }
+            (What::Edit(edit), Done::Edited(outcome)) => {
+                self.edited(*edit, &outcome);
+                Ok(())
+            }
+            (_, Done::Permit(Err(error))) => {
+                self.note(|_| format!("#{number} has no permit: {error:?}"));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn began(&mut self, flight: &Flight, shared: &Arc<HeldSession>) -> Result<(), String> {
+        let What::Begin { user, lease, process } = &flight.what else { return Ok(()) };
+        self.note(|_| format!("session {} began", shared.name()));
+        let expires = lease.map(|lease| self.now().plus(lease));
+        let item = SessionItem {
+            name: shared.name().to_owned(),
+            user: user.clone(),
+            lease: *lease,
+            expires,
+            process: *process,
+            hold: Hold::Held,
+        };
+        self.model.sessions.insert(shared.key.clone(), item);
+        let may_hold =
+            |roles: &BTreeMap<String, String>| roles.get(user).is_some_and(|role| role != "viewer");
+        if process.is_some() && !self.roles.since(flight.since).all(may_hold) {
+            self.model.doubt_session(&shared.key);
+        }
+        let daemon = self.daemon()?;
+        if process.is_some() {
+            let (role, granted) = daemon.host.access().of_user(u32::MAX, user);
+            match granted {
+                Some(granted) if role >= Some(paceline_types::Role::Client) => {
+                    let (registry, shared) = (Arc::clone(&daemon.registry), Arc::clone(shared));
+                    daemon.executor.begin(Box::pin(async move {
+                        if until_revoked(&granted, &shared).await {
+                            registry.end_session(&shared.key);
+                        }
+                    }));
+                }
+                // The role was taken away while the session began: its connection ends.
+                _ => {
+                    daemon.registry.connection_ended(std::slice::from_ref(&shared.key));
+                    self.model.doubt_session(&shared.key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn told_permit(
+        &mut self,
+        number: u64,
+        flight: &Flight,
+        view: &PermitView,
+        is_new: bool,
+    ) -> Result<(), String> {
+        let What::Ask { claims, graphs, session, lease, user, .. } = &flight.what else {
+            return Ok(());
+        };
+        let request = view.request.0;
+        self.note(|_| format!("#{number} has permit {} ({request}), new {is_new}", view.name));
+        if self.model.gone.requests.contains(&request) {
+            return Err(format!("request {request} was given back, and is told again"));
+        }
+        if !is_new {
+            // Somebody else asked for it, and was told, or will be.
+            return Ok(());
+        }
+        if !self.requests.insert(request) {
+            return Err(format!("the number {request} was used before"));
+        }
+        let now = self.now();
+        if session.as_ref().is_some_and(|key| !self.model.has_session(key, now)) {
+            // Its session ends, and it goes with it.
+            return Ok(());
+        }
+        // Whoever gives back a name gives back what has it then.
+        let gives_back = |flight: &Flight| matches!(&flight.what, What::Settle { name, .. } if *name == view.name);
+        let is_given_back = self.flights.values().any(gives_back);
+        let permit = PermitItem {
+            request,
+            session: session.clone(),
+            lease: *lease,
+            expires: view.expires_at.filter(|_| session.is_none()),
+            user: user.clone(),
+            claims: Model::claimed(claims, graphs),
+            has_claims: !claims.is_empty(),
+            asked: flight.since,
+            kept: vec![],
+            hold: if is_given_back { Hold::Unknown } else { Hold::Held },
+        };
+        self.model.granted(&view.name, permit, now)?;
+        self.model.keep(&view.name, self.step);
+        Ok(())
+    }
+
+    fn told_lock(
+        &mut self,
+        name: &str,
+        session: &str,
+        (steals, since): (bool, u64),
+        fencing: u64,
+    ) -> Result<(), String> {
+        let now = self.now();
+        self.note(|_| format!("session {session} owns lock {name} ({fencing}), steals {steals}"));
+        let steal_lands = |flight: &Flight| matches!(&flight.what, What::Lock { name: lock, steals: true, .. } if lock == name);
+        let is_robbed = self.model.stolen.get(name).is_some_and(|step| *step > since)
+            || self.flights.values().any(steal_lands);
+        if steals {
+            self.model.stolen.insert(name.to_owned(), self.step);
+        }
+        if is_robbed || !self.model.has_session(session, now) {
+            // It may have lost it since.
+            if self.model.has_session(session, now) {
+                let item = LockItem { session: session.to_owned(), fencing, hold: Hold::Unknown };
+                self.model.locks.insert((name.to_owned(), session.to_owned()), item);
+            }
+            return Ok(());
+        }
+        if steals {
+            self.robbed(name, session);
+        }
+        self.model.locked(name, session, fencing, now)?;
+        let item = LockItem { session: session.to_owned(), fencing, hold: Hold::Held };
+        self.model.locks.insert((name.to_owned(), session.to_owned()), item);
+        Ok(())
+    }
+
+    /// A steal was answered: whoever owned the lock by the numbers known so far must never own it again.
+    fn robbed(&mut self, name: &str, by: &str) {
+        if self.is_faulty {
+            // The answer does not wait for a disk that is full.
+            return;
+        }
+        let now = self.now();
+        for ((lock, session), item) in &self.model.locks {
+            // One whose session may have ended by itself may come back with it.
+            if lock == name && session != by && self.model.has_session(session, now) {
+                self.model.gone.locks.insert((name.to_owned(), item.fencing));
+            }
+        }
+    }
+
+    fn settled(
+        &mut self,
+        name: &str,
+        request: u64,
+        is_written: Option<bool>,
+    ) -> Result<(), String> {
+        let Some(permit) = self.model.permits.get(name) else { return Ok(()) };
+        let is_it = permit.request == request;
+        let (session, expires) = (permit.session.clone(), permit.expires);
+        let now = self.now();
+        let is_over = expires.is_some_and(|at| at <= now)
+            || session.is_some_and(|key| !self.model.has_session(&key, now));
+        self.note(|_| format!("{name} ({request}) is given back, on disk: {is_written:?}"));
+        match is_written {
+            Some(true) => drop(self.model.gone.requests.insert(request)),
+            Some(false) => drop(self.model.unwritten.requests.insert(request)),
+            // It may have ended in between, by its lease or with its session.
+            None if is_over => {}
+            None => return Err(format!("{name} ({request}) was not there to be given back")),
+        }
+        if is_it {
+            self.model.permits.remove(name);
+        }
+        Ok(())
+    }
+
+    fn gave_up(&mut self, key: &str, is_written: Option<bool>) {
+        let Some(session) = self.model.sessions.remove(key) else { return };
+        self.note(|_| format!("session {} is given back, on disk: {is_written:?}", session.name));
+        let permits = self.model.permits.extract_if(.., |_, p| p.session.as_deref() == Some(key));
+        let requests: Vec<u64> = permits.map(|(_, permit)| permit.request).collect();
+        let locks = self.model.locks.extract_if(.., |(_, session), _| session == key);
+        let locks: Vec<(String, u64)> =
+            locks.map(|((name, _), item)| (name, item.fencing)).collect();
+        let gone = match is_written {
+            Some(true) => &mut self.model.gone,
+            Some(false) => &mut self.model.unwritten,
+            None => return,
+        };
+        gone.sessions.insert(key.to_owned());
+        gone.requests.extend(requests);
+        gone.locks.extend(locks);
+    }
+
+    fn unlocked(
+        &mut self,
+        name: &str,
+        session: &str,
+        done: Result<bool, HoldError>,
+    ) -> Result<(), String> {
+        let item = self.model.locks.remove(&(name.to_owned(), session.to_owned()));
+        let Some(item) = item else { return Ok(()) };
+        self.note(|_| format!("lock {name} ({}) is given back, on disk: {done:?}", item.fencing));
+        match done {
+            Ok(true) => drop(self.model.gone.locks.insert((name.to_owned(), item.fencing))),
+            Ok(false) => drop(self.model.unwritten.locks.insert((name.to_owned(), item.fencing))),
+            // The session may have ended in between.
+            Err(_) if !self.model.has_session(session, self.now()) => {}
+            Err(error) => return Err(format!("lock {name} cannot be given back: {error:?}")),
+        }
+        Ok(())
+    }
+
+    fn edited(&mut self, edit: Edit, outcome: &Result<(), String>) {
+        self.note(|_| format!("edited: {outcome:?}"));
+        match edit {
+            Edit::Resources => {
+                self.model.graphs.settle(self.step, outcome);
+                self.model.keep_all(self.step);
+            }
+            Edit::Limit => self.model.limits.settle(self.step, outcome),
+            Edit::Roles => self.roles.settle(self.step, outcome),
+            Edit::Other => {}
+        }
+    }
+
+    /// Reads what came to the connections of the OVSDB door.
+    pub(super) fn read_connections(&mut self) -> Result<(), String> {
+        let numbers: Vec<u64> = self.conns.keys().copied().collect();
+        for number in numbers {
+            while let Some(item) = self.conns.get(&number).and_then(|c| c.session.outbox.take()) {
+                self.read_connection(number, item)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_connection(&mut self, number: u64, item: Outgoing) -> Result<(), String> {
+        let Some(conn) = self.conns.get_mut(&number) else { return Ok(()) };
+        let (name, is_steal) = match item {
+            Outgoing::Reply(ticket, Reply::Text(text)) => {
+                let ticket = <[u8; 8]>::try_from(&*ticket).map(u64::from_be_bytes);
+                let asked = ticket.ok().and_then(|ticket| conn.asked.remove(&ticket));
+                let Some((name, is_steal)) = asked.filter(|_| text == b"{\"locked\":true}") else {
+                    return Ok(());
+                };
+                (name, is_steal)
+            }
+            Outgoing::Locked(name) if conn.locks.contains(&*name) => (name.to_string(), false),
+            Outgoing::Stolen(name) => {
+                if self.model.conn_locks.get(&*name).is_some_and(|(owner, _)| *owner == number) {
+                    self.model.conn_locks.remove(&*name);
+                }
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        let by = format!("connection {number}");
+        let session = conn.session.id;
+        let fencing = self.daemon()?.host.locking().fencing(session, &name);
+        self.note(|_| format!("{by} owns lock {name} ({fencing:?})"));
+        // None if another one stole it meanwhile.
+        let Some(fencing) = fencing else { return Ok(()) };
+        if is_steal {
+            self.robbed(&name, &by);
+        }
+        self.model.locked(&name, &by, fencing, self.now())?;
+        self.model.conn_locks.insert(name, (number, Hold::Held));
+        Ok(())
+    }
+}
+
+/// Waits until a role is taken away (true) or a session ends (false).
+async fn until_revoked(granted: &Granted, session: &HeldSession) -> bool {
+    let (mut revoked, mut ended) =
+        (std::pin::pin!(granted.revoked()), std::pin::pin!(session.ended()));
+    std::future::poll_fn(|cx| match revoked.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(true),
+        Poll::Pending => ended.as_mut().poll(cx).map(|()| false),
+    })
+    .await
+}
