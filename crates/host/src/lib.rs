@@ -20,6 +20,7 @@ mod places;
 pub mod registry;
 mod session;
 mod socket;
+mod sync;
 mod system;
 mod tasks;
 
@@ -51,6 +52,8 @@ pub use paceline_model::FIRST_TOKEN;
 pub use places::{Capacity, Full, Peer, Place, Places};
 pub use session::{MonitorRecord, Session};
 pub use socket::{SOCKET_MODE, bind_unix, watch_peer};
+#[cfg(feature = "simulated")]
+pub use sync::simulated::{Yield, yield_at_locks};
 pub use system::System;
 pub use tasks::{Executor, Job, Task, Tasks};
 
@@ -336,7 +339,7 @@ impl Host {
 
     fn add_session(&self, session: Session) -> Arc<Session> {
         let session = Arc::new(session);
-        let mut sessions = self.sessions.lock().unwrap_or_else(crate::broken);
+        let mut sessions = crate::sync::lock(&self.sessions);
         sessions.insert(session.id, session.clone());
         drop(sessions);
         self.locking.add_session(&session);
@@ -356,7 +359,7 @@ impl Host {
 
     fn part(&self, session: &Session, cause: Cause) {
         session.outbox.close("it is gone");
-        self.sessions.lock().unwrap_or_else(crate::broken).remove(&session.id);
+        crate::sync::lock(&self.sessions).remove(&session.id);
         self.locking.end_session(session.id, cause);
         self.control.end_session(session.id);
         session.forget_monitors();
@@ -377,7 +380,7 @@ impl Host {
     }
 
     fn part_from_unaware(&self) {
-        let sessions = self.sessions.lock().unwrap_or_else(crate::broken);
+        let sessions = crate::sync::lock(&self.sessions);
         let unaware: Vec<_> = sessions.values().filter(|s| !s.is_change_aware()).cloned().collect();
         drop(sessions);
         for session in unaware {

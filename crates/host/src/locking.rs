@@ -116,7 +116,7 @@ impl Locking {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.state)
     }
 
     /// From now on steals are recorded.

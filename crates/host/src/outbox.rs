@@ -129,7 +129,7 @@ pub struct Later(Mutex<Option<Reply>>);
 
 impl Later {
     fn reply(&self) -> MutexGuard<'_, Option<Reply>> {
-        self.0.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.0)
     }
 }
 
@@ -205,7 +205,7 @@ struct State {
 
 impl Outbox {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.state)
     }
 
     /// Leaves `item` for the client. Answers the task to wake, which the caller does once it holds

@@ -136,7 +136,7 @@ impl Session {
     }
 
     fn monitors(&self) -> MutexGuard<'_, BTreeMap<Ticket, MonitorRecord>> {
-        self.monitors.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.monitors)
     }
 
     /// The monitor that the client calls `id`.

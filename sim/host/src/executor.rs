@@ -1,11 +1,13 @@
 //! What runs next: tasks and jobs of the host and of its clients, one at a time, as the seed says.
 //!
-//! Owns all tasks, and the threads of jobs. A task runs from one `await` to the next. A job, which may wait
-//! for the disk, has a thread of its own, but runs only while the simulator waits for it: it stops at every
-//! call of the disk ([`pause`]) and goes on when it is chosen again. So whatever the daemon does between two
-//! calls of the disk can be interleaved with everything else, and the same seed gives the same order.
+//! Owns all tasks, and the threads they run on. A task is polled, and a job is run, on a thread that runs
+//! only while the simulator waits for it. It stops at every call of the disk ([`pause`]), now and then before
+//! it takes a lock of shared state, and always while another thread holds that lock; it goes on when it is
+//! chosen again. So whatever the daemon does between two locks, or two calls of the disk, can be interleaved
+//! with everything else, and the same seed gives the same order.
 
 use paceline_host::{Job, Task};
+use paceline_sim::rng::Rng;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,25 +15,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Wake, Waker};
 
 thread_local! {
-    /// How the thread of a job reports to the simulator, and hears that it may go on.
-    static JOB: RefCell<Option<(Sender<Report>, Receiver<Order>)>> = const { RefCell::new(None) };
+    /// How a thread reports to the simulator, and hears that it may go on.
+    static LINE: RefCell<Option<Line>> = const { RefCell::new(None) };
+    /// On the thread of the simulator itself: what it runs while it waits for a lock.
+    static OWN: RefCell<Weak<Executor>> = const { RefCell::new(Weak::new()) };
 }
 
-/// What the thread of a job says.
+/// The line between a thread and the simulator.
+struct Line {
+    reports: Sender<Report>,
+    orders: Receiver<Order>,
+    executor: Weak<Executor>,
+}
+
+/// What a thread says.
 enum Report {
-    /// It is about to call the disk.
+    /// It stops here for a while.
     Paused,
     /// It is done.
     Done,
 }
 
-/// What the thread of a job is told.
+/// What a thread is told.
 enum Order {
-    Run(Job),
+    Run(Weak<Executor>, Job),
     GoOn,
 }
 
-/// A thread for jobs.
+/// A thread.
 struct Thread {
     orders: Sender<Order>,
     reports: Receiver<Report>,
@@ -44,23 +55,27 @@ enum JobState {
 }
 
 /// Tasks and jobs by number.
-#[derive(Default)]
 struct State {
     next: u64,
+    /// None while they are polled.
     tasks: BTreeMap<u64, Option<Task>>,
     ready: BTreeSet<u64>,
+    /// Tasks that are dropped as soon as they are polled.
+    cancelled: BTreeSet<u64>,
     jobs: BTreeMap<u64, JobState>,
     idle: Vec<Thread>,
     /// Whether nothing new is taken, because the daemon is dead.
     is_dead: bool,
+    rng: Rng,
+    /// In so many of a hundred cases a thread stops before it takes a lock.
+    stops: u64,
 }
 
 /// Runs what it is told to.
-#[derive(Default)]
 pub struct Executor {
     state: Mutex<State>,
-    /// Itself, for the wakers of tasks.
-    this: Mutex<Weak<Executor>>,
+    /// Itself, for wakers and threads.
+    this: Weak<Executor>,
 }
 
 /// Something that could run next.
@@ -73,11 +88,25 @@ pub enum Choice {
 }
 
 impl Executor {
-    /// One with nothing to run.
+    /// One with nothing to run, whose threads stop before so many of a hundred locks.
     #[must_use]
-    pub fn new() -> Arc<Self> {
-        let executor = Arc::new(Self::default());
-        *hold(&executor.this) = Arc::downgrade(&executor);
+    pub fn new(seed: u64, stops: u64) -> Arc<Self> {
+        let executor = Arc::new_cyclic(|this| Self {
+            state: Mutex::new(State {
+                next: 0,
+                tasks: BTreeMap::new(),
+                ready: BTreeSet::new(),
+                cancelled: BTreeSet::new(),
+                jobs: BTreeMap::new(),
+                idle: Vec::new(),
+                is_dead: false,
+                rng: Rng::new(seed),
+                stops,
+            }),
+            this: this.clone(),
+        });
+        OWN.set(Arc::downgrade(&executor));
+        paceline_host::yield_at_locks(Some(run_others));
         executor
     }
 
@@ -96,12 +125,18 @@ impl Executor {
         number
     }
 
-    /// Drops a task, wherever it is.
+    /// Drops a task: at its last `await`, or at its next one if it runs.
     pub fn cancel(&self, number: u64) {
         let task = {
             let mut state = self.state();
             state.ready.remove(&number);
-            state.tasks.remove(&number)
+            match state.tasks.get_mut(&number) {
+                Some(None) => {
+                    state.cancelled.insert(number);
+                    None
+                }
+                _ => state.tasks.remove(&number),
+            }
         };
         drop(task);
     }
@@ -109,11 +144,12 @@ impl Executor {
     /// Everything that could run now.
     pub fn choices(&self) -> Vec<Choice> {
         let state = self.state();
-        let tasks = state.ready.iter().map(|number| Choice::Task(*number));
+        let waits = |number: &&u64| matches!(state.tasks.get(*number), Some(Some(_)));
+        let tasks = state.ready.iter().filter(waits).map(|number| Choice::Task(*number));
         tasks.chain(state.jobs.keys().map(|number| Choice::Job(*number))).collect()
     }
 
-    /// Runs a task up to its next `await`, or a job up to its next call of the disk.
+    /// Lets a task or a job run until it stops.
     pub fn run(&self, choice: Choice) {
         match choice {
             Choice::Task(number) => self.poll(number),
@@ -121,19 +157,31 @@ impl Executor {
         }
     }
 
+    /// Polls a task, on a thread of its own.
     fn poll(&self, number: u64) {
-        let task = {
-            let mut state = self.state();
-            state.ready.remove(&number);
-            state.tasks.get_mut(&number).and_then(Option::take)
-        };
-        let Some(mut task) = task else { return };
-        let executor = hold(&self.this).clone();
-        let waker = Waker::from(Arc::new(TaskWaker { executor, number }));
+        let mut state = self.state();
+        state.ready.remove(&number);
+        let Some(task) = state.tasks.get_mut(&number).and_then(Option::take) else { return };
+        let this = self.this.clone();
+        let job: Job = Box::new(move || {
+            if let Some(executor) = this.upgrade() {
+                executor.poll_here(number, task);
+            }
+        });
+        let poll = state.next;
+        state.next += 1;
+        state.jobs.insert(poll, JobState::New(job));
+        drop(state);
+        self.go_on(poll);
+    }
+
+    fn poll_here(&self, number: u64, mut task: Task) {
+        let waker = Waker::from(Arc::new(TaskWaker { executor: self.this.clone(), number }));
         let is_done = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let mut state = self.state();
+        let goes = is_done || state.cancelled.remove(&number);
         let gone = match state.tasks.get_mut(&number) {
-            Some(place) if !is_done => {
+            Some(place) if !goes => {
                 *place = Some(task);
                 None
             }
@@ -153,7 +201,7 @@ impl Executor {
             JobState::Paused(thread) => (thread, Order::GoOn),
             JobState::New(job) => {
                 let idle = self.state().idle.pop();
-                (idle.unwrap_or_else(Thread::start), Order::Run(job))
+                (idle.unwrap_or_else(Thread::start), Order::Run(self.this.clone(), job))
             }
         };
         let _ = thread.orders.send(order);
@@ -167,7 +215,7 @@ impl Executor {
         }
     }
 
-    /// Runs jobs until there is none.
+    /// Runs jobs, and polls that are under way, until there is none.
     pub fn run_jobs(&self) {
         loop {
             let jobs: Vec<u64> = self.state().jobs.keys().copied().collect();
@@ -197,7 +245,7 @@ impl Executor {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        hold(&self.state)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -224,27 +272,54 @@ impl Thread {
         let (orders, mut their_orders) = channel();
         let (mut their_reports, reports) = channel();
         std::thread::spawn(move || {
-            while let Ok(Order::Run(job)) = their_orders.recv() {
-                JOB.set(Some((their_reports, their_orders)));
+            paceline_host::yield_at_locks(Some(run_others));
+            while let Ok(Order::Run(executor, job)) = their_orders.recv() {
+                LINE.set(Some(Line { reports: their_reports, orders: their_orders, executor }));
                 job();
-                let Some((back, orders)) = JOB.take() else { return };
-                let _ = back.send(Report::Done);
-                (their_reports, their_orders) = (back, orders);
+                let Some(line) = LINE.take() else { return };
+                let _ = line.reports.send(Report::Done);
+                (their_reports, their_orders) = (line.reports, line.orders);
             }
         });
         Self { orders, reports }
     }
 }
 
-/// Lets everything else run before this job goes on. Does nothing in a task.
+/// Lets everything else run before this thread goes on. Does nothing on the simulator's own thread.
 pub fn pause() {
-    JOB.with_borrow(|job| {
-        if let Some((reports, orders)) = job
-            && reports.send(Report::Paused).is_ok()
+    LINE.with_borrow(|line| {
+        if let Some(line) = line
+            && line.reports.send(Report::Paused).is_ok()
         {
-            let _ = orders.recv();
+            let _ = line.orders.recv();
         }
     });
+}
+
+/// Lets others run before a lock is taken. The simulator's own thread lets them run only if one of them
+/// holds the lock.
+fn run_others(must: bool) {
+    let line = LINE.with_borrow(|line| line.as_ref().map(|line| line.executor.upgrade()));
+    match line {
+        Some(executor) => {
+            let stops = executor.is_some_and(|executor| {
+                let mut state = executor.state();
+                let percent = if state.is_dead { 0 } else { state.stops };
+                state.rng.chance(percent)
+            });
+            if must || stops {
+                pause();
+            }
+        }
+        None if must => {
+            if let Some(executor) = OWN.with_borrow(Weak::upgrade) {
+                let jobs: Vec<u64> = executor.state().jobs.keys().copied().collect();
+                debug_assert!(!jobs.is_empty(), "somebody holds the lock");
+                jobs.into_iter().for_each(|number| executor.go_on(number));
+            }
+        }
+        None => {}
+    }
 }
 
 struct TaskWaker {
@@ -261,8 +336,4 @@ impl Wake for TaskWaker {
             }
         }
     }
-}
-
-fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

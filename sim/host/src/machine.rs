@@ -10,6 +10,7 @@ use paceline_host::{
     Ended, Host, Hosted, MadeClock, Policy, Process, Processes, System, Tasks, own,
 };
 use paceline_journal::disk::{Death, Faults, FaultyDisk, MemoryDisk};
+use paceline_sim::rng::Rng;
 use paceline_types::Span;
 use std::collections::BTreeSet;
 use std::io;
@@ -28,6 +29,9 @@ pub struct Machine {
     /// The processes of clients.
     pub processes: Arc<MadeProcesses>,
     boots: u64,
+    rng: Rng,
+    /// In so many of a hundred cases a thread stops before it takes a lock.
+    stops: u64,
 }
 
 /// One run of the daemon.
@@ -49,9 +53,16 @@ pub struct Daemon {
 impl Machine {
     /// A new machine.
     #[must_use]
-    pub fn new(clock: &'static MadeClock) -> Self {
+    pub fn new(clock: &'static MadeClock, mut rng: Rng) -> Self {
         let (files, processes) = (MemoryDisk::new(), Arc::default());
-        Self { clock, files, processes, boots: 1 }
+        let stops = rng.pick(&[0, 3, 20]);
+        Self { clock, files, processes, boots: 1, rng, stops }
+    }
+
+    /// In so many of a hundred cases a thread stops before it takes a lock.
+    #[must_use]
+    pub const fn stops(&self) -> u64 {
+        self.stops
     }
 
     /// Starts a daemon with a disk that has these faults.
@@ -63,7 +74,7 @@ impl Machine {
         let memory = Arc::new(self.files.clone());
         let faults = Arc::new(FaultyDisk::new(memory, faults, Death::Pretend));
         let disk = Arc::new(PausingDisk::new(Arc::clone(&faults)));
-        let executor = Executor::new();
+        let executor = Executor::new(self.rng.next(), self.stops);
         let started = self.open(&executor, &disk, faults);
         if started.is_err() || disk.is_dead() {
             disk.die();

@@ -164,10 +164,10 @@ impl World {
             named: rng.pick(&[10, 50, 90]),
         };
         Self {
+            machine: Machine::new(clock, Rng::new(rng.next())),
             rng,
             step: 0,
             profile,
-            machine: Machine::new(clock),
             daemon: None,
             model: Model::new(LIMIT),
             roles: crate::model::Versions::new(BTreeMap::new()),
@@ -185,7 +185,8 @@ impl World {
 
     fn play(&mut self) -> Result<(), String> {
         self.begin()?;
-        for _ in 0..STEPS {
+        // Where threads stop at locks, more steps do as much.
+        for _ in 0..STEPS + 20 * self.machine.stops() {
             self.step()?;
         }
         self.end()

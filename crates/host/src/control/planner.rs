@@ -230,7 +230,7 @@ impl Planner {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.state)
     }
 }
 

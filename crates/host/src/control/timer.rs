@@ -66,7 +66,7 @@ impl Timer {
     }
 
     fn armed(&self) -> MutexGuard<'_, Armed> {
-        self.armed.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.armed)
     }
 }
 

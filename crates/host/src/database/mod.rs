@@ -147,7 +147,7 @@ fn is_exhausted(results: &[OpResult]) -> bool {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(crate::broken)
+    crate::sync::lock(mutex)
 }
 
 impl Hosted {

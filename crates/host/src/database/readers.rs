@@ -77,7 +77,7 @@ impl Hosted {
         let reply = Reply::Later(later);
         let answer = Answer { session, ticket: request.ticket.clone(), reply };
         head.answer(answer, false, Some(request));
-        let mut state = self.readers.state.lock().unwrap_or_else(crate::broken);
+        let mut state = crate::sync::lock(&self.readers.state);
         state.waiting.entry(read.session.id).or_default().push_back(read);
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         if state.running < (cpus / 2).clamp(1, THREADS_MAX) {
@@ -90,7 +90,7 @@ impl Hosted {
     fn run_reads(&self) {
         loop {
             let read = {
-                let mut state = self.readers.state.lock().unwrap_or_else(crate::broken);
+                let mut state = crate::sync::lock(&self.readers.state);
                 let next = state.next();
                 if next.is_none() {
                     state.running -= 1;

@@ -129,7 +129,7 @@ impl Ledger {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.book)
     }
 }
 
@@ -472,7 +472,7 @@ impl Keeper {
     }
 
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, KeptSession>> {
-        self.sessions.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.sessions)
     }
 }
 

@@ -82,14 +82,14 @@ impl Mailbox {
         operation: LockOperation,
         name: &str,
     ) -> Result<Asked, LockError> {
-        let _turn = self.turn.lock().unwrap_or_else(crate::broken);
+        let _turn = crate::sync::lock(&self.turn);
         self.operate_in_turn(operation, name)
     }
 
     /// Gives back what an earlier operation of this number asked for, unless the session has given that
     /// back itself meanwhile and may have asked anew.
     pub(super) fn give_back(self: &Arc<Self>, name: &str, number: u64) {
-        let _turn = self.turn.lock().unwrap_or_else(crate::broken);
+        let _turn = crate::sync::lock(&self.turn);
         if self.state().asked.get(name) == Some(&number) {
             // It fails only if the session is over, and then there is nothing to give back.
             let _ = self.operate_in_turn(LockOperation::Unlock, name);
@@ -153,7 +153,7 @@ impl Mailbox {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.state)
     }
 
     /// Takes out what is there, and asks to be woken when more comes.

@@ -113,6 +113,6 @@ impl Registry {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(crate::broken)
+        crate::sync::lock(&self.state)
     }
 }

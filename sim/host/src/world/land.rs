@@ -12,7 +12,13 @@ use std::task::Poll;
 impl World {
     /// Something that a client did is done.
     pub(super) fn land(&mut self, number: u64, done: Done) -> Result<(), String> {
-        let Some(flight) = self.flights.remove(&number) else { return Ok(()) };
+        let Some(flight) = self.flights.remove(&number) else {
+            // The client left while this was done. What is bound to its connection ends with it.
+            if let Done::Session(Ok(session)) = done {
+                self.daemon()?.registry.connection_ended(std::slice::from_ref(&session.key));
+            }
+            return Ok(());
+        };
         match (&flight.what, done) {
             (What::Begin { .. }, Done::Session(Ok(session))) => self.began(&flight, &session),
             (What::Ask { .. }, Done::Permit(Ok((view, is_new)))) => {

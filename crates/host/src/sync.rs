@@ -1,0 +1,42 @@
+//! Taking the locks of shared state.
+//!
+//! A poisoned lock ends the process ([`crate::broken`]). With the feature `simulated` a simulator can let
+//! other threads run before a lock is taken, and runs them while one is held by another: so it decides in
+//! which order threads come to the locks. Without the feature nothing of that is compiled.
+
+use std::sync::{Mutex, MutexGuard};
+
+/// Takes a lock.
+#[inline]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    #[cfg(feature = "simulated")]
+    simulated::wait_for(mutex);
+    mutex.lock().unwrap_or_else(crate::broken)
+}
+
+#[cfg(feature = "simulated")]
+pub(crate) mod simulated {
+    use std::cell::Cell;
+    use std::sync::{Mutex, TryLockError};
+
+    /// Lets others run: if it must, because another thread holds the lock, or if it likes to.
+    pub type Yield = fn(must: bool);
+
+    thread_local! {
+        static YIELD: Cell<Option<Yield>> = const { Cell::new(None) };
+    }
+
+    /// From now on this thread calls `run_others` before it takes a lock.
+    pub fn yield_at_locks(run_others: Option<Yield>) {
+        YIELD.set(run_others);
+    }
+
+    /// Returns when the lock is free, if this thread yields at locks.
+    pub(super) fn wait_for<T>(mutex: &Mutex<T>) {
+        let Some(run_others) = YIELD.get() else { return };
+        run_others(false);
+        while matches!(mutex.try_lock(), Err(TryLockError::WouldBlock)) {
+            run_others(true);
+        }
+    }
+}
