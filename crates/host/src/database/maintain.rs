@@ -212,11 +212,15 @@ impl Head {
         let schema = self.database.schema().clone();
         let uuid = self.find_own(table, key, Datum::One(row.key));
         let old = uuid.and_then(|uuid| self.database.store().row(table, uuid));
-        let values = row.values.map(|values| {
+        let values = row.values.map(|mut values| {
+            // The columns of a table are in the order of their names.
+            values.sort_unstable_by_key(|(name, _)| *name);
+            let mut values = values.into_iter().peekable();
             let value = |(at, column): (usize, &Column)| {
-                let named = values.iter().find(|(name, _)| *name == &*column.name);
+                while values.next_if(|(name, _)| **name < *column.name).is_some() {}
                 let kept = || old.map_or(&column.default, |old| &old[at]).clone();
-                named.map_or_else(kept, |(_, value)| value.clone())
+                let named = values.next_if(|(name, _)| **name == *column.name);
+                named.map_or_else(kept, |(_, value)| value)
             };
             let columns = schema.table(table).columns.iter().enumerate();
             columns.skip(ColumnId::FIRST).map(value).collect()

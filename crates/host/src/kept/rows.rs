@@ -140,7 +140,8 @@ impl KeptLock {
 impl PermitRow {
     pub(crate) fn of(permit: &HeldPermit<'_>, claimed: &Claims) -> Self {
         let HeldPermit { id, terms, request, unknown, priority, granted_us, waited } = permit;
-        let attributes: BTreeMap<&str, &str> = request.attributes.iter().collect();
+        let mut attributes: Vec<(&str, &str)> = request.attributes.iter().collect();
+        attributes.sort_unstable();
         let attributes = attributes.iter().map(|(name, v)| (Atom::string(name), Atom::string(v)));
         let (resources, claims) = claims_row(&claimed.resources, &claimed.names);
         let locks: BTreeSet<&str> = request.locks.iter().map(|lock| &**lock).collect();
