@@ -6,7 +6,6 @@ use crate::error::Error;
 use crate::json::Json;
 use crate::schema::{ColumnId, TableSchema, Type};
 use crate::value::{Atom, Datum, Symbols};
-use paceline_types::Uuid;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -159,16 +158,11 @@ impl Condition {
         })
     }
 
-    /// The UUID that a row must have, if that is all there is to the condition.
-    pub(crate) fn only_uuid(&self) -> Option<Uuid> {
-        match &*self.clauses {
-            [Clause::Compare { column: ColumnId::UUID, function, argument }]
-                if *function == Function::Equal =>
-            {
-                argument.single().and_then(Atom::as_uuid)
-            }
-            _ => None,
-        }
+    /// Whether a clause looks at `column`; for conditions of which all clauses must hold.
+    pub(crate) fn tests(&self, column: ColumnId) -> bool {
+        self.clauses
+            .iter()
+            .any(|clause| matches!(clause, Clause::Compare { column: c, .. } if *c == column))
     }
 
     /// The steps it takes at most to test all clauses on one row.

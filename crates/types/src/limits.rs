@@ -37,7 +37,7 @@ pub const WAITS_DATABASE_MAX: usize = 1_000;
 pub const WAITS_STEPS_MAX: u64 = 1_000_000;
 
 /// Steps that a transaction may take that changes rows or waits: meanwhile others wait (promise D4).
-pub const CHANGE_STEPS_MAX: u64 = 50_000_000;
+pub const CHANGE_STEPS_MAX: u64 = 20_000_000;
 
 /// Steps that a transaction may take that only reads; it runs beside the others (promise D4).
 pub const READ_STEPS_MAX: u64 = 100_000_000;
