@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a clause compares the column with its argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
     /// `<`
     Less,
@@ -51,7 +51,7 @@ impl Function {
 }
 
 /// One clause of a condition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Clause {
     /// `true` or `false`: holds for every row or for none.
     Constant(bool),
@@ -67,7 +67,7 @@ pub enum Clause {
 }
 
 /// A list of clauses.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Condition {
     /// The clauses but those in `equals`, in the order given.
     clauses: Vec<Clause>,
@@ -158,11 +158,13 @@ impl Condition {
         })
     }
 
-    /// Whether a clause looks at `column`; for conditions of which all clauses must hold.
+    /// Whether a clause looks at `column`.
     pub(crate) fn tests(&self, column: ColumnId) -> bool {
-        self.clauses
-            .iter()
-            .any(|clause| matches!(clause, Clause::Compare { column: c, .. } if *c == column))
+        let compares =
+            |clause: &Clause| matches!(clause, Clause::Compare { column: c, .. } if *c == column);
+        self.clauses.iter().any(compares)
+            || self.equals.iter().any(|(known, _)| *known == column)
+            || self.included.iter().any(|(known, _)| *known == column)
     }
 
     /// The steps it takes at most to test all clauses on one row.

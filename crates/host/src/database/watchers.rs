@@ -117,16 +117,9 @@ impl Watchers {
             }
             let shared: Arc<[u8]> = body.as_slice().into();
             for ((_, id), session) in members {
-                let update = Update {
-                    id: id.clone(),
-                    transaction,
-                    body: shared.clone(),
-                    monitor: group.monitor.clone(),
-                    schema: schema.clone(),
-                    changes: changes.clone(),
-                    more: Vec::new(),
-                };
-                wakers.extend(session.outbox.leave(Outgoing::Update(update)));
+                let (id, monitor) = (id.clone(), group.monitor.clone());
+                let update = Update::new(id, transaction, shared.clone(), monitor, schema.clone());
+                wakers.extend(session.outbox.leave_update(update, changes));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Databases in service on a disk that fails when told to, with clients that are only an outbox.
 
+mod backlog;
 mod held;
 mod long;
 mod order;
