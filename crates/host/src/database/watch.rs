@@ -97,13 +97,20 @@ impl Hosted {
         (old_id, new_id): (Ticket, Ticket),
         conditions: Json,
     ) -> Result<(), Error> {
+        // Conditions may be long, so they are read before others have to wait.
+        let schema = self.schema();
+        let changed = changed_monitor(session, &old_id, &conditions, &schema);
         let mut head = self.head();
         if let Some(held) = &mut head.converting {
             session.charge(conditions.memory());
             held.push_back(Held::Rewatch(session.clone(), ticket, (old_id, new_id), conditions));
             return Ok(());
         }
-        self.begin_rewatch(&mut head, session, ticket, (old_id, new_id), &conditions)
+        if !Arc::ptr_eq(&schema, head.database.schema()) {
+            // The database was converted meanwhile, which ends monitors.
+            return Err(unknown_monitor());
+        }
+        self.begin_rewatch(&mut head, session, ticket, (old_id, new_id), changed?)
     }
 
     pub(super) fn begin_rewatch(
@@ -112,19 +119,11 @@ impl Hosted {
         session: &Arc<Session>,
         ticket: Ticket,
         (old_id, new_id): (Ticket, Ticket),
-        conditions: &Json,
+        (from, to): (Arc<Monitor>, Arc<Monitor>),
     ) -> Result<(), Error> {
-        let unknown = || Error::new(tag::SYNTAX, "unknown monitor session");
-        let from = session.monitor(&old_id).ok_or_else(unknown)?.monitor;
         if old_id != new_id && session.monitor(&new_id).is_some() {
             return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
         }
-        let mut to = from.with_conditions(conditions, head.database.schema())?;
-        if from.version == Version::V1 {
-            // A monitor of the first format has no conditions to change.
-            to = (*from).clone();
-        }
-        let to = Arc::new(to);
         if !session.rename_monitor(&old_id, &new_id, &to) {
             let details = "this connection holds too many monitors";
             return Err(Error::new(tag::RESOURCES, details));
@@ -151,6 +150,24 @@ impl Head {
         session.forget_monitor(&id);
         self.push(Entry::Unwatch { session, ticket, id });
     }
+}
+
+/// The monitor that a client has under an id, with other conditions.
+pub(super) fn changed_monitor(
+    session: &Session,
+    id: &Ticket,
+    conditions: &Json,
+    schema: &Schema,
+) -> Result<(Arc<Monitor>, Arc<Monitor>), Error> {
+    let from = session.monitor(id).ok_or_else(unknown_monitor)?.monitor;
+    let to = from.with_conditions(conditions, schema)?;
+    // A monitor of the first format has no conditions to change.
+    let to = if from.version == Version::V1 { from.clone() } else { Arc::new(to) };
+    Ok((from, to))
+}
+
+fn unknown_monitor() -> Error {
+    Error::new(tag::SYNTAX, "unknown monitor session")
 }
 
 /// The tables that a monitor names, as far as there are such.
