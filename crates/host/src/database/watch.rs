@@ -2,7 +2,8 @@
 
 use super::convert::Held;
 use super::queue::{Entry, Rewatch, Watch};
-use super::{Head, Hosted};
+use super::shares::{Bound, Full, Holder};
+use super::{Head, Hosted, lock};
 use crate::outbox::Ticket;
 use crate::session::{MonitorRecord, Session};
 use paceline_tables::json::Json;
@@ -10,6 +11,9 @@ use paceline_tables::monitor::{Monitor, Requests, Version};
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Error, tag};
 use paceline_types::Uuid;
+use paceline_types::limits::{
+    MONITORS_DATABASE_MAX, MONITORS_KEPT, MONITORS_MAX, MONITORS_PEER_MAX,
+};
 use std::sync::Arc;
 
 /// What a client asks to watch.
@@ -33,7 +37,41 @@ impl WatchRequest {
     }
 }
 
+/// How many monitors there may be.
+pub(super) const MONITORS: Bound = Bound {
+    connection: MONITORS_MAX as u64,
+    peer: MONITORS_PEER_MAX as u64,
+    all: MONITORS_DATABASE_MAX as u64,
+    kept: MONITORS_KEPT as u64,
+};
+
+/// A place among the monitors of a database; dropping it frees it.
+pub(crate) struct MonitorPlace {
+    database: Arc<Hosted>,
+    holder: Holder,
+}
+
+impl Drop for MonitorPlace {
+    fn drop(&mut self) {
+        lock(&self.database.monitors).give_back(self.holder, 1);
+    }
+}
+
 impl Hosted {
+    fn place_for_monitor(self: &Arc<Self>, session: &Session) -> Result<MonitorPlace, Error> {
+        let holder = Holder::of(session);
+        let taken = lock(&self.monitors).take(holder, 1);
+        taken.map_err(|full| {
+            let details = match full {
+                Full::Connection => "this connection has too many monitors",
+                Full::Peer => "the connections of this client have too many monitors",
+                Full::All => "this database has too many monitors",
+            };
+            Error::new(tag::RESOURCES, details)
+        })?;
+        Ok(MonitorPlace { database: self.clone(), holder })
+    }
+
     /// Begins a monitor; its initial content is left in the client's outbox. An error is to be
     /// answered by the caller.
     pub fn watch(
@@ -71,6 +109,7 @@ impl Hosted {
             // Two that were held during a conversion.
             return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
         }
+        let place = Arc::new(self.place_for_monitor(session)?);
         let monitor = Arc::new(monitor);
         let bytes = monitor.memory() + id.len() + 256;
         if !session.hold(bytes) {
@@ -80,7 +119,8 @@ impl Hosted {
         if self.lock_table.is_some_and(|table| monitor.table(table).is_some()) {
             self.locking.note_watched();
         }
-        let record = MonitorRecord { database: self.clone(), monitor: monitor.clone(), bytes };
+        let (database, known) = (self.clone(), monitor.clone());
+        let record = MonitorRecord { database, monitor: known, bytes, _place: place };
         session.remember_monitor(id.clone(), record);
         let session = session.clone();
         let rows = head.database.snapshot();

@@ -1,7 +1,8 @@
 //! Who watches a database, and what it has published lately.
 //!
-//! Monitors that want the same are one group: its update is encoded once for all its members.
-//! Touched only by whoever publishes, in the order of the queue, and by clients that leave.
+//! Monitors that want the same are one group: its update is encoded once for all its members. Groups are
+//! found by the tables they watch, so a commit looks only at those that watch a table it changed. Touched
+//! only by whoever publishes, in the order of the queue, and by clients that leave.
 
 use crate::outbox::{Content, Outgoing, Reply, Ticket, Update};
 use crate::session::Session;
@@ -11,7 +12,7 @@ use paceline_tables::monitor::{Dump, Monitor, Version, merge};
 use paceline_tables::schema::{Schema, TableId};
 use paceline_types::Uuid;
 use paceline_types::limits::{HISTORY_BYTES_MAX, HISTORY_TRANSACTIONS_MAX};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -21,6 +22,10 @@ use super::queue::{Commit, Rewatch, Watch};
 pub(super) struct Watchers {
     groups: BTreeMap<u64, Group>,
     next_group: u64,
+    /// The groups by what they want.
+    same: HashMap<Arc<Monitor>, u64>,
+    /// The groups by the tables they watch.
+    by_table: BTreeSet<(TableId, u64)>,
     members: BTreeMap<(SessionId, Ticket), u64>,
     /// Tells this run of this database from others, in transaction ids.
     epoch: u64,
@@ -38,11 +43,40 @@ struct Group {
     members: BTreeMap<(SessionId, Ticket), Arc<Session>>,
 }
 
+/// One or more transactions to be told as one.
+struct News<'a> {
+    changes: &'a Arc<Changes>,
+    schema: &'a Arc<Schema>,
+    transaction: Uuid,
+}
+
+impl News<'_> {
+    /// Encodes what a group is told; none if that is nothing.
+    fn encode(&self, monitor: &Monitor) -> Option<Arc<[u8]>> {
+        let mut body = Vec::new();
+        monitor.update(self.changes, self.schema, &mut body).then(|| body.into())
+    }
+
+    fn leave(
+        &self,
+        id: &Ticket,
+        session: &Session,
+        monitor: &Arc<Monitor>,
+        body: Arc<[u8]>,
+    ) -> Option<Waker> {
+        let (id, monitor) = (id.clone(), monitor.clone());
+        let update = Update::new(id, self.transaction, body, monitor, self.schema.clone());
+        session.outbox.leave_update(update, self.changes)
+    }
+}
+
 impl Watchers {
     pub(super) fn new(epoch: u64) -> Self {
         Self {
             groups: BTreeMap::new(),
             next_group: 0,
+            same: HashMap::new(),
+            by_table: BTreeSet::new(),
             members: BTreeMap::new(),
             epoch,
             published: 0,
@@ -53,9 +87,17 @@ impl Watchers {
     }
 
     /// Whether somebody watches a table of which `matters` says so.
-    pub(super) fn watches(&self, matters: impl Fn(TableId) -> bool) -> bool {
-        let monitors = self.groups.values().map(|group| &group.monitor);
-        monitors.flat_map(|monitor| monitor.tables()).any(matters)
+    pub(super) fn watches(&self, schema: &Schema, matters: impl Fn(TableId) -> bool) -> bool {
+        schema.table_ids().filter(|table| matters(*table)).any(|table| self.is_watched(table))
+    }
+
+    fn is_watched(&self, table: TableId) -> bool {
+        self.watching(table).next().is_some()
+    }
+
+    /// The groups that watch a table.
+    pub(super) fn watching(&self, table: TableId) -> impl Iterator<Item = u64> {
+        self.by_table.range((table, 0)..=(table, u64::MAX)).map(|(_, group)| *group)
     }
 
     /// The id of the last published transaction.
@@ -81,10 +123,27 @@ impl Watchers {
                 [only] => only.changes.clone(),
                 _ => Arc::new(merge(commits.iter().map(|commit| &*commit.changes))),
             };
-            let wanted = |session: &SessionId| !except.contains(session);
-            self.send(&changes, &last.schema, self.published, wanted, wakers);
+            let transaction = self.last_transaction();
+            let news = News { changes: &changes, schema: &last.schema, transaction };
+            self.tell_all(&news, except, wakers);
         }
         first
+    }
+
+    fn tell_all(&self, news: &News<'_>, except: &BTreeSet<SessionId>, wakers: &mut Vec<Waker>) {
+        let tables = news.changes.by_table().filter_map(|rows| rows.first());
+        let groups: BTreeSet<u64> = tables.flat_map(|change| self.watching(change.table)).collect();
+        for group in groups.iter().filter_map(|number| self.groups.get(number)) {
+            let wanted = |((id, _), _): &(&(SessionId, Ticket), _)| !except.contains(id);
+            let mut members = group.members.iter().filter(wanted).peekable();
+            if members.peek().is_none() {
+                continue;
+            }
+            let Some(body) = news.encode(&group.monitor) else { continue };
+            for ((_, id), session) in members {
+                wakers.extend(news.leave(id, session, &group.monitor, body.clone()));
+            }
+        }
     }
 
     /// Tells those in `only` about one transaction, which has this number.
@@ -95,33 +154,25 @@ impl Watchers {
         only: &BTreeSet<SessionId>,
         wakers: &mut Vec<Waker>,
     ) {
-        let wanted = |session: &SessionId| only.contains(session);
-        self.send(&commit.changes, &commit.schema, number, wanted, wakers);
-    }
-
-    fn send(
-        &self,
-        changes: &Arc<Changes>,
-        schema: &Arc<Schema>,
-        number: u64,
-        wanted: impl Fn(&SessionId) -> bool,
-        wakers: &mut Vec<Waker>,
-    ) {
         let transaction = Uuid::from_halves(self.epoch, number);
-        let mut body = Vec::new();
-        for group in self.groups.values() {
-            let mut members = group.members.iter().filter(|((id, _), _)| wanted(id)).peekable();
-            body.clear();
-            if members.peek().is_none() || !group.monitor.update(changes, schema, &mut body) {
-                continue;
-            }
-            let shared: Arc<[u8]> = body.as_slice().into();
-            for ((_, id), session) in members {
-                let (id, monitor) = (id.clone(), group.monitor.clone());
-                let update = Update::new(id, transaction, shared.clone(), monitor, schema.clone());
-                wakers.extend(session.outbox.leave_update(update, changes));
+        let news = News { changes: &commit.changes, schema: &commit.schema, transaction };
+        // Clients that watch the same share what is encoded, as they do when all are told.
+        let mut bodies: BTreeMap<u64, Option<Arc<[u8]>>> = BTreeMap::new();
+        for session in only {
+            for ((_, id), number) in self.of_session(*session) {
+                let Some(group) = self.groups.get(number) else { continue };
+                let body = bodies.entry(*number).or_insert_with(|| news.encode(&group.monitor));
+                let member = group.members.get(&(*session, id.clone()));
+                if let (Some(body), Some(session)) = (body, member) {
+                    wakers.extend(news.leave(id, session, &group.monitor, body.clone()));
+                }
             }
         }
+    }
+
+    fn of_session(&self, session: SessionId) -> impl Iterator<Item = (&(SessionId, Ticket), &u64)> {
+        let first: Ticket = Arc::from(&[][..]);
+        self.members.range((session, first)..).take_while(move |((id, _), _)| *id == session)
     }
 
     fn remember(&mut self, changes: &Arc<Changes>) {
@@ -196,14 +247,15 @@ impl Watchers {
     }
 
     fn add(&mut self, session: Arc<Session>, id: Ticket, monitor: Arc<Monitor>) {
-        let same = self.groups.iter().find(|(_, group)| group.monitor == monitor);
-        let number = match same {
-            Some((number, _)) => *number,
+        let number = match self.same.get(&monitor) {
+            Some(number) => *number,
             None => {
                 self.next_group += 1;
-                let group = Group { monitor, members: BTreeMap::new() };
-                self.groups.insert(self.next_group, group);
-                self.next_group
+                let number = self.next_group;
+                self.by_table.extend(monitor.tables().map(|table| (table, number)));
+                self.same.insert(monitor.clone(), number);
+                self.groups.insert(number, Group { monitor, members: BTreeMap::new() });
+                number
             }
         };
         let key = (session.id, id);
@@ -217,10 +269,14 @@ impl Watchers {
     pub(super) fn remove(&mut self, session: SessionId, id: &Ticket) -> bool {
         let key = (session, id.clone());
         let Some(number) = self.members.remove(&key) else { return false };
-        if let Some(group) = self.groups.get_mut(&number) {
-            group.members.remove(&key);
-            if group.members.is_empty() {
-                self.groups.remove(&number);
+        let Some(group) = self.groups.get_mut(&number) else { return true };
+        group.members.remove(&key);
+        if group.members.is_empty()
+            && let Some(Group { monitor, .. }) = self.groups.remove(&number)
+        {
+            self.same.remove(&monitor);
+            for table in monitor.tables() {
+                self.by_table.remove(&(table, number));
             }
         }
         true
@@ -229,12 +285,8 @@ impl Watchers {
     /// Takes every monitor of a client away that has left. Its outbox is closed already, so none is
     /// added after this.
     pub(super) fn remove_session(&mut self, session: SessionId) {
-        let first: Ticket = Arc::from(&[][..]);
-        let of_session = self.members.range((session, first)..);
-        let ids: Vec<Ticket> = of_session
-            .take_while(|((id, _), _)| *id == session)
-            .map(|((_, ticket), _)| ticket.clone())
-            .collect();
+        let ids: Vec<Ticket> =
+            self.of_session(session).map(|((_, ticket), _)| ticket.clone()).collect();
         for id in ids {
             self.remove(session, &id);
         }
@@ -250,6 +302,8 @@ impl Watchers {
                 }
             }
         }
+        self.same.clear();
+        self.by_table.clear();
         self.members.clear();
         self.history.clear();
         (self.history_bytes, self.epoch, self.published) = (0, epoch, 0);

@@ -3,6 +3,7 @@
 mod backlog;
 mod held;
 mod long;
+mod monitors;
 mod order;
 mod repair;
 mod secrets;
