@@ -14,6 +14,7 @@ mod figures;
 mod kept;
 mod load;
 mod maintain;
+mod missed;
 mod open;
 mod queue;
 mod readers;

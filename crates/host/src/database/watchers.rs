@@ -4,7 +4,7 @@
 //! found by the tables they watch, so a commit looks only at those that watch a table it changed. Touched
 //! only by whoever publishes, in the order of the queue, and by clients that leave.
 
-use crate::outbox::{Content, Outgoing, Reply, Ticket, Update};
+use crate::outbox::{Content, Later, Outgoing, Reply, Ticket, Update};
 use crate::session::Session;
 use paceline_locks::SessionId;
 use paceline_tables::Changes;
@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::missed::Missed;
 use super::queue::{Commit, Rewatch, Watch};
 
 /// Monitors and history of one database.
@@ -195,34 +196,45 @@ impl Watchers {
         self.groups.is_empty()
     }
 
-    /// The changes after transaction `since`, if all of them are remembered.
-    fn changes_since(&self, since: Uuid) -> Option<Changes> {
+    /// The transactions after `since` and the memory they take, if all of them are remembered.
+    fn changes_since(&self, since: Uuid) -> Option<(Vec<Arc<Changes>>, usize)> {
         let (epoch, position) = since.halves();
         if epoch != self.epoch || position > self.published {
             return None;
         }
         let missed = usize::try_from(self.published - position).ok()?;
         let skip = self.history.len().checked_sub(missed)?;
-        Some(merge(self.history.iter().skip(skip).map(|(changes, _)| &**changes)))
+        let transactions = self.history.iter().skip(skip);
+        let bytes = transactions.clone().map(|(_, bytes)| bytes).sum();
+        Some((transactions.map(|(changes, _)| changes.clone()).collect(), bytes))
     }
 
-    /// Adds a monitor and answers its request.
-    pub(super) fn watch(&mut self, watch: Watch, wakers: &mut Vec<Waker>) {
+    /// Adds a monitor and answers its request. What a client has missed that comes back, if that is long,
+    /// is left to the caller: the answer keeps its place until then, and later updates stay behind it.
+    pub(super) fn watch(&mut self, watch: Watch, wakers: &mut Vec<Waker>) -> Option<Missed> {
         let Watch { session, ticket, id, monitor, rows, since } = watch;
         self.is_remembering |= monitor.version == Version::V3;
+        let transaction = self.last_transaction();
         let known = since.and_then(|since| self.changes_since(since));
+        let mut missed = None;
         let reply = match (monitor.version, known) {
-            (Version::V3, Some(changes)) => {
-                let mut text = Vec::new();
-                if !monitor.update(&changes, rows.schema(), &mut text) {
-                    text.extend_from_slice(b"{}");
+            (Version::V3, Some((transactions, bytes))) => {
+                let schema = rows.schema().clone();
+                let (session, monitor) = (session.clone(), monitor.clone());
+                let later = Arc::new(Later::default());
+                let all =
+                    Missed { session, monitor, schema, transactions, bytes, transaction, later };
+                if all.is_short() {
+                    all.reply()
+                } else {
+                    let place = Reply::Later(Arc::clone(&all.later));
+                    missed = Some(all);
+                    place
                 }
-                let transaction = self.last_transaction();
-                Reply::Since { found: true, transaction, content: Content::Text(text) }
             }
             (Version::V3, None) => Reply::Since {
                 found: false,
-                transaction: self.last_transaction(),
+                transaction,
                 content: Content::Dump(Box::new(Dump::new(monitor.clone(), rows))),
             },
             _ => Reply::Dump(Box::new(Dump::new(monitor.clone(), rows))),
@@ -231,6 +243,7 @@ impl Watchers {
         if session.outbox.closed().is_none() {
             self.add(session, id, monitor);
         }
+        missed
     }
 
     /// Changes a monitor's conditions: tells what comes into view and goes out of it, then answers.

@@ -1,7 +1,8 @@
-//! Monitors: how many there may be, and what a commit looks at.
+//! Monitors: how many there may be, what a commit looks at, and what clients get that come back.
 
 use super::*;
 use crate::WatchRequest;
+use crate::outbox::Content;
 use crate::places::Peer;
 use paceline_tables::monitor::Version;
 use paceline_tables::tag;
@@ -76,6 +77,60 @@ fn insert(database: &Arc<Hosted>, session: &Arc<Session>, rows: usize) {
     transact(database, session, "t", &format!("[{}]", vec![one; rows].join(",")));
     database.flush_blocking();
     assert!(next_error(session).is_none());
+}
+
+/// What a client that comes back missed is put together beside the committer, and the updates that follow
+/// stay behind it.
+#[test]
+fn what_a_client_missed_is_computed_beside_the_committer() {
+    let world = World::new("missed");
+    let things = world.open(SCHEMA);
+    let (writer, first) = (world.client(Role::Admin), world.client(Role::Viewer));
+    things.watch(&first, request(0, Version::V3, Some(Uuid::ZERO))).unwrap();
+    things.flush_blocking();
+    let Some(Outgoing::Reply(_, Reply::Since { transaction, .. })) = first.outbox.take() else {
+        panic!("no answer")
+    };
+    for _ in 0..4 {
+        insert(&things, &writer, 100);
+    }
+    // No thread reads before this test says so.
+    things.readers.pause();
+    let back = world.client(Role::Viewer);
+    things.watch(&back, request(1, Version::V3, Some(transaction))).unwrap();
+    things.flush_blocking();
+    assert!(back.outbox.take().is_none(), "the committer has computed the answer itself");
+    assert!(!back.is_settled(), "what is being read counts against the client");
+    insert(&things, &writer, 1);
+    assert!(back.outbox.take().is_none(), "an update has overtaken the answer");
+    things.run_reads();
+    let Some(Outgoing::Reply(_, Reply::Since { found, content, .. })) = back.outbox.take() else {
+        panic!("no answer")
+    };
+    let Content::Text(text) = content else { panic!("{content:?}") };
+    assert!(found);
+    assert_eq!(String::from_utf8(text).unwrap().matches("insert").count(), 400);
+    assert_eq!(received(&back), ["update"]);
+    assert!(back.is_settled());
+}
+
+/// A client that missed little is answered at once.
+#[test]
+fn what_a_client_missed_is_answered_at_once_if_it_is_little() {
+    let world = World::new("missed-little");
+    let things = world.open(SCHEMA);
+    let (writer, first) = (world.client(Role::Admin), world.client(Role::Viewer));
+    things.watch(&first, request(0, Version::V3, Some(Uuid::ZERO))).unwrap();
+    things.flush_blocking();
+    let Some(Outgoing::Reply(_, Reply::Since { transaction, .. })) = first.outbox.take() else {
+        panic!("no answer")
+    };
+    insert(&things, &writer, 1);
+    things.readers.pause();
+    let back = world.client(Role::Viewer);
+    things.watch(&back, request(1, Version::V3, Some(transaction))).unwrap();
+    things.flush_blocking();
+    assert_eq!(received(&back), ["reply w"]);
 }
 
 const TABLES: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {
