@@ -31,7 +31,7 @@ pub use database::{
     Author, Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
 };
 pub use kept::{Keeper, KeptLock, KeptPermit, KeptSession, Process, TakenOver, UNSYNCED_LEASE_MAX};
-pub use locking::{LockOperation, LockShown, Locking};
+pub use locking::{LockOperation, LockShown, Locking, StealReply};
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
 pub use paceline_engine::{
     Explanation, Foreseen, Grant, Quota, RequestError, Snapshot, WaitsFor, Why,

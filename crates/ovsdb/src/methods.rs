@@ -3,7 +3,8 @@
 use crate::respond::lock_error;
 use crate::wire::Message;
 use paceline_host::{
-    Host, Hosted, LockOperation, Outgoing, Reply, Session, Ticket, WatchRequest, valid_lock_name,
+    Host, Hosted, LockOperation, Outgoing, Reply, Session, StealReply, Ticket, WatchRequest,
+    valid_lock_name,
 };
 use paceline_tables::json::Json;
 use paceline_tables::monitor::Version;
@@ -246,7 +247,7 @@ impl Methods {
         self.flush();
         self.host
             .locking()
-            .operate(&self.session, ticket.clone(), operation, name)
+            .operate(&self.session, ticket.clone(), operation, name, StealReply::WhenWritten)
             .map_err(|error| Reply::Failed(lock_error(error, operation, params)))
     }
 
