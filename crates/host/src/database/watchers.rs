@@ -7,9 +7,9 @@
 use crate::outbox::{Content, Later, Outgoing, Reply, Ticket, Update};
 use crate::session::Session;
 use paceline_locks::SessionId;
-use paceline_tables::Changes;
 use paceline_tables::monitor::{Dump, Monitor, Version, merge};
 use paceline_tables::schema::{Schema, TableId};
+use paceline_tables::{Changes, RowChange};
 use paceline_types::Uuid;
 use paceline_types::limits::{HISTORY_BYTES_MAX, HISTORY_TRANSACTIONS_MAX};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -25,8 +25,9 @@ pub(super) struct Watchers {
     next_group: u64,
     /// The groups by what they want.
     same: HashMap<Arc<Monitor>, u64>,
-    /// The groups by the tables they watch.
-    by_table: BTreeSet<(TableId, u64)>,
+    /// What the groups want, by the tables they watch: most have nothing to hear of most commits, and are
+    /// not looked up for that.
+    by_table: BTreeMap<(TableId, u64), Arc<Monitor>>,
     members: BTreeMap<(SessionId, Ticket), u64>,
     /// Tells this run of this database from others, in transaction ids.
     epoch: u64,
@@ -52,10 +53,10 @@ struct News<'a> {
 }
 
 impl News<'_> {
-    /// Encodes what a group is told; none if that is nothing.
-    fn encode(&self, monitor: &Monitor) -> Option<Arc<[u8]>> {
-        let mut body = Vec::new();
-        monitor.update(self.changes, self.schema, &mut body).then(|| body.into())
+    /// Encodes what a group is told, by way of `buffer`; none if that is nothing.
+    fn encode(&self, monitor: &Monitor, buffer: &mut Vec<u8>) -> Option<Arc<[u8]>> {
+        buffer.clear();
+        monitor.update(self.changes, self.schema, buffer).then(|| buffer.as_slice().into())
     }
 
     fn leave(
@@ -77,7 +78,7 @@ impl Watchers {
             groups: BTreeMap::new(),
             next_group: 0,
             same: HashMap::new(),
-            by_table: BTreeSet::new(),
+            by_table: BTreeMap::new(),
             members: BTreeMap::new(),
             epoch,
             published: 0,
@@ -96,9 +97,10 @@ impl Watchers {
         self.watching(table).next().is_some()
     }
 
-    /// The groups that watch a table.
-    pub(super) fn watching(&self, table: TableId) -> impl Iterator<Item = u64> {
-        self.by_table.range((table, 0)..=(table, u64::MAX)).map(|(_, group)| *group)
+    /// The groups that watch a table, and what they want.
+    pub(super) fn watching(&self, table: TableId) -> impl Iterator<Item = (u64, &Arc<Monitor>)> {
+        let of_table = self.by_table.range((table, 0)..=(table, u64::MAX));
+        of_table.map(|((_, number), monitor)| (*number, monitor))
     }
 
     /// The id of the last published transaction.
@@ -132,17 +134,22 @@ impl Watchers {
     }
 
     fn tell_all(&self, news: &News<'_>, except: &BTreeSet<SessionId>, wakers: &mut Vec<Waker>) {
-        let tables = news.changes.by_table().filter_map(|rows| rows.first());
-        let groups: BTreeSet<u64> = tables.flat_map(|change| self.watching(change.table)).collect();
-        for group in groups.iter().filter_map(|number| self.groups.get(number)) {
-            let wanted = |((id, _), _): &(&(SessionId, Ticket), _)| !except.contains(id);
-            let mut members = group.members.iter().filter(wanted).peekable();
-            if members.peek().is_none() {
-                continue;
-            }
-            let Some(body) = news.encode(&group.monitor) else { continue };
-            for ((_, id), session) in members {
-                wakers.extend(news.leave(id, session, &group.monitor, body.clone()));
+        let first = |rows: &[RowChange]| rows.first().map(|change| change.table);
+        let tables: Vec<TableId> = news.changes.by_table().filter_map(first).collect();
+        let mut buffer = Vec::new();
+        for (at, table) in tables.iter().enumerate() {
+            for (number, monitor) in self.watching(*table) {
+                // One that watches several of these tables hears of all of them at the first.
+                if tables.iter().take(at).any(|earlier| monitor.table(*earlier).is_some()) {
+                    continue;
+                }
+                let Some(body) = news.encode(monitor, &mut buffer) else { continue };
+                let Some(group) = self.groups.get(&number) else { continue };
+                for ((session_id, id), session) in &group.members {
+                    if !except.contains(session_id) {
+                        wakers.extend(news.leave(id, session, monitor, body.clone()));
+                    }
+                }
             }
         }
     }
@@ -159,10 +166,13 @@ impl Watchers {
         let news = News { changes: &commit.changes, schema: &commit.schema, transaction };
         // Clients that watch the same share what is encoded, as they do when all are told.
         let mut bodies: BTreeMap<u64, Option<Arc<[u8]>>> = BTreeMap::new();
+        let mut buffer = Vec::new();
         for session in only {
             for ((_, id), number) in self.of_session(*session) {
                 let Some(group) = self.groups.get(number) else { continue };
-                let body = bodies.entry(*number).or_insert_with(|| news.encode(&group.monitor));
+                let body = bodies
+                    .entry(*number)
+                    .or_insert_with(|| news.encode(&group.monitor, &mut buffer));
                 let member = group.members.get(&(*session, id.clone()));
                 if let (Some(body), Some(session)) = (body, member) {
                     wakers.extend(news.leave(id, session, &group.monitor, body.clone()));
@@ -265,7 +275,9 @@ impl Watchers {
             None => {
                 self.next_group += 1;
                 let number = self.next_group;
-                self.by_table.extend(monitor.tables().map(|table| (table, number)));
+                for table in monitor.tables() {
+                    self.by_table.insert((table, number), monitor.clone());
+                }
                 self.same.insert(monitor.clone(), number);
                 self.groups.insert(number, Group { monitor, members: BTreeMap::new() });
                 number

@@ -119,7 +119,7 @@ impl Mailbox {
         let ticket: Ticket = number.to_be_bytes().into();
         let done = match self.host.upgrade() {
             Some(host) => {
-                // Whoever steals waits until that is written, beside this.
+                // A request that steals waits by itself until the loss is written.
                 let at_once = StealReply::AtOnce;
                 host.locking().operate(&self.session, ticket, operation, name, at_once)
             }
