@@ -39,7 +39,7 @@ pub use paceline_engine::{
 use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
-pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
+pub use paceline_locks::{LockError, SessionId};
 pub use paceline_model::FIRST_TOKEN;
 pub use places::{Capacity, Full, Peer, Place, Places};
 pub use session::{MonitorRecord, Session};

@@ -94,6 +94,9 @@ pub const COST_MAX: u32 = 1_000_000;
 /// Longest name of a pool, checkpoint or resource.
 pub const NAME_BYTES_MAX: usize = 1_024;
 
+/// Longest name of a lock.
+pub const LOCK_NAME_BYTES_MAX: usize = 255;
+
 /// Longest expression.
 pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 
