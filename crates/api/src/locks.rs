@@ -6,9 +6,9 @@ use crate::{Shared, body, large, query};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, Uri};
+use paceline_host::LockShown;
 use paceline_host::registry::Asking;
-use paceline_host::{LockShown, valid_lock_name};
-use paceline_types::Span;
+use paceline_types::{LOCK_NAME_RULE, Span, valid_lock_name};
 use serde_json::{Value, json};
 
 /// Most locks that a list shows.
@@ -89,9 +89,6 @@ fn describe(lock: &LockShown) -> Value {
 fn check_name(name: &str) -> Result<(), Problem> {
     match valid_lock_name(name) {
         true => Ok(()),
-        false => Err(Problem::bad_request(
-            "the name of a lock has letters, digits and underscores and does not begin with a digit; \
-             DATABASE:NAME is one too",
-        )),
+        false => Err(Problem::bad_request(format!("the name of a lock has {LOCK_NAME_RULE}"))),
     }
 }

@@ -14,7 +14,8 @@ use paceline_expr::{Expr, Input};
 use paceline_routing::{Chosen, Unrouted};
 use paceline_rules::{Candidates, Decision, Verdict};
 use paceline_types::{
-    BackendId, CheckpointId, Known, On, PoolId, Priority, Request, RequestId, limits,
+    BackendId, CheckpointId, Known, LOCK_NAME_RULE, On, PoolId, Priority, Request, RequestId,
+    limits, valid_lock_name,
 };
 use std::fmt;
 
@@ -41,7 +42,7 @@ pub enum RequestError {
         /// Which claim, from 0.
         index: usize,
     },
-    /// The name of a lock is empty or longer than [`limits::NAME_BYTES_MAX`].
+    /// No lock can have this name.
     Lock {
         /// Which required lock, from 0.
         index: usize,
@@ -70,7 +71,7 @@ impl fmt::Display for RequestError {
                 limits::NAME_BYTES_MAX
             ),
             Self::Lock { index } => {
-                write!(f, "locks[{index}]: a lock's name has 1 to {} bytes", limits::NAME_BYTES_MAX)
+                write!(f, "locks[{index}]: the name of a lock has {LOCK_NAME_RULE}")
             }
             Self::NoSession => f.write_str("a request without a session cannot require locks"),
             Self::Connection => {
@@ -498,7 +499,7 @@ fn check(request: &Request) -> Result<(), RequestError> {
     if let Some(index) = request.claims.iter().position(|claim| wrong(&claim.resource)) {
         return Err(RequestError::Resource { index });
     }
-    if let Some(index) = request.locks.iter().position(|lock| wrong(lock)) {
+    if let Some(index) = request.locks.iter().position(|lock| !valid_lock_name(lock)) {
         return Err(RequestError::Lock { index });
     }
     if request.session.is_none() && !request.locks.is_empty() {

@@ -38,7 +38,7 @@ pub use kept::{
     Ended, Keeper, KeptLock, KeptPermit, KeptSession, Machine, Process, Processes, RealProcesses,
     TakenOver, UNSYNCED_LEASE_MAX,
 };
-pub use locking::{LockOperation, LockShown, Locking};
+pub use locking::{LockOperation, LockShown, Locking, StealReply};
 pub use made::MadeClock;
 pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
 pub use paceline_engine::{
@@ -47,7 +47,7 @@ pub use paceline_engine::{
 use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
-pub use paceline_locks::{LockError, SessionId, valid_name as valid_lock_name};
+pub use paceline_locks::{LockError, SessionId};
 pub use paceline_model::FIRST_TOKEN;
 pub use places::{Capacity, Full, Peer, Place, Places};
 pub use session::{MonitorRecord, Session};

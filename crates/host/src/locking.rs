@@ -2,7 +2,8 @@
 //!
 //! Effects and replies go to the clients' outboxes while the mutex is held, so their order is the
 //! order of what happened: a `stolen` before the stealer's reply (L4), a `locked` after the reply
-//! that said it would come. Whenever a session that outlives the daemon is granted a lock or loses one,
+//! that said it would come. The reply to a steal whose loss must be written first takes its place at once and is
+//! filled in later, so that a `stolen` by the next thief stays behind it. Whenever a session that outlives the daemon is granted a lock or loses one,
 //! that is noted in the ledger under the same mutex (L5). Fencing numbers come from a range that is reserved on disk ahead (L2);
 //! the next range is reserved when half of this one is used.
 
@@ -10,7 +11,7 @@ use crate::audit::Audit;
 use crate::control::Control;
 use crate::database::{Hosted, OwnRow};
 use crate::kept::{Cause, Key, Ledger};
-use crate::outbox::{Outgoing, Reply, Ticket};
+use crate::outbox::{Later, Outgoing, Reply, Ticket};
 use crate::own;
 use crate::session::Session;
 use crate::tasks::Tasks;
@@ -37,6 +38,15 @@ pub enum LockOperation {
     Steal,
     /// Give it back, or leave the line.
     Unlock,
+}
+
+/// When the reply to a steal leaves that takes a lock from a session that outlives the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StealReply {
+    /// At once: the caller waits by itself until the loss is written.
+    AtOnce,
+    /// When the loss is written. What else is on its way to the client stays behind it.
+    WhenWritten,
 }
 
 /// One lock as lists show it.
@@ -124,16 +134,16 @@ impl Locking {
         let _ = self.audit.set(Arc::clone(audit));
     }
 
-    /// Leaves a steal's reply after the loss is written: after a restart the robbed session must not own the
-    /// lock again. Until then the reply counts against the client's memory.
-    fn reply_when_written(&self, to: Arc<Session>, reply: Outgoing) {
+    /// Fills in a steal's reply after the loss is written: after a restart the robbed session must not own
+    /// the lock again. Until then the reply counts against the client's memory.
+    fn reply_when_written(&self, to: Arc<Session>, later: Arc<Later>, reply: Reply) {
         const HELD_BACK: usize = 256;
         to.charge(HELD_BACK);
         let written = self.ledger.written();
         self.tasks.spawn(async move {
             // What cannot be written is held until its lease ends, at worst.
             let _ = written.await;
-            let waker = to.outbox.leave(reply);
+            let waker = to.outbox.fill(&later, reply);
             to.discharge(HELD_BACK);
             waker.into_iter().for_each(Waker::wake);
         });
@@ -244,6 +254,7 @@ impl Locking {
         ticket: Ticket,
         operation: LockOperation,
         name: &str,
+        steal_reply: StealReply,
     ) -> Result<(), LockError> {
         let mut state = self.state();
         if !state.sessions.contains_key(&session.id) {
@@ -270,23 +281,22 @@ impl Locking {
         if operation == LockOperation::Unlock {
             lost.push((session.id, name.into()));
         }
-        let reply = Outgoing::Reply(ticket, Reply::Text(text.into()));
-        let stealer = state.sessions.get(&session.id).filter(|_| robs_kept).cloned();
-        let held_back = match stealer {
-            Some(stealer) => Some((stealer, reply)),
-            None => {
-                wakers.extend(session.outbox.leave(reply));
-                None
-            }
+        let is_held_back = robs_kept && steal_reply == StealReply::WhenWritten;
+        let stealer = state.sessions.get(&session.id).filter(|_| is_held_back).cloned();
+        let held_back = stealer.map(|stealer| (stealer, Arc::new(Later::default())));
+        let reply = match &held_back {
+            Some((_, later)) => Reply::Later(Arc::clone(later)),
+            None => Reply::Text(text.into()),
         };
+        wakers.extend(session.outbox.leave(Outgoing::Reply(ticket, reply)));
         let (left, next) = (state.locks.fencing_left(), state.locks.next_fencing());
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         if is_noted {
             self.ledger.write();
         }
-        if let Some((stealer, reply)) = held_back {
-            self.reply_when_written(stealer, reply);
+        if let Some((stealer, later)) = held_back {
+            self.reply_when_written(stealer, later, Reply::Text(text.into()));
         }
         if let Some(audit) = self.audit.get().filter(|_| operation == LockOperation::Steal) {
             audit.record(&session.name, "steal", name);

@@ -6,7 +6,7 @@
 //! further requests. Pushing never blocks and never runs the connection's code: it only leaves the
 //! item and wakes the task.
 
-use paceline_tables::monitor::{Dump, Monitor, merge};
+use paceline_tables::monitor::{Dump, Monitor, Net};
 use paceline_tables::schema::Schema;
 use paceline_tables::{Changes, Error, OpResult, Row, Snapshot};
 use paceline_types::Uuid;
@@ -51,48 +51,64 @@ pub enum Outgoing {
 
 /// Changes that a monitor tells, encoded once for all clients that watch the same.
 ///
-/// A client that is slow to read gets the changes that pile up as one: they are kept in `more` and
-/// encoded together with the first when it is ready for them.
-#[derive(Clone, Debug)]
+/// An update keeps no row: it is a text. A client that is slow to read gets the changes that pile up as
+/// one; of those it keeps the net effect on what its monitor looks at, which counts for what it is.
+#[derive(Debug)]
 pub struct Update {
     /// The id the client gave to its monitor.
     pub id: Ticket,
     /// The last transaction in it.
     pub transaction: Uuid,
-    /// The `<table-updates>` object of `changes` alone.
-    pub body: Arc<[u8]>,
     /// What the client wants to hear.
     pub monitor: Arc<Monitor>,
     /// The schema that the changes are of.
-    pub schema: Arc<Schema>,
-    /// The changes.
-    pub changes: Arc<Changes>,
-    /// Later changes, to be told together with these.
-    pub more: Vec<Arc<Changes>>,
+    schema: Arc<Schema>,
+    told: Told,
+}
+
+#[derive(Debug)]
+enum Told {
+    /// The `<table-updates>` object of one commit.
+    Body(Arc<[u8]>),
+    /// Several commits, to be encoded when the client is ready for them.
+    Net(Net),
 }
 
 impl Update {
-    /// Appends the `<table-updates>` object; false, and nothing, if the changes cancel out.
-    pub fn write(&self, out: &mut Vec<u8>) -> bool {
-        if self.more.is_empty() {
-            out.extend_from_slice(&self.body);
-            return true;
-        }
-        let all = std::iter::once(&self.changes).chain(&self.more);
-        let net = merge(all.map(|changes| &**changes));
-        self.monitor.update(&net, &self.schema, out)
+    pub(crate) fn new(
+        id: Ticket,
+        transaction: Uuid,
+        body: Arc<[u8]>,
+        monitor: Arc<Monitor>,
+        schema: Arc<Schema>,
+    ) -> Self {
+        Self { id, transaction, monitor, schema, told: Told::Body(body) }
     }
 
-    /// Takes `later` in, if it is of the same monitor.
-    fn combine(&mut self, later: &Self) -> bool {
-        let same = self.id == later.id
-            && Arc::ptr_eq(&self.monitor, &later.monitor)
-            && Arc::ptr_eq(&self.schema, &later.schema);
-        if same {
-            self.more.push(later.changes.clone());
-            self.transaction = later.transaction;
+    /// Appends the `<table-updates>` object; false, and nothing, if the changes cancel out.
+    pub fn write(&self, out: &mut Vec<u8>) -> bool {
+        match &self.told {
+            Told::Body(body) => {
+                out.extend_from_slice(body);
+                true
+            }
+            Told::Net(net) => self.monitor.update(&net.changes(), &self.schema, out),
         }
-        same
+    }
+
+    /// Bytes that this keeps in memory, or takes to send.
+    fn cost(&self) -> usize {
+        let told = match &self.told {
+            Told::Body(body) => body.len(),
+            Told::Net(net) => net.memory(),
+        };
+        self.id.len() + told + 128
+    }
+
+    fn is_of_monitor_of(&self, other: &Self) -> bool {
+        self.id == other.id
+            && Arc::ptr_eq(&self.monitor, &other.monitor)
+            && Arc::ptr_eq(&self.schema, &other.schema)
     }
 }
 
@@ -217,7 +233,7 @@ impl Outbox {
                 ticket.len() + later.reply().as_ref().map_or(4096, Reply::cost)
             }
             Outgoing::Reply(ticket, reply) => ticket.len() + reply.cost(),
-            Outgoing::Update(update) => update.id.len() + update.body.len() + 128,
+            Outgoing::Update(update) => update.cost(),
             Outgoing::ConditionUpdate { monitor, .. } => monitor.len() + 4096,
             Outgoing::Locked(name) | Outgoing::Stolen(name) => name.len() + 64,
             Outgoing::MonitorCanceled(monitor) => monitor.len() + 64,
@@ -229,14 +245,42 @@ impl Outbox {
             Outgoing::Reply(..) => state.reply_bytes += cost,
             _ => state.notice_bytes += cost,
         }
-        if !state.combine(&item, cost) {
-            state.items.push_back((item, cost));
+        state.items.push_back((item, cost));
+        state.after_leaving()
+    }
+
+    /// Leaves an update that tells of `changes`. A client that is behind gets it together with the one
+    /// before it, if that is of the same monitor.
+    pub(crate) fn leave_update(&self, mut update: Update, changes: &Changes) -> Option<Waker> {
+        let mut state = self.state();
+        if state.closed.is_some() {
+            return None;
         }
-        if state.notice_bytes > BACKLOG_BYTES_MAX {
-            state.close("it does not read the notifications it asked for");
+        let is_behind = state.notice_bytes > COMBINE_BYTES_MIN;
+        let State { items, notice_bytes, .. } = &mut *state;
+        match items.back_mut() {
+            Some((Outgoing::Update(last), counted))
+                if is_behind && last.is_of_monitor_of(&update) =>
+            {
+                if let Told::Net(net) = &mut last.told {
+                    net.add(&last.monitor, changes);
+                    last.transaction = update.transaction;
+                    let cost = last.cost();
+                    *notice_bytes = *notice_bytes - *counted + cost;
+                    *counted = cost;
+                    return state.after_leaving();
+                }
+                // The next ones join this one.
+                let mut net = Net::default();
+                net.add(&update.monitor, changes);
+                update.told = Told::Net(net);
+            }
+            _ => {}
         }
-        let wanted = state.interest == Interest::Items || state.closed.is_some();
-        if wanted { state.waker.take() } else { None }
+        let cost = update.cost();
+        state.notice_bytes += cost;
+        state.items.push_back((Outgoing::Update(update), cost));
+        state.after_leaving()
     }
 
     /// Leaves `item` and wakes the connection.
@@ -368,17 +412,13 @@ impl State {
         self.finishing.filter(|_| self.items.is_empty())
     }
 
-    /// Makes `item` part of the last one, if both are updates and the client is behind.
-    fn combine(&mut self, item: &Outgoing, cost: usize) -> bool {
-        let behind = self.notice_bytes > COMBINE_BYTES_MIN;
-        match (self.items.back_mut(), item) {
-            (Some((Outgoing::Update(last), last_cost)), Outgoing::Update(update)) if behind => {
-                let combined = last.combine(update);
-                *last_cost += if combined { cost } else { 0 };
-                combined
-            }
-            _ => false,
+    /// Cuts a client off that reads nothing. Answers the task to wake.
+    fn after_leaving(&mut self) -> Option<Waker> {
+        if self.notice_bytes > BACKLOG_BYTES_MAX {
+            self.close("it does not read the notifications it asked for");
         }
+        let wanted = self.interest == Interest::Items || self.closed.is_some();
+        if wanted { self.waker.take() } else { None }
     }
 
     fn close(&mut self, reason: &'static str) {

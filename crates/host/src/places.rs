@@ -223,6 +223,14 @@ impl State {
     }
 }
 
+impl Place {
+    /// Whose place it is.
+    #[must_use]
+    pub const fn peer(&self) -> Peer {
+        self.peer
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.places.state();

@@ -1,8 +1,9 @@
 //! One client connection: who it is, what it holds, what is on its way to it.
 
 use crate::access::Granted;
-use crate::database::Hosted;
+use crate::database::{Hosted, MonitorPlace};
 use crate::outbox::{Outbox, Ticket};
+use crate::places::Peer;
 use paceline_locks::SessionId;
 use paceline_tables::monitor::Monitor;
 use paceline_types::Role;
@@ -24,6 +25,8 @@ pub struct Session {
     role: Option<Role>,
     /// What gives it its role, if a row does, which may change.
     granted: OnceLock<Arc<Granted>>,
+    /// Whose connection it is, if it is a client's own.
+    peer: OnceLock<Peer>,
     /// Whether it may only read.
     pub read_only: bool,
     change_aware: AtomicBool,
@@ -45,6 +48,8 @@ pub struct MonitorRecord {
     pub monitor: Arc<Monitor>,
     /// What it counts for in the memory the client may hold.
     pub(crate) bytes: usize,
+    /// Its place among the monitors of the database; the last copy of this record frees it.
+    pub(crate) _place: Arc<MonitorPlace>,
 }
 
 impl std::fmt::Debug for MonitorRecord {
@@ -61,6 +66,7 @@ impl Session {
             outbox: Outbox::default(),
             role,
             granted: OnceLock::new(),
+            peer: OnceLock::new(),
             read_only,
             change_aware: AtomicBool::new(false),
             kept: OnceLock::new(),
@@ -79,6 +85,15 @@ impl Session {
     /// From now on it may do what a row says.
     pub fn follow_role(&self, granted: Arc<Granted>) {
         let _ = self.granted.set(granted);
+    }
+
+    /// From now on what it has counts with all that `peer` has, over all its connections.
+    pub fn count_with(&self, peer: Peer) {
+        let _ = self.peer.set(peer);
+    }
+
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        self.peer.get().copied()
     }
 
     /// Whether the client notices by itself when a database changes shape, and so need not be

@@ -28,12 +28,10 @@ mod changed;
 mod ledger;
 mod line;
 mod locks;
-mod name;
 
 pub use changed::{CHANGED_NAMES_MAX, Changed};
 pub use ledger::{ENTRY_BYTES, Standing};
 pub use locks::{LockView, Locks};
-pub use name::valid_name;
 pub use paceline_types::SessionId;
 
 use std::fmt;

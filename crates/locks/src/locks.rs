@@ -9,7 +9,7 @@
 //! number is left, and nobody can be granted anything ahead of its waiters.
 //!
 //! The host drains effects after each call. Effects for a session that has ended since are void.
-//! It never checks names: doors do, with `valid_name`.
+//! It never checks names: doors do, with `valid_lock_name` of `types`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;

@@ -3,12 +3,12 @@
 use crate::respond::lock_error;
 use crate::wire::Message;
 use paceline_host::{
-    Host, Hosted, LockOperation, Outgoing, Reply, Session, Ticket, WatchRequest, valid_lock_name,
+    Host, Hosted, LockOperation, Outgoing, Reply, Session, StealReply, Ticket, WatchRequest,
 };
 use paceline_tables::json::Json;
 use paceline_tables::monitor::Version;
 use paceline_tables::{Error, tag};
-use paceline_types::{Role, Uuid};
+use paceline_types::{LOCK_NAME_RULE, Role, Uuid, valid_lock_name};
 use std::sync::Arc;
 
 /// What one client can do.
@@ -246,7 +246,7 @@ impl Methods {
         self.flush();
         self.host
             .locking()
-            .operate(&self.session, ticket.clone(), operation, name)
+            .operate(&self.session, ticket.clone(), operation, name, StealReply::WhenWritten)
             .map_err(|error| Reply::Failed(lock_error(error, operation, params)))
     }
 
@@ -273,7 +273,8 @@ impl Methods {
 
 fn bad_lock_name(params: &[Json], method: &str) -> Error {
     let quoted = Json::Array(params.to_vec());
-    Error::syntax(&quoted, format!("{method} request params must be <id>"))
+    let details = format!("{method} request params must be <id>: {LOCK_NAME_RULE}");
+    Error::syntax(&quoted, details)
 }
 
 fn parse_since(json: &Json) -> Result<Uuid, Error> {

@@ -182,7 +182,7 @@ impl Accept {
         let task = async move {
             let peer = Peer::of_network(format!("ssl:{address}"), role);
             match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => serve(host, stream, peer, bounds).await,
+                Ok(Ok(stream)) => serve(host, stream, peer, bounds, &place).await,
                 Ok(Err(error)) => tracing::info!(peer = peer.name, %error, "no TLS handshake"),
                 Err(_) => tracing::info!(peer = peer.name, "TLS handshake took too long"),
             }
@@ -209,7 +209,7 @@ impl Accept {
     {
         let host = self.host.clone();
         tokio::spawn(async move {
-            if let Err(panicked) = contained(serve(host, stream, peer, bounds)).await {
+            if let Err(panicked) = contained(serve(host, stream, peer, bounds, &place)).await {
                 tracing::error!("{panicked}");
             }
             drop(place);
@@ -264,12 +264,13 @@ async fn taken_away(granted: Option<Arc<Granted>>) {
 }
 
 /// Serves one client from beginning to end.
-async fn serve<S>(host: Arc<Host>, stream: S, peer: Peer, bounds: Bounds)
+async fn serve<S>(host: Arc<Host>, stream: S, peer: Peer, bounds: Bounds, place: &Place)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let session = host.begin_session(peer.role, |id| format!("{}#{}", peer.name, id.0));
     peer.granted.iter().for_each(|granted| session.follow_role(Arc::clone(granted)));
+    session.count_with(place.peer());
     // Gives everything back also if this task is dropped in the middle.
     let _end = OnDrop(host.clone(), session.clone());
     tracing::debug!(client = %session.name, "connected");

@@ -29,6 +29,23 @@ impl RowChange {
             _ => true,
         }
     }
+
+    /// Bytes of memory this keeps, rows included that the database has too. What both rows share counts
+    /// once.
+    pub(crate) fn memory(&self) -> usize {
+        let row = |row: &Row| row.iter().map(|v| size_of_val(v) + v.memory()).sum::<usize>();
+        let shared = match (&self.old, &self.new) {
+            (Some(old), Some(new)) => old
+                .iter()
+                .zip(new.iter())
+                .filter(|(old, new)| old.shares_memory_with(new))
+                .map(|(_, new)| new.memory())
+                .sum(),
+            _ => 0,
+        };
+        let rows = self.old.as_ref().map_or(0, row) + self.new.as_ref().map_or(0, row);
+        size_of::<Self>() + rows - shared
+    }
 }
 
 /// The rows one transaction changed, grouped by table.
@@ -53,13 +70,7 @@ impl Changes {
     /// Bytes of memory this keeps, rows included that the database has too.
     #[must_use]
     pub fn memory(&self) -> usize {
-        let row = |row: &Row| row.iter().map(|v| size_of_val(v) + v.memory()).sum::<usize>();
-        let change = |change: &RowChange| {
-            size_of::<RowChange>()
-                + change.old.as_ref().map_or(0, row)
-                + change.new.as_ref().map_or(0, row)
-        };
-        self.rows.iter().map(change).sum()
+        self.rows.iter().map(RowChange::memory).sum()
     }
 
     /// Puts everything back as it was before. Later changes must have been undone first.

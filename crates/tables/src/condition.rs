@@ -6,12 +6,11 @@ use crate::error::Error;
 use crate::json::Json;
 use crate::schema::{ColumnId, TableSchema, Type};
 use crate::value::{Atom, Datum, Symbols};
-use paceline_types::Uuid;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a clause compares the column with its argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
     /// `<`
     Less,
@@ -52,7 +51,7 @@ impl Function {
 }
 
 /// One clause of a condition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Clause {
     /// `true` or `false`: holds for every row or for none.
     Constant(bool),
@@ -68,7 +67,7 @@ pub enum Clause {
 }
 
 /// A list of clauses.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Condition {
     /// The clauses but those in `equals`, in the order given.
     clauses: Vec<Clause>,
@@ -159,16 +158,13 @@ impl Condition {
         })
     }
 
-    /// The UUID that a row must have, if that is all there is to the condition.
-    pub(crate) fn only_uuid(&self) -> Option<Uuid> {
-        match &*self.clauses {
-            [Clause::Compare { column: ColumnId::UUID, function, argument }]
-                if *function == Function::Equal =>
-            {
-                argument.single().and_then(Atom::as_uuid)
-            }
-            _ => None,
-        }
+    /// Whether a clause looks at `column`.
+    pub(crate) fn tests(&self, column: ColumnId) -> bool {
+        let compares =
+            |clause: &Clause| matches!(clause, Clause::Compare { column: c, .. } if *c == column);
+        self.clauses.iter().any(compares)
+            || self.equals.iter().any(|(known, _)| *known == column)
+            || self.included.iter().any(|(known, _)| *known == column)
     }
 
     /// The steps it takes at most to test all clauses on one row.

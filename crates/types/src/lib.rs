@@ -10,6 +10,7 @@ mod date;
 mod ids;
 pub mod limits;
 mod line;
+mod lock_name;
 mod near;
 mod priority;
 mod refusal;
@@ -23,6 +24,7 @@ pub use attributes::{AttributeError, Attributes, KNOWN, Known, MAPS, Name, NameE
 pub use date::civil;
 pub use ids::{BackendId, CheckpointId, PoolId, RequestId, ServerId, SessionId};
 pub use line::{Line, Toll};
+pub use lock_name::{LOCK_NAME_RULE, in_lock_name, valid_lock_name};
 pub use near::nearest;
 pub use priority::{Priority, Rank};
 pub use refusal::{Place, Reason, Refusal};

@@ -27,17 +27,42 @@ pub const HISTORY_TRANSACTIONS_MAX: usize = 1_000;
 /// Memory of all remembered transactions of one database.
 pub const HISTORY_BYTES_MAX: usize = 16 << 20;
 
+/// Monitors of one connection: every change of a table that they watch is tested on them (promise D4).
+pub const MONITORS_MAX: usize = 100;
+
+/// Monitors that one user or address may have on one database, over all its connections (promise D4).
+pub const MONITORS_PEER_MAX: usize = 10_000;
+
+/// Monitors on one database (promise D4).
+pub const MONITORS_DATABASE_MAX: usize = 20_000;
+
+/// The part of them that is kept for root and the user who runs the daemon.
+pub const MONITORS_KEPT: usize = 1_000;
+
 /// Transactions of one connection that may wait at a time: changes try them again (promise D4).
 pub const WAITS_MAX: usize = 100;
+
+/// Transactions that one user or address may let wait on one database, over all its connections
+/// (promise D4).
+pub const WAITS_PEER_MAX: usize = 250;
 
 /// Transactions that may wait on one database at a time (promise D4).
 pub const WAITS_DATABASE_MAX: usize = 1_000;
 
+/// The part of them that is kept for root and the user who runs the daemon.
+pub const WAITS_KEPT: usize = 100;
+
 /// Steps that it may take to try all of them again, because a single change may ask for that.
 pub const WAITS_STEPS_MAX: u64 = 1_000_000;
 
+/// Steps that it may take to try those of one connection again, and those of one user or address.
+pub const WAITS_PEER_STEPS_MAX: u64 = 250_000;
+
+/// The part of [`WAITS_STEPS_MAX`] that is kept for root and the user who runs the daemon.
+pub const WAITS_KEPT_STEPS: u64 = 100_000;
+
 /// Steps that a transaction may take that changes rows or waits: meanwhile others wait (promise D4).
-pub const CHANGE_STEPS_MAX: u64 = 50_000_000;
+pub const CHANGE_STEPS_MAX: u64 = 20_000_000;
 
 /// Steps that a transaction may take that only reads; it runs beside the others (promise D4).
 pub const READ_STEPS_MAX: u64 = 100_000_000;
@@ -68,6 +93,9 @@ pub const COST_MAX: u32 = 1_000_000;
 
 /// Longest name of a pool, checkpoint or resource.
 pub const NAME_BYTES_MAX: usize = 1_024;
+
+/// Longest name of a lock.
+pub const LOCK_NAME_BYTES_MAX: usize = 255;
 
 /// Longest expression.
 pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;

@@ -200,8 +200,8 @@ fn mistakes_are_told_with_what_to_try() {
     assert!(code == 3 && claim.contains("did you mean --claim zpool:tank:shared?"), "{claim}");
     let (_, claim) = told(&["permit", "--claim", "zpool:tank", "--", "true"]);
     assert!(!claim.contains("did you mean"), "{claim}");
-    let (code, name) = told(&["lock", "my-app", "--", "true"]);
-    assert!(code == 1 && name.contains("letters, digits and underscores"), "{name}");
+    let (code, name) = told(&["lock", "my app", "--", "true"]);
+    assert!(code == 1 && name.contains("1 to 255 letters, digits"), "{name}");
     assert!(name.contains("my_app"), "{name}");
     let (code, pool) = told(&["pools", "create", "bad name"]);
     assert!(code == 1 && pool.contains("\"bad name\" is no pool name"), "{pool}");

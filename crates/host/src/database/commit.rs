@@ -192,12 +192,13 @@ impl Hosted {
         let mut charges = Vec::new();
         let mut watchers = self.watchers();
         let mut run = Vec::new();
+        let mut missed = Vec::new();
         for entry in entries {
             charges.extend(entry.charge().map(|(session, bytes)| (session.clone(), bytes)));
             match entry {
                 Entry::Watch(watch) => {
                     publish_run(&mut run, &mut watchers, &mut wakers);
-                    watchers.watch(watch, &mut wakers);
+                    missed.extend(watchers.watch(watch, &mut wakers));
                     self.follow_figures(&watchers);
                 }
                 Entry::Rewatch(rewatch) => {
@@ -215,6 +216,7 @@ impl Hosted {
         }
         publish_run(&mut run, &mut watchers, &mut wakers);
         drop(watchers);
+        missed.into_iter().for_each(|missed| self.answer_beside(missed));
         // Only now: a client is settled when its answers are in its outbox.
         charges.into_iter().for_each(|(session, bytes)| session.discharge(bytes));
         wakers.into_iter().for_each(Waker::wake);

@@ -7,7 +7,7 @@
 use super::compact::{Turn, replace};
 use super::queue::{Answer, Entry, Step, Work};
 use super::waits::Request;
-use super::watch::WatchRequest;
+use super::watch::{WatchRequest, changed_monitor};
 use super::{Head, Hosted, lock};
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
@@ -214,8 +214,11 @@ impl Hosted {
                 }
                 Held::Rewatch(session, ticket, ids, conditions) => {
                     session.discharge(conditions.memory());
-                    let begun =
-                        self.begin_rewatch(&mut head, &session, ticket.clone(), ids, &conditions);
+                    let changed =
+                        changed_monitor(&session, &ids.0, &conditions, head.database.schema());
+                    let begun = changed.and_then(|monitors| {
+                        self.begin_rewatch(&mut head, &session, ticket.clone(), ids, monitors)
+                    });
                     if let Err(error) = begun {
                         session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
                     }

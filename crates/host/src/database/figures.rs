@@ -43,7 +43,7 @@ impl Hosted {
     pub(super) fn follow_figures(self: &Arc<Self>, watchers: &Watchers) {
         if self.planner.get().is_none()
             || self.figures_followed.load(Ordering::Acquire)
-            || !watchers.watches(|table| self.has_figures(table))
+            || !watchers.watches(&self.schema(), |table| self.has_figures(table))
         {
             return;
         }
@@ -61,7 +61,7 @@ impl Hosted {
     /// Whether somebody watches figures still. If not, the next monitor of some begins anew.
     fn goes_on_following(&self) -> bool {
         let watchers = self.watchers();
-        let is_watched = watchers.watches(|table| self.has_figures(table));
+        let is_watched = watchers.watches(&self.schema(), |table| self.has_figures(table));
         self.figures_followed.store(is_watched, Ordering::Release);
         is_watched
     }

@@ -14,9 +14,11 @@ mod figures;
 mod kept;
 mod load;
 mod maintain;
+mod missed;
 mod open;
 mod queue;
 mod readers;
+mod shares;
 mod troubles;
 mod waits;
 mod watch;
@@ -31,6 +33,7 @@ pub use load::{Loaded, load_file};
 pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
+pub(crate) use watch::MonitorPlace;
 pub use watch::WatchRequest;
 
 use crate::Policy;
@@ -69,6 +72,8 @@ pub struct Hosted {
     schema: Mutex<Arc<Schema>>,
     writer: Mutex<Option<Box<dyn Log>>>,
     watchers: Mutex<Watchers>,
+    /// How many monitors each client has, those included that are not in `watchers` yet.
+    monitors: Mutex<shares::Shares>,
     locking: Arc<Locking>,
     access: Arc<Access>,
     clock: Clock,

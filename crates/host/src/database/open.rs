@@ -2,6 +2,8 @@
 //!
 //! Owns what it takes to put a database in service; reading its journal is in `load.rs`.
 
+use super::shares::Shares;
+use super::watch::MONITORS;
 use super::watchers::Watchers;
 use super::{Head, Hosted};
 use crate::Policy;
@@ -118,6 +120,7 @@ impl Hosted {
                 next_conversion: None,
             }),
             watchers: Mutex::new(Watchers::new(system.clock.uuid_source().next_u64())),
+            monitors: Mutex::new(Shares::new(MONITORS)),
             locking,
             access,
             clock: system.clock,

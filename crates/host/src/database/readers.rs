@@ -2,8 +2,9 @@
 //!
 //! A transaction that only reads, but much, would keep everybody from the head. Its rows are those of a
 //! snapshot, its answer takes its place among the client's answers and updates at once and is filled in
-//! when it is there. A few threads do this work for a database, one transaction of each client in turn.
+//! when it is there. So is the answer to a client that comes back and has missed much (`missed.rs`). A few threads do this work for a database, one transaction of each client in turn.
 
+use super::missed::Missed;
 use super::queue::Answer;
 use super::waits::Request;
 use super::{Head, Hosted};
@@ -40,9 +41,24 @@ struct State {
 
 struct Read {
     session: Arc<Session>,
-    operations: Arc<Vec<Json>>,
-    rows: Snapshot,
     later: Arc<Later>,
+    what: What,
+}
+
+enum What {
+    /// A transaction that only reads, on these rows.
+    Transaction(Arc<Vec<Json>>, Snapshot),
+    /// What a client has missed.
+    Missed(Box<Missed>),
+}
+
+#[cfg(test)]
+impl Readers {
+    /// From now on nothing is read but by who calls [`Hosted::run_reads`].
+    pub(super) fn pause(&self) {
+        let mut state = crate::sync::lock(&self.state);
+        state.running = THREADS_MAX;
+    }
 }
 
 impl State {
@@ -67,16 +83,23 @@ impl Hosted {
     pub(super) fn read_beside(self: &Arc<Self>, head: &mut Head, request: Request) {
         let later = Arc::new(Later::default());
         let session = request.session.clone();
+        let what = What::Transaction(Arc::clone(&request.operations), head.database.snapshot());
+        let read = Read { session: session.clone(), later: Arc::clone(&later), what };
         session.charge(READ_BYTES);
-        let read = Read {
-            session: session.clone(),
-            operations: Arc::clone(&request.operations),
-            rows: head.database.snapshot(),
-            later: Arc::clone(&later),
-        };
         let reply = Reply::Later(later);
         let answer = Answer { session, ticket: request.ticket.clone(), reply };
         head.answer(answer, false, Some(request));
+        self.add_read(read);
+    }
+
+    /// Computes what a client has missed, whose answer has its place already.
+    pub(super) fn answer_beside(self: &Arc<Self>, missed: Missed) {
+        let (session, later) = (missed.session.clone(), Arc::clone(&missed.later));
+        session.charge(READ_BYTES);
+        self.add_read(Read { session, later, what: What::Missed(Box::new(missed)) });
+    }
+
+    fn add_read(self: &Arc<Self>, read: Read) {
         let mut state = crate::sync::lock(&self.readers.state);
         state.waiting.entry(read.session.id).or_default().push_back(read);
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -87,7 +110,7 @@ impl Hosted {
         }
     }
 
-    fn run_reads(&self) {
+    pub(super) fn run_reads(&self) {
         loop {
             let read = {
                 let mut state = crate::sync::lock(&self.readers.state);
@@ -105,24 +128,30 @@ impl Hosted {
     }
 
     fn run_read(&self, read: Read) {
-        let Read { session, operations, rows, later } = read;
+        let Read { session, later, what } = read;
         let mut waker = None;
         if session.outbox.closed().is_none() {
-            // No `assert` is among these operations, so no lock is asked for.
-            let context = Context {
-                elapsed_ms: 0,
-                owns_lock: &|_| false,
-                read_only: true,
-                maintained: &self.maintained,
+            let reply = match what {
+                What::Transaction(operations, rows) => self.select(&operations, &rows),
+                What::Missed(missed) => missed.reply(),
             };
-            let work = Work::at_most(READ_STEPS_MAX);
-            let results =
-                rows.execute_within(&operations, &context, work, self.clock.uuid_source());
-            waker = session.outbox.fill(&later, Reply::Results(results));
+            waker = session.outbox.fill(&later, reply);
         }
         session.discharge(READ_BYTES);
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    fn select(&self, operations: &[Json], rows: &Snapshot) -> Reply {
+        // No `assert` is among these operations, so no lock is asked for.
+        let context = Context {
+            elapsed_ms: 0,
+            owns_lock: &|_| false,
+            read_only: true,
+            maintained: &self.maintained,
+        };
+        let work = Work::at_most(READ_STEPS_MAX);
+        Reply::Results(rows.execute_within(operations, &context, work, self.clock.uuid_source()))
     }
 }

@@ -1,8 +1,9 @@
 //! Transactions that wait: parked until a row they look at changes, or their time is up.
 //!
-//! They are few enough, and look at few enough rows, that a change which matters to all of them takes
-//! little more time than another. One timer serves a database: it sleeps until the earliest deadline here.
+//! They are few, those of each client and all together, and look at few rows, so that a change which matters
+//! to all of them takes little more time than another. One timer serves a database: it sleeps until the earliest deadline here.
 
+use super::shares::{Bound, Full, Holder, Shares};
 use crate::outbox::Ticket;
 use crate::session::Session;
 use paceline_locks::SessionId;
@@ -10,8 +11,10 @@ use paceline_tables::json::Json;
 use paceline_tables::schema::TableId;
 use paceline_tables::{Changes, Interest};
 use paceline_types::Time;
-use paceline_types::limits::{WAITS_DATABASE_MAX, WAITS_MAX, WAITS_STEPS_MAX};
-use std::collections::btree_map::Entry;
+use paceline_types::limits::{
+    WAITS_DATABASE_MAX, WAITS_KEPT, WAITS_KEPT_STEPS, WAITS_MAX, WAITS_PEER_MAX,
+    WAITS_PEER_STEPS_MAX, WAITS_STEPS_MAX,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -47,16 +50,45 @@ struct Parked {
 }
 
 /// The parked transactions of one database, in order of arrival.
-#[derive(Default)]
 pub(super) struct Waits {
     next: u64,
     parked: BTreeMap<u64, Parked>,
     by_request: BTreeMap<(SessionId, Ticket), u64>,
-    per_session: BTreeMap<SessionId, usize>,
+    counts: Shares,
+    /// The steps that trying them takes.
+    steps: Shares,
     by_table: BTreeSet<(TableId, u64)>,
     deadlines: BTreeSet<(Time, u64)>,
-    /// The steps that trying all of them takes.
-    work: u64,
+}
+
+/// How many may wait.
+const COUNTS: Bound = Bound {
+    connection: WAITS_MAX as u64,
+    peer: WAITS_PEER_MAX as u64,
+    all: WAITS_DATABASE_MAX as u64,
+    kept: WAITS_KEPT as u64,
+};
+
+/// The steps that trying them again may take.
+const STEPS: Bound = Bound {
+    connection: WAITS_PEER_STEPS_MAX,
+    peer: WAITS_PEER_STEPS_MAX,
+    all: WAITS_STEPS_MAX,
+    kept: WAITS_KEPT_STEPS,
+};
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self {
+            next: 0,
+            parked: BTreeMap::new(),
+            by_request: BTreeMap::new(),
+            counts: Shares::new(COUNTS),
+            steps: Shares::new(STEPS),
+            by_table: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
 }
 
 impl Waits {
@@ -70,19 +102,7 @@ impl Waits {
         (interest, work): (Interest, u64),
     ) -> Result<(), (Request, &'static str)> {
         let bytes = request.bytes();
-        let many = self.per_session.get(&request.session.id).is_some_and(|n| *n >= WAITS_MAX);
-        if many || !request.session.hold(bytes) {
-            return Err((request, "this connection holds too many waiting transactions"));
-        }
-        let refusal = if self.parked.len() >= WAITS_DATABASE_MAX {
-            Some("too many transactions wait on this database")
-        } else if self.work.saturating_add(work) > WAITS_STEPS_MAX {
-            Some("the transactions that wait on this database look at too many rows")
-        } else {
-            None
-        };
-        if let Some(details) = refusal {
-            request.session.let_go(bytes);
+        if let Err(details) = self.take_share(&request.session, bytes, work) {
             return Err((request, details));
         }
         let number = number.unwrap_or_else(|| {
@@ -91,26 +111,52 @@ impl Waits {
         });
         let deadline = timeout_ms.map(|ms| request.created.plus_ms(ms));
         self.by_request.insert((request.session.id, request.ticket.clone()), number);
-        *self.per_session.entry(request.session.id).or_insert(0) += 1;
         self.by_table.insert((interest.table, number));
         self.deadlines.extend(deadline.map(|deadline| (deadline, number)));
-        self.work += work;
         self.parked.insert(number, Parked { request, deadline, interest, work, bytes });
         Ok(())
+    }
+
+    /// Counts one more that takes so many steps to try; the reason, if it is one too many.
+    fn take_share(
+        &mut self,
+        session: &Session,
+        bytes: usize,
+        work: u64,
+    ) -> Result<(), &'static str> {
+        let holder = Holder::of(session);
+        self.counts.take(holder, 1).map_err(|full| match full {
+            Full::Connection => "this connection holds too many waiting transactions",
+            Full::Peer => "the connections of this client hold too many waiting transactions",
+            Full::All => "too many transactions wait on this database",
+        })?;
+        if let Err(full) = self.steps.take(holder, work) {
+            self.counts.give_back(holder, 1);
+            return Err(match full {
+                Full::All => "the transactions that wait on this database look at too many rows",
+                _ => "the waiting transactions of this client look at too many rows",
+            });
+        }
+        if !session.hold(bytes) {
+            self.counts.give_back(holder, 1);
+            self.steps.give_back(holder, work);
+            return Err("this connection holds too many waiting transactions");
+        }
+        Ok(())
+    }
+
+    fn give_back_share(&mut self, session: &Session, bytes: usize, work: u64) {
+        let holder = Holder::of(session);
+        self.counts.give_back(holder, 1);
+        self.steps.give_back(holder, work);
+        session.let_go(bytes);
     }
 
     /// Takes a parked transaction out, to be tried again or forgotten.
     pub(super) fn take(&mut self, number: u64) -> Option<Request> {
         let Parked { request, deadline, interest, work, bytes } = self.parked.remove(&number)?;
-        self.work -= work;
-        request.session.let_go(bytes);
+        self.give_back_share(&request.session, bytes, work);
         self.by_request.remove(&(request.session.id, request.ticket.clone()));
-        if let Entry::Occupied(mut count) = self.per_session.entry(request.session.id) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
         self.by_table.remove(&(interest.table, number));
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, number));

@@ -2,7 +2,8 @@
 
 use super::convert::Held;
 use super::queue::{Entry, Rewatch, Watch};
-use super::{Head, Hosted};
+use super::shares::{Bound, Full, Holder};
+use super::{Head, Hosted, lock};
 use crate::outbox::Ticket;
 use crate::session::{MonitorRecord, Session};
 use paceline_tables::json::Json;
@@ -10,6 +11,9 @@ use paceline_tables::monitor::{Monitor, Requests, Version};
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Error, tag};
 use paceline_types::Uuid;
+use paceline_types::limits::{
+    MONITORS_DATABASE_MAX, MONITORS_KEPT, MONITORS_MAX, MONITORS_PEER_MAX,
+};
 use std::sync::Arc;
 
 /// What a client asks to watch.
@@ -33,7 +37,41 @@ impl WatchRequest {
     }
 }
 
+/// How many monitors there may be.
+pub(super) const MONITORS: Bound = Bound {
+    connection: MONITORS_MAX as u64,
+    peer: MONITORS_PEER_MAX as u64,
+    all: MONITORS_DATABASE_MAX as u64,
+    kept: MONITORS_KEPT as u64,
+};
+
+/// A place among the monitors of a database; dropping it frees it.
+pub(crate) struct MonitorPlace {
+    database: Arc<Hosted>,
+    holder: Holder,
+}
+
+impl Drop for MonitorPlace {
+    fn drop(&mut self) {
+        lock(&self.database.monitors).give_back(self.holder, 1);
+    }
+}
+
 impl Hosted {
+    fn place_for_monitor(self: &Arc<Self>, session: &Session) -> Result<MonitorPlace, Error> {
+        let holder = Holder::of(session);
+        let taken = lock(&self.monitors).take(holder, 1);
+        taken.map_err(|full| {
+            let details = match full {
+                Full::Connection => "this connection has too many monitors",
+                Full::Peer => "the connections of this client have too many monitors",
+                Full::All => "this database has too many monitors",
+            };
+            Error::new(tag::RESOURCES, details)
+        })?;
+        Ok(MonitorPlace { database: self.clone(), holder })
+    }
+
     /// Begins a monitor; its initial content is left in the client's outbox. An error is to be
     /// answered by the caller.
     pub fn watch(
@@ -71,6 +109,7 @@ impl Hosted {
             // Two that were held during a conversion.
             return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
         }
+        let place = Arc::new(self.place_for_monitor(session)?);
         let monitor = Arc::new(monitor);
         let bytes = monitor.memory() + id.len() + 256;
         if !session.hold(bytes) {
@@ -80,7 +119,8 @@ impl Hosted {
         if self.lock_table.is_some_and(|table| monitor.table(table).is_some()) {
             self.locking.note_watched();
         }
-        let record = MonitorRecord { database: self.clone(), monitor: monitor.clone(), bytes };
+        let (database, known) = (self.clone(), monitor.clone());
+        let record = MonitorRecord { database, monitor: known, bytes, _place: place };
         session.remember_monitor(id.clone(), record);
         let session = session.clone();
         let rows = head.database.snapshot();
@@ -97,13 +137,20 @@ impl Hosted {
         (old_id, new_id): (Ticket, Ticket),
         conditions: Json,
     ) -> Result<(), Error> {
+        // Conditions may be long, so they are read before others have to wait.
+        let schema = self.schema();
+        let changed = changed_monitor(session, &old_id, &conditions, &schema);
         let mut head = self.head();
         if let Some(held) = &mut head.converting {
             session.charge(conditions.memory());
             held.push_back(Held::Rewatch(session.clone(), ticket, (old_id, new_id), conditions));
             return Ok(());
         }
-        self.begin_rewatch(&mut head, session, ticket, (old_id, new_id), &conditions)
+        if !Arc::ptr_eq(&schema, head.database.schema()) {
+            // The database was converted meanwhile, which ends monitors.
+            return Err(unknown_monitor());
+        }
+        self.begin_rewatch(&mut head, session, ticket, (old_id, new_id), changed?)
     }
 
     pub(super) fn begin_rewatch(
@@ -112,19 +159,11 @@ impl Hosted {
         session: &Arc<Session>,
         ticket: Ticket,
         (old_id, new_id): (Ticket, Ticket),
-        conditions: &Json,
+        (from, to): (Arc<Monitor>, Arc<Monitor>),
     ) -> Result<(), Error> {
-        let unknown = || Error::new(tag::SYNTAX, "unknown monitor session");
-        let from = session.monitor(&old_id).ok_or_else(unknown)?.monitor;
         if old_id != new_id && session.monitor(&new_id).is_some() {
             return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
         }
-        let mut to = from.with_conditions(conditions, head.database.schema())?;
-        if from.version == Version::V1 {
-            // A monitor of the first format has no conditions to change.
-            to = (*from).clone();
-        }
-        let to = Arc::new(to);
         if !session.rename_monitor(&old_id, &new_id, &to) {
             let details = "this connection holds too many monitors";
             return Err(Error::new(tag::RESOURCES, details));
@@ -151,6 +190,24 @@ impl Head {
         session.forget_monitor(&id);
         self.push(Entry::Unwatch { session, ticket, id });
     }
+}
+
+/// The monitor that a client has under an id, with other conditions.
+pub(super) fn changed_monitor(
+    session: &Session,
+    id: &Ticket,
+    conditions: &Json,
+    schema: &Schema,
+) -> Result<(Arc<Monitor>, Arc<Monitor>), Error> {
+    let from = session.monitor(id).ok_or_else(unknown_monitor)?.monitor;
+    let to = from.with_conditions(conditions, schema)?;
+    // A monitor of the first format has no conditions to change.
+    let to = if from.version == Version::V1 { from.clone() } else { Arc::new(to) };
+    Ok((from, to))
+}
+
+fn unknown_monitor() -> Error {
+    Error::new(tag::SYNTAX, "unknown monitor session")
 }
 
 /// The tables that a monitor names, as far as there are such.

@@ -1,26 +1,33 @@
 //! Who watches a database, and what it has published lately.
 //!
-//! Monitors that want the same are one group: its update is encoded once for all its members.
-//! Touched only by whoever publishes, in the order of the queue, and by clients that leave.
+//! Monitors that want the same are one group: its update is encoded once for all its members. Groups are
+//! found by the tables they watch, so a commit looks only at those that watch a table it changed. Touched
+//! only by whoever publishes, in the order of the queue, and by clients that leave.
 
-use crate::outbox::{Content, Outgoing, Reply, Ticket, Update};
+use crate::outbox::{Content, Later, Outgoing, Reply, Ticket, Update};
 use crate::session::Session;
 use paceline_locks::SessionId;
-use paceline_tables::Changes;
 use paceline_tables::monitor::{Dump, Monitor, Version, merge};
 use paceline_tables::schema::{Schema, TableId};
+use paceline_tables::{Changes, RowChange};
 use paceline_types::Uuid;
 use paceline_types::limits::{HISTORY_BYTES_MAX, HISTORY_TRANSACTIONS_MAX};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::missed::Missed;
 use super::queue::{Commit, Rewatch, Watch};
 
 /// Monitors and history of one database.
 pub(super) struct Watchers {
     groups: BTreeMap<u64, Group>,
     next_group: u64,
+    /// The groups by what they want.
+    same: HashMap<Arc<Monitor>, u64>,
+    /// What the groups want, by the tables they watch: most have nothing to hear of most commits, and are
+    /// not looked up for that.
+    by_table: BTreeMap<(TableId, u64), Arc<Monitor>>,
     members: BTreeMap<(SessionId, Ticket), u64>,
     /// Tells this run of this database from others, in transaction ids.
     epoch: u64,
@@ -38,11 +45,40 @@ struct Group {
     members: BTreeMap<(SessionId, Ticket), Arc<Session>>,
 }
 
+/// One or more transactions to be told as one.
+struct News<'a> {
+    changes: &'a Arc<Changes>,
+    schema: &'a Arc<Schema>,
+    transaction: Uuid,
+}
+
+impl News<'_> {
+    /// Encodes what a group is told, by way of `buffer`; none if that is nothing.
+    fn encode(&self, monitor: &Monitor, buffer: &mut Vec<u8>) -> Option<Arc<[u8]>> {
+        buffer.clear();
+        monitor.update(self.changes, self.schema, buffer).then(|| buffer.as_slice().into())
+    }
+
+    fn leave(
+        &self,
+        id: &Ticket,
+        session: &Session,
+        monitor: &Arc<Monitor>,
+        body: Arc<[u8]>,
+    ) -> Option<Waker> {
+        let (id, monitor) = (id.clone(), monitor.clone());
+        let update = Update::new(id, self.transaction, body, monitor, self.schema.clone());
+        session.outbox.leave_update(update, self.changes)
+    }
+}
+
 impl Watchers {
     pub(super) fn new(epoch: u64) -> Self {
         Self {
             groups: BTreeMap::new(),
             next_group: 0,
+            same: HashMap::new(),
+            by_table: BTreeMap::new(),
             members: BTreeMap::new(),
             epoch,
             published: 0,
@@ -53,9 +89,18 @@ impl Watchers {
     }
 
     /// Whether somebody watches a table of which `matters` says so.
-    pub(super) fn watches(&self, matters: impl Fn(TableId) -> bool) -> bool {
-        let monitors = self.groups.values().map(|group| &group.monitor);
-        monitors.flat_map(|monitor| monitor.tables()).any(matters)
+    pub(super) fn watches(&self, schema: &Schema, matters: impl Fn(TableId) -> bool) -> bool {
+        schema.table_ids().filter(|table| matters(*table)).any(|table| self.is_watched(table))
+    }
+
+    fn is_watched(&self, table: TableId) -> bool {
+        self.watching(table).next().is_some()
+    }
+
+    /// The groups that watch a table, and what they want.
+    pub(super) fn watching(&self, table: TableId) -> impl Iterator<Item = (u64, &Arc<Monitor>)> {
+        let of_table = self.by_table.range((table, 0)..=(table, u64::MAX));
+        of_table.map(|((_, number), monitor)| (*number, monitor))
     }
 
     /// The id of the last published transaction.
@@ -81,10 +126,32 @@ impl Watchers {
                 [only] => only.changes.clone(),
                 _ => Arc::new(merge(commits.iter().map(|commit| &*commit.changes))),
             };
-            let wanted = |session: &SessionId| !except.contains(session);
-            self.send(&changes, &last.schema, self.published, wanted, wakers);
+            let transaction = self.last_transaction();
+            let news = News { changes: &changes, schema: &last.schema, transaction };
+            self.tell_all(&news, except, wakers);
         }
         first
+    }
+
+    fn tell_all(&self, news: &News<'_>, except: &BTreeSet<SessionId>, wakers: &mut Vec<Waker>) {
+        let first = |rows: &[RowChange]| rows.first().map(|change| change.table);
+        let tables: Vec<TableId> = news.changes.by_table().filter_map(first).collect();
+        let mut buffer = Vec::new();
+        for (at, table) in tables.iter().enumerate() {
+            for (number, monitor) in self.watching(*table) {
+                // One that watches several of these tables hears of all of them at the first.
+                if tables.iter().take(at).any(|earlier| monitor.table(*earlier).is_some()) {
+                    continue;
+                }
+                let Some(body) = news.encode(monitor, &mut buffer) else { continue };
+                let Some(group) = self.groups.get(&number) else { continue };
+                for ((session_id, id), session) in &group.members {
+                    if !except.contains(session_id) {
+                        wakers.extend(news.leave(id, session, monitor, body.clone()));
+                    }
+                }
+            }
+        }
     }
 
     /// Tells those in `only` about one transaction, which has this number.
@@ -95,40 +162,28 @@ impl Watchers {
         only: &BTreeSet<SessionId>,
         wakers: &mut Vec<Waker>,
     ) {
-        let wanted = |session: &SessionId| only.contains(session);
-        self.send(&commit.changes, &commit.schema, number, wanted, wakers);
-    }
-
-    fn send(
-        &self,
-        changes: &Arc<Changes>,
-        schema: &Arc<Schema>,
-        number: u64,
-        wanted: impl Fn(&SessionId) -> bool,
-        wakers: &mut Vec<Waker>,
-    ) {
         let transaction = Uuid::from_halves(self.epoch, number);
-        let mut body = Vec::new();
-        for group in self.groups.values() {
-            let mut members = group.members.iter().filter(|((id, _), _)| wanted(id)).peekable();
-            body.clear();
-            if members.peek().is_none() || !group.monitor.update(changes, schema, &mut body) {
-                continue;
-            }
-            let shared: Arc<[u8]> = body.as_slice().into();
-            for ((_, id), session) in members {
-                let update = Update {
-                    id: id.clone(),
-                    transaction,
-                    body: shared.clone(),
-                    monitor: group.monitor.clone(),
-                    schema: schema.clone(),
-                    changes: changes.clone(),
-                    more: Vec::new(),
-                };
-                wakers.extend(session.outbox.leave(Outgoing::Update(update)));
+        let news = News { changes: &commit.changes, schema: &commit.schema, transaction };
+        // Clients that watch the same share what is encoded, as they do when all are told.
+        let mut bodies: BTreeMap<u64, Option<Arc<[u8]>>> = BTreeMap::new();
+        let mut buffer = Vec::new();
+        for session in only {
+            for ((_, id), number) in self.of_session(*session) {
+                let Some(group) = self.groups.get(number) else { continue };
+                let body = bodies
+                    .entry(*number)
+                    .or_insert_with(|| news.encode(&group.monitor, &mut buffer));
+                let member = group.members.get(&(*session, id.clone()));
+                if let (Some(body), Some(session)) = (body, member) {
+                    wakers.extend(news.leave(id, session, &group.monitor, body.clone()));
+                }
             }
         }
+    }
+
+    fn of_session(&self, session: SessionId) -> impl Iterator<Item = (&(SessionId, Ticket), &u64)> {
+        let first: Ticket = Arc::from(&[][..]);
+        self.members.range((session, first)..).take_while(move |((id, _), _)| *id == session)
     }
 
     fn remember(&mut self, changes: &Arc<Changes>) {
@@ -151,34 +206,45 @@ impl Watchers {
         self.groups.is_empty()
     }
 
-    /// The changes after transaction `since`, if all of them are remembered.
-    fn changes_since(&self, since: Uuid) -> Option<Changes> {
+    /// The transactions after `since` and the memory they take, if all of them are remembered.
+    fn changes_since(&self, since: Uuid) -> Option<(Vec<Arc<Changes>>, usize)> {
         let (epoch, position) = since.halves();
         if epoch != self.epoch || position > self.published {
             return None;
         }
         let missed = usize::try_from(self.published - position).ok()?;
         let skip = self.history.len().checked_sub(missed)?;
-        Some(merge(self.history.iter().skip(skip).map(|(changes, _)| &**changes)))
+        let transactions = self.history.iter().skip(skip);
+        let bytes = transactions.clone().map(|(_, bytes)| bytes).sum();
+        Some((transactions.map(|(changes, _)| changes.clone()).collect(), bytes))
     }
 
-    /// Adds a monitor and answers its request.
-    pub(super) fn watch(&mut self, watch: Watch, wakers: &mut Vec<Waker>) {
+    /// Adds a monitor and answers its request. What a client has missed that comes back, if that is long,
+    /// is left to the caller: the answer keeps its place until then, and later updates stay behind it.
+    pub(super) fn watch(&mut self, watch: Watch, wakers: &mut Vec<Waker>) -> Option<Missed> {
         let Watch { session, ticket, id, monitor, rows, since } = watch;
         self.is_remembering |= monitor.version == Version::V3;
+        let transaction = self.last_transaction();
         let known = since.and_then(|since| self.changes_since(since));
+        let mut missed = None;
         let reply = match (monitor.version, known) {
-            (Version::V3, Some(changes)) => {
-                let mut text = Vec::new();
-                if !monitor.update(&changes, rows.schema(), &mut text) {
-                    text.extend_from_slice(b"{}");
+            (Version::V3, Some((transactions, bytes))) => {
+                let schema = rows.schema().clone();
+                let (session, monitor) = (session.clone(), monitor.clone());
+                let later = Arc::new(Later::default());
+                let all =
+                    Missed { session, monitor, schema, transactions, bytes, transaction, later };
+                if all.is_short() {
+                    all.reply()
+                } else {
+                    let place = Reply::Later(Arc::clone(&all.later));
+                    missed = Some(all);
+                    place
                 }
-                let transaction = self.last_transaction();
-                Reply::Since { found: true, transaction, content: Content::Text(text) }
             }
             (Version::V3, None) => Reply::Since {
                 found: false,
-                transaction: self.last_transaction(),
+                transaction,
                 content: Content::Dump(Box::new(Dump::new(monitor.clone(), rows))),
             },
             _ => Reply::Dump(Box::new(Dump::new(monitor.clone(), rows))),
@@ -187,6 +253,7 @@ impl Watchers {
         if session.outbox.closed().is_none() {
             self.add(session, id, monitor);
         }
+        missed
     }
 
     /// Changes a monitor's conditions: tells what comes into view and goes out of it, then answers.
@@ -203,14 +270,17 @@ impl Watchers {
     }
 
     fn add(&mut self, session: Arc<Session>, id: Ticket, monitor: Arc<Monitor>) {
-        let same = self.groups.iter().find(|(_, group)| group.monitor == monitor);
-        let number = match same {
-            Some((number, _)) => *number,
+        let number = match self.same.get(&monitor) {
+            Some(number) => *number,
             None => {
                 self.next_group += 1;
-                let group = Group { monitor, members: BTreeMap::new() };
-                self.groups.insert(self.next_group, group);
-                self.next_group
+                let number = self.next_group;
+                for table in monitor.tables() {
+                    self.by_table.insert((table, number), monitor.clone());
+                }
+                self.same.insert(monitor.clone(), number);
+                self.groups.insert(number, Group { monitor, members: BTreeMap::new() });
+                number
             }
         };
         let key = (session.id, id);
@@ -224,10 +294,14 @@ impl Watchers {
     pub(super) fn remove(&mut self, session: SessionId, id: &Ticket) -> bool {
         let key = (session, id.clone());
         let Some(number) = self.members.remove(&key) else { return false };
-        if let Some(group) = self.groups.get_mut(&number) {
-            group.members.remove(&key);
-            if group.members.is_empty() {
-                self.groups.remove(&number);
+        let Some(group) = self.groups.get_mut(&number) else { return true };
+        group.members.remove(&key);
+        if group.members.is_empty()
+            && let Some(Group { monitor, .. }) = self.groups.remove(&number)
+        {
+            self.same.remove(&monitor);
+            for table in monitor.tables() {
+                self.by_table.remove(&(table, number));
             }
         }
         true
@@ -236,12 +310,8 @@ impl Watchers {
     /// Takes every monitor of a client away that has left. Its outbox is closed already, so none is
     /// added after this.
     pub(super) fn remove_session(&mut self, session: SessionId) {
-        let first: Ticket = Arc::from(&[][..]);
-        let of_session = self.members.range((session, first)..);
-        let ids: Vec<Ticket> = of_session
-            .take_while(|((id, _), _)| *id == session)
-            .map(|((_, ticket), _)| ticket.clone())
-            .collect();
+        let ids: Vec<Ticket> =
+            self.of_session(session).map(|((_, ticket), _)| ticket.clone()).collect();
         for id in ids {
             self.remove(session, &id);
         }
@@ -257,6 +327,8 @@ impl Watchers {
                 }
             }
         }
+        self.same.clear();
+        self.by_table.clear();
         self.members.clear();
         self.history.clear();
         (self.history_bytes, self.epoch, self.published) = (0, epoch, 0);

@@ -2,7 +2,8 @@
 
 use super::KeptSession;
 use crate::{
-    Admission, Author, Host, LockError, LockOperation, Permit, Policy, Process, RealDisk, Terms,
+    Admission, Author, Host, LockError, LockOperation, Outgoing, Permit, Policy, Process, RealDisk,
+    Reply, StealReply, Terms,
 };
 use paceline_tables::json;
 use paceline_types::{Attributes, Claim, Mode, Request, RequestId, Role, Span, Unknown};
@@ -214,7 +215,8 @@ fn locks_of_sessions_that_outlive_the_daemon_are_kept_as_they_are_owned_l5() {
         (&bob, Lock, "handed-over"),
         (&ann, Unlock, "handed-over"),
     ] {
-        host.locking().operate(who, (*b"t").into(), operation, name).unwrap();
+        let reply = crate::StealReply::WhenWritten;
+        host.locking().operate(who, (*b"t").into(), operation, name, reply).unwrap();
     }
     let fencing = |who: &crate::Session, name| host.locking().fencing(who.id, name).unwrap();
     let expected = [
@@ -229,6 +231,44 @@ fn locks_of_sessions_that_outlive_the_daemon_are_kept_as_they_are_owned_l5() {
         locks.iter().map(|lock| (&*lock.name, lock.session.clone(), lock.fencing)).collect();
     locks.sort_unstable();
     assert_eq!(locks, expected);
+}
+
+/// A thief that is robbed before its own steal is written hears of both in order; and the session that it
+/// robbed hears of that before the thief does (L4).
+#[test]
+fn the_reply_to_a_steal_comes_before_the_next_theft_l4() {
+    use crate::LockOperation::{Lock, Steal};
+    use crate::StealReply::WhenWritten;
+    let world = World::new("steals");
+    let host = Arc::clone(world.host());
+    let (ann, _) = session(&host, Some(Span::from_secs(30)), vec![]);
+    let thief = host.begin_session(Some(Role::Admin), |_| "thief".into());
+    let next = host.begin_session(Some(Role::Admin), |_| "next".into());
+    let runtime = world.runs[0].0.handle().clone();
+    let entered = runtime.enter();
+    let word = |who: &crate::Session| match who.outbox.take() {
+        Some(Outgoing::Reply(_, Reply::Text(text))) => String::from_utf8(text).unwrap(),
+        Some(Outgoing::Stolen(_)) => "stolen".to_owned(),
+        other => format!("{other:?}"),
+    };
+    for (who, operation) in [(&ann, Lock), (&thief, Steal), (&next, Steal)] {
+        host.locking().operate(who, (*b"t").into(), operation, "leader", WhenWritten).unwrap();
+    }
+    // No task has run yet, so the thief's reply is held back, and what came after it stays behind it.
+    assert_eq!(word(&thief), "None");
+    assert_eq!([word(&ann), word(&ann)], ["{\"locked\":true}", "stolen"]);
+    drop(entered);
+    let (runtime, _) = &world.runs[0];
+    runtime.block_on(async {
+        let taken = std::future::poll_fn(|context| {
+            match thief.outbox.register(context.waker(), crate::Interest::Items) {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        });
+        taken.await;
+    });
+    assert_eq!([word(&thief), word(&thief)], ["{\"locked\":true}", "stolen"]);
 }
 
 /// Resources are renamed and moved while claims on them are held, waited for and granted: after a restart
@@ -353,7 +393,8 @@ fn a_session_that_has_ended_gets_no_lock_l5() {
     let (session, _) = session(host, Some(Span::from_secs(5)), vec![]);
     host.end_session(&session);
     let ticket = std::sync::Arc::from(&b"1"[..]);
-    let done = host.locking().operate(&session, ticket, LockOperation::Lock, "l");
+    let done =
+        host.locking().operate(&session, ticket, LockOperation::Lock, "l", StealReply::AtOnce);
     assert_eq!(done, Err(LockError::Ended));
     assert!(host.locking().shown("l").is_none());
 }

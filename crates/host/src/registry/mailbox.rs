@@ -4,7 +4,7 @@
 //! it there: the outbox wakes a waker, and this one takes the mail. It locks nothing but itself and
 //! never calls the host from there, so it may be woken from anywhere.
 
-use crate::{Host, Interest, LockOperation, Outgoing, Reply, Session, Ticket};
+use crate::{Host, Interest, LockOperation, Outgoing, Reply, Session, StealReply, Ticket};
 use paceline_locks::LockError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -118,7 +118,11 @@ impl Mailbox {
         };
         let ticket: Ticket = number.to_be_bytes().into();
         let done = match self.host.upgrade() {
-            Some(host) => host.locking().operate(&self.session, ticket, operation, name),
+            Some(host) => {
+                // A request that steals waits by itself until the loss is written.
+                let at_once = StealReply::AtOnce;
+                host.locking().operate(&self.session, ticket, operation, name, at_once)
+            }
             None => Err(LockError::Ended),
         };
         self.take_mail();
@@ -181,7 +185,6 @@ impl Mailbox {
         let (lock, what) = match item {
             Outgoing::Reply(ticket, Reply::Text(text)) => {
                 let number = <[u8; 8]>::try_from(&*ticket).map(u64::from_be_bytes);
-                // That of a steal may be held back, and nobody waits for it then.
                 if let Some(reply) = number.ok().and_then(|number| state.replies.get_mut(&number)) {
                     *reply = Some(text);
                 }

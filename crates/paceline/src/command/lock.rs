@@ -6,6 +6,8 @@ use super::{Reach, duration};
 use crate::failure::{Failure, TEMPORARY};
 use clap::Args;
 use paceline_client::{Error, LockOptions, Session, SessionOptions};
+use paceline_types::in_lock_name;
+use paceline_types::limits::LOCK_NAME_BYTES_MAX;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,8 +30,7 @@ Example:
 
 #[derive(Debug, Args)]
 pub struct Lock {
-    /// Name of the lock: letters, digits and underscores, not beginning with a digit; DATABASE:NAME for one
-    /// of OVSDB clients
+    /// Name of the lock: 1 to 255 letters, digits and the characters _ - . / : @
     #[arg(value_name = "NAME", value_parser = name)]
     name: String,
 
@@ -60,10 +61,8 @@ fn name(text: &str) -> Result<String, String> {
 
 /// A name of a lock that is near to a wrong one.
 fn as_word(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let word: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-    let begins_with_digit = word.starts_with(|c: char| c.is_ascii_digit());
-    if begins_with_digit { format!("_{word}") } else { word }
+    let letters = name.chars().map(|c| if in_lock_name(c) { c } else { '_' });
+    letters.take(LOCK_NAME_BYTES_MAX).collect()
 }
 
 pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {

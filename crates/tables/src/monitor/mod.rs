@@ -12,14 +12,14 @@ mod parse;
 mod update;
 
 pub use dump::Dump;
-pub use history::merge;
+pub use history::{Net, merge};
 pub use parse::Requests;
 
 use crate::condition::Condition;
 use crate::schema::{ColumnId, TableId};
 
 /// Which format of updates a monitor wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// `monitor` and `update`: old and new rows.
     V1,
@@ -30,7 +30,7 @@ pub enum Version {
 }
 
 /// Which kinds of change to tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Select(u8);
 
 impl Select {
@@ -62,7 +62,7 @@ impl Select {
 const FEW_CLAUSES: usize = 8;
 
 /// What a client wants to hear about one table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MonitoredTable {
     /// The table.
     pub table: TableId,
@@ -75,7 +75,7 @@ pub struct MonitoredTable {
 }
 
 /// What a client wants to hear about a database.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Monitor {
     /// The format.
     pub version: Version,
@@ -94,6 +94,12 @@ impl Monitor {
     pub fn table(&self, table: TableId) -> Option<&MonitoredTable> {
         let at = self.tables.binary_search_by(|monitored| monitored.table.cmp(&table)).ok()?;
         self.tables.get(at)
+    }
+
+    /// The steps it takes at most to test whether a changed row is shown.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.tables.iter().map(|monitored| monitored.condition.weight()).max().unwrap_or(1)
     }
 
     /// Bytes of memory held, and more for clauses that are tested one by one on every row that changes:

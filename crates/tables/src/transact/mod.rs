@@ -88,7 +88,7 @@ struct Execution<'a> {
     rows: Rows<'a>,
     work: Work,
     /// Large values that mutations are changing.
-    gathering: Option<Gathering>,
+    gathering: Gathering,
     symbols: Symbols<'a>,
     context: &'a Context<'a>,
     comment: String,
@@ -240,7 +240,7 @@ impl Snapshot {
 
 impl<'a> Execution<'a> {
     fn new(rows: Rows<'a>, symbols: Symbols<'a>, context: &'a Context<'a>, work: Work) -> Self {
-        let (gathering, comment) = (None, String::new());
+        let (gathering, comment) = (Gathering::default(), String::new());
         Self { rows, work, gathering, symbols, context, comment, durable: false, selected: 0 }
     }
 
@@ -264,7 +264,7 @@ impl<'a> Execution<'a> {
             }
         }
         // An error that comes with the last row is the answer to the last operation.
-        if let (None, Err(error)) = (&failed, self.put_together()) {
+        if let (None, Err(error)) = (&failed, self.put_all_together()) {
             results.pop();
             failed = Some(error);
         }
@@ -291,9 +291,6 @@ impl<'a> Execution<'a> {
         let name = name();
         let mut members = Members::new(operation, &name);
         let word = members.required("op", Kinds::ID).and_then(Json::as_str);
-        if word != Some("mutate") {
-            self.put_together()?;
-        }
         let result = match word {
             Some("insert") => self.insert(&mut members),
             Some("select") => self.select(&mut members),

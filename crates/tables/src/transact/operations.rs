@@ -1,5 +1,6 @@
 //! The operations that read and change rows, and the small ones: comment, commit, assert.
 
+use super::gather::Mutations;
 use super::{Execution, OpResult, Selected, Stop};
 use crate::condition::Condition;
 use crate::error::{Error, tag};
@@ -129,6 +130,8 @@ impl Execution<'_> {
             let details = format!("the transaction selects more than {SELECT_ROWS_MAX} rows");
             return Err(Error::new(tag::RESOURCES, details).into());
         }
+        self.before_looking(table, &condition, &columns)?;
+        self.before_looking(table, &condition, sort.as_deref().unwrap_or_default())?;
         let rows = self.rows.matching(table, &condition, &mut self.work)?;
         self.selected += rows.len();
         // Equal rows are told once, for which they are compared unless the UUID tells them apart.
@@ -164,6 +167,7 @@ impl Execution<'_> {
             return Err(Error::quoting(tag::CONSTRAINT, members.json(), details).into());
         }
         let condition = self.condition(condition, table)?;
+        self.before_looking(table, &condition, &named)?;
         let rows = self.rows.matching(table, &condition, &mut self.work)?;
         let count = rows.len();
         let copied: usize = named.iter().map(|id| values[id.index()].len()).sum();
@@ -198,24 +202,12 @@ impl Execution<'_> {
             .map(|mutation| Mutation::parse(mutation, schema, Some(&mut self.symbols)))
             .collect::<Result<Vec<_>, _>>()?;
         let condition = self.condition(condition, table)?;
-        if self.gather(table, &condition, &mutations)? {
-            return Ok(OpResult::Count(1));
-        }
-        self.put_together()?;
+        let mutations = Mutations::new(mutations);
+        self.before_looking(table, &condition, &[])?;
         let rows = self.rows.matching(table, &condition, &mut self.work)?;
         let count = rows.len();
-        for row in rows.into_iter().take(if mutations.is_empty() { 0 } else { usize::MAX }) {
-            let elements =
-                |mutation: &Mutation| mutation.len() + row[mutation.column.index()].len();
-            let copied: usize = mutations.iter().map(elements).sum();
-            self.work.spend(schema.columns.len() + copied)?;
-            self.change_row(table, row, |fields| {
-                for mutation in &mutations {
-                    let field = &mut fields[mutation.column.index()];
-                    *field = mutation.apply(field, &schema.column(mutation.column).ty)?;
-                }
-                Ok(())
-            })?;
+        if !mutations.is_empty() {
+            rows.into_iter().try_for_each(|row| self.mutate_row(table, row, &mutations))?;
         }
         Ok(OpResult::Count(count))
     }
@@ -242,13 +234,16 @@ impl Execution<'_> {
         let (Some(table), Some(condition)) = (table, condition) else { return Ok(OpResult::Empty) };
         self.check_changeable(table)?;
         let condition = self.condition(condition, table)?;
+        self.before_looking(table, &condition, &[])?;
         let rows = self.rows.matching(table, &condition, &mut self.work)?;
         let count = rows.len();
         let columns: Vec<ColumnId> = self.rows.schema().table(table).column_ids().collect();
         self.work.spend(values_in(&rows, &columns))?;
         let edit = self.rows.edit()?;
         for row in rows {
-            edit.put(table, crate::store::row_uuid(&row), None);
+            let uuid = crate::store::row_uuid(&row);
+            self.gathering.take(table, uuid);
+            edit.put(table, uuid, None);
         }
         Ok(OpResult::Count(count))
     }

@@ -38,6 +38,7 @@ impl Execution<'_> {
         for row in rows {
             expected.push(self.parse_row(row, table)?.0);
         }
+        self.before_looking(table, &condition, &columns)?;
         let actual = self.rows.matching(table, &condition, &mut self.work)?;
         self.work.spend_times(2, values_in(&actual, &columns))?;
         self.work.spend(members.json().memory() / 16)?;
@@ -54,7 +55,8 @@ impl Execution<'_> {
             return Err(Error::new("timed out", details).into());
         }
         // What the transaction has changed itself may depend on any row of the table.
-        let seen = (!self.rows.is_changed()).then_some((condition, columns));
+        let is_changed = self.rows.is_changed() || !self.gathering.is_empty();
+        let seen = (!is_changed).then_some((condition, columns));
         Err(Stop::Unsatisfied(timeout_ms, Interest { table, seen }))
     }
 }

@@ -130,6 +130,15 @@ impl Datum {
         pairs.get(found).map(|(_, value)| value)
     }
 
+    /// Whether both are the same set or map in memory.
+    pub(crate) fn shares_memory_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Set(a), Self::Set(b)) => Arc::ptr_eq(a, b),
+            (Self::Map(a), Self::Map(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
     /// Bytes held outside the value itself.
     #[must_use]
     pub fn memory(&self) -> usize {

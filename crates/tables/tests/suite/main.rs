@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 mod bounds;
+mod gathered;
 mod generate;
 mod history;
 mod journal;

@@ -4,7 +4,7 @@ use super::{Conn, Edit, Flight, USERS, What, World};
 use crate::client::{self, Ask, Done};
 use crate::model::{Graph, Hold};
 use paceline_host::registry::{Asking, Beginning, Chosen, Terms};
-use paceline_host::{Granted, LockOperation, Process};
+use paceline_host::{Granted, LockOperation, Process, StealReply};
 use paceline_sim::rng::Rng;
 use paceline_types::{Attributes, Claim, Mode, Request, Role, Span, Unknown};
 use std::collections::{BTreeMap, BTreeSet};
@@ -344,7 +344,13 @@ impl World {
         }
         self.note(|_| format!("connection {number}: {operation:?} {name}"));
         let locking = Arc::clone(self.daemon()?.host.locking());
-        let done = locking.operate(&session, ticket.to_be_bytes().into(), operation, name);
+        let done = locking.operate(
+            &session,
+            ticket.to_be_bytes().into(),
+            operation,
+            name,
+            StealReply::WhenWritten,
+        );
         done.map_err(|error| format!("connection {number}: {operation:?} {name}: {error}"))
     }
 

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::WatchRequest;
+use crate::places::Peer;
 use paceline_tables::monitor::Version;
 use paceline_tables::tag;
-use paceline_types::limits::{READ_AT_ONCE_STEPS_MAX, WAITS_MAX};
+use paceline_types::limits::{READ_AT_ONCE_STEPS_MAX, WAITS_MAX, WAITS_PEER_MAX};
 
 const ROWS: usize = 2_000;
 
@@ -133,8 +134,7 @@ fn transactions_that_wait_are_bounded_d4() {
         transact(&things, &scans, &at.to_string(), &wait(""));
     }
     let told = refused(&scans);
-    let many =
-        "resources exhausted: the transactions that wait on this database look at too many rows";
+    let many = "resources exhausted: the waiting transactions of this client look at too many rows";
     assert!(!told.is_empty() && told.iter().all(|details| details == many), "{told:?}");
     world.host.end_session(&scans);
 
@@ -148,6 +148,47 @@ fn transactions_that_wait_are_bounded_d4() {
     let again = world.client(Role::Viewer);
     transact(&things, &again, "1", &wait(""));
     assert!(refused(&again).is_empty(), "what others waited for is free again");
+}
+
+/// D4: one client, over all its connections, leaves most of the waiting transactions and of the steps for
+/// trying them again to others.
+#[test]
+fn waits_of_one_client_leave_room_for_others_d4() {
+    let world = World::new("waits-peer");
+    let things = filled(&world);
+    let of = |peer| {
+        let session = world.client(Role::Viewer);
+        session.count_with(peer);
+        session
+    };
+    let wait = |condition: &str| {
+        format!(
+            r#"[{{"op": "wait", "table": "Thing", "where": [{condition}], "columns": ["name"],
+            "until": "==", "rows": [{{"name": "never"}}]}}]"#
+        )
+    };
+    let by_uuid = wait(r#"["_uuid", "==", ["uuid", "550e8400-e29b-41d4-a716-446655440000"]]"#);
+    let one = Peer::of_address("192.0.2.1".parse().unwrap());
+    let (few, many) = (wait(""), "hold too many waiting transactions");
+    for (operations, expected) in [(&by_uuid, many), (&few, "look at too many rows")] {
+        let sessions: Vec<_> = (0..10).map(|_| of(one)).collect();
+        let mut told = Vec::new();
+        for session in &sessions {
+            for at in 0..WAITS_MAX {
+                transact(&things, session, &at.to_string(), operations);
+            }
+            told.extend(refused(session));
+        }
+        assert!(told.len() >= 10 * WAITS_MAX - WAITS_PEER_MAX, "{}", told.len());
+        assert!(told.iter().all(|details| details.ends_with(expected)), "{told:?}");
+        for peer in [Peer::User(1), Peer::Owner, Peer::of_address("192.0.2.2".parse().unwrap())] {
+            let other = of(peer);
+            transact(&things, &other, "1", operations);
+            assert!(refused(&other).is_empty(), "{peer:?} has no room");
+            world.host.end_session(&other);
+        }
+        sessions.iter().for_each(|session| world.host.end_session(session));
+    }
 }
 
 /// D4: a client that may not change rows is refused before it has kept others waiting for long.

@@ -1,7 +1,9 @@
 //! Databases in service on a disk that fails when told to, with clients that are only an outbox.
 
+mod backlog;
 mod held;
 mod long;
+mod monitors;
 mod order;
 mod repair;
 mod secrets;

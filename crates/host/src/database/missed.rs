@@ -1,0 +1,55 @@
+//! What a client has missed that comes back with `monitor_cond_since`.
+//!
+//! The committer takes the transactions that the client does not know out of the history, which costs a
+//! pointer each, keeps the place of the answer in the client's outbox and adds the monitor. The net effect
+//! is computed and encoded beside it, on a thread that reads (`readers.rs`); updates that follow stay behind
+//! the answer until it is there. Only a short answer is made by the committer itself.
+
+use crate::outbox::{Content, Later, Reply};
+use crate::session::Session;
+use paceline_tables::Changes;
+use paceline_tables::monitor::{Monitor, merge};
+use paceline_tables::schema::Schema;
+use paceline_types::Uuid;
+use std::sync::Arc;
+
+/// Clauses tested on changed rows that the committer has time for.
+const SHORT_STEPS_MAX: usize = 256;
+
+/// Memory of changed rows that it has time for.
+const SHORT_BYTES_MAX: usize = 32 << 10;
+
+/// The answer to a client that comes back, not computed yet.
+pub(super) struct Missed {
+    pub(super) session: Arc<Session>,
+    pub(super) monitor: Arc<Monitor>,
+    pub(super) schema: Arc<Schema>,
+    /// What it missed, oldest first.
+    pub(super) transactions: Vec<Arc<Changes>>,
+    /// The memory that these take.
+    pub(super) bytes: usize,
+    /// The last transaction.
+    pub(super) transaction: Uuid,
+    /// The place that its answer has in the outbox.
+    pub(super) later: Arc<Later>,
+}
+
+impl Missed {
+    /// Whether the answer takes no longer than moving it to another thread.
+    pub(super) fn is_short(&self) -> bool {
+        let rows: usize = self.transactions.iter().map(|changes| changes.rows.len()).sum();
+        self.bytes <= SHORT_BYTES_MAX
+            && rows.saturating_mul(self.monitor.weight()) <= SHORT_STEPS_MAX
+    }
+
+    /// The answer.
+    pub(super) fn reply(&self) -> Reply {
+        let net = merge(self.transactions.iter().map(|changes| &**changes));
+        let mut text = Vec::new();
+        if !self.monitor.update(&net, &self.schema, &mut text) {
+            text.extend_from_slice(b"{}");
+        }
+        let content = Content::Text(text);
+        Reply::Since { found: true, transaction: self.transaction, content }
+    }
+}

@@ -1,0 +1,169 @@
+//! Monitors: how many there may be, what a commit looks at, and what clients get that come back.
+
+use super::*;
+use crate::WatchRequest;
+use crate::outbox::Content;
+use crate::places::Peer;
+use paceline_tables::monitor::Version;
+use paceline_tables::tag;
+use paceline_types::Uuid;
+use paceline_types::limits::{
+    MONITORS_DATABASE_MAX, MONITORS_KEPT, MONITORS_MAX, MONITORS_PEER_MAX,
+};
+
+const REQUESTS: &str = r#"{"Thing": {"columns": ["name"], "select": {"initial": false}}}"#;
+
+fn request(id: usize, version: Version, since: Option<Uuid>) -> WatchRequest {
+    let (ticket, id) = (ticket("w"), ticket(&id.to_string()));
+    WatchRequest { ticket, id, requests: parse(REQUESTS), version, since }
+}
+
+/// Adds monitors to `session` until one is refused; how many there are, and why.
+fn fill(database: &Arc<Hosted>, session: &Arc<Session>) -> (usize, String) {
+    let refused = |at| database.watch(session, request(at, Version::V1, None)).err();
+    let (count, error) = (0..).find_map(|at| Some((at, refused(at)?))).unwrap();
+    assert_eq!(error.tag, tag::RESOURCES);
+    (count, error.details)
+}
+
+/// D4: monitors are bounded per connection, per client and per database; each one that ends makes room.
+#[test]
+fn monitors_are_bounded_d4() {
+    let world = World::new("monitors");
+    let things = world.open(SCHEMA);
+    let of = |peer| {
+        let session = world.client(Role::Viewer);
+        session.count_with(peer);
+        session
+    };
+    let first = of(Peer::User(1));
+    let (count, details) = fill(&things, &first);
+    assert_eq!((count, &*details), (MONITORS_MAX, "this connection has too many monitors"));
+    things.unwatch(&first, ticket("u"), ticket("7"));
+    assert!(things.watch(&first, request(7, Version::V1, None)).is_ok());
+
+    let mut sessions = vec![first];
+    let mut total = MONITORS_MAX;
+    for (uid, expected) in [(1, "the connections of this client"), (2, "this database")] {
+        let mut of_peer = if uid == 1 { MONITORS_MAX } else { 0 };
+        let details = loop {
+            let session = of(Peer::User(uid));
+            let (count, details) = fill(&things, &session);
+            sessions.push(session);
+            (of_peer, total) = (of_peer + count, total + count);
+            assert!(of_peer <= MONITORS_PEER_MAX);
+            if count < MONITORS_MAX {
+                break details;
+            }
+        };
+        assert!(details.starts_with(expected), "{details}");
+    }
+    assert_eq!(total, MONITORS_DATABASE_MAX - MONITORS_KEPT);
+    // A part is kept for root and the user who runs the daemon.
+    let owner = of(Peer::Owner);
+    assert_eq!(fill(&things, &owner).0, MONITORS_MAX);
+    things.flush_blocking();
+    for session in &sessions {
+        world.host.end_session(session);
+    }
+    things.flush_blocking();
+    let again = of(Peer::User(2));
+    assert_eq!(fill(&things, &again).0, MONITORS_MAX);
+}
+
+/// Inserts `rows` rows in one transaction.
+fn insert(database: &Arc<Hosted>, session: &Arc<Session>, rows: usize) {
+    let one = r#"{"op": "insert", "table": "Thing", "row": {"name": "x"}}"#;
+    transact(database, session, "t", &format!("[{}]", vec![one; rows].join(",")));
+    database.flush_blocking();
+    assert!(next_error(session).is_none());
+}
+
+/// What a client that comes back missed is put together beside the committer, and the updates that follow
+/// stay behind it.
+#[test]
+fn what_a_client_missed_is_computed_beside_the_committer() {
+    let world = World::new("missed");
+    let things = world.open(SCHEMA);
+    let (writer, first) = (world.client(Role::Admin), world.client(Role::Viewer));
+    things.watch(&first, request(0, Version::V3, Some(Uuid::ZERO))).unwrap();
+    things.flush_blocking();
+    let Some(Outgoing::Reply(_, Reply::Since { transaction, .. })) = first.outbox.take() else {
+        panic!("no answer")
+    };
+    for _ in 0..4 {
+        insert(&things, &writer, 100);
+    }
+    // No thread reads before this test says so.
+    things.readers.pause();
+    let back = world.client(Role::Viewer);
+    things.watch(&back, request(1, Version::V3, Some(transaction))).unwrap();
+    things.flush_blocking();
+    assert!(back.outbox.take().is_none(), "the committer has computed the answer itself");
+    assert!(!back.is_settled(), "what is being read counts against the client");
+    insert(&things, &writer, 1);
+    assert!(back.outbox.take().is_none(), "an update has overtaken the answer");
+    things.run_reads();
+    let Some(Outgoing::Reply(_, Reply::Since { found, content, .. })) = back.outbox.take() else {
+        panic!("no answer")
+    };
+    let Content::Text(text) = content else { panic!("{content:?}") };
+    assert!(found);
+    assert_eq!(String::from_utf8(text).unwrap().matches("insert").count(), 400);
+    assert_eq!(received(&back), ["update"]);
+    assert!(back.is_settled());
+}
+
+/// A client that missed little is answered at once.
+#[test]
+fn what_a_client_missed_is_answered_at_once_if_it_is_little() {
+    let world = World::new("missed-little");
+    let things = world.open(SCHEMA);
+    let (writer, first) = (world.client(Role::Admin), world.client(Role::Viewer));
+    things.watch(&first, request(0, Version::V3, Some(Uuid::ZERO))).unwrap();
+    things.flush_blocking();
+    let Some(Outgoing::Reply(_, Reply::Since { transaction, .. })) = first.outbox.take() else {
+        panic!("no answer")
+    };
+    insert(&things, &writer, 1);
+    things.readers.pause();
+    let back = world.client(Role::Viewer);
+    things.watch(&back, request(1, Version::V3, Some(transaction))).unwrap();
+    things.flush_blocking();
+    assert_eq!(received(&back), ["reply w"]);
+}
+
+const TABLES: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {
+    "Thing": {"isRoot": true, "columns": {"name": {"type": "string"}}},
+    "Other": {"isRoot": true, "columns": {"name": {"type": "string"}}}}}"#;
+
+/// A commit looks at monitors that watch a table it changed, and at monitors that want the same once.
+#[test]
+fn a_commit_looks_at_monitors_of_changed_tables_only() {
+    let world = World::new("changed-tables");
+    let things = world.open(TABLES);
+    let (writer, viewer) = (world.client(Role::Admin), world.client(Role::Viewer));
+    let watch = |id: usize, requests: &str| {
+        let request = WatchRequest { requests: parse(requests), ..request(id, Version::V2, None) };
+        things.watch(&viewer, request).unwrap();
+    };
+    for id in 0..30 {
+        watch(id, &format!(r#"{{"Other": {{"where": [["name", "==", "{id}"]]}}}}"#));
+        watch(100 + id, r#"{"Thing": {}}"#);
+    }
+    watch(200, r#"{"Thing": {}, "Other": {}}"#);
+    things.flush_blocking();
+    received(&viewer);
+    let schema = things.schema();
+    let groups = |table: &str| things.watchers().watching(schema.table_id(table).unwrap()).count();
+    assert_eq!((groups("Thing"), groups("Other")), (2, 31));
+    insert(&things, &writer, 1);
+    assert_eq!(received(&viewer).len(), 31);
+    for id in 0..30 {
+        things.unwatch(&viewer, ticket("u"), ticket(&id.to_string()));
+    }
+    things.flush_blocking();
+    assert_eq!((groups("Thing"), groups("Other")), (2, 1));
+    world.host.end_session(&viewer);
+    assert_eq!((groups("Thing"), groups("Other")), (0, 0));
+}
