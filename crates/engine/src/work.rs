@@ -3,8 +3,8 @@
 use crate::prepare::{Draft, Position};
 use crate::snapshot::Snapshot;
 use paceline_checkpoints::Held;
-use paceline_routing::Seat;
-use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, ServerId, Span, Time};
+use paceline_routing::{Seat, SiteId};
+use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, Span, Time};
 
 /// How far a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ pub(crate) struct Work {
     pub held: Vec<Held>,
     /// The server it has.
     pub seat: Option<Seat>,
-    /// Servers that could not be reached, in order.
-    pub tried: Vec<ServerId>,
+    /// Where servers could not be reached, in order.
+    pub tried: Vec<SiteId>,
     /// Checkpoints where it slept, and how long.
     pub slept: Vec<(CheckpointId, Span)>,
     /// How long it stood in its pool's line.

@@ -141,7 +141,7 @@ pub struct Request {
     pub site: Site,
     /// How long it slept at its backend's gate before it went on from there.
     pub gate_slept: u64,
-    /// Servers that it could not reach.
+    /// Sites that it could not reach.
     pub tried: Vec<u32>,
     /// Since when it runs, if it does.
     pub started: u64,

@@ -225,7 +225,8 @@ struct Settled {
 
 impl Settled {
     fn of(worker: &Worker, permit: &Permit) -> Self {
-        let server = permit.server().and_then(|id| worker.server_name(id)).unwrap_or_default();
+        let server = permit.site().and_then(|site| worker.server_name(site.server));
+        let server = server.unwrap_or_default();
         Self { server, slept: permit.slept(), values: permit.values() }
     }
 }

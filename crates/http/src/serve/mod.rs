@@ -22,6 +22,7 @@ mod timer;
 pub(crate) mod tls;
 mod tunnel;
 mod upstream;
+mod vitals;
 mod worker;
 
 use crate::wire::RequestHead;
