@@ -18,6 +18,7 @@ mod orphan;
 mod resolve;
 mod stream;
 mod table;
+mod task;
 mod timer;
 pub(crate) mod tls;
 mod tunnel;
