@@ -68,6 +68,7 @@ impl Engine {
         self.refresh(&mut work);
         let snapshot = self.snapshot();
         work.draft.plan_steps(&snapshot, work.priority, work.pool);
+        work.looked_at = snapshot.generation;
         let outcome = self.walk(work, None);
         self.tell(id, outcome);
     }

@@ -287,6 +287,8 @@ impl Engine {
         self.leave_queue(&work);
         work.stand(self.now.since(since));
         work.stage = Stage::Moving;
+        // Who stands in line has passed all that there was on its way.
+        work.looked_at = self.snapshot.generation;
         let outcome = self.walk(work, None);
         self.tell(id, outcome);
     }

@@ -7,6 +7,7 @@ use super::checkpoints::Step;
 use super::config::{
     Arrival, At, Backend, Balance, Bounds, Checkpoint, Config, Limit, Server, Weight,
 };
+use super::configure::is_early;
 use super::seats::GONE;
 use super::{Model, Passed, Position, Queued, Reason, Request, Seat, State, Tally};
 use crate::seen::Answer;
@@ -124,6 +125,7 @@ impl Model {
             request.claims.iter_mut().zip(names).for_each(|(claim, name)| claim.name = name);
         }
         let was = std::mem::replace(&mut self.astray, true);
+        self.has_looked(id);
         self.walk(id, Some(BEHIND_BACKEND));
         if let Some(request) = self.requests.get_mut(&id) {
             request.back = false;
@@ -399,6 +401,7 @@ impl Model {
             request.claims.iter_mut().zip(names).for_each(|(claim, name)| claim.name = name);
         }
         let was = std::mem::replace(&mut self.astray, true);
+        self.has_looked(id);
         self.walk(id, Some(BEHIND_BACKEND));
         self.astray = was;
     }
@@ -416,6 +419,25 @@ impl Model {
             request.seat = None;
         }
         *after = Some(BEHIND_BACKEND);
+    }
+
+    /// A request has to wait at a checkpoint that an edit put before others which it passed: it gives back what it holds
+    /// behind that, and its server if that comes behind, too.
+    pub(super) fn leave_behind(&mut self, id: u64, at: &Checkpoint) {
+        let at = super::position(at);
+        let is_behind = |passed: &&Passed| {
+            let checkpoint = self.checkpoint(passed.checkpoint);
+            checkpoint.is_some_and(|other| super::position(other) > at && !is_early(other))
+        };
+        let passed: Vec<Passed> =
+            self.requests[&id].walk.iter().filter(is_behind).cloned().collect();
+        self.later.extend(passed.into_iter().map(|passed| Later::One(id, passed)));
+        if at.0 <= 1 && self.requests[&id].seat.is_some() {
+            self.name_server(id, "");
+            if let Some(request) = self.requests.get_mut(&id) {
+                request.seat = None;
+            }
+        }
     }
 
     /// What it holds at checkpoints of servers is given back later.
