@@ -7,7 +7,7 @@
 use crate::gate;
 use crate::reads::Reads;
 use crate::snapshot::{Routes, Snapshot};
-use paceline_checkpoints::{At, CheckpointSet, Field, Problem, Spec, SpecError};
+use paceline_checkpoints::{At, CheckpointSet, Field, Limit, Problem, Spec, SpecError};
 use paceline_claims::{Graph, GraphError, Resource};
 use paceline_expr::Scope;
 use paceline_pools::PoolSet;
@@ -106,7 +106,8 @@ impl Plan {
             Arc::new(Graph::build(Some(&current.graph), config.resources.clone())?)
         };
         let warnings = checkpoints.warnings().iter().map(ToString::to_string);
-        let warnings = warnings.chain(astray(&config.checkpoints, &routing)).collect();
+        let warnings = warnings.chain(astray(&config.checkpoints, &routing));
+        let warnings = warnings.chain(unread_keys(current, &checkpoints)).collect();
         let reads = if Arc::ptr_eq(&rules, &current.rules)
             && Arc::ptr_eq(&checkpoints, &current.checkpoints)
             && Arc::ptr_eq(&switch, &current.switch)
@@ -212,6 +213,26 @@ fn astray<'a>(specs: &'a [Spec], routing: &'a Routing) -> impl Iterator<Item = S
         };
         let near = missed.1.map(|near| format!(", did you mean \"{near}\"?")).unwrap_or_default();
         Some(format!("checkpoint \"{}\": at: there is no {}{near}", spec.name, missed.0))
+    })
+}
+
+/// Checkpoints whose key is edited to read a header or cookie that nothing read before. Doors gather only what is read,
+/// so requests that came before the edit have no such attribute, and hold the count of the empty key.
+fn unread_keys<'a>(
+    current: &'a Snapshot,
+    checkpoints: &'a CheckpointSet,
+) -> impl Iterator<Item = String> + 'a {
+    checkpoints.iter().filter_map(|checkpoint| {
+        let spec = &checkpoint.spec;
+        let old = current.checkpoints.checkpoint(spec.id)?;
+        let is_edited = old.spec.key != spec.key && matches!(spec.limit, Limit::Concurrency(_));
+        let key = checkpoint.key.as_ref().filter(|_| is_edited)?;
+        let (kind, name) = current.reads.unread(key)?;
+        Some(format!(
+            "checkpoint \"{}\": key: nothing has read the {kind} \"{name}\" before; requests that came \
+             before this edit hold a count of the key \"\" until they end",
+            spec.name
+        ))
     })
 }
 

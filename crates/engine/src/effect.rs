@@ -1,6 +1,8 @@
 //! What the engine tells the host: answers to the caller, and effects for everybody else.
 
+use paceline_routing::Site;
 use paceline_types::{PoolId, Priority, Refusal, RequestId, ServerId, Time};
+use std::sync::Arc;
 
 /// What became of a request that was just submitted. Whatever happens to it later is an [`Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,16 +58,25 @@ pub enum Effect {
 }
 
 /// What a request that runs was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// What the rules gave it.
     pub priority: Priority,
     /// The pool it runs in; a connection runs in none, and has the default pool here.
     pub pool: PoolId,
-    /// The server it goes to, if its frontend is configured.
-    pub server: Option<ServerId>,
+    /// The server it goes to, and where, if its frontend is configured. It is counted at that address, also if an
+    /// edit moves the server to another one, so it may connect nowhere else.
+    pub site: Option<Arc<Site>>,
     /// When it was submitted.
     pub arrival: Time,
     /// Since when it runs.
     pub since: Time,
+}
+
+impl Grant {
+    /// The server it goes to, if its frontend is configured.
+    #[must_use]
+    pub fn server(&self) -> Option<ServerId> {
+        self.site.as_ref().map(|site| site.server)
+    }
 }

@@ -370,8 +370,8 @@ impl Engine {
         let work = self.requests.get(&id)?;
         let Stage::Running { since } = work.stage else { return None };
         let (priority, pool, arrival) = (work.priority, work.pool, work.arrival);
-        let server = work.seat.as_ref().map(Seat::server);
-        Some(Grant { priority, pool, server, arrival, since })
+        let site = work.seat.as_ref().map(|seat| Arc::clone(seat.site()));
+        Some(Grant { priority, pool, site, arrival, since })
     }
 
     /// The checkpoints where a request slept, and how long.

@@ -46,6 +46,19 @@ impl Reads {
         self.known & (1 << known as u32) != 0
     }
 
+    /// The first header or cookie that an expression reads and this does not, with what it is.
+    pub(crate) fn unread<'a>(&self, expr: &'a Expr) -> Option<(&'static str, &'a str)> {
+        expr.attributes().find_map(|name| {
+            let Name::Other(name) = name else { return None };
+            let (kind, read, name) = match name.split_once('.')? {
+                ("header", name) => ("header", &self.headers, name),
+                ("cookie", name) => ("cookie", &self.cookies, name),
+                _ => return None,
+            };
+            read.iter().all(|other| **other != *name).then_some((kind, name))
+        })
+    }
+
     /// The names of headers that are read, lower case, in order.
     #[must_use]
     pub fn headers(&self) -> &[Box<str>] {

@@ -5,7 +5,7 @@ use crate::prepare::{Filled, Step};
 use crate::walk::ticket;
 use crate::work::{Stage, Work};
 use paceline_checkpoints::{Arrival, Mode, Outlook};
-use paceline_routing::{Choice, Seat};
+use paceline_routing::{Choice, Seat, Site, SiteId};
 use paceline_types::{BackendId, Known, RequestId, ServerId, Time};
 
 /// So many servers are looked at for one request in one call, however many retries a backend has.
@@ -68,15 +68,16 @@ impl Engine {
         self.refresh(&mut work);
         let snapshot = self.snapshot();
         work.draft.plan_steps(&snapshot, work.priority, work.pool);
+        work.looked_at = snapshot.generation;
         let outcome = self.walk(work, None);
         self.tell(id, outcome);
     }
 
     fn find_other(&mut self, work: &mut Work) -> Option<ServerId> {
         let backend = work.draft.route?.chosen.backend?;
-        let from = work.seat.as_ref()?.server();
-        put_in(&mut work.tried, from);
-        self.learn_names(work, backend, from);
+        let Site { id, server, .. } = **work.seat.as_ref()?.site();
+        put_in(&mut work.tried, id);
+        self.learn_names(work, backend, server);
         let mut except = work.tried.clone();
         let retries = self.snapshot.routing.backend_by_id(backend).map_or(0, |one| one.retries);
         let tries = (retries as usize).saturating_add(1).min(TRIES_MAX);
@@ -89,7 +90,7 @@ impl Engine {
                 self.change_seat(work, backend, server, &steps);
                 return Some(server);
             }
-            put_in(&mut except, server);
+            put_in(&mut except, self.fleet.site(server)?.id);
         }
         self.name_server(work, &old_name);
         None
@@ -151,9 +152,9 @@ impl Engine {
     }
 }
 
-/// Puts a server where it belongs in a list that is in order, unless it is there.
-fn put_in(servers: &mut Vec<ServerId>, server: ServerId) {
-    if let Err(at) = servers.binary_search(&server) {
-        servers.insert(at, server);
+/// Puts a site where it belongs in a list that is in order, unless it is there.
+fn put_in(sites: &mut Vec<SiteId>, site: SiteId) {
+    if let Err(at) = sites.binary_search(&site) {
+        sites.insert(at, site);
     }
 }

@@ -61,6 +61,6 @@ impl Engine {
         } else {
             self.start_at_once(work);
         }
-        Grant { priority, pool, server: None, arrival, since: arrival }
+        Grant { priority, pool, site: None, arrival, since: arrival }
     }
 }

@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 use crate::walk::ticket;
 use crate::work::{Stage, Work};
 use paceline_checkpoints::{Arrival, Held, Kept, KeyHash};
-use paceline_routing::{Choice, Seat};
+use paceline_routing::{Choice, Seat, Server};
 use paceline_types::{
     Attributes, BackendId, CheckpointId, Known, Priority, Rank, Reason, Refusal, RequestId,
     ServerId, Span, Time,
@@ -116,7 +116,8 @@ impl Engine {
     /// A request has this server from now on.
     pub(crate) fn sit(&mut self, work: &mut Work, backend: BackendId, server: ServerId) {
         let counted = self.gate_count(work, backend).is_some();
-        work.seat = Some(self.fleet.take(backend, server, counted));
+        work.seat = self.fleet.take(backend, server, counted);
+        debug_assert!(work.seat.is_some(), "only a server that is there is chosen");
         self.set_limits();
         let snapshot = self.snapshot();
         self.name_server(work, snapshot.routing.server_name(server).unwrap_or_default());
@@ -179,12 +180,12 @@ impl Engine {
         }
     }
 
-    /// Somebody's server went down while it stood at that server's checkpoints, or was deleted: it has
-    /// none, and gives back what it holds there.
+    /// The server of a request went down while the request stood at that server's checkpoints, or an edit deleted
+    /// the server or moved it to another address: the request has none, and gives back what it holds there.
     pub(crate) fn leave_lost_server(&mut self, work: &mut Work) {
-        let Some(server) = work.seat.as_ref().map(Seat::server) else { return };
+        let Some(site) = work.seat.as_ref().map(Seat::site) else { return };
         let is_there = work.position.is_none_or(|(list, _, _)| list <= List::Server);
-        let keeps = if is_there { self.fleet.is_up(server) } else { self.fleet.has(server) };
+        let keeps = if is_there { self.fleet.is_up(site) } else { self.fleet.has(site) };
         if !keeps {
             self.lose_server(work);
         }
@@ -239,23 +240,26 @@ impl Engine {
         list == Some(List::Server) && self.checkpoints.waits(id)
     }
 
-    /// The same for all servers that an edit deleted.
+    /// The same for all servers that an edit deleted or moved.
     pub(crate) fn leave_lost_servers(&mut self, old: &Snapshot) {
         if Arc::ptr_eq(&old.routing, &self.snapshot.routing) {
             return;
         }
         let servers = old.routing.backends().iter().flat_map(|backend| &backend.servers);
-        let gone = servers.map(|server| server.id).filter(|server| !self.fleet.has(*server));
-        let gone: Vec<ServerId> = gone.collect();
+        let is_gone = |server: &&Server| {
+            let site = self.fleet.site(server.id);
+            site.is_none_or(|site| site.address != server.address)
+        };
+        let gone: Vec<ServerId> = servers.filter(is_gone).map(|server| server.id).collect();
         self.leave_servers(&gone);
     }
 
-    /// A sleeper goes on to another server, if its own is still down or gone.
+    /// A sleeper goes on to another server, if its own is still down, gone or elsewhere.
     pub(crate) fn move_on(&mut self, id: RequestId) {
         let is_astray = self.requests.get(&id).is_some_and(|work| {
-            let server = work.seat.as_ref().map(Seat::server);
+            let site = work.seat.as_ref().map(Seat::site);
             let is_asleep = matches!(work.stage, Stage::Checkpoint { .. });
-            is_asleep && server.is_some_and(|server| !self.fleet.is_up(server))
+            is_asleep && site.is_some_and(|site| !self.fleet.is_up(site))
         });
         if !is_astray {
             return;
@@ -267,13 +271,13 @@ impl Engine {
         self.tell(id, outcome);
     }
 
-    /// Whether an edit deleted the server that a request has.
+    /// Whether an edit deleted the server that a request has, or moved it to another address.
     pub(crate) fn has_lost_server(&self, id: RequestId) -> bool {
         let seat = self.requests.get(&id).and_then(|work| work.seat.as_ref());
-        seat.is_some_and(|seat| !self.fleet.has(seat.server()))
+        seat.is_some_and(|seat| !self.fleet.has(seat.site()))
     }
 
-    /// Somebody in line could run, but its server was deleted: it leaves the line, gets another server,
+    /// A request in line could run, but its server was deleted or moved: it leaves the line, gets another server,
     /// and comes back.
     pub(crate) fn seek_server(&mut self, id: RequestId) {
         let Some(mut work) = self.requests.remove(&id) else { return };
@@ -283,6 +287,8 @@ impl Engine {
         self.leave_queue(&work);
         work.stand(self.now.since(since));
         work.stage = Stage::Moving;
+        // Who stands in line has passed all that there was on its way.
+        work.looked_at = self.snapshot.generation;
         let outcome = self.walk(work, None);
         self.tell(id, outcome);
     }

@@ -7,9 +7,13 @@ use crate::effect::{Effect, Outcome};
 use crate::engine::{Engine, Return};
 use crate::gate::is_gate;
 use crate::input::Live;
-use crate::prepare::{Draft, Filled, List, Prepared, Step, fill, position};
+use crate::prepare::{
+    Draft, Filled, List, Position, Prepared, Step, fill, is_early_count, position,
+};
 use crate::work::{Stage, Work};
-use paceline_checkpoints::{Arrival, Cause, Due, DueKind, Held, How, Kept, Moved, Ticket, Turned};
+use paceline_checkpoints::{
+    Arrival, Cause, Checked, Due, DueKind, Held, How, Kept, Moved, Ticket, Turned,
+};
 use paceline_pools::State;
 use paceline_routing::{Seat, Unrouted};
 use paceline_rules::Verdict;
@@ -50,6 +54,9 @@ impl Engine {
 
     /// Lets a request go on from where it stands, until it sleeps, runs or is refused. `again` names a
     /// checkpoint it has to enter once more, and since when it waits there.
+    ///
+    /// An edit may have put checkpoints that it has not passed before the one where it stands. It passes these, too: if
+    /// it has to enter a queue once more, then after that, so that it keeps its place there.
     pub(crate) fn walk(
         &mut self,
         mut work: Box<Work>,
@@ -57,7 +64,12 @@ impl Engine {
     ) -> Outcome {
         self.refresh(&mut work);
         self.leave_lost_server(&mut work);
+        let reached = work.position;
         let mut next = first_step(&work, again);
+        let enters = again.filter(|(id, _)| find_step(&work, *id).is_some());
+        if enters.is_none() && self.looks_back(&mut work) {
+            next = 0;
+        }
         loop {
             if let Some(backend) = wants_server(&work, next) {
                 match self.find_server(work, backend) {
@@ -67,42 +79,97 @@ impl Engine {
                 // An edit may have had it come this far before its server was known.
                 next = behind_backend(&work);
             }
-            let Some(step) = work.draft.steps.get(next).copied() else { break };
+            let Some(step) = work.draft.steps.get(next).copied() else {
+                if self.looks_back(&mut work) {
+                    next = 0;
+                    continue;
+                }
+                break;
+            };
             next += 1;
-            // An edit may have put a checkpoint it passed behind the one where it waited.
-            let is_passed =
-                |held: &Held| held.checkpoint() == step.position.2 && self.checkpoints.counts(held);
-            if work.held.iter().any(is_passed) {
-                continue;
-            }
-            // It may also have put the one where it waited before the gate: whoever has a place at a
-            // server would wait for itself there.
-            if is_gate(step.position.2) && work.seat.is_some() {
-                continue;
-            }
-            if is_gate(step.position.2)
-                && let Some(refusal) = self.no_server(&work)
-            {
-                return self.refuse(work, refusal);
-            }
-            let Some(filled) = self.filled(&work, step) else { continue };
-            work.position = Some(step.position);
             let (_, _, checkpoint) = step.position;
             let kept = again.filter(|(id, _)| *id == checkpoint).map(|(_, kept)| kept);
-            let ticket = ticket(&work, filled, kept);
-            match self.checkpoints.arrive(self.now, checkpoint, &ticket) {
-                Arrival::Passed(held) => self.hold(&mut work, held),
-                Arrival::Queued { .. } => {
-                    self.sleep(work, checkpoint);
-                    return Outcome::Waiting;
-                }
-                Arrival::Refused(turned) => {
-                    let refusal = self.turned_away(&work, checkpoint, turned);
-                    return self.refuse(work, refusal);
-                }
+            let is_behind = Some(step.position) <= reached;
+            match self.take_step(work, step, kept, is_behind) {
+                Ok(moved) => work = moved,
+                Err(outcome) => return outcome,
+            }
+            if kept.is_some() && self.looks_back(&mut work) {
+                next = 0;
             }
         }
         self.enter(work)
+    }
+
+    /// Whether a request has to look at its way from the beginning, because of an edit since it last did.
+    fn looks_back(&self, work: &mut Work) -> bool {
+        let generation = self.snapshot.generation;
+        std::mem::replace(&mut work.looked_at, generation) != generation
+    }
+
+    /// A request comes to a checkpoint: it passes, unless there is an outcome. `kept` is its place there if it enters
+    /// the queue once more, and `is_behind` says that it stands behind the checkpoint.
+    fn take_step(
+        &mut self,
+        mut work: Box<Work>,
+        step: Step,
+        kept: Option<Kept>,
+        is_behind: bool,
+    ) -> Result<Box<Work>, Outcome> {
+        let (_, _, checkpoint) = step.position;
+        // An edit may have put a checkpoint it passed behind the one where it waited.
+        let is_passed =
+            |held: &Held| held.checkpoint() == checkpoint && self.checkpoints.counts(held);
+        if work.held.iter().any(is_passed) {
+            return Ok(work);
+        }
+        if is_gate(checkpoint) {
+            // It may also have put the one where it waited before the gate: whoever has a place at a
+            // server would wait for itself there. Who is behind the gate waits there only for a server.
+            if work.seat.is_some() || (is_behind && kept.is_none()) {
+                return Ok(work);
+            }
+            if let Some(refusal) = self.no_server(&work) {
+                return Err(self.refuse(work, refusal));
+            }
+        }
+        let Some(filled) = self.filled(&work, step) else { return Ok(work) };
+        work.position = Some(step.position);
+        let ticket = ticket(&work, filled, kept);
+        match self.checkpoints.arrive(self.now, checkpoint, &ticket) {
+            Arrival::Passed(held) => {
+                self.hold(&mut work, held);
+                Ok(work)
+            }
+            Arrival::Queued { .. } => {
+                if is_behind && kept.is_none() {
+                    self.leave_behind(&mut work, step.position);
+                }
+                self.sleep(work, checkpoint);
+                Err(Outcome::Waiting)
+            }
+            Arrival::Refused(turned) => {
+                let refusal = self.turned_away(&work, checkpoint, turned);
+                Err(self.refuse(work, refusal))
+            }
+        }
+    }
+
+    /// A request has to wait at a checkpoint that an edit put before others which it passed. It gives back what it holds
+    /// behind that, and its server if that comes behind: two requests must not wait for each other, each holding what
+    /// the other one waits for.
+    fn leave_behind(&mut self, work: &mut Work, at: Position) {
+        let snapshot = Arc::clone(&self.snapshot);
+        let is_behind = |held: &mut Held| {
+            let checkpoint = snapshot.checkpoints.checkpoint(held.checkpoint());
+            checkpoint.is_some_and(|other| position(other) > at && !is_counted_first(other))
+        };
+        let behind: Vec<Held> = work.held.extract_if(.., is_behind).collect();
+        self.refund(work.rank.id, behind);
+        if at.0 <= List::Backend && work.seat.is_some() {
+            self.lose_server(work);
+            work.position = Some(at);
+        }
     }
 
     /// Moves the request on whose event is the earliest that is due.
@@ -415,15 +482,23 @@ fn behind_backend(work: &Work) -> usize {
 /// checkpoint it has to enter again.
 fn first_step(work: &Work, again: Option<(CheckpointId, Kept)>) -> usize {
     let Some(reached) = work.position else { return 0 };
-    let steps = &work.draft.steps;
-    let find = |id: CheckpointId| steps.iter().position(|step| step.position.2 == id);
-    if let Some(index) = again.and_then(|(id, _)| find(id)) {
+    if let Some(index) = again.and_then(|(id, _)| find_step(work, id)) {
         return index;
     }
-    match find(reached.2) {
+    match find_step(work, reached.2) {
         Some(index) => index + 1,
-        None => steps.partition_point(|step| step.position <= reached),
+        None => work.draft.steps.partition_point(|step| step.position <= reached),
     }
+}
+
+/// Where on its way a checkpoint is.
+fn find_step(work: &Work, id: CheckpointId) -> Option<usize> {
+    work.draft.steps.iter().position(|step| step.position.2 == id)
+}
+
+/// Whether a checkpoint counts requests before the rules: none comes by there again.
+fn is_counted_first(checkpoint: &Checked) -> bool {
+    List::of(&checkpoint.spec.at) == List::Frontend && is_early_count(checkpoint)
 }
 
 pub(crate) fn ticket(work: &Work, filled: Filled, kept: Option<Kept>) -> Ticket {

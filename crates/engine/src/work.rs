@@ -3,8 +3,8 @@
 use crate::prepare::{Draft, Position};
 use crate::snapshot::Snapshot;
 use paceline_checkpoints::Held;
-use paceline_routing::Seat;
-use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, ServerId, Span, Time};
+use paceline_routing::{Seat, SiteId};
+use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, Span, Time};
 
 /// How far a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +44,15 @@ pub(crate) struct Work {
     pub deadline: Option<Time>,
     /// The last checkpoint it reached.
     pub position: Option<Position>,
+    /// The generation of the configuration under which it has passed, or was not concerned by, all before that.
+    pub looked_at: u64,
     pub stage: Stage,
     /// What each checkpoint on its way must get back, in the order of the walk.
     pub held: Vec<Held>,
     /// The server it has.
     pub seat: Option<Seat>,
-    /// Servers that could not be reached, in order.
-    pub tried: Vec<ServerId>,
+    /// Where servers could not be reached, in order.
+    pub tried: Vec<SiteId>,
     /// Checkpoints where it slept, and how long.
     pub slept: Vec<(CheckpointId, Span)>,
     /// How long it stood in its pool's line.
@@ -76,6 +78,7 @@ impl Work {
             pool: PoolId::DEFAULT,
             deadline: None,
             position: None,
+            looked_at: 0,
             stage: Stage::Moving,
             held: vec![],
             seat: None,
@@ -88,6 +91,7 @@ impl Work {
     /// Begins its way at `now`, with what the rules gave it.
     pub fn begin(&mut self, now: Time, id: RequestId, priority: Priority, snapshot: &Snapshot) {
         self.arrival = now;
+        self.looked_at = snapshot.generation;
         self.priority = priority;
         self.rank = Rank::new(now, priority, snapshot.age_step, id);
         self.pool = snapshot.pools.pool_for(priority).id;

@@ -10,8 +10,10 @@ use crate::backend::{Backend, Balance, Server};
 use crate::ghosts::{Ghost, Ghosts};
 use crate::lot::Lot;
 use crate::pick::{Slot, Turn, pick};
+use crate::site::{Site, SiteId};
 use paceline_types::{BackendId, ServerId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// All servers at work.
 #[derive(Debug)]
@@ -49,19 +51,24 @@ struct Group {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a place at a server that is not given back is held for ever"]
 pub struct Seat {
-    server: ServerId,
+    /// The server, where it was when it was given.
+    site: Arc<Site>,
     backend: BackendId,
     /// The gate that it passed.
     gate: Option<u32>,
-    /// The site of the server.
-    site: u32,
 }
 
 impl Seat {
     /// The server.
     #[must_use]
-    pub const fn server(&self) -> ServerId {
-        self.server
+    pub fn server(&self) -> ServerId {
+        self.site.server
+    }
+
+    /// The server and its address of then.
+    #[must_use]
+    pub const fn site(&self) -> &Arc<Site> {
+        &self.site
     }
 
     /// The backend that it was given for.
@@ -106,8 +113,8 @@ impl Fleet {
         }
     }
 
-    /// Takes on new settings. Servers keep what they have and are, by number; new ones are up, and count
-    /// who is still at their address. Backends that did not change are left alone, but for being compared.
+    /// Takes on new settings. Servers keep what they have and are, by number, while they stay at their
+    /// address; new ones and those that move are up, and count the requests that are still there. Backends that did not change are left alone, but for being compared.
     pub fn configure(&mut self, backends: &[Backend]) {
         let mut slots = BTreeMap::new();
         let mut turns = BTreeMap::new();
@@ -160,19 +167,23 @@ impl Fleet {
     /// A server as it is set now; `old` is what it was, if it was there, and in which backend.
     fn slot_of(&mut self, server: &Server, old: Option<(BackendId, Slot)>) -> Slot {
         let (id, weight, max) = (server.id, server.weight, server.connections_max);
-        let (up, credit) = old.as_ref().map_or((true, 0), |(_, slot)| (slot.up, slot.credit));
-        let (site, fresh) = match &old {
-            Some((_, slot)) if slot.address == server.address => (slot.site, slot.fresh),
+        let credit = old.as_ref().map_or(0, |(_, slot)| slot.credit);
+        let (site, fresh, up) = match &old {
+            Some((_, slot)) if slot.site.address == server.address => {
+                (Arc::clone(&slot.site), slot.fresh, slot.up)
+            }
             _ => {
                 if let Some((backend, slot)) = &old {
                     self.leave_site(*backend, slot);
                 }
                 self.sites += 1;
-                (self.sites, 0)
+                let site =
+                    Site { id: SiteId(self.sites), server: id, address: server.address.clone() };
+                // How it was elsewhere says nothing about here.
+                (Arc::new(site), 0, true)
             }
         };
-        let address = server.address.clone();
-        Slot { id, weight, max, up, address, site, fresh, held: fresh, credit }
+        Slot { id, weight, max, up, site, fresh, held: fresh, credit }
     }
 
     /// A server is not at its address any more; who has it still is.
@@ -180,13 +191,12 @@ impl Fleet {
         if slot.fresh > 0 {
             let ghost = Ghost {
                 held: slot.fresh,
-                server: slot.id,
+                site: Arc::clone(&slot.site),
                 backend,
                 last_name: None,
-                address: slot.address.clone(),
                 counted_by: vec![],
             };
-            self.ghosts.add(slot.site, ghost);
+            self.ghosts.add(ghost);
         }
     }
 
@@ -206,7 +216,7 @@ impl Fleet {
             counted_by.retain(is_same);
             for group in changed.iter_mut() {
                 for slot in &mut group.slots {
-                    if ghost.counts(slot.id, &slot.address, (group.id, &group.name)) {
+                    if ghost.counts(&slot.site.address, (group.id, &group.name)) {
                         slot.held += ghost.held;
                         counted_by.push(slot.id);
                     }
@@ -234,27 +244,34 @@ impl Fleet {
         self.group(backend).is_some_and(|group| group.slots.iter().any(Slot::is_usable))
     }
 
-    /// The same but for these, which are in the order of their numbers.
+    /// The same but for those at these sites, which are in the order of their numbers.
     #[must_use]
-    pub fn has_usable_but(&self, backend: BackendId, except: &[ServerId]) -> bool {
-        let is_other = |slot: &Slot| slot.is_usable() && except.binary_search(&slot.id).is_err();
+    pub fn has_usable_but(&self, backend: BackendId, except: &[SiteId]) -> bool {
+        let is_tried = |slot: &Slot| except.binary_search(&slot.site.id).is_ok();
+        let is_other = |slot: &Slot| slot.is_usable() && !is_tried(slot);
         self.group(backend).is_some_and(|group| group.slots.iter().any(is_other))
     }
 
-    /// Whether there is still such a server.
+    /// Whether the server is still there, at this address.
     #[must_use]
-    pub fn has(&self, server: ServerId) -> bool {
-        self.places.contains_key(&server)
+    pub fn has(&self, site: &Site) -> bool {
+        self.slot_at(site).is_some()
     }
 
-    /// Whether a server is up; one that does not exist is not.
+    /// Whether the server is still there, at this address, and up.
     #[must_use]
-    pub fn is_up(&self, server: ServerId) -> bool {
-        self.slot(server).is_some_and(|slot| slot.up)
+    pub fn is_up(&self, site: &Site) -> bool {
+        self.slot_at(site).is_some_and(|slot| slot.up)
     }
 
-    /// The server that is next, but for these, which are in the order of their numbers.
-    pub fn choose(&mut self, backend: BackendId, except: &[ServerId]) -> Choice {
+    /// Where a server is now.
+    #[must_use]
+    pub fn site(&self, server: ServerId) -> Option<&Arc<Site>> {
+        self.slot(server).map(|slot| &slot.site)
+    }
+
+    /// The server that is next, but for those at these sites, which are in the order of their numbers.
+    pub fn choose(&mut self, backend: BackendId, except: &[SiteId]) -> Choice {
         match group_mut(&mut self.groups, backend) {
             Some(group) => group.choose(except, &mut self.lot),
             None => Choice::None,
@@ -268,34 +285,32 @@ impl Fleet {
         group.map_or(Choice::None, |mut group| group.choose(&[], &mut self.lot.clone()))
     }
 
-    /// A request gets a server. `counted` tells whether it passed the gate and is counted there.
-    pub fn take(&mut self, backend: BackendId, server: ServerId, counted: bool) -> Seat {
-        let mut seat = Seat { server, backend, gate: None, site: 0 };
-        if let Some((of, place)) = self.places.get(&server).copied()
-            && let Some(group) = group_mut(&mut self.groups, of)
-            && let Some(slot) = group.slots.get_mut(place)
-        {
-            debug_assert!(slot.has_room(), "a server is chosen for its room");
-            slot.held += 1;
-            slot.fresh += 1;
-            seat.site = slot.site;
-            if counted && group.id == backend {
-                seat.gate = group.gate;
-                group.counted += u32::from(group.gate.is_some());
-            } else {
-                self.stale.extend(group.gate.map(|_| group.id));
-            }
+    /// A request gets a server, if that is there. `counted` tells whether the request passed the gate and is
+    /// counted there.
+    pub fn take(&mut self, backend: BackendId, server: ServerId, counted: bool) -> Option<Seat> {
+        let (of, place) = self.places.get(&server).copied()?;
+        let group = group_mut(&mut self.groups, of)?;
+        let slot = group.slots.get_mut(place)?;
+        debug_assert!(slot.has_room(), "a server is chosen for its room");
+        slot.held += 1;
+        slot.fresh += 1;
+        let mut seat = Seat { site: Arc::clone(&slot.site), backend, gate: None };
+        if counted && group.id == backend {
+            seat.gate = group.gate;
+            group.counted += u32::from(group.gate.is_some());
+        } else {
+            self.stale.extend(group.gate.map(|_| group.id));
         }
-        seat
+        Some(seat)
     }
 
     /// A request gives its server back.
     pub fn give_back(&mut self, seat: Seat) {
-        let Seat { server, backend, gate, site } = seat;
+        let Seat { site, backend, gate } = seat;
         let mut is_plain = false;
-        if let Some((of, place)) = self.places.get(&server).copied()
+        if let Some((of, place)) = self.places.get(&site.server).copied()
             && let Some(group) = group_mut(&mut self.groups, of)
-            && let Some(slot) = group.slots.get_mut(place).filter(|slot| slot.site == site)
+            && let Some(slot) = group.slots.get_mut(place).filter(|slot| slot.site.id == site.id)
         {
             debug_assert!(slot.fresh > 0, "a place at a server is given back once");
             let makes_room = slot.is_usable() && slot.max.is_none_or(|max| slot.held <= max);
@@ -308,7 +323,7 @@ impl Fleet {
                 self.stale.extend(group.gate.map(|_| group.id));
             }
         } else {
-            self.leave_ghost(site);
+            self.leave_ghost(site.id);
         }
         if !is_plain && gate.is_some() {
             self.uncount(backend, gate);
@@ -316,7 +331,7 @@ impl Fleet {
     }
 
     /// A request ends whose server is no more where it was.
-    fn leave_ghost(&mut self, site: u32) {
+    fn leave_ghost(&mut self, site: SiteId) {
         for server in self.ghosts.leave(site) {
             if let Some((of, place)) = self.places.get(&server).copied()
                 && let Some(group) = group_mut(&mut self.groups, of)
@@ -357,6 +372,11 @@ impl Fleet {
         slots.map(|slot| (slot.id, ServerFigures { up: slot.up, held: slot.held }))
     }
 
+    /// The server of a site, unless it is elsewhere by now.
+    fn slot_at(&self, site: &Site) -> Option<&Slot> {
+        self.slot(site.server).filter(|slot| slot.site.id == site.id)
+    }
+
     fn slot(&self, server: ServerId) -> Option<&Slot> {
         let (backend, place) = self.places.get(&server)?;
         self.group(*backend)?.slots.get(*place)
@@ -378,7 +398,7 @@ impl Group {
     fn is_as(&self, backend: &Backend) -> bool {
         let is_as = |(slot, server): (&Slot, &Server)| {
             (slot.id, slot.weight, slot.max) == (server.id, server.weight, server.connections_max)
-                && slot.address == server.address
+                && slot.site.address == server.address
         };
         self.balance == backend.balance
             && self.name == backend.name
@@ -386,7 +406,7 @@ impl Group {
             && self.slots.iter().zip(&backend.servers).all(is_as)
     }
 
-    fn choose(&mut self, except: &[ServerId], lot: &mut Lot) -> Choice {
+    fn choose(&mut self, except: &[SiteId], lot: &mut Lot) -> Choice {
         let picked = pick(self.balance, &mut self.slots, except, &mut self.turn, lot);
         match picked.and_then(|place| self.slots.get(place)) {
             Some(slot) => Choice::Server(slot.id),

@@ -3,7 +3,7 @@
 //! This room owns the settings of frontends, backends and servers with their text forms
 //! ([`Frontend`], [`Backend`], [`Server`], [`Balance`], [`Address`]), their checks
 //! ([`Routing::check`], [`Switch::compile`]), the choice of a backend ([`Switch`]), and who holds what
-//! at which server ([`Fleet`]). Promises that every wrong setting is one error that says where, and
+//! at which server and address ([`Fleet`], [`Site`]). Promises that every wrong setting is one error that says where, and
 //! that no server is given more than its maximum. Pure: it opens no socket, reads no clock, and draws
 //! no random number that it was not given the seed of.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -18,6 +18,7 @@ mod ghosts;
 mod lot;
 mod pick;
 mod routing;
+mod site;
 mod switch;
 
 pub use address::{Address, Network, ParseAddressError};
@@ -31,4 +32,5 @@ pub use routing::{
     BACKENDS_MAX, FRONTENDS_MAX, LINES_MAX, LISTEN_MAX, RESERVED, Routing, SERVERS_MAX, VALUES_MAX,
     WEIGHT_MAX,
 };
+pub use site::{Site, SiteId};
 pub use switch::{Chosen, Switch, Unrouted};

@@ -3,10 +3,11 @@
 //! Only servers that are up, have a weight and have room are looked at; one walk over all of a
 //! backend's servers finds one.
 
-use crate::address::Address;
 use crate::backend::Balance;
 use crate::lot::Lot;
+use crate::site::{Site, SiteId};
 use paceline_types::ServerId;
+use std::sync::Arc;
 
 /// A server as the choice sees it.
 #[derive(Clone, Debug)]
@@ -16,9 +17,7 @@ pub(crate) struct Slot {
     pub max: Option<u32>,
     pub up: bool,
     /// Where it is.
-    pub address: Address,
-    /// The number that it has while it is there.
-    pub site: u32,
+    pub site: Arc<Site>,
     /// Requests that were given it since it is there.
     pub fresh: u32,
     /// All requests that count against it: these, and ghosts.
@@ -56,15 +55,15 @@ pub(crate) struct Turn {
     first: usize,
 }
 
-/// The place of the server that is next, if one can be; none of `except`, which are in order.
+/// The place of the server that is next, if one can be; none at `except`, which are in order.
 pub(crate) fn pick(
     balance: Balance,
     slots: &mut [Slot],
-    except: &[ServerId],
+    except: &[SiteId],
     turn: &mut Turn,
     lot: &mut Lot,
 ) -> Option<usize> {
-    let is_left_out = |slot: &Slot| except.binary_search(&slot.id).is_ok();
+    let is_left_out = |slot: &Slot| except.binary_search(&slot.site.id).is_ok();
     let can = |slot: &Slot| slot.is_usable() && slot.has_room() && !is_left_out(slot);
     match balance {
         Balance::RoundRobin => in_turn(slots, can),

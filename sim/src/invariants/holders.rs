@@ -6,10 +6,11 @@
 //! the list must stop.
 
 use super::Invariant;
+use super::backs::Backs;
 use super::windows::is_behind;
 use crate::history::Step;
 use crate::model::config::{Arrival, At, Attribute, Checkpoint, Limit};
-use crate::model::{Outcome, Spot};
+use crate::model::{Outcome, Spot, position};
 use crate::seen::{Answer, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +25,7 @@ pub struct Holders {
     specs: Vec<Checkpoint>,
     /// The same of deleted ones, by name.
     buried: BTreeMap<&'static str, BTreeSet<u64>>,
+    backs: Backs,
 }
 
 impl Invariant for Holders {
@@ -44,6 +46,15 @@ impl Invariant for Holders {
         let is_edit = matches!(&*seen.step, Step::Configure(..));
         if is_edit {
             self.edited(&seen.config.checkpoints);
+        }
+        for (id, to) in self.backs.look(seen) {
+            let behind = seen.config.checkpoints.iter().filter(|c| position(c) > to);
+            for checkpoint in behind {
+                let sets = [self.past.get_mut(&checkpoint.id), self.unsure.get_mut(&checkpoint.id)];
+                for set in sets.into_iter().flatten() {
+                    set.remove(&id);
+                }
+            }
         }
         let all = seen.config.checkpoints.iter();
         for checkpoint in all.filter(|c| stops_everybody(c)) {

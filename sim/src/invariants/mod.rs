@@ -3,6 +3,7 @@
 //! Invariants never ask the model. Some look on at every history; some have a story of their own,
 //! long enough to show what short ones cannot.
 
+mod backs;
 mod conflicts;
 mod dead;
 mod given_back;

@@ -8,6 +8,7 @@
 //! is counted, or of whether it enforces, begins a new count.
 
 use super::Invariant;
+use super::backs::Backs;
 use crate::history::Step;
 use crate::model::config::{Arrival, At, Attribute, Checkpoint, Config, Limit};
 use crate::model::{Effect, Outcome, Spot, position};
@@ -47,6 +48,7 @@ pub struct Windows {
     old: Vec<Checkpoint>,
     /// Whether the last edit put nobody elsewhere on its way.
     is_in_place: bool,
+    backs: Backs,
 }
 
 impl Invariant for Windows {
@@ -89,6 +91,12 @@ impl Invariant for Windows {
         if let (Step::Withdraw(id), Answer::Done(true)) = (&*seen.step, &seen.answer) {
             self.refund(*id);
             self.arrivals.remove(id);
+        }
+        for (id, to) in self.backs.look(seen) {
+            for checkpoint in seen.config.checkpoints.iter().filter(|c| position(c) > to) {
+                let counts = self.counts.entry(checkpoint.id).or_default();
+                counts.values_mut().for_each(|count| count.passes.retain(|pass| pass.id != id));
+            }
         }
         self.note_passes(seen);
         self.arrivals.retain(|id, _| seen.alive.contains_key(id));

@@ -50,7 +50,8 @@ pub(super) enum Step {
 }
 
 impl Model {
-    /// Takes a request past every checkpoint behind `after`, as far as it goes.
+    /// Takes a request past every checkpoint behind `after`, as far as it goes; if there was an edit since it last looked,
+    /// past every other one, too, that it has not passed.
     pub(super) fn walk(&mut self, id: u64, after: Option<Position>) {
         self.walk_with(id, after, None);
     }
@@ -60,8 +61,14 @@ impl Model {
         self.leave_gone_pool(id);
         self.learn_names(id);
         self.leave_lost_server(id, &mut after);
+        let behind = after;
+        let mut looks_back = self.requests[&id].looked_after != self.edits;
+        if looks_back && again.is_none() {
+            (after, looks_back) = (None, false);
+            self.has_looked(id);
+        }
         loop {
-            let next = self.next_checkpoint(id, after);
+            let next = self.next_checkpoint(id, after, behind);
             if self.wants_server(id, next.as_ref()) {
                 match self.find_server(id) {
                     Step::Pass => after = Some(BEHIND_BACKEND),
@@ -70,7 +77,14 @@ impl Model {
                 }
                 continue;
             }
-            let Some(checkpoint) = next else { break };
+            let Some(checkpoint) = next else {
+                if !looks_back {
+                    break;
+                }
+                (after, looks_back) = (None, false);
+                self.has_looked(id);
+                continue;
+            };
             if is_gate(checkpoint.id)
                 && let Some(reason) = self.no_server(id)
             {
@@ -79,13 +93,30 @@ impl Model {
             after = Some(position(&checkpoint));
             let was = again.filter(|was| was.checkpoint == checkpoint.id);
             match self.arrive(id, &checkpoint, was) {
+                Step::Pass if looks_back && was.is_some() => {
+                    (after, looks_back) = (None, false);
+                    self.has_looked(id);
+                }
                 Step::Pass => {}
-                Step::Wait => return self.give_back_later(),
+                Step::Wait => {
+                    if was.is_none() && after <= behind {
+                        self.leave_behind(id, &checkpoint);
+                    }
+                    return self.give_back_later();
+                }
                 Step::Refuse(reason) => return self.refuse(id, reason),
             }
         }
         self.enter(id);
         self.give_back_later();
+    }
+
+    /// A request has looked at its whole way as the last edit made it.
+    pub(super) fn has_looked(&mut self, id: u64) {
+        let edits = self.edits;
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.looked_after = edits;
+        }
     }
 
     /// A waiter of a checkpoint that starts anew arrives there again, past the bounds.
@@ -116,8 +147,15 @@ impl Model {
         found
     }
 
-    fn next_checkpoint(&self, id: u64, after: Option<Position>) -> Option<Checkpoint> {
+    /// The next checkpoint behind `after`. A gate that is not behind `behind`, too, was passed, or is never come to.
+    fn next_checkpoint(
+        &self,
+        id: u64,
+        after: Option<Position>,
+        behind: Option<Position>,
+    ) -> Option<Checkpoint> {
         let request = &self.requests[&id];
+        let is_gone_by = |c: &Checkpoint| is_gate(c.id) && Some(position(c)) <= behind;
         let on_the_way = |checkpoint: &&Checkpoint| self.is_on_the_way(id, checkpoint);
         let ahead = |checkpoint: &&Checkpoint| after.is_none_or(|at| position(checkpoint) > at);
         // An edit may have put a checkpoint behind that it passed already.
@@ -125,7 +163,7 @@ impl Model {
             let its = request.walk.iter().filter(|passed| passed.checkpoint == checkpoint.id);
             its.count() > self.given_up(id, checkpoint.id)
         };
-        let all = self.config.checkpoints.iter().filter(|checkpoint| !passed(checkpoint));
+        let all = self.config.checkpoints.iter().filter(|c| !passed(c) && !is_gone_by(c));
         all.filter(on_the_way).filter(ahead).min_by_key(|c| position(c)).cloned()
     }
 

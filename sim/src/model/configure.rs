@@ -27,6 +27,7 @@ impl Model {
     /// Uses another configuration from now on.
     pub fn configure(&mut self, now: u64, config: Config) {
         self.begin(now);
+        self.edits += 1;
         let old = std::mem::replace(&mut self.config, config);
         self.add_gates();
         self.sites_changed(&old);
@@ -349,6 +350,6 @@ fn whole_up(ticks: i128) -> i128 {
 }
 
 /// Whether a checkpoint counts before the rules, when nobody has a backend yet.
-fn is_early(at: &Checkpoint) -> bool {
+pub(super) fn is_early(at: &Checkpoint) -> bool {
     matches!(at.at, At::Frontend(_)) && at.limit == Limit::Count
 }

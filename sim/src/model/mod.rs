@@ -141,8 +141,10 @@ pub struct Request {
     pub site: Site,
     /// How long it slept at its backend's gate before it went on from there.
     pub gate_slept: u64,
-    /// Servers that it could not reach.
+    /// Sites that it could not reach.
     pub tried: Vec<u32>,
+    /// How many edits there had been when it last looked at its whole way.
+    pub looked_after: u64,
     /// Since when it runs, if it does.
     pub started: u64,
     /// How long it ran before it went back for another server.
@@ -192,6 +194,8 @@ pub struct Model {
     later: Vec<Later>,
     /// Whether they move on just now.
     astray: bool,
+    /// How many edits there were.
+    edits: u64,
 }
 
 impl Model {
@@ -217,6 +221,7 @@ impl Model {
             sites: Sites::default(),
             later: vec![],
             astray: false,
+            edits: 0,
         }
     }
 
@@ -372,6 +377,7 @@ impl Model {
             site: (0, 0),
             gate_slept: 0,
             tried: vec![],
+            looked_after: self.edits,
             started: 0,
             ran: 0,
             back: false,

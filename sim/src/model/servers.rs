@@ -7,6 +7,7 @@ use super::checkpoints::Step;
 use super::config::{
     Arrival, At, Backend, Balance, Bounds, Checkpoint, Config, Limit, Server, Weight,
 };
+use super::configure::is_early;
 use super::seats::GONE;
 use super::{Model, Passed, Position, Queued, Reason, Request, Seat, State, Tally};
 use crate::seen::Answer;
@@ -39,6 +40,11 @@ pub(super) struct Shares {
 impl Shares {
     pub const fn new(seed: u64) -> Self {
         Self { down: vec![], credit: BTreeMap::new(), turn: BTreeMap::new(), lot: seed }
+    }
+
+    /// A server is new or elsewhere: it is up.
+    pub fn begin(&mut self, server: u32) {
+        self.down.retain(|down| *down != server);
     }
 
     /// A lot below `n`.
@@ -102,7 +108,7 @@ impl Model {
     fn has_untried(&self, id: u64) -> bool {
         let Request { backend, tried, .. } = &self.requests[&id];
         let usable = backend.map_or(vec![], |backend| self.usable(backend));
-        usable.iter().any(|server| !tried.contains(&server.id))
+        usable.iter().any(|server| !tried.contains(&self.site(server.id).0))
     }
 
     /// Runs no more, has no server, and walks on from the end of its backend's list. If that takes it to
@@ -119,6 +125,7 @@ impl Model {
             request.claims.iter_mut().zip(names).for_each(|(claim, name)| claim.name = name);
         }
         let was = std::mem::replace(&mut self.astray, true);
+        self.has_looked(id);
         self.walk(id, Some(BEHIND_BACKEND));
         if let Some(request) = self.requests.get_mut(&id) {
             request.back = false;
@@ -137,11 +144,12 @@ impl Model {
         self.requests.get(&id).filter(|r| r.state == State::Running)?;
         self.learn_names(id);
         let request = &self.requests[&id];
-        let (backend, seat, old) = (request.backend?, request.seat?, request.arrival.server);
+        let (backend, site, old) = (request.backend?, request.site.0, request.arrival.server);
+        request.seat?;
         if let Some(request) = self.requests.get_mut(&id)
-            && !request.tried.contains(&seat)
+            && !request.tried.contains(&site)
         {
-            request.tried.push(seat);
+            request.tried.push(site);
         }
         let mut except = self.requests[&id].tried.clone();
         for _ in 0..TRIES {
@@ -158,7 +166,7 @@ impl Model {
                 }
                 return Some(server.id);
             }
-            except.push(server.id);
+            except.push(self.site(server.id).0);
         }
         self.name_server(id, old);
         None
@@ -327,11 +335,11 @@ impl Model {
         servers.filter(|server| server.weight > 0 && self.is_up(server.id)).copied().collect()
     }
 
-    /// The next server of a backend, but for these.
+    /// The next server of a backend, but for those at these sites.
     fn choose(&mut self, backend: u32, except: &[u32]) -> Option<Server> {
         let balance = self.config.backends.iter().find(|b| b.id == backend)?.balance;
         let mut fit = self.usable(backend);
-        fit.retain(|server| self.room(server) > 0 && !except.contains(&server.id));
+        fit.retain(|server| self.room(server) > 0 && !except.contains(&self.site(server.id).0));
         match balance {
             Balance::RoundRobin => self.in_turn(&fit),
             Balance::Least => self.least(backend, &fit),
@@ -379,9 +387,9 @@ impl Model {
         self.config.backends.iter().flat_map(|b| &b.servers).find(|server| server.id == id)
     }
 
-    /// Whether the server of a request was deleted.
+    /// Whether the server of a request was deleted or moved.
     pub(super) fn has_lost_server(&self, id: u64) -> bool {
-        self.requests[&id].seat.is_some_and(|seat| self.server(seat).is_none())
+        self.requests[&id].seat.is_some() && !self.has_site(&self.requests[&id])
     }
 
     /// Who could run but has no server any more leaves the line and comes to it anew. What it gives
@@ -393,6 +401,7 @@ impl Model {
             request.claims.iter_mut().zip(names).for_each(|(claim, name)| claim.name = name);
         }
         let was = std::mem::replace(&mut self.astray, true);
+        self.has_looked(id);
         self.walk(id, Some(BEHIND_BACKEND));
         self.astray = was;
     }
@@ -401,7 +410,7 @@ impl Model {
     pub(super) fn leave_lost_server(&mut self, id: u64, after: &mut Option<Position>) {
         let Some(seat) = self.requests[&id].seat else { return };
         let is_there = after.is_none_or(|(list, _, _)| list <= 2);
-        if self.server(seat).is_some() && (!is_there || self.is_up(seat)) {
+        if self.has_site(&self.requests[&id]) && (!is_there || self.is_up(seat)) {
             return;
         }
         self.leave_server_list(id);
@@ -410,6 +419,25 @@ impl Model {
             request.seat = None;
         }
         *after = Some(BEHIND_BACKEND);
+    }
+
+    /// A request has to wait at a checkpoint that an edit put before others which it passed: it gives back what it holds
+    /// behind that, and its server if that comes behind, too.
+    pub(super) fn leave_behind(&mut self, id: u64, at: &Checkpoint) {
+        let at = super::position(at);
+        let is_behind = |passed: &&Passed| {
+            let checkpoint = self.checkpoint(passed.checkpoint);
+            checkpoint.is_some_and(|other| super::position(other) > at && !is_early(other))
+        };
+        let passed: Vec<Passed> =
+            self.requests[&id].walk.iter().filter(is_behind).cloned().collect();
+        self.later.extend(passed.into_iter().map(|passed| Later::One(id, passed)));
+        if at.0 <= 1 && self.requests[&id].seat.is_some() {
+            self.name_server(id, "");
+            if let Some(request) = self.requests.get_mut(&id) {
+                request.seat = None;
+            }
+        }
     }
 
     /// What it holds at checkpoints of servers is given back later.
@@ -491,11 +519,12 @@ impl Model {
         self.config.checkpoints.extend(gates);
     }
 
-    /// Servers that an edit deleted have nobody who sleeps there; a new one is up.
+    /// Servers that an edit deleted or moved have nobody who sleeps there; a new one is up.
     pub(super) fn servers_changed(&mut self, old: &Config) {
         let servers = old.backends.iter().flat_map(|backend| &backend.servers);
-        let gone = servers.map(|server| server.id).filter(|id| self.server(*id).is_none());
-        let gone: Vec<u32> = gone.collect();
+        let is_gone =
+            |was: &&Server| self.server(was.id).is_none_or(|server| server.address != was.address);
+        let gone: Vec<u32> = servers.filter(is_gone).map(|server| server.id).collect();
         self.move_on(&gone);
     }
 }

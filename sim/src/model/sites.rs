@@ -29,6 +29,7 @@ impl Model {
             let same = was.get(&server.id).filter(|site| site.1 == server.address);
             let site = same.copied().unwrap_or_else(|| {
                 sites.last += 1;
+                self.shares.begin(server.id);
                 (sites.last, server.address)
             });
             sites.now.insert(server.id, site);
@@ -45,8 +46,13 @@ impl Model {
         self.sites.now.get(&server).copied().unwrap_or_default()
     }
 
-    /// How many requests count against a server: those who were given it, and those who are at its
-    /// address for its backend, given a server that is there no more.
+    /// Whether the server that a request was given is still where it was.
+    pub(super) fn has_site(&self, request: &Request) -> bool {
+        request.seat.is_some_and(|seat| self.sites.now.get(&seat) == Some(&request.site))
+    }
+
+    /// How many requests count against a server: those that were given it where it is now, and those that are at
+    /// its address for its backend, given a server that is there no more.
     #[must_use]
     pub fn held_at(&self, server: u32) -> u64 {
         self.requests.values().filter(|request| self.is_counted(request, server)).count() as u64
@@ -54,13 +60,12 @@ impl Model {
 
     fn is_counted(&self, request: &Request, server: u32) -> bool {
         let Some(seat) = request.seat else { return false };
-        if seat == server {
-            return true;
+        if self.has_site(request) {
+            return seat == server;
         }
         let has = |at: u32| self.config.backends.iter().find(move |backend| backend.has(at));
         let (Some(backend), Some(of)) = (has(server), request.backend) else { return false };
         let is_same = backend.id == of || self.sites.dead.get(&of) == Some(&backend.name);
-        let is_gone = self.sites.now.get(&seat) != Some(&request.site);
-        is_same && is_gone && self.site(server).1 == request.site.1
+        is_same && self.site(server).1 == request.site.1
     }
 }

@@ -177,7 +177,7 @@ impl World {
             grant: self.engine.grant(id).map(|grant| Granted {
                 priority: grant.priority.number(),
                 pool: grant.pool.0,
-                server: grant.server.map(|server| server.0),
+                server: grant.server().map(|server| server.0),
                 arrival: grant.arrival.0,
                 since: grant.since.0,
                 waited: slept + self.engine.lined(id).0,

@@ -10,6 +10,7 @@ mod drain;
 mod leaving;
 mod load;
 mod log;
+mod moved;
 mod orphans;
 mod refusals;
 mod reload;

@@ -89,7 +89,7 @@ fn servers_show_whether_they_are_up_and_how_many_requests_they_have() {
     let snapshot = control.snapshot();
     let servers = &snapshot.routing().backends()[0].servers;
     let down = servers.iter().find(|server| &*server.name == "b").unwrap().id;
-    control.set_up(down, false);
+    assert!(control.set_up(down, &"app:80".parse().unwrap(), false));
     let mut attributes = Attributes::new();
     attributes.set("frontend", "web").unwrap();
     let Ok(Admission::Started(_permit)) = control.admit(Request::new(attributes)) else {
@@ -248,8 +248,10 @@ fn the_status_tells_how_the_door_stands() {
     let problem =
         |frontend: &str| DoorProblem { frontend: Some(frontend.into()), message: message.clone() };
     control.tell_problems(vec![problem("other"), problem("third")]);
+    let snapshot = control.snapshot();
     for (id, _) in control.servers() {
-        control.set_up(id, false);
+        let (_, server) = snapshot.routing().server(id).unwrap();
+        assert!(control.set_up(id, &server.address, false));
     }
     let status = client.get("/v1/status").expect(200);
     let told = ["frontend other: cannot listen", "frontend third: cannot listen"];

@@ -216,7 +216,7 @@ fn what_speaks_by_name_means_who_has_the_name() {
         attributes.set("frontend", "web").unwrap();
         let (id, _) = submit(engine, Request::new(attributes));
         let grant = engine.grant(id).unwrap();
-        (grant.server, grant.priority.number())
+        (grant.server(), grant.priority.number())
     };
     assert_eq!(through_web(&mut engine), (Some(ServerId(2)), 5));
     for spec in &mut config.checkpoints {

@@ -183,7 +183,7 @@ advance 1s
   -> 1s b started at app/uno
 counter inflight each app/uno
   -> 1
-backend app server=uno server=two
+backend app server=uno,at:one server=two
   -> warning: checkpoint \"slow\": at: there is no server \"app/one\"
 down app/uno
   -> 1s c started at app/two

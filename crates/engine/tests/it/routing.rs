@@ -49,8 +49,15 @@ impl World {
                 self.configure()
             }
             "slept" => self.slept(first),
+            "site" => self.site(first),
             _ => Ok(self.servers()),
         }
+    }
+
+    /// The address that a request was given.
+    fn site(&self, name: &str) -> Answer {
+        let site = self.engine.grant(self.id(name)?).and_then(|grant| grant.site);
+        Ok(vec![site.map_or_else(|| "none".into(), |site| site.address.to_string())])
     }
 
     fn frontend(&mut self, name: &str, rest: &[&str]) -> Answer {
@@ -106,7 +113,7 @@ impl World {
         self.configure()
     }
 
-    /// A server as `NAME[,max:N][,weight:N]`; one of the same name keeps its number.
+    /// A server as `NAME[,max:N][,weight:N][,at:NAME]`; one of the same name keeps its number.
     fn server_spec(&mut self, text: &str, old: &[Server]) -> Result<Server, String> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
@@ -123,6 +130,7 @@ impl World {
             match part.split_once(':') {
                 Some(("max", max)) => server.connections_max = Some(number(max)?),
                 Some(("weight", weight)) => server.weight = number(weight)?,
+                Some(("at", at)) => server.address = format!("unix:/run/{at}").parse().unwrap(),
                 _ => return Err(format!("server: no setting {part}")),
             }
         }

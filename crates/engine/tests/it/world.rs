@@ -149,7 +149,7 @@ impl World {
     /// That a request started, and at which server.
     fn started(&self, id: RequestId) -> String {
         let server = self.engine.request(id).map_or("", |one| one.attributes.known(Known::Server));
-        match self.engine.grant(id).and_then(|grant| grant.server) {
+        match self.engine.grant(id).and_then(|grant| grant.server()) {
             Some(_) => format!("{} started at {server}", self.name(id)),
             None => format!("{} started", self.name(id)),
         }

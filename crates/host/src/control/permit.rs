@@ -2,10 +2,12 @@
 //!
 //! Both give back everything when they are dropped, so nothing is lost whichever way a caller ends.
 
+use super::servers::Moved;
 use super::{Control, Decided};
 use crate::kept::Cause;
-use paceline_engine::{Grant, Rerouted};
-use paceline_types::{Refusal, RequestId, ServerId, Span};
+use paceline_engine::Grant;
+use paceline_routing::Site;
+use paceline_types::{Refusal, RequestId, Span};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,8 +39,8 @@ pub struct Permit {
 /// What becomes of a request that could not reach its server.
 #[derive(Debug)]
 pub enum Reroute {
-    /// It goes to this one.
-    Server(ServerId),
+    /// It goes to the one that its permit names now.
+    Server,
     /// It waits for one.
     Waiting(Waiting),
     /// There is no other: it keeps the one it has.
@@ -103,10 +105,11 @@ impl Permit {
         &self.grant
     }
 
-    /// The server it goes to, if its frontend is configured.
+    /// The server it goes to and where that is, if its frontend is configured. The request is counted there, so it may
+    /// connect to no other address.
     #[must_use]
-    pub const fn server(&self) -> Option<ServerId> {
-        self.grant.server
+    pub fn site(&self) -> Option<&Arc<Site>> {
+        self.grant.site.as_ref()
     }
 
     /// Its server could not be reached: another one that was not tried before. If none of these has room
@@ -115,16 +118,16 @@ impl Permit {
         let Some(held) = &mut self.held else { return Reroute::Nowhere };
         let control = Arc::clone(&held.control);
         match control.reroute(self.id) {
-            (Rerouted::Server(server), _) => {
-                self.grant.server = Some(server);
-                Reroute::Server(server)
+            Moved::Granted(grant) => {
+                self.grant = grant;
+                Reroute::Server
             }
-            (Rerouted::Back, Some(receiver)) => {
+            Moved::Back(receiver) => {
                 held.has_permit = false;
                 let held = self.held.take();
                 Reroute::Waiting(Waiting { held, id: self.id, logs: self.logs, receiver })
             }
-            (Rerouted::Back | Rerouted::Nowhere, _) => Reroute::Nowhere,
+            Moved::Nowhere => Reroute::Nowhere,
         }
     }
 

@@ -2,11 +2,21 @@
 
 use super::{Control, Decided, Event, State};
 use crate::kept::Cause;
-use paceline_engine::{Quota, Rerouted, Snapshot};
-use paceline_routing::ServerFigures;
+use paceline_engine::{Grant, Quota, Rerouted, Snapshot};
+use paceline_routing::{Address, ServerFigures};
 use paceline_types::{Known, Place, Priority, Refusal, Request, RequestId, ServerId, Span, Time};
 use std::sync::{Arc, MutexGuard};
 use tokio::sync::{oneshot, watch};
+
+/// What became of a request that could not reach its server.
+pub(super) enum Moved {
+    /// It runs on, with another server.
+    Granted(Grant),
+    /// It waits for one.
+    Back(oneshot::Receiver<Decided>),
+    /// It keeps the one it has.
+    Nowhere,
+}
 
 impl Control {
     /// Hears of every configuration from now on; the one in use can be read at once.
@@ -15,9 +25,16 @@ impl Control {
         self.followed.subscribe()
     }
 
-    /// A server came up or went down. One that does not exist is left alone.
-    pub fn set_up(&self, server: ServerId, up: bool) {
-        self.call(|engine, now| engine.set_up(now, server, up));
+    /// The server at this address came up or went down. Whether it is still there: a server that an edit has deleted
+    /// or moved to another address is left alone.
+    pub fn set_up(&self, server: ServerId, address: &Address, up: bool) -> bool {
+        self.call(|engine, now| {
+            let is_there = engine.fleet().site(server).is_some_and(|site| site.address == *address);
+            if is_there {
+                engine.set_up(now, server, up);
+            }
+            is_there
+        })
     }
 
     /// Whether each server is up, and how many requests it has.
@@ -85,19 +102,22 @@ impl Control {
         }
     }
 
-    /// Another server for a request that could not reach its own. Where it has to wait for one, who wants
-    /// to hear of it does so as if it had just come.
-    pub(super) fn reroute(&self, id: RequestId) -> (Rerouted, Option<oneshot::Receiver<Decided>>) {
+    /// Another server for a request that could not reach its own. Where the request has to wait for one, its caller is
+    /// told what becomes of it as if it had just come.
+    pub(super) fn reroute(&self, id: RequestId) -> Moved {
         let mut state = self.state();
-        let rerouted = state.engine.reroute(self.clock.now(), id);
-        let receiver = (rerouted == Rerouted::Back).then(|| {
-            self.tell(|| Event::Waiting { id });
-            let (sender, receiver) = oneshot::channel();
-            state.waiters.insert(id, sender);
-            receiver
-        });
+        let moved = match state.engine.reroute(self.clock.now(), id) {
+            Rerouted::Server(_) => state.engine.grant(id).map_or(Moved::Nowhere, Moved::Granted),
+            Rerouted::Back => {
+                self.tell(|| Event::Waiting { id });
+                let (sender, receiver) = oneshot::channel();
+                state.waiters.insert(id, sender);
+                Moved::Back(receiver)
+            }
+            Rerouted::Nowhere => Moved::Nowhere,
+        };
         self.finish(state);
-        (rerouted, receiver)
+        moved
     }
 
     pub(super) fn is_limited(&self, id: RequestId) -> bool {

@@ -1,6 +1,6 @@
 //! The engine behind its mutex, with a real clock and real threads.
 
-use super::{Admission, Control, Event, Reroute};
+use super::{Admission, Control, Event, Permit, Reroute};
 use paceline_checkpoints::{At, Limit, Spec};
 use paceline_engine::{Config, Plan};
 use paceline_routing::{Backend, Frontend, Server};
@@ -197,12 +197,15 @@ fn a_permit_has_a_server_and_can_change_it() {
     let config = web(&[(1, Some(1)), (2, Some(1))]);
     control.configure(&Plan::new(&control.snapshot(), config).unwrap());
     let Admission::Started(mut permit) = control.admit(web_request()).unwrap() else { panic!() };
-    assert_eq!(permit.server(), Some(ServerId(1)));
+    let server = |permit: &Permit| permit.site().map(|site| site.server);
+    assert_eq!(server(&permit), Some(ServerId(1)));
     assert!(permit.slept().is_empty());
-    assert!(matches!(permit.reroute(), Reroute::Server(ServerId(2))));
-    assert_eq!(permit.grant().server, Some(ServerId(2)));
+    assert!(matches!(permit.reroute(), Reroute::Server));
+    assert_eq!(server(&permit), Some(ServerId(2)));
     assert!(matches!(permit.reroute(), Reroute::Nowhere), "both were tried");
-    control.set_up(ServerId(1), false);
+    let [there, elsewhere] = ["127.0.0.1:80", "127.0.0.1:9"].map(|text| text.parse().unwrap());
+    assert!(!control.set_up(ServerId(2), &elsewhere, false), "it is not there");
+    assert!(control.set_up(ServerId(1), &there, false));
     let Admission::Waiting(waiting) = control.admit(web_request()).unwrap() else { panic!() };
     assert_eq!(permit.values(), [("waiting".into(), Some("1".to_owned()))]);
     let held = |control: &Control| -> Vec<_> {
@@ -211,7 +214,7 @@ fn a_permit_has_a_server_and_can_change_it() {
     assert_eq!(held(&control), [(false, 0), (true, 1)]);
     drop(permit);
     let permit = runtime().block_on(waiting).unwrap().unwrap();
-    assert_eq!(permit.server(), Some(ServerId(2)));
+    assert_eq!(server(&permit), Some(ServerId(2)));
     let slept = permit.slept();
     assert_eq!(slept.len(), 1);
     assert!(&*slept[0].0 == "servers of app" && slept[0].1 > Span::ZERO, "{slept:?}");

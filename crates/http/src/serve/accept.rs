@@ -7,6 +7,7 @@ use crate::serve::h1::{Connection, Left};
 use crate::serve::listen::{BACKLOG, Listening};
 use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::Gate;
+use crate::serve::task;
 use crate::serve::timer::Timer;
 use crate::serve::worker::{Present, Worker};
 use crate::wire::read_proxy_header;
@@ -208,7 +209,7 @@ async fn room(gate: &Gate) {
 fn take(worker: &Rc<Worker>, gate: Arc<Gate>, accepted: Accepted) {
     gate.tally.accepted.fetch_add(1, Ordering::Relaxed);
     let present = worker.enter(Arc::clone(&gate));
-    tokio::task::spawn_local(begin(Rc::clone(worker), present, gate, accepted));
+    task::spawn(begin(Rc::clone(worker), present, gate, accepted));
 }
 
 /// Serves one connection.

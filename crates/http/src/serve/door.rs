@@ -226,7 +226,10 @@ impl Keeper {
                 None => ClientTls::new(spec, &mut roots).map(Arc::new),
             }
         };
-        let (table, mut problems) = Table::new(&self.control, snapshot, &self.table, extras, tls);
+        let vitals = self.watchers.vitals();
+        let (table, mut problems) =
+            Table::new(&self.control, snapshot, &self.table, vitals, extras, tls);
+        vitals.prune(&self.control);
         if !table.frontends.is_empty() && self.workers.is_empty() {
             self.start_workers(self.options.threads)?;
         }

@@ -23,6 +23,7 @@ use crate::serve::log::Record;
 use crate::serve::orphan;
 use crate::serve::stream::Stream;
 use crate::serve::table::Gate;
+use crate::serve::task;
 use crate::serve::timer::Timer;
 use crate::serve::worker::{Presence, Worker};
 use crate::wire::{Framing, RequestHead, RequestWriter, ResponseHead};
@@ -74,6 +75,8 @@ struct Shared {
     active: Cell<usize>,
     /// Requests that were given up before their response began, beyond those that were answered.
     given_up: Cell<u32>,
+    /// Whether the task of a request panicked: then the connection ends.
+    is_faulty: Cell<bool>,
     presence: Rc<Presence>,
     outlet: Rc<Outlet>,
 }
@@ -86,6 +89,12 @@ impl Shared {
         if self.is_abused() {
             self.presence.wake();
         }
+    }
+
+    /// The task of a request panicked: what the others share with it may not be whole.
+    fn end_by_fault(&self) {
+        self.is_faulty.set(true);
+        self.presence.wake();
     }
 
     const fn is_abused(&self) -> bool {
@@ -118,8 +127,9 @@ pub(crate) async fn run(
     let Ok(Ok(mut connection)) = tokio::time::timeout(gate.timeouts.header, handshake).await else {
         return;
     };
-    let (active, given_up) = Default::default();
-    let shared = Rc::new(Shared { worker, peer, is_tls, active, given_up, presence, outlet });
+    let (active, given_up, is_faulty) = Default::default();
+    let shared = Shared { worker, peer, is_tls, active, given_up, is_faulty, presence, outlet };
+    let shared = Rc::new(shared);
     let header = gate.timeouts.header;
     let mut watch = Watch {
         timer: Timer::new(header),
@@ -134,7 +144,9 @@ pub(crate) async fn run(
                 watch.first_by = None;
                 gate = shared.worker.gate(&gate);
                 let active = Active::new(&shared);
-                tokio::task::spawn_local(serve(active, Arc::clone(&gate), request, respond));
+                let served = serve(active, Arc::clone(&gate), request, respond);
+                let shared = Rc::clone(&shared);
+                task::spawn_or(served, move |_| shared.end_by_fault());
             }
             Next::Leave => return leave::run(connection, &stream, gate.timeouts.body).await,
             Next::Cut => return,
@@ -189,6 +201,9 @@ async fn next(shared: &Shared, connection: &mut Wire, watch: &mut Watch, gate: &
         shared.presence.wait(cx);
         if shared.is_abused() {
             return cut(connection, Reason::ENHANCE_YOUR_CALM, cx);
+        }
+        if shared.is_faulty.get() {
+            return cut(connection, Reason::INTERNAL_ERROR, cx);
         }
         if shared.worker.is_draining() && !is_ending {
             is_ending = true;

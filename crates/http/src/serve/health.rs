@@ -3,6 +3,7 @@
 
 use crate::serve::table::{Table, Target, duration};
 use crate::serve::upstream::open;
+use crate::serve::vitals::VitalsOfAll;
 use paceline_host::Control;
 use paceline_routing::{Address, Health};
 use paceline_types::{ServerId, Span};
@@ -23,32 +24,53 @@ const RETRY: Span = Span::from_secs(1);
 /// Longest beginning of an answer that is looked at.
 const ANSWER_BYTES_MAX: u64 = 1 << 10;
 
-/// How workers tell of servers that cannot be connected to.
+/// How workers tell of servers that cannot be connected to, and what they share about all servers.
 #[derive(Clone, Debug)]
-pub(crate) struct Watchers(mpsc::UnboundedSender<Arc<Target>>);
+pub(crate) struct Watchers {
+    reports: mpsc::UnboundedSender<Arc<Target>>,
+    vitals: Arc<VitalsOfAll>,
+}
+
+/// What a failed connection says about its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    /// How many connections failed in a row.
+    pub in_a_row: u32,
+    /// Whether more requests may be sent there: the server is up, and still at that address.
+    pub is_used: bool,
+}
 
 impl Watchers {
     /// A way to tell, and its other end.
     pub fn new() -> (Self, mpsc::UnboundedReceiver<Arc<Target>>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (Self(sender), receiver)
+        let (reports, receiver) = mpsc::unbounded_channel();
+        (Self { reports, vitals: Arc::default() }, receiver)
     }
 
-    /// A server could not be connected to; tells how often in a row. After the last of too many it is down
-    /// at once: whoever failed there would be sent there again.
-    pub fn failed(&self, control: &Control, target: &Arc<Target>) -> u32 {
-        let failures = target.vitals.fail();
-        // Told once until that was looked at, so nothing piles up.
-        if failures >= FAILURES_MAX && target.is_up() && target.vitals.reports() {
-            // Only if the engine's server is still this one: an edit may have put it elsewhere meanwhile.
-            let snapshot = control.snapshot();
-            let server = snapshot.routing().server(target.id);
-            if server.is_some_and(|(_, server)| server.address == target.address) {
-                set_up(control, target, false);
-            }
-            let _ = self.0.send(Arc::clone(target));
+    /// The vitals of all servers.
+    pub fn vitals(&self) -> &VitalsOfAll {
+        &self.vitals
+    }
+
+    /// A server could not be connected to. After the last of too many failures it is down at once: a request that
+    /// failed there would be sent there again.
+    pub fn failed(&self, control: &Control, target: &Arc<Target>) -> Failed {
+        let snapshot = control.snapshot();
+        let server = snapshot.routing().server(target.id);
+        // A failure at an address that the server has left says nothing about the server.
+        if server.is_none_or(|(_, server)| server.address != target.address) {
+            return Failed { in_a_row: 0, is_used: false };
         }
-        failures
+        let in_a_row = target.vitals.fail();
+        if in_a_row >= FAILURES_MAX && !target.is_up() {
+            // An edit moved the server away and back: the engine takes it for a new one.
+            repeat(control, target);
+        } else if in_a_row >= FAILURES_MAX && target.vitals.reports() {
+            // Told once until that was looked at, so nothing piles up.
+            set_up(control, target, false);
+            let _ = self.reports.send(Arc::clone(target));
+        }
+        Failed { in_a_row, is_used: target.is_up() }
     }
 }
 
@@ -85,12 +107,13 @@ impl Ward {
             if self.tasks.contains_key(id) {
                 continue;
             }
-            // Failures under other settings say nothing about these; those under the same ones count on.
-            if !old.get(id).is_some_and(|old| Arc::ptr_eq(old, target)) {
+            // Failures under other settings say nothing about these. Those under the same ones count on, and so do
+            // those of a new server, which requests may have been sent to before it came here.
+            if old.get(id).is_some_and(|old| !Arc::ptr_eq(old, target)) {
                 target.vitals.forget_failures();
             }
             // The engine may have been told otherwise by a watch that has just ended.
-            let is_up = target.vitals.repeat(|is_up| self.control.set_up(*id, is_up));
+            let is_up = repeat(&self.control, target);
             match target.health.clone() {
                 Some(health) => self.watch(target, health, false),
                 None if !is_up => self.recover(target),
@@ -161,8 +184,19 @@ async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once:
     }
 }
 
+/// Tells the engine again whether a server is up, if it is still at that address. Returns whether it is up.
+fn repeat(control: &Control, target: &Target) -> bool {
+    target.vitals.repeat(|is_up| {
+        control.set_up(target.id, &target.address, is_up);
+    })
+}
+
+/// A server is up or down from now on, if it is still at that address.
 fn set_up(control: &Control, target: &Target, is_up: bool) {
-    target.vitals.set_up(is_up, |is_up| control.set_up(target.id, is_up));
+    let tell = |is_up: bool| control.set_up(target.id, &target.address, is_up);
+    if !target.vitals.set_up(is_up, tell) {
+        return;
+    }
     match is_up {
         true => tracing::info!(server = %target.name, "a server is up"),
         false => tracing::warn!(server = %target.name, "a server is down"),

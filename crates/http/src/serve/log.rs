@@ -12,7 +12,7 @@ use crate::wire::{RequestHead, header_value};
 use paceline_host::{Permit, rfc3339, wall_ms};
 use paceline_routing::LogFormat;
 use paceline_types::Span;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -173,9 +173,35 @@ impl Log {
     }
 }
 
+/// The gathered lines while one is written: if that panics, nothing of it stays.
+struct Whole<'a> {
+    lines: RefMut<'a, String>,
+    len: usize,
+}
+
+impl<'a> Whole<'a> {
+    fn new(lines: RefMut<'a, String>) -> Self {
+        let len = lines.len();
+        Self { lines, len }
+    }
+
+    /// The line is whole.
+    fn keep(mut self) {
+        self.len = self.lines.len();
+    }
+}
+
+impl Drop for Whole<'_> {
+    fn drop(&mut self) {
+        self.lines.truncate(self.len);
+    }
+}
+
 fn add(worker: &Worker, write: impl FnOnce(&mut String)) {
     let log = &worker.log;
-    write(&mut log.lines.borrow_mut());
+    let mut whole = Whole::new(log.lines.borrow_mut());
+    write(&mut whole.lines);
+    whole.keep();
     if log.lines.borrow().len() >= PIECE_BYTES {
         log.flush();
     } else if !log.is_waiting.replace(true)
@@ -225,7 +251,8 @@ struct Settled {
 
 impl Settled {
     fn of(worker: &Worker, permit: &Permit) -> Self {
-        let server = permit.server().and_then(|id| worker.server_name(id)).unwrap_or_default();
+        let server = permit.site().and_then(|site| worker.server_name(site.server));
+        let server = server.unwrap_or_default();
         Self { server, slept: permit.slept(), values: permit.values() }
     }
 }

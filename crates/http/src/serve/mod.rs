@@ -18,10 +18,12 @@ mod orphan;
 mod resolve;
 mod stream;
 mod table;
+mod task;
 mod timer;
 pub(crate) mod tls;
 mod tunnel;
 mod upstream;
+mod vitals;
 mod worker;
 
 use crate::wire::RequestHead;

@@ -6,6 +6,7 @@
 //! than the limits that they hold allow.
 
 use crate::limits::INTERIM_RESPONSES_MAX;
+use crate::serve::task;
 use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
 use crate::wire::{ResponseHead, head_end};
@@ -36,7 +37,7 @@ impl Orphan {
     /// server is done with it, or has had its time.
     pub fn settle(self, permit: Permit) {
         if permit.is_limited() {
-            tokio::task::spawn_local(self.see_out(permit));
+            task::spawn(self.see_out(permit));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::respond::Page;
 use crate::serve::tls::{ClientTls, Tls, name_of};
+use crate::serve::vitals::{Vitals, VitalsOfAll};
 use paceline_host::{Control, Snapshot, Tally};
 use paceline_routing::{
     Address, Backend, BackendTimeouts, BackendTls, Frontend, Health, Server, UserFrom,
@@ -11,8 +12,7 @@ use rustls::pki_types::ServerName;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// All frontends and servers.
@@ -20,7 +20,8 @@ use std::time::Duration;
 pub(crate) struct Table {
     pub frontends: BTreeMap<Box<str>, Arc<Gate>>,
     pub servers: BTreeMap<ServerId, Arc<Target>>,
-    /// Servers that the last edit took out: requests that were given to them before still go there.
+    /// Servers that the last edit took out, or as they were before it moved them to another address: requests that
+    /// were given to them before still go there.
     pub former: BTreeMap<ServerId, Arc<Target>>,
     /// How servers are spoken to over TLS, of those backends that do.
     tls: BTreeMap<BackendId, Arc<ClientTls>>,
@@ -97,74 +98,6 @@ pub(crate) struct Target {
     pub vitals: Arc<Vitals>,
 }
 
-/// How a server is, whatever edits make of its settings.
-#[derive(Debug)]
-pub(crate) struct Vitals {
-    /// How often in a row it could not be connected to.
-    failures: AtomicU32,
-    /// Whether that was too often, and whoever looks after it has not heard of it yet.
-    is_reported: AtomicBool,
-    /// Whether it is up, as the engine was told last.
-    is_up: AtomicBool,
-    /// Held while the engine is told, so that what it hears last is what is kept here.
-    telling: Mutex<()>,
-}
-
-impl Default for Vitals {
-    fn default() -> Self {
-        Self {
-            failures: AtomicU32::new(0),
-            is_reported: AtomicBool::new(false),
-            is_up: AtomicBool::new(true),
-            telling: Mutex::default(),
-        }
-    }
-}
-
-impl Vitals {
-    pub fn is_up(&self) -> bool {
-        self.is_up.load(Ordering::Relaxed)
-    }
-
-    /// It could not be connected to; how often in a row.
-    pub fn fail(&self) -> u32 {
-        self.failures.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Whether somebody has to be told now that it is too often: once, until it counts anew.
-    pub fn reports(&self) -> bool {
-        !self.is_reported.swap(true, Ordering::Relaxed)
-    }
-
-    /// Failures count anew.
-    pub fn forget_failures(&self) {
-        self.failures.store(0, Ordering::Relaxed);
-        self.is_reported.store(false, Ordering::Relaxed);
-    }
-
-    /// It could be connected to.
-    pub fn succeed(&self) {
-        // Every connection comes by here; most find nothing to change.
-        if self.failures.load(Ordering::Relaxed) > 0 {
-            self.forget_failures();
-        }
-    }
-
-    /// Keeps what it is from now on, and has `tell` tell it.
-    pub fn set_up(&self, is_up: bool, tell: impl FnOnce(bool)) {
-        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_up.store(is_up, Ordering::Relaxed);
-        tell(is_up);
-    }
-
-    /// Has `tell` tell it again.
-    pub fn repeat(&self, tell: impl FnOnce(bool)) -> bool {
-        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        tell(self.is_up());
-        self.is_up()
-    }
-}
-
 impl Table {
     /// The table that a configuration says, and what of it cannot be; what did not change is taken over
     /// from `old`. A frontend or backend whose files cannot be read goes on with those it has.
@@ -172,6 +105,7 @@ impl Table {
         control: &Control,
         snapshot: &Snapshot,
         old: &Self,
+        vitals: &VitalsOfAll,
         extras: impl Fn(&Frontend, Option<&Gate>) -> Result<Extras, String>,
         mut tls: impl FnMut(&Backend, &BackendTls, Option<&Arc<ClientTls>>) -> ReadTls,
     ) -> (Self, Vec<Problem>) {
@@ -201,8 +135,9 @@ impl Table {
             }
             for server in &backend.servers {
                 let known = old.servers.get(&server.id);
-                let vitals = known.map(|known| Arc::clone(&known.vitals)).unwrap_or_default();
-                let target = Target::new(backend, server, vitals, table.tls.get(&backend.id));
+                let tls = table.tls.get(&backend.id);
+                let target =
+                    Target::new(backend, server, vitals.of(server.id, &server.address), tls);
                 let target = match known.filter(|known| known.is_same(&target)) {
                     Some(known) => Arc::clone(known),
                     None => Arc::new(target),
@@ -210,7 +145,9 @@ impl Table {
                 table.servers.insert(server.id, target);
             }
         }
-        let is_former = |(id, _): &(&ServerId, &Arc<Target>)| !table.servers.contains_key(id);
+        let is_former = |(id, old): &(&ServerId, &Arc<Target>)| {
+            table.servers.get(id).is_none_or(|new| new.address != old.address)
+        };
         let former = old.servers.iter().filter(is_former);
         table.former = former.map(|(id, target)| (*id, Arc::clone(target))).collect();
         (table, problems)
@@ -218,12 +155,12 @@ impl Table {
 
     /// A server that is not in it, as its settings say. Over TLS it can be spoken to only if what its
     /// backend needs has been read.
-    pub fn target(&self, backend: &Backend, server: &Server) -> Target {
+    pub fn target(&self, backend: &Backend, server: &Server, vitals: Arc<Vitals>) -> Target {
         let tls = backend.tls.as_ref().map(|spec| {
             let known = self.tls.get(&backend.id).filter(|known| known.spec == *spec);
             known.map_or_else(|| Arc::new(ClientTls::unready(spec)), Arc::clone)
         });
-        Target::new(backend, server, Arc::default(), tls.as_ref())
+        Target::new(backend, server, vitals, tls.as_ref())
     }
 }
 

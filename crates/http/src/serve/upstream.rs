@@ -20,10 +20,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 /// Idle connections that one worker keeps to one server.
 const IDLE_MAX: usize = 512;
+
+/// How long the first pause is before a unix socket is tried again whose backlog is full, and the longest.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(1);
+const BACKLOG_PAUSE_MAX: Duration = Duration::from_millis(32);
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -204,8 +208,88 @@ async fn open_socket(address: &Address, until: Instant) -> io::Result<Socket> {
             let found = resolve::RESOLVER.addresses(name, *port).await?;
             dial::first(&found, until).await?
         }
-        Address::Unix(path) => return Ok(Socket::Unix(UnixStream::connect(&**path).await?)),
+        Address::Unix(path) => return Ok(Socket::Unix(connect_unix(path).await?)),
     };
     socket.set_nodelay(true)?;
     Ok(Socket::Tcp(socket))
+}
+
+/// Connects to a unix socket; the caller bounds the time.
+///
+/// A server whose backlog is full is busy, not dead: a TCP connection would wait then, but a unix socket fails with
+/// EAGAIN (connect(2)), and the system does not report when there is room. So it is tried again after a pause.
+async fn connect_unix(path: &str) -> io::Result<UnixStream> {
+    let mut pause = BACKLOG_PAUSE;
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(pause).await,
+            connected => return connected,
+        }
+        pause = (pause * 2).min(BACKLOG_PAUSE_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{late, open_socket};
+    use paceline_routing::Address;
+    use std::io::ErrorKind;
+    use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
+    use std::time::Duration;
+    use tokio::time::{Instant, timeout_at};
+
+    /// A listener with room for one connection, and the connection that takes the room.
+    struct Full {
+        listener: socket2::Socket,
+        path: PathBuf,
+        _taken: UnixStream,
+    }
+
+    impl Full {
+        fn address(&self) -> Address {
+            Address::Unix(self.path.to_str().unwrap().into())
+        }
+    }
+
+    impl Drop for Full {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    fn full(name: &str) -> Full {
+        let path = std::env::temp_dir().join(format!("paceline-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None);
+        let listener = listener.unwrap();
+        listener.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+        listener.listen(0).unwrap();
+        let taken = UnixStream::connect(&path).unwrap();
+        Full { listener, path, _taken: taken }
+    }
+
+    /// A server that has no time to accept is waited for.
+    #[tokio::test(start_paused = true)]
+    async fn a_unix_socket_whose_backlog_is_full_is_waited_for() {
+        let busy = full("busy");
+        let address = busy.address();
+        let until = Instant::now() + Duration::from_secs(5);
+        let accept = async {
+            // The attempt has begun, and found no room.
+            busy.listener.accept().unwrap();
+        };
+        let (opened, ()) = tokio::join!(biased; open_socket(&address, until), accept);
+        assert!(opened.is_ok(), "{opened:?}");
+    }
+
+    /// But not longer than it takes to give up.
+    #[tokio::test(start_paused = true)]
+    async fn a_unix_socket_whose_backlog_stays_full_times_out() {
+        let stuck = full("stuck");
+        let address = stuck.address();
+        let until = Instant::now() + Duration::from_secs(5);
+        let opened = timeout_at(until, open_socket(&address, until)).await.unwrap_or_else(late);
+        assert_eq!(opened.unwrap_err().kind(), ErrorKind::TimedOut);
+    }
 }

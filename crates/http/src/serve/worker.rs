@@ -6,11 +6,12 @@
 use crate::respond::Reply;
 use crate::serve::admit::{Stop, refused};
 use crate::serve::gone::Gone;
-use crate::serve::health::{FAILURES_MAX, Watchers};
+use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
 use crate::serve::log::Log;
 use crate::serve::table::{Gate, Table, Target, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
 use paceline_host::{Control, Permit, Reroute};
+use paceline_routing::{Server, Site};
 use paceline_types::ServerId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -181,18 +182,31 @@ impl Worker {
 
     /// A server's `BACKEND/NAME`.
     pub fn server_name(&self, id: ServerId) -> Option<Box<str>> {
-        self.target(id).map(|target| target.name.clone())
-    }
-
-    /// The server of this number, also one that requests were given to before it was taken out; one
-    /// that the engine knows already and the door's table does not yet is made from its settings.
-    fn target(&self, id: ServerId) -> Option<Arc<Target>> {
         let table = self.table.borrow();
         let known = table.servers.get(&id).or_else(|| table.former.get(&id));
-        known.cloned().or_else(|| {
+        known.map(|target| target.name.clone()).or_else(|| {
             let snapshot = self.control.snapshot();
-            let (backend, server) = snapshot.routing().server(id)?;
-            Some(Arc::new(table.target(backend, server)))
+            snapshot.routing().server_name(id).map(Into::into)
+        })
+    }
+
+    /// What a request connects to that was given this site: never another address, where it is not counted.
+    ///
+    /// The engine uses an edit before the door's table does, and a request may have been given its server before
+    /// the edit. So where the table has the server at another address or not at all, the configuration in use is
+    /// asked for the rest of the settings. A grant is never newer than that. None if an edit deleted the server.
+    fn target(&self, site: &Site) -> Option<Arc<Target>> {
+        let table = self.table.borrow();
+        let of = |known: &BTreeMap<ServerId, Arc<Target>>| {
+            let known = known.get(&site.server).filter(|target| target.address == site.address);
+            known.cloned()
+        };
+        of(&table.servers).or_else(|| of(&table.former)).or_else(|| {
+            let snapshot = self.control.snapshot();
+            let (backend, server) = snapshot.routing().server(site.server)?;
+            let vitals = self.watchers.vitals().of(site.server, &site.address);
+            let server = Server { address: site.address.clone(), ..server.clone() };
+            Some(Arc::new(table.target(backend, &server, vitals)))
         })
     }
 
@@ -208,22 +222,27 @@ impl Worker {
         let _ = tokio::time::timeout(duration(target.timeouts.connect), known).await;
     }
 
-    /// Tells what looks after servers of one that cannot be connected to.
-    fn tell_failed(&self, target: &Arc<Target>, error: &ConnectError) {
-        let is_first = error.is_of_server() && self.watchers.failed(&self.control, target) == 1;
+    /// Reports a server that cannot be connected to. Whether more requests may be sent there.
+    fn tell_failed(&self, target: &Arc<Target>, error: &ConnectError) -> bool {
+        let failed = match error.is_of_server() {
+            true => self.watchers.failed(&self.control, target),
+            false => Failed { in_a_row: 0, is_used: true },
+        };
+        let is_first = failed.in_a_row == 1;
         // Nothing else may ever tell what is wrong with a certificate.
         if is_first && error.is_of_tls() {
             tracing::warn!(server = %target.name, %error, "a server cannot be connected to");
         } else {
             tracing::debug!(server = %target.name, %error, "a server cannot be connected to");
         }
+        failed.is_used
     }
 
     /// Has a request whose server cannot be used go to another one. It waits where none has room; its
     /// answer if it may not, and nothing if there is no other.
     async fn reroute(&self, permit: &mut Permit) -> Result<bool, Gone> {
         let waiting = match permit.reroute() {
-            Reroute::Server(_) => return Ok(true),
+            Reroute::Server => return Ok(true),
             Reroute::Nowhere => return Ok(false),
             Reroute::Waiting(waiting) => waiting,
         };
@@ -245,7 +264,7 @@ impl Worker {
     pub async fn connect(&self, permit: &mut Permit, is_fresh: bool) -> Result<Upstream, Gone> {
         let (mut tries, mut has_waited) = (0, false);
         loop {
-            let target = permit.server().and_then(|id| self.target(id));
+            let target = permit.site().and_then(|site| self.target(site));
             let Some(target) = target else {
                 // An edit took its server away.
                 if self.reroute(permit).await? {
@@ -268,9 +287,10 @@ impl Worker {
                 }
                 Err(error) => error,
             };
-            self.tell_failed(&target, &error);
-            tries += 1;
-            // A server that is dead is down after a few failures; until then a request may come to it again.
+            // A server that is dead is down after a few failures; until then a request may come to it again. Once it
+            // is down, or an edit has moved it, what failed there is explained, and a request that waited for its
+            // turn again begins anew.
+            tries = if self.tell_failed(&target, &error) { tries + 1 } else { 0 };
             let is_tried_again = target.retries > 0 && tries <= target.retries + FAILURES_MAX;
             if is_tried_again && self.reroute(permit).await? {
                 continue;

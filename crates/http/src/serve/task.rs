@@ -1,0 +1,76 @@
+//! The tasks of connections: a panic in one ends its connection, and nothing else.
+//!
+//! Only what works for one connection is run here: the connection itself with its tunnel, a stream of HTTP/2, an
+//! orphan. What works for all connections of a worker (a listener, the access log, the closing of idle connections) is
+//! not, so that a panic there ends the process (`host/src/contained.rs`). What connections of one worker share without
+//! a lock, they change by single calls that cannot panic halfway.
+
+use paceline_host::{Panicked, contained};
+
+/// Runs a task of one connection on this worker.
+pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
+    spawn_or(task, |_| {});
+}
+
+/// The same; `panicked` is called if the task panicked.
+pub(crate) fn spawn_or(
+    task: impl Future<Output = ()> + 'static,
+    panicked: impl FnOnce(Panicked) + 'static,
+) {
+    tokio::task::spawn_local(async move {
+        if let Err(error) = contained(task).await {
+            tracing::error!("{error}");
+            panicked(error);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{spawn, spawn_or};
+    use paceline_host::{Panicked, end_with_panics};
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, ExitStatus};
+    use tokio::sync::oneshot;
+    use tokio::task::LocalSet;
+
+    /// Says which of [`strike`]'s faults a process of its own shall plant.
+    const FAULT: &str = "PACELINE_TEST_FAULT";
+
+    /// Does nothing but in a process that [`ends`] started.
+    #[test]
+    fn strike() {
+        let Ok(fault) = std::env::var(FAULT) else { return };
+        end_with_panics();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let (other, served) = oneshot::channel();
+            match fault.as_str() {
+                "in a connection" => spawn(async { panic!("planted") }),
+                "in a stream" => {
+                    let (sender, told) = oneshot::channel();
+                    spawn_or(async { panic!("planted") }, |error| sender.send(error).unwrap());
+                    assert_eq!(told.await, Ok(Panicked), "its connection is told");
+                }
+                "in a listener" => drop(tokio::task::spawn_local(async { panic!("planted") })),
+                other => panic!("{other}"),
+            }
+            spawn(async { other.send(()).unwrap() });
+            served.await.unwrap();
+        });
+        std::process::exit(0);
+    }
+
+    fn ends(fault: &str) -> ExitStatus {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "serve::task::tests::strike"]).env(FAULT, fault);
+        command.output().unwrap().status
+    }
+
+    #[test]
+    fn a_panic_ends_its_connection_and_a_listeners_panic_the_process_d4() {
+        assert!(ends("in a connection").success());
+        assert!(ends("in a stream").success());
+        assert_eq!(ends("in a listener").signal(), Some(6));
+    }
+}
