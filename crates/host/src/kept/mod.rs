@@ -504,4 +504,4 @@ fn lost() -> Error {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
