@@ -2,7 +2,7 @@
 
 use super::again::{self, Got};
 use super::run::{Ended, Held, run_held, said};
-use super::{Reach, attribute, duration};
+use super::{Reach, attribute, duration, once};
 use crate::failure::Failure;
 use clap::Args;
 use paceline_client::{Error, PermitRequest, Session, SessionOptions, Unknown};
@@ -111,6 +111,7 @@ pub struct Permit {
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
+    once(&permit.attributes)?;
     let mut request = permit.asks.request();
     request.attributes.extend(described(&permit.command));
     request.attributes.extend(permit.attributes.iter().cloned());
