@@ -404,13 +404,20 @@ fn a_delete_of_many_resources_that_is_undone_takes_no_claim_along_c1_p3() {
     let refused = world.try_edit(r#"[{"op": "delete", "table": "Resource", "where": []}]"#);
     assert!(refused.is_err(), "the disk is full");
     world.disk.set(Faults::default());
-    world.edit(&format!("[{}]", insert("another")));
-    assert!(world.is_taken("r7"), "it is held as before");
+    // What is granted now is written by the rows that came back, so that it follows them.
+    let later = world.admit(claiming(&[("r8", Mode::Exclusive)]), leased());
     world.written();
-    let id = held.id().0;
-    std::mem::forget(held);
+    world.edit(
+        r#"[{"op": "update", "table": "Resource", "where": [["name", "==", "r8"]],
+             "row": {"name": "renamed"}}]"#,
+    );
+    assert!(["r7", "renamed"].iter().all(|name| world.is_taken(name)), "they are held as before");
+    world.written();
+    let ids = [held.id().0, later.id().0];
+    std::mem::forget((held, later));
     world.kill();
-    let expected = BTreeMap::from([(id, vec![("r7".to_owned(), Mode::Exclusive)])]);
+    let claimed = |name: &str| vec![(name.to_owned(), Mode::Exclusive)];
+    let expected = BTreeMap::from([(ids[0], claimed("r7")), (ids[1], claimed("renamed"))]);
     assert_eq!(world.restore(), expected);
-    assert!(world.is_taken("r7"));
+    assert!(["r7", "renamed"].iter().all(|name| world.is_taken(name)));
 }
