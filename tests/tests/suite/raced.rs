@@ -89,7 +89,7 @@ fn apply(daemon: &Daemon, text: &str) {
 /// after a kill.
 #[test]
 fn an_id_that_is_asked_for_as_its_session_ends_keeps_its_row_p3() {
-    const ROUNDS: usize = 2;
+    const ROUNDS: usize = 4;
     const EACH: usize = 1_000;
     const EAGER: usize = 50;
     let ask =
@@ -134,9 +134,9 @@ fn an_id_that_is_asked_for_as_its_session_ends_keeps_its_row_p3() {
 /// room: what is then answered is held after a kill, whatever was left over to be deleted.
 #[test]
 fn an_id_that_is_asked_for_after_a_full_disk_keeps_its_row_p3() {
-    const ROUNDS: usize = 12;
+    const ROUNDS: usize = 30;
     const CLIENTS: usize = 8;
-    const EACH: usize = 60;
+    const EACH: usize = 40;
     let scratch = Scratch::new();
     let launch = Launch::new(&scratch);
     let daemon = launch.start().unwrap();
