@@ -39,6 +39,7 @@ impl Asked {
             [("refuse", Unknown::Refuse), ("wait", Unknown::Wait), ("create", Unknown::Create)];
         let unknown = members.word("unknown", &words)?.unwrap_or_default();
         let session = members.text("session")?;
+        let locks_of = members.text("locks_of")?;
         let lease = members.span("lease")?;
         let once = members.flag("once")?.unwrap_or(false);
         members.finish()?;
@@ -50,9 +51,15 @@ impl Asked {
             let message = "lease: a permit of a session has none, it lasts as long as the session";
             return Err(Problem::bad_request(message));
         }
-        let shared: Option<Arc<HeldSession>> =
-            session.as_ref().map(|key| app.registry.session(key)).transpose()?;
-        let session_id = shared.as_ref().map(|shared| shared.session.id);
+        if locks_of.is_some() && session.is_none() {
+            let message = "locks_of: only with session, which the permit belongs to";
+            return Err(Problem::bad_request(message));
+        }
+        let find = |key: Option<String>| -> Result<Option<Arc<HeldSession>>, Problem> {
+            Ok(key.map(|key| app.registry.session(&key)).transpose()?)
+        };
+        let (shared, locks_of) = (find(session)?, find(locks_of)?);
+        let session_id = locks_of.as_ref().or(shared.as_ref()).map(|shared| shared.session.id);
         let request = Request {
             on: On::Request,
             attributes,
@@ -63,7 +70,7 @@ impl Asked {
             wait_max,
             session: session_id,
         };
-        let terms = Terms { session: shared, lease, user: identity.name.clone() };
+        let terms = Terms { session: shared, locks_of, lease, user: identity.name.clone() };
         terms.check()?;
         Ok(Self { request, terms, once })
     }

@@ -164,3 +164,37 @@ pub(crate) async fn end(State(app): State<Shared>, Path(key): Path<String>) -> A
         None => Err(Problem::not_found("there is no such session")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::begin_bound;
+    use crate::connection::{Connection, Origin};
+    use crate::identity::{Identity, Role};
+    use crate::token::hash;
+
+    /// D1: a session that ended leaves no task behind, although its connection goes on.
+    #[test]
+    fn a_session_that_ended_leaves_no_task_behind_d1() {
+        let (runtime, app) = crate::app_for_tests();
+        let origin = Origin::Unix { uid: 0, user: "root".into() };
+        let connection = Connection::new(origin, None);
+        let granted = app.host.access().of_token(&hash("secret"));
+        assert!(granted.is_some(), "a role that can be taken away is what a task waits for");
+        let tasks = || runtime.metrics().num_alive_tasks();
+        let before = tasks();
+        for _ in 0..200 {
+            let (name, host) = ("ann".to_owned(), "unix".to_owned());
+            let identity = Identity { name, role: Role::Client, host, granted: granted.clone() };
+            let begun = begin_bound(&app, &connection, identity, "test".to_owned());
+            assert!(runtime.block_on(begun).is_ok());
+            let key = connection.change_bound(|bound| bound.pop()).unwrap();
+            app.registry.end_session(&key);
+            runtime.block_on(async {
+                for _ in 0..3 {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        assert_eq!(tasks(), before);
+    }
+}

@@ -47,6 +47,10 @@ pub struct PermitRequest {
     /// Locks that its session must own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub require_locks: Vec<String>,
+    /// The id of another session that owns these locks; the permit ends with either session. Only for
+    /// [`Session::permit`](crate::Session::permit).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locks_of: Option<String>,
     /// The longest wait over all queues; without it, as long as the queues allow.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_span")]
     pub max_wait: Option<Duration>,

@@ -339,6 +339,13 @@ impl Locking {
         owner.filter(|(owner, _)| *owner == session).map(|(_, fencing)| fencing)
     }
 
+    /// How many sessions end with the daemon: those of clients that are not kept for the next run.
+    #[must_use]
+    pub fn passing_sessions(&self) -> usize {
+        let state = self.state();
+        state.sessions.values().filter(|session| session.kept().is_none()).count()
+    }
+
     /// Whether `session` owns the lock of this name.
     pub(crate) fn owns(&self, session: SessionId, name: &str) -> bool {
         self.state().locks.is_owner(session, name)

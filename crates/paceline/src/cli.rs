@@ -228,8 +228,8 @@ pub struct Serve {
     #[arg(long, value_name = "ADDR|none", default_value = "127.0.0.1:7070")]
     pub api: paceline_api::Address,
 
-    /// After SIGTERM nothing new is taken, and what waits may go on for so long; a second signal ends
-    /// at once
+    /// After SIGTERM nothing new is taken, and what waits may go on for so long; what is left then is cut, and
+    /// the log says how much that was. A second signal ends at once
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::command::duration)]
     pub drain_max: Duration,
 

@@ -185,7 +185,14 @@ async fn drain(
         control.drain().await;
     };
     if tokio::time::timeout(drain_max, drained).await.is_err() {
-        tracing::warn!("turned away what still waited");
+        let (requests, connections) = (control.unfinished(), control.connections());
+        let sessions = host.locking().passing_sessions();
+        tracing::warn!(
+            requests,
+            sessions,
+            connections,
+            "--drain-max is over: cut the requests, sessions and HTTP connections that are left"
+        );
         // It may not have come to that yet: nothing new from here on.
         let _ = tokio::time::timeout(Duration::ZERO, control.drain()).await;
         control.stop();

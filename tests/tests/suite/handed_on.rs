@@ -4,6 +4,7 @@
 use paceline_tests::api::ANSWER_TIMEOUT;
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Api, Daemon, Launch, Scratch};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -136,4 +137,41 @@ fn a_sealed_connection_takes_no_request_and_its_end_frees_p4() {
         assert!(Instant::now() < end, "its end frees");
         std::thread::yield_now();
     }
+}
+
+/// A permit inside a lock ends with its own command, and not with the lock: both the inner command line and its
+/// command are killed while the script goes on that has the lock.
+#[test]
+fn a_permit_inside_a_lock_ends_with_its_own_command_p4() {
+    const SCRIPT: &str = r#"
+"$0" permit --require-lock deploy -- sh -c 'echo $PPID $$; exec sleep 1000'
+echo goes on
+exec cat
+"#;
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let mut api = daemon.api();
+    let mut command = Command::new(paceline_binary());
+    command.env("PACELINE_DATA", daemon.data()).args(["lock", "deploy", "--", "sh", "-c", SCRIPT]);
+    command.arg(paceline_binary()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap());
+    let mut holder = Holder { stdin: child.stdin.take(), child, lines };
+    let line = holder.line();
+    let pids: Vec<Pid> =
+        line.split(' ').map(|pid| Pid::from_raw(pid.parse().unwrap()).unwrap()).collect();
+    assert_eq!(held(&mut api), 2, "a lock and a permit");
+    // The command line first: it would give the permit back if it saw its command end.
+    for pid in pids {
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    assert_eq!(holder.line(), "goes on");
+    let end = Instant::now() + ANSWER_TIMEOUT;
+    while api.get("/v1/permits").expect(200) != json!([]) {
+        assert!(Instant::now() < end, "the permit outlives its command");
+        std::thread::yield_now();
+    }
+    assert_eq!(held(&mut api), 1, "the lock is held still");
+    holder.end();
+    assert_eq!(held(&mut api), 0);
 }

@@ -18,6 +18,7 @@ mod http_wire;
 mod manuals;
 mod network;
 mod ovsdb_values;
+mod raced;
 mod restart;
 mod roles;
 mod scenarios;

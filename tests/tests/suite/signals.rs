@@ -1,9 +1,11 @@
-//! Signals to `paceline permit`: those sent to it alone reach the command, those of a terminal reach it once.
+//! Signals to `paceline permit`: those sent to it alone reach the command, and those sent to its whole process
+//! group, as by a terminal, reach it once.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// A terminal with a command in it that counts signals, and tells how many it got when it is terminated.
@@ -138,4 +140,45 @@ fn a_script_ends_with_the_command_that_a_key_kills() {
     assert!(!rest.contains("went on"), "{rest}");
     assert_eq!(script.wait().unwrap().code(), Some(128 + 2));
     assert_eq!(daemon.api().get("/v1/permits").expect(200), serde_json::json!([]));
+}
+
+/// Counts signals until its input ends, and then tells how many it got.
+const COUNTER_OF_ALL: &str = r#"
+import os, signal, sys
+count = 0
+def got(number, frame):
+    global count
+    count += 1
+    os.write(1, b"got it\n")
+for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"):
+    signal.signal(getattr(signal, name), got)
+os.write(1, b"runs\n")
+sys.stdin.read()
+print("ends", count)
+"#;
+
+/// Whoever signals the whole process group reaches the command once, with or without a terminal: what it got
+/// itself is not passed on.
+#[test]
+fn a_signal_to_the_whole_group_reaches_the_command_once() {
+    const TIMES: usize = 5;
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
+        let mut command = Command::new(paceline_binary());
+        command.args(["permit", "--data"]).arg(daemon.data());
+        command.args(["--", "python3", "-c", COUNTER_OF_ALL]);
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let keys = child.stdin.take().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        next(&mut lines, "runs");
+        for _ in 0..TIMES {
+            kill_process_group(Pid::from_child(&child), signal).unwrap();
+            next(&mut lines, "got it");
+        }
+        drop(keys);
+        assert_eq!(next(&mut lines, "ends "), TIMES.to_string(), "{signal:?}");
+        assert!(child.wait().unwrap().success());
+    }
 }

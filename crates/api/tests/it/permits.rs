@@ -383,3 +383,24 @@ fn two_hundred_clients_get_through_in_order() {
     all.sort_unstable();
     assert_eq!(all, started);
 }
+
+/// P4: a permit may require locks of another session than the one it belongs to, and ends with either.
+#[test]
+fn a_permit_under_a_lock_of_another_session_ends_with_either_p4() {
+    let world = World::new();
+    let mut client = world.unix();
+    for ends_inner in [true, false] {
+        let (outer, inner) = (client.session(json!({})), client.session(json!({})));
+        client.put("/v1/locks/deploy", json!({ "session": outer })).expect(200);
+        let mut ask = json!({ "session": inner, "require_locks": ["deploy"] });
+        client.post("/v1/permits", ask.clone()).expect_error(409, "refused");
+        ask["locks_of"] = outer.clone().into();
+        client.post("/v1/permits", ask).expect(201);
+        let (ended, other) = if ends_inner { (inner, outer) } else { (outer, inner) };
+        client.delete(&format!("/v1/sessions/{ended}")).expect(204);
+        assert_eq!(client.get("/v1/permits").expect(200), json!([]));
+        client.delete(&format!("/v1/sessions/{other}")).expect(204);
+    }
+    let alone = json!({ "locks_of": "s-0", "require_locks": ["deploy"] });
+    client.post("/v1/permits", alone).expect_error(400, "bad_request");
+}

@@ -195,3 +195,16 @@ fn metrics_and_the_description_are_served() {
     assert_eq!(document["openapi"], "3.1.0");
     assert!(document["paths"]["/v1/permits/{permit}"]["put"]["requestBody"].is_object());
 }
+
+/// Which of two values is meant cannot be known.
+#[test]
+fn an_attribute_that_is_given_twice_is_refused_by_name() {
+    let world = World::new();
+    let mut client = world.unix();
+    for path in ["/v1/explain", "/v1/permits"] {
+        client.send("POST", path, Some(r#"{"attributes": {"a": "b", "c": "d", "a": "c"}}"#));
+        let error = client.answer().expect_error(400, "bad_request");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("the member \"a\" is given twice"), "{message}");
+    }
+}

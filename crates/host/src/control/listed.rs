@@ -102,6 +102,19 @@ impl Control {
         listed
     }
 
+    /// How many requests an end of the daemon cuts: those that wait, and those that run at the HTTP door. A
+    /// permit that runs elsewhere is still its client's in the next run.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        let mut count = 0;
+        self.look(RequestId(0), usize::MAX, |request, why| {
+            let is_http = request.attributes.known(Known::Kind) == "http";
+            let is_cut = is_http || why.waits_for != WaitsFor::Nothing;
+            count += usize::from(request.on == On::Request && is_cut);
+        });
+        count
+    }
+
     /// One request that waits or runs, and who is ahead of it.
     #[must_use]
     pub fn listed(&self, id: RequestId) -> Option<Listed> {

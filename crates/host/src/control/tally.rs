@@ -84,6 +84,12 @@ impl Control {
     pub fn tally(&self, frontend: &str) -> Arc<Tally> {
         Arc::clone(self.tallies.all().entry(frontend.into()).or_default())
     }
+
+    /// Connections that are open at all frontends of the HTTP door.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.tallies.all().values().map(|tally| tally.connections.load(Ordering::Relaxed)).sum()
+    }
 }
 
 #[cfg(test)]

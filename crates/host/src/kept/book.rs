@@ -326,6 +326,31 @@ mod tests {
         assert_eq!(book.take(Time(0)), Some(vec![permit(2)]));
     }
 
+    /// J5: with 30,000 releases that a full disk does not take, a client that is refused costs no more than
+    /// without them. One attempt of a batch is made for all who ask before it is due again.
+    #[test]
+    fn refusals_on_a_full_disk_do_not_write_what_is_left_over_again_j5() {
+        const LEFT: u64 = 30_000;
+        const ASKED: u64 = 1_000;
+        let mut book = open();
+        (0..LEFT).for_each(|number| book.note(permit(number), Cause::Asked));
+        let mut tried = 0;
+        for number in LEFT..LEFT + ASKED {
+            // The asks come within one retry: each grant is noted, waited for, and withdrawn.
+            let now = Time(RETRY.0 * (number - LEFT) / ASKED);
+            book.note(permit(number), Cause::Granted);
+            let wait = book.wait(now);
+            if let Some(keys) = book.take(now) {
+                tried += keys.len();
+                book.finish(now, &full());
+            }
+            assert!(matches!(wait, Wait::Known(Err(_))) || number == LEFT, "it waits for the disk");
+            book.note(permit(number), Cause::Asked);
+        }
+        assert!(tried <= BATCH_MAX, "{tried} rows were tried for {ASKED} refusals");
+        assert_eq!(book.changed.len() as u64, LEFT, "who was refused leaves nothing in the book");
+    }
+
     #[test]
     fn what_ends_with_the_daemon_stays_for_the_next_run() {
         let mut book = open();

@@ -517,4 +517,4 @@ fn lost() -> Error {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

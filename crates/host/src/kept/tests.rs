@@ -5,25 +5,29 @@ use crate::{
     Admission, Author, Host, LockError, LockOperation, Outgoing, Permit, Policy, Process, RealDisk,
     Reply, StealReply, Terms,
 };
-use paceline_tables::json;
+use paceline_journal::disk::{Death, Faults, FaultyDisk};
+use paceline_tables::{Error, json};
 use paceline_types::{Attributes, Claim, Mode, Request, RequestId, Role, Span, Unknown};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A daemon without doors, whose directory goes when it is dropped.
-struct World {
+pub(crate) struct World {
     directory: PathBuf,
     runs: Vec<(tokio::runtime::Runtime, Arc<Host>)>,
+    /// Fails when told to.
+    disk: Arc<FaultyDisk>,
 }
 
 impl World {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("paceline-kept-{name}-{}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory).unwrap();
-        let mut world = Self { directory, runs: vec![] };
+        let disk = FaultyDisk::new(Arc::new(RealDisk), Faults::default(), Death::Pretend);
+        let mut world = Self { directory, runs: vec![], disk: Arc::new(disk) };
         world.start(&world.directory.clone());
         world.host().open_for_service();
         world
@@ -31,19 +35,23 @@ impl World {
 
     fn start(&mut self, directory: &Path) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let disk = Arc::new(RealDisk);
+        let disk = self.disk.clone();
         let host = Host::new(runtime.handle().clone(), disk, Policy::default()).unwrap();
         host.open_own(&directory.join("paceline.db")).unwrap();
         self.runs.push((runtime, host));
     }
 
-    fn host(&self) -> &Arc<Host> {
+    pub(crate) fn host(&self) -> &Arc<Host> {
         &self.runs.last().unwrap().1
+    }
+
+    pub(crate) fn runtime(&self) -> &tokio::runtime::Runtime {
+        &self.runs.last().unwrap().0
     }
 
     /// Begins the next run with what is on disk now, as if this one had been killed: with a copy, because a
     /// process cannot open a file twice. What this run holds is kept from being given back.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let copy = self.directory.join(self.runs.len().to_string());
         std::fs::create_dir(&copy).unwrap();
         let from = match self.runs.len() {
@@ -59,9 +67,16 @@ impl World {
         self.start(&copy);
     }
 
-    fn written(&self) {
+    pub(crate) fn written(&self) {
         let (runtime, host) = self.runs.last().unwrap();
         runtime.block_on(host.keeper().unwrap().written()).unwrap();
+    }
+
+    /// The names of sessions that have a row.
+    pub(crate) fn session_rows(&self) -> Vec<String> {
+        let own = &self.host().keeper().unwrap().own;
+        let rows = own.own_rows(crate::own::SESSION_TABLE, KeptSession::read);
+        rows.into_iter().map(|session| session.name).collect()
     }
 
     fn admit(&self, request: Request, terms: Terms) -> Permit {
@@ -72,11 +87,15 @@ impl World {
     }
 
     fn edit(&self, operations: &str) {
+        self.try_edit(operations).unwrap();
+    }
+
+    fn try_edit(&self, operations: &str) -> Result<(), Error> {
         let operations = json::parse(operations.as_bytes(), 100).unwrap();
         let operations = operations.as_array().unwrap().to_vec();
         let author = Author { name: "test", role: Role::Admin };
         let database = self.host().database("Paceline").unwrap();
-        database.edit(author, |_| operations).unwrap();
+        database.edit(author, |_| operations)
     }
 
     /// Lets permits of the last run go on; what each of them claims, by the number of its request.
@@ -397,4 +416,65 @@ fn a_session_that_has_ended_gets_no_lock_l5() {
         host.locking().operate(&session, ticket, LockOperation::Lock, "l", StealReply::AtOnce);
     assert_eq!(done, Err(LockError::Ended));
     assert!(host.locking().shown("l").is_none());
+}
+
+/// L1, L5: a session that waits for a lock when the daemon is told to end is not granted it by what ends with the
+/// daemon; in the next run the lock is whose it was.
+#[test]
+fn no_lock_is_granted_once_the_daemon_retires_l1_l5() {
+    use crate::LockOperation::Lock;
+    let mut world = World::new("retires-locks");
+    let host = Arc::clone(world.host());
+    let (ann, _) = session(&host, Some(Span::from_secs(30)), vec![]);
+    let (bob, _) = session(&host, Some(Span::from_secs(30)), vec![]);
+    for who in [&ann, &bob] {
+        host.locking().operate(who, (*b"t").into(), Lock, "leader", StealReply::AtOnce).unwrap();
+    }
+    let fencing = host.locking().fencing(ann.id, "leader").unwrap();
+    world.written();
+    host.retire();
+    host.end_session(&ann);
+    assert_eq!(host.locking().fencing(bob.id, "leader"), None, "it was told to end");
+    host.shut_down();
+    world.kill();
+    let locks = world.host().keeper().unwrap().take_over().locks;
+    let locks: Vec<_> = locks.iter().map(|lock| (&*lock.session, lock.fencing)).collect();
+    assert_eq!(locks, [(&*ann.name, fencing)]);
+}
+
+/// C1: an edit that deletes many resources cannot be written and is undone. Whoever claimed one of them holds
+/// it still, also after the next edit of the resources, and after a restart.
+#[test]
+fn a_delete_of_many_resources_that_is_undone_takes_no_claim_along_c1_p3() {
+    const COUNT: usize = 1_500;
+    let mut world = World::new("undone");
+    let insert = |name: &str| {
+        format!(
+            r#"{{"op": "insert", "table": "Resource", "row": {{"name": "{name}", "persistent": true}}}}"#
+        )
+    };
+    let inserts: Vec<String> = (0..COUNT).map(|number| insert(&format!("r{number}"))).collect();
+    world.edit(&format!("[{}]", inserts.join(",")));
+    let held = world.admit(claiming(&[("r7", Mode::Exclusive)]), leased());
+    world.written();
+    world.disk.set("full-after=1".parse().unwrap());
+    let refused = world.try_edit(r#"[{"op": "delete", "table": "Resource", "where": []}]"#);
+    assert!(refused.is_err(), "the disk is full");
+    world.disk.set(Faults::default());
+    // What is granted now is written by the rows that came back, so that it follows them.
+    let later = world.admit(claiming(&[("r8", Mode::Exclusive)]), leased());
+    world.written();
+    world.edit(
+        r#"[{"op": "update", "table": "Resource", "where": [["name", "==", "r8"]],
+             "row": {"name": "renamed"}}]"#,
+    );
+    assert!(["r7", "renamed"].iter().all(|name| world.is_taken(name)), "they are held as before");
+    world.written();
+    let ids = [held.id().0, later.id().0];
+    std::mem::forget((held, later));
+    world.kill();
+    let claimed = |name: &str| vec![(name.to_owned(), Mode::Exclusive)];
+    let expected = BTreeMap::from([(ids[0], claimed("r7")), (ids[1], claimed("renamed"))]);
+    assert_eq!(world.restore(), expected);
+    assert!(["r7", "renamed"].iter().all(|name| world.is_taken(name)));
 }

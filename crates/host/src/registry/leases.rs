@@ -136,3 +136,35 @@ impl Registry {
         due.len() == DUE_MAX
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{DUE_MAX, Leased};
+    use crate::registry::tests::World;
+    use paceline_types::{Span, Time};
+    use std::sync::Arc;
+
+    /// D4: however many leases end at once, others have their turn after each [`DUE_MAX`] of them.
+    #[test]
+    fn leases_that_end_at_once_let_others_in_between_d4() {
+        const LEASES: usize = 20 * DUE_MAX;
+        let world = World::new("leases");
+        let left = || world.registry.state().leases.by_end.len();
+        for number in 0..LEASES {
+            let leased = Leased::Permit(format!("x{number}"));
+            world.registry.state().leases.begin(Time(0), Span::ZERO, leased);
+        }
+        let mut seen = vec![LEASES];
+        world.block_on(async {
+            // Both are tasks of one thread: whatever the sweep does in one turn is done between two looks.
+            let sweep = tokio::spawn(Arc::clone(&world.registry).sweep());
+            while seen.last() != Some(&0) {
+                tokio::task::yield_now().await;
+                seen.push(left());
+            }
+            sweep.abort();
+        });
+        let most = seen.windows(2).map(|pair| pair[0] - pair[1]).max().unwrap();
+        assert!(most <= DUE_MAX, "{most} of {LEASES} leases ended in one turn");
+    }
+}

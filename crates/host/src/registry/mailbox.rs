@@ -211,3 +211,70 @@ impl Wake for Mailbox {
         self.take_mail();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Mailbox;
+    use crate::LockOperation::{Lock, Steal, Unlock};
+    use crate::registry::tests::World;
+    use crate::registry::{Asking, HoldError};
+    use paceline_types::Span;
+
+    /// How much a mailbox remembers.
+    fn remembered(mailbox: &Mailbox) -> usize {
+        let state = mailbox.state();
+        state.replies.len() + state.waiting.len() + state.asked.len()
+    }
+
+    fn name(number: usize) -> String {
+        format!("{}{number}", "x".repeat(240))
+    }
+
+    /// D1: a client that asks for locks and is refused leaves nothing in memory, however often it asks.
+    #[test]
+    fn a_refused_ask_is_not_remembered_d1() {
+        let world = World::new("refused");
+        let (owner, asker) = (world.session(), world.session());
+        owner.mailbox.operate(Lock, "taken").unwrap();
+        for _ in 0..10 {
+            let asked = world.registry.lock(
+                &asker,
+                "taken",
+                Asking::Wait(Span::ZERO),
+                None,
+                std::future::pending(),
+            );
+            let refused = world.block_on(asked);
+            assert!(matches!(refused, Err(HoldError::Taken { .. })), "{refused:?}");
+        }
+        assert_eq!(remembered(&asker.mailbox), 0, "it does not stand in line");
+        // Nothing can be granted any more, so that every ask is refused at once.
+        world.host().locking().stop();
+        for number in 0..1_000 {
+            assert!(asker.mailbox.operate(Lock, &name(number)).is_err());
+            assert!(asker.mailbox.operate(Unlock, &name(number)).is_err());
+        }
+        assert_eq!(remembered(&asker.mailbox), 0);
+    }
+
+    /// D1: the answer of a steal is held back until the loss is written. It comes when nobody waits for it, and
+    /// is not remembered.
+    #[test]
+    fn an_answer_that_was_held_back_is_not_remembered_d1() {
+        let world = World::new("steals");
+        let sessions = [world.session(), world.session()];
+        let _entered = world.runtime().enter();
+        sessions[0].mailbox.operate(Lock, "leader").unwrap();
+        world.written();
+        for turn in 1..100 {
+            let (thief, robbed) = (&sessions[turn % 2], &sessions[(turn + 1) % 2]);
+            thief.mailbox.operate(Steal, "leader").unwrap();
+            robbed.mailbox.operate(Unlock, "leader").unwrap();
+            world.written();
+            // The answer leaves in a task of its own.
+            world.settle();
+        }
+        let counts = sessions.each_ref().map(|session| remembered(&session.mailbox));
+        assert_eq!(counts.iter().sum::<usize>(), 1, "the lock that one of them owns: {counts:?}");
+    }
+}

@@ -14,6 +14,8 @@ mod mailbox;
 mod permits;
 mod restore;
 mod sessions;
+#[cfg(test)]
+mod tests;
 
 pub use ask::Chosen;
 pub use error::{AskError, HoldError};

@@ -24,7 +24,22 @@ pub(super) struct HeldPermit {
     pub(super) view: PermitView,
     pub(super) digest: Option<[u8; 32]>,
     lease: Option<Lease>,
-    session: Option<String>,
+    of: Belonging,
+}
+
+/// What a permit belongs to: sessions by their keys, or a lease of its own.
+#[derive(Default)]
+pub(super) struct Belonging {
+    pub(super) session: Option<String>,
+    pub(super) locks_of: Option<String>,
+    pub(super) span: Option<Span>,
+}
+
+impl Belonging {
+    /// The sessions that the permit ends with.
+    fn sessions(&self) -> impl Iterator<Item = &String> {
+        self.session.iter().chain(&self.locks_of)
+    }
 }
 
 /// What a client is told of a permit.
@@ -53,6 +68,8 @@ pub struct PermitView {
 pub struct Terms {
     /// The session it belongs to.
     pub session: Option<Arc<HeldSession>>,
+    /// Another session that owns the locks it requires. The permit ends with either.
+    pub locks_of: Option<Arc<HeldSession>>,
     /// Its own lease, if it belongs to none.
     pub lease: Option<Span>,
     /// Who asked.
@@ -138,9 +155,10 @@ impl Registry {
             Some(chosen) => chosen.name.clone(),
             None => control::Terms::default().name_of(view.request),
         };
-        let session = terms.session.as_ref().map(|session| session.key.clone());
+        let key = |session: &Option<Arc<HeldSession>>| session.as_ref().map(|one| one.key.clone());
+        let of = Belonging { session: key(&terms.session), locks_of: key(&terms.locks_of), span };
         let digest = chosen.map(|chosen| chosen.digest);
-        self.add_permit(permit, view, digest, (session, span)).map_err(|failed| {
+        self.add_permit(permit, view, digest, of).map_err(|failed| {
             let (permit, error) = *failed;
             untold.0 = Some(permit);
             error
@@ -153,24 +171,28 @@ impl Registry {
         permit: Permit,
         mut view: PermitView,
         digest: Option<[u8; 32]>,
-        (session, span): (Option<String>, Option<Span>),
+        of: Belonging,
     ) -> Result<PermitView, Box<(Permit, HoldError)>> {
         let name = view.name.clone();
         let mut state = self.state();
         let now = self.clock.now();
-        let lease = match &session {
-            Some(key) => match state.live(key, now) {
-                Ok(session) => session.lease,
-                Err(error) => return Err(Box::new((permit, error))),
-            },
-            None => span.map(|span| state.leases.begin(now, span, Leased::Permit(name.clone()))),
+        for key in of.sessions() {
+            if let Err(error) = state.live(key, now) {
+                return Err(Box::new((permit, error)));
+            }
+        }
+        let lease = match of.session.as_ref().and_then(|key| state.sessions.get(key)) {
+            Some(session) => session.lease,
+            None => of.span.map(|span| state.leases.begin(now, span, Leased::Permit(name.clone()))),
         };
-        if let Some(entry) = session.as_ref().and_then(|key| state.sessions.get_mut(key)) {
-            entry.permits.insert(name.clone());
+        for key in of.sessions() {
+            if let Some(entry) = state.sessions.get_mut(key) {
+                entry.permits.insert(name.clone());
+            }
         }
         view.expires_at = lease.map(|lease| lease.ends);
-        let own_lease = lease.filter(|_| session.is_none());
-        let held = HeldPermit { view: view.clone(), digest, lease: own_lease, session, permit };
+        let own_lease = lease.filter(|_| of.session.is_none());
+        let held = HeldPermit { view: view.clone(), digest, lease: own_lease, of, permit };
         state.by_request.insert(view.request, name.clone());
         let rearm = state.leases.is_next(own_lease);
         state.permits.insert(name, Slot::Held(Box::new(held)));
@@ -194,7 +216,7 @@ impl Registry {
             _ if state.expired.holds(name) => return Err(HoldError::PermitExpired),
             _ => return Err(HoldError::NoPermit),
         };
-        if let Some(session) = held.session.clone() {
+        if let Some(session) = held.of.session.clone() {
             drop(state);
             return self.renew_session(&session);
         }
@@ -272,15 +294,17 @@ impl State {
         if let Some(lease) = held.lease {
             self.leases.end(lease);
         }
-        if let Some(entry) = held.session.as_ref().and_then(|key| self.sessions.get_mut(key)) {
-            entry.permits.remove(name);
+        for key in held.of.sessions() {
+            if let Some(entry) = self.sessions.get_mut(key) {
+                entry.permits.remove(name);
+            }
         }
         Some(held)
     }
 
     /// What a client is told; the lease of a session is the session's.
     fn view(&self, held: &HeldPermit) -> PermitView {
-        let session = held.session.as_ref().and_then(|key| self.sessions.get(key));
+        let session = held.of.session.as_ref().and_then(|key| self.sessions.get(key));
         let lease = session.map_or(held.lease, |entry| entry.lease);
         PermitView { expires_at: lease.map(|lease| lease.ends), ..held.view.clone() }
     }

@@ -2,6 +2,7 @@
 
 use super::Registry;
 use super::leases::LEASE;
+use super::permits::Belonging;
 use crate::{Keeper, KeptLock, KeptPermit, KeptSession, TakenOver};
 use paceline_types::{Role, SessionId};
 use std::collections::BTreeMap;
@@ -87,9 +88,11 @@ impl Registry {
         let mut view = self.describe(&permit, &kept.user);
         (view.granted_us, view.waited) = (kept.granted_us, kept.waited);
         view.name = kept.name;
+        // Locks are required only until a permit is given, so nothing is kept of the session that owned them.
         let session = session.map(|(_, key)| key.clone());
+        let of = Belonging { session, span: kept.lease, ..Belonging::default() };
         // It fails only if its session is over, and then so is the permit.
-        drop(self.add_permit(permit, view, digest(&kept.digest), (session, kept.lease)));
+        drop(self.add_permit(permit, view, digest(&kept.digest), of));
     }
 }
 

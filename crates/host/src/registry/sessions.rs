@@ -263,7 +263,16 @@ impl Drop for Begun<'_> {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread looked at the name of a session, for tests that count steps.
+    static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl HeldSession {
+    #[cfg(test)]
+    pub(super) const LOOKS: &std::thread::LocalKey<std::cell::Cell<usize>> = &LOOKS;
+
     /// Waits until it is over.
     pub async fn ended(&self) {
         self.mailbox.closed().await;
@@ -272,6 +281,8 @@ impl HeldSession {
     /// The name under which it is shown, which is also that of its row.
     #[must_use]
     pub fn name(&self) -> &str {
+        #[cfg(test)]
+        Self::LOOKS.set(Self::LOOKS.get() + 1);
         &self.session.name
     }
 }

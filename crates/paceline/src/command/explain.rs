@@ -1,7 +1,7 @@
 //! `paceline explain`: what would become of a request, and why.
 
 use super::permit::Asks;
-use super::{Reach, attribute, text};
+use super::{Reach, attribute, once, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
 use clap::Args;
@@ -34,6 +34,7 @@ pub struct Explain {
 }
 
 pub fn run(explain: &Explain) -> Result<(), Failure> {
+    once(&explain.attributes)?;
     let mut request = explain.asks.request();
     request.attributes.extend(explain.attributes.iter().cloned());
     let mut body = serde_json::to_value(&request).map_err(|error| error.to_string())?;

@@ -33,11 +33,12 @@ pub mod witness;
 
 pub use reach::{COMMON, Reach};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, USAGE};
 use crate::screen::Screen;
 use clap::Args;
 use paceline_client::{Client, Kind};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 /// A connection to the daemon, and where its answers go.
@@ -133,6 +134,19 @@ pub fn attribute(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected name=value, such as user=etl".into()),
+    }
+}
+
+/// Checks that no attribute is given twice: a request has one value of each, and which one is meant is not for
+/// us to choose.
+pub fn once(attributes: &[(String, String)]) -> Result<(), Failure> {
+    let mut names = BTreeSet::new();
+    match attributes.iter().find(|(name, _)| !names.insert(name)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message = format!("the attribute {name} is given twice");
+            Err(Failure::new(USAGE, message, "give each attribute one value"))
+        }
     }
 }
 

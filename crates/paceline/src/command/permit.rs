@@ -2,7 +2,7 @@
 
 use super::again::{self, Got};
 use super::run::{Ended, Held, run_held, said};
-use super::{Reach, attribute, duration};
+use super::{Reach, attribute, duration, once};
 use crate::failure::Failure;
 use clap::Args;
 use paceline_client::{Error, PermitRequest, Session, SessionOptions, Unknown};
@@ -111,17 +111,16 @@ pub struct Permit {
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
+    once(&permit.attributes)?;
     let mut request = permit.asks.request();
     request.attributes.extend(described(&permit.command));
     request.attributes.extend(permit.attributes.iter().cloned());
     let asker = permit.reach.open()?;
-    // A lock belongs to a session: inside `paceline lock` that is the one to ask in.
+    // A lock belongs to the session of the `paceline lock` around us. The permit belongs to a session of our
+    // own all the same, so that it ends with us and our command, and not with whatever else holds the lock.
     let outer = std::env::var("PACELINE_SESSION").ok().filter(|id| !id.is_empty());
-    let outer = outer.filter(|_| !request.require_locks.is_empty());
-    let begin = || match &outer {
-        Some(outer) => Ok(asker.client.join_session(outer)),
-        None => asker.client.session(&SessionOptions { name: None, lease: None }),
-    };
+    request.locks_of = outer.filter(|_| !request.require_locks.is_empty());
+    let begin = || asker.client.session(&SessionOptions { name: None, lease: None });
     let ask = |session: &Session, left: Option<Duration>| {
         session.permit(&PermitRequest { max_wait: left, ..request.clone() })
     };

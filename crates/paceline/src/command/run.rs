@@ -6,9 +6,10 @@
 //! left behind keeps nothing. Over TCP the session has a lease, which we renew; there what is held is
 //! free one lease after we are killed.
 //!
-//! Signals are passed on to the command, except those that a terminal sent to it too (Ctrl-C, Ctrl-\):
-//! what it makes of them is only waited for. A [`Witness`] tells which they are. Those that we were started
-//! to ignore, as by `nohup`, are not listened for, so that the command ignores them too.
+//! Signals are passed on to the command, except those that were sent to our whole process group, as a
+//! terminal (Ctrl-C, Ctrl-\, the end of the line) and `kill -- -GROUP` do: the command got them too, and what it
+//! makes of them is only waited for. A [`Witness`] tells which they are. Those that we were started to ignore, as
+//! by `nohup`, are not listened for, so that the command ignores them too.
 
 use super::witness::Witness;
 use crate::failure::Failure;
@@ -93,10 +94,6 @@ impl Ended {
 
 /// Runs the command.
 pub fn run_held(held: &Held<'_>, words: &[OsString]) -> Result<Ended, Failure> {
-    if let Some(descriptor) = held.session.descriptor() {
-        rustix::io::fcntl_setfd(descriptor, FdFlags::empty())
-            .map_err(|error| format!("cannot hand the connection on: {error}"))?;
-    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -118,6 +115,8 @@ async fn wait_for(held: &Held<'_>, words: &[OsString]) -> Result<Ended, Failure>
     let (program, arguments) = words.split_first().ok_or_else(|| "no command".to_owned())?;
     // Before the command starts, so that no signal finds us without it.
     let mut signals = Signals::listen().await?;
+    // Only the command inherits it: a witness must not hold anything.
+    hand_on(held.session, true)?;
     let mut command = Command::new(program);
     command.args(arguments).envs(held.environment.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn().map_err(|error| {
@@ -132,6 +131,7 @@ async fn wait_for(held: &Held<'_>, words: &[OsString]) -> Result<Ended, Failure>
             "see that CMD after -- is a program",
         )
     })?;
+    hand_on(held.session, false)?;
     // So that the command holds it also if both the daemon and we are killed. It fails if the command
     // ended already.
     let _ = child.id().map(|pid| held.session.add_process(pid));
@@ -145,6 +145,14 @@ async fn wait_for(held: &Held<'_>, words: &[OsString]) -> Result<Ended, Failure>
             signal = signals.next() => pass_on(&child, signal),
         }
     }
+}
+
+/// Whether programs that we start inherit the connection that the session is bound to.
+fn hand_on(session: &Session, is_inherited: bool) -> Result<(), Failure> {
+    let Some(descriptor) = session.descriptor() else { return Ok(()) };
+    let flags = if is_inherited { FdFlags::empty() } else { FdFlags::CLOEXEC };
+    rustix::io::fcntl_setfd(descriptor, flags)
+        .map_err(|error| Failure::from(format!("cannot hand the connection on: {error}")))
 }
 
 fn exit_code(status: ExitStatus) -> ExitCode {
@@ -169,8 +177,8 @@ struct Signals {
     /// Whether there is a terminal, whose signals the command gets by itself.
     has_terminal: bool,
     witness: Option<Witness>,
-    /// What the terminal sent last.
-    key: Option<Signal>,
+    /// What was sent to the whole group last.
+    to_all: Option<Signal>,
 }
 
 impl Signals {
@@ -192,34 +200,35 @@ impl Signals {
             // It can be opened exactly by processes that have one.
             has_terminal: std::fs::File::open("/dev/tty").is_ok(),
             witness: None,
-            key: None,
+            to_all: None,
         };
-        if signals.has_terminal {
-            signals.witness = Witness::start().await;
-        }
+        signals.witness = Witness::start().await;
         Ok(signals)
     }
 
     /// The next signal that the command does not get by itself.
     async fn next(&mut self) -> Signal {
         loop {
-            let (signal, may_be_terminals) = tokio::select! {
-                () = came(&mut self.terminate) => (Signal::TERM, false),
-                () = came(&mut self.hangup) => (Signal::HUP, false),
-                () = came(&mut self.interrupt) => (Signal::INT, true),
-                () = came(&mut self.quit) => (Signal::QUIT, true),
+            let signal = tokio::select! {
+                () = came(&mut self.terminate) => Signal::TERM,
+                () = came(&mut self.hangup) => Signal::HUP,
+                () = came(&mut self.interrupt) => Signal::INT,
+                () = came(&mut self.quit) => Signal::QUIT,
             };
-            if !(may_be_terminals && self.all_got_it().await) {
+            if !self.all_got_it(signal).await {
                 return signal;
             }
-            self.key = Some(signal);
+            self.to_all = Some(signal);
         }
     }
 
     /// Whether the signal that came was sent to the whole group, and so to the command too. Without a
-    /// witness it is taken for that, because a command that gets Ctrl-C twice may end without tidying up.
-    async fn all_got_it(&mut self) -> bool {
-        let Some(mut witness) = self.witness.take() else { return self.has_terminal };
+    /// witness a key of the terminal is taken for that, because a command that gets Ctrl-C twice may end
+    /// without tidying up; what ends programs otherwise is passed on, because one that misses it goes on.
+    async fn all_got_it(&mut self, signal: Signal) -> bool {
+        let Some(mut witness) = self.witness.take() else {
+            return self.has_terminal && matches!(signal, Signal::INT | Signal::QUIT);
+        };
         if witness.answers().await {
             self.witness = Some(witness);
             return false;
@@ -231,16 +240,18 @@ impl Signals {
                 break;
             }
         }
-        // Whoever presses a key twice sends the second signal while nobody can say where it went.
-        tokio::select! {
-            biased;
-            () = came(&mut self.interrupt) => {}
-            () = std::future::ready(()) => {}
-        }
-        tokio::select! {
-            biased;
-            () = came(&mut self.quit) => {}
-            () = std::future::ready(()) => {}
+        // A signal that is sent twice may come for the second time while nobody can say where it went: it is
+        // taken for the same kind. Keys are pressed in a hurry, also one after the other.
+        let is_key = matches!(signal, Signal::INT | Signal::QUIT);
+        for (listener, is_same) in [
+            (&mut self.interrupt, is_key),
+            (&mut self.quit, is_key),
+            (&mut self.terminate, signal == Signal::TERM),
+            (&mut self.hangup, signal == Signal::HUP),
+        ] {
+            if is_same {
+                forget(listener).await;
+            }
         }
         true
     }
@@ -252,7 +263,7 @@ impl Signals {
         let signal = [Signal::INT, Signal::QUIT].into_iter().find(is_it);
         let is_key = match &mut self.witness {
             _ if signal.is_none() => false,
-            _ if self.key == signal => true,
+            _ if self.to_all == signal => true,
             Some(witness) => !witness.answers().await,
             None => self.has_terminal,
         };
@@ -267,6 +278,15 @@ async fn came(listener: &mut Option<Listener>) {
     match listener {
         Some(listener) => drop(listener.recv().await),
         None => std::future::pending().await,
+    }
+}
+
+/// Takes out what came and was not looked at.
+async fn forget(listener: &mut Option<Listener>) {
+    tokio::select! {
+        biased;
+        () = came(listener) => {}
+        () = std::future::ready(()) => {}
     }
 }
 

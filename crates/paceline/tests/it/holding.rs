@@ -126,7 +126,7 @@ fn the_command_is_told_what_it_holds() {
 }
 
 #[test]
-fn a_permit_inside_a_lock_is_asked_for_in_its_session() {
+fn a_permit_inside_a_lock_has_a_session_of_its_own_and_finds_the_lock() {
     let fake = Fake::start(|_| None);
     let program = env!("CARGO_BIN_EXE_paceline");
     let inner = [program, "permit", "--require-lock", "deploy", "--", "true"];
@@ -135,9 +135,10 @@ fn a_permit_inside_a_lock_is_asked_for_in_its_session() {
     let world = fake.world();
     let session = &asked(&world, "PUT /v1/locks/deploy").unwrap().body["session"];
     let body = &asked(&world, "POST /v1/permits").unwrap().body;
-    assert_eq!(&body["session"], session);
+    assert_ne!(&body["session"], session);
+    assert_eq!(&body["locks_of"], session);
     assert_eq!(body["require_locks"][0], "deploy");
-    assert_eq!(world.asked.iter().filter(|asked| asked.path == "/v1/sessions").count(), 1);
+    assert_eq!(world.asked.iter().filter(|asked| asked.path == "/v1/sessions").count(), 2);
 }
 
 #[test]

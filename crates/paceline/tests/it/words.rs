@@ -78,6 +78,8 @@ fn usage_is_2_and_names_the_mistake() {
     let data = Scratch::new();
     for (arguments, word) in [
         (&["explain", "user"][..], "name=value"),
+        (&["explain", "a=b", "c=d", "a=c"], "the attribute a is given twice"),
+        (&["permit", "--attr", "a=b", "--attr", "a=b", "--", "true"], "a is given twice"),
         (&["permit", "--max-wait", "5x", "--", "true"], "units"),
         (&["permit"], "CMD"),
         (&["pools", "create", "a", "--threads", "8..0"], "lower"),

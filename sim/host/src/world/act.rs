@@ -169,7 +169,7 @@ impl World {
         let lease = session.is_none().then_some(lease);
         let chosen = named
             .map(|(name, other)| Chosen { name: name.to_owned(), digest: [u8::from(other); 32] });
-        let terms = Terms { session: shared, lease, user: user.clone() };
+        let terms = Terms { session: shared, locks_of: None, lease, user: user.clone() };
         let asked = Ask { request, terms, chosen, once, granted: Some(granted) };
         self.note(|world| {
             let number = world.next;

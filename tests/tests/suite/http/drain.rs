@@ -165,5 +165,37 @@ fn a_connection_that_has_not_begun_does_not_hold_up_the_end() {
     let ended = proxy.daemon.wait();
     assert!(ended.status.success(), "{}", ended.log);
     // What is cut off at the end of --drain-max is told.
-    assert!(!ended.log.contains("turned away what still waited"), "{}", ended.log);
+    assert!(!ended.log.contains("--drain-max is over"), "{}", ended.log);
+}
+
+/// What is cut when the time is over is told in one line: who waits, who is being served, and the connections.
+#[test]
+fn what_the_end_cuts_is_counted_in_the_log() {
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        theirs.pass();
+        call.answer(200, "ok");
+    });
+    let scratch = paceline_tests::Scratch::new();
+    let file = scratch.write("http.toml", Proxy::config(upstream.address(), FEW));
+    let socket = format!("punix:{}", scratch.join("db.sock").display());
+    let launch = paceline_tests::Launch::new(&scratch).option("--config", file);
+    let daemon = launch.option("--ovsdb", socket).option("--drain-max", "0s").start().unwrap();
+    let (_, address) = daemon.ready.split_once("http web ").unwrap();
+    let address = address.split([',', ';']).next().unwrap();
+    let mut ovsdb = daemon.connect();
+    let _ = ovsdb.call("echo", &serde_json::json!([])).unwrap();
+    let mut clients: Vec<Web> = (0..5).map(|_| Web::connect(address)).collect();
+    clients.iter_mut().for_each(|web| web.ask("/", ""));
+    let count = || daemon.api().get("/v1/requests").expect(200).as_array().unwrap().len();
+    until(count, |count| *count == 5);
+    let ended = daemon.terminate();
+    let lines: Vec<&str> =
+        ended.log.lines().filter(|line| line.contains("--drain-max is over")).collect();
+    let [line] = lines[..] else { panic!("{}", ended.log) };
+    for figure in ["requests=5", "sessions=1", "connections=5"] {
+        assert!(line.contains(figure), "{figure}: {line}");
+    }
+    latch.open();
 }

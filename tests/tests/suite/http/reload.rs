@@ -4,6 +4,7 @@ use super::load::Load;
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Proxy, Scratch, Upstream, Web, tool, until};
 use rustix::process::Signal;
+use serde_json::json;
 use std::net::TcpListener;
 use std::process::Command;
 
@@ -87,6 +88,33 @@ fn edits_through_the_api_are_served_at_once() {
         load.more(50);
     });
     assert!(b.in_flight_max() >= 1);
+}
+
+/// A server comes and goes while requests wait for room: whoever is given it as it goes gets another one, and
+/// is not refused although others have room.
+#[test]
+fn a_server_that_comes_and_goes_fails_no_request_that_another_can_serve() {
+    const EDITS: usize = 60;
+    let upstreams = [Upstream::saying("a"), Upstream::saying("b")];
+    let with = |name: &str, upstream: &Upstream| {
+        format!(
+            "{{ name = \"{name}\", address = \"{}\", max_connections = 2 }}",
+            upstream.address()
+        )
+    };
+    let (first, queue) = (free_address(), "queue = { max_len = 1000, max_delay = \"60s\" }\n");
+    let [a, b] = [with("a", &upstreams[0]), with("b", &upstreams[1])];
+    let proxy = Proxy::start(&config(&format!("\"{first}\""), &[a, b], queue));
+    let server = json!({"address": upstreams[1].address(), "max_connections": 2});
+    Load::run(&first, 8, |_| {
+        let mut api = proxy.daemon.api();
+        for _ in 0..EDITS {
+            let _ = api.delete("/v1/servers/app/b").expect(204);
+            let _ = api.call("PUT", "/v1/servers/app/b", &server).expect(201);
+        }
+    });
+    assert!(upstreams.iter().all(|upstream| upstream.count() > 0));
+    assert!(upstreams.iter().all(|upstream| upstream.in_flight_max() <= 2));
 }
 
 /// Those who wait in a queue that is taken away go on; those on a connection of a frontend that is

@@ -176,10 +176,11 @@ impl Http2 {
     }
 
     /// Has the system take little ahead: the other side is told that there is room in steps of a part of that,
-    /// and sees a slow reader move only so often.
-    pub fn takes_little_ahead(&self) {
-        let size = 128 << 10;
-        rustix::net::sockopt::set_socket_recv_buffer_size(&self.wire.stream, size).unwrap();
+    /// and sees a slow reader move only so often. Answers how many bytes that are.
+    pub fn takes_little_ahead(&self) -> usize {
+        use rustix::net::sockopt::{set_socket_recv_buffer_size, socket_recv_buffer_size};
+        set_socket_recv_buffer_size(&self.wire.stream, 128 << 10).unwrap();
+        socket_recv_buffer_size(&self.wire.stream).unwrap()
     }
 
     pub fn send(&mut self, frame: &Frame) {

@@ -60,7 +60,10 @@ fn a_long_read_is_answered_in_its_place() {
     things.flush_blocking();
     assert!(matches!(next(&reader), Outgoing::Reply(..)));
     for round in 0..20 {
+        let before = things.head().steps;
         transact(&things, &reader, "1", &long_select());
+        let after = things.head().steps;
+        assert_eq!(after, before, "nothing of it is done while the head is locked");
         let insert = r#"[{"op": "insert", "table": "Thing", "row": {"name": "new"}}]"#;
         transact(&things, &writer, "2", insert);
         things.flush_blocking();

@@ -143,3 +143,80 @@ impl Delivery {
         seen
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Delivery;
+    use crate::serve::exchange::Failure;
+    use crate::serve::h2::sent::{Flow, Outlet};
+    use crate::serve::h2::watched::{Since, Watched};
+    use bytes::Bytes;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::task::{LocalSet, spawn_local};
+    use tokio::time::{Instant, sleep};
+
+    const WAIT: Duration = Duration::from_secs(30);
+    const BODY: usize = 1 << 20;
+    /// Bytes that the connection takes ahead of the client, and that the client reads at a time.
+    const AHEAD: usize = 64 << 10;
+    const PIECE: usize = 16 << 10;
+
+    /// What a client begins with: windows that are no bounds, and one request.
+    const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
+        \0\0\x06\x04\0\0\0\0\0\0\x04\x40\0\0\0\
+        \0\0\x04\x08\0\0\0\0\0\x40\0\0\0\
+        \0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a";
+
+    /// Delivers a response to a client that reads a piece each `pause`, so many pieces at most. Tells how that
+    /// ended, and how long it took.
+    async fn deliver(pause: Duration, pieces: usize) -> (Result<(), Failure>, Duration) {
+        let (mut client, server) = duplex(AHEAD);
+        client.write_all(GREETING).await.unwrap();
+        let reading = spawn_local(async move {
+            let mut piece = vec![0; PIECE];
+            for _ in 0..pieces {
+                sleep(pause).await;
+                if client.read(&mut piece).await.unwrap_or(0) == 0 {
+                    break;
+                }
+            }
+            // It leaves nothing but does not read on.
+            std::future::pending::<DuplexStream>().await
+        });
+        let outlet = Outlet::new();
+        let stream = Rc::new(RefCell::new(server));
+        let watched = Watched::new(stream, Since::default(), Rc::clone(&outlet));
+        let mut connection = h2::server::handshake(watched).await.unwrap();
+        let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+        let serving = spawn_local(async move { while connection.accept().await.is_some() {} });
+        let mut flow = Flow::new(&outlet, respond.stream_id().as_u32());
+        let begun = Instant::now();
+        let stream = respond.send_response(http::Response::new(()), false).unwrap();
+        flow.give_head();
+        let mut delivery: Delivery = Delivery::new(stream);
+        delivery.add(&Bytes::from(vec![b'x'; BODY]));
+        delivery.end(http::HeaderMap::new());
+        let ended = delivery.see_out(&mut flow, WAIT).await;
+        reading.abort();
+        serving.abort();
+        (ended, begun.elapsed())
+    }
+
+    /// D2, on a made-up clock: the time is for the next step, so that whoever reads on is not cut off, however
+    /// long all of it takes; and whoever stops is.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_slowly_but_steadily_gets_all_d2() {
+        let steady = deliver(WAIT * 9 / 10, usize::MAX);
+        let (ended, took) = LocalSet::new().run_until(steady).await;
+        assert!(ended.is_ok(), "it was cut off after {took:?}");
+        assert!(took > 10 * WAIT, "it is slow: {took:?}");
+        let stopped = deliver(Duration::from_secs(1), 10);
+        let (ended, took) = LocalSet::new().run_until(stopped).await;
+        assert!(matches!(ended, Err(Failure::ClientSlow)));
+        let silence = took - Duration::from_secs(10);
+        assert!((WAIT..2 * WAIT).contains(&silence), "after a silence of {silence:?}");
+    }
+}
