@@ -226,16 +226,21 @@ impl Executor {
         }
     }
 
+    /// Drops all tasks. None of them may be polled just now.
+    pub fn drop_tasks(&self) {
+        loop {
+            let task = self.state().tasks.pop_first();
+            let Some((_, task)) = task else { return };
+            drop(task);
+        }
+    }
+
     /// The daemon is dead: nothing is taken any more. Jobs run to their ends, for which the disk must be
     /// dead as well; tasks are dropped.
     pub fn end(&self) {
         self.state().is_dead = true;
         self.run_jobs();
-        loop {
-            let task = self.state().tasks.pop_first();
-            let Some((_, task)) = task else { break };
-            drop(task);
-        }
+        self.drop_tasks();
         let idle = {
             let mut state = self.state();
             state.ready.clear();

@@ -135,9 +135,18 @@ impl Machine {
 
     /// The daemon ends in order, after it was retired and its clients are gone.
     pub fn stop(&self, daemon: Daemon) {
-        daemon.executor.run_jobs();
-        daemon.host.shut_down();
-        self.kill(daemon);
+        let Daemon { host, registry, own, executor, disk, faults: _ } = daemon;
+        executor.run_jobs();
+        // The doors end first, and with them everything that clients hold by them.
+        executor.drop_tasks();
+        drop((registry, own));
+        executor.run_jobs();
+        host.shut_down();
+        disk.die();
+        self.processes.forget();
+        executor.end();
+        drop(host);
+        self.files.kill();
     }
 }
 

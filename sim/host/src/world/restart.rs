@@ -69,11 +69,11 @@ impl World {
                 self.daemon()?.faults.set(Faults { kill_at, ..Faults::default() });
                 Ok(())
             }
-            3..6 => {
+            3 | 4 => {
                 self.note(|_| "is killed".to_owned());
                 self.killed(false)
             }
-            6 => {
+            5 | 6 => {
                 self.note(|_| "power is lost".to_owned());
                 self.killed(true)
             }
