@@ -13,9 +13,9 @@ use crate::client::Done;
 use crate::executor::Choice;
 use crate::machine::{Daemon, Machine};
 use crate::model::{Graph, Hold, Model};
-use paceline_host::{MadeClock, Process, Session};
+use paceline_host::{Admission, MadeClock, Process, Session};
 use paceline_sim::rng::Rng;
-use paceline_types::{Mode, Role, Span, Time};
+use paceline_types::{Attributes, Claim, Mode, Request, Role, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -318,6 +318,34 @@ impl World {
             let fencing = daemon.host.locking().fencing(session.session.id, name);
             if fencing != Some(lock.fencing) {
                 return Err(format!("lock {name} ({}) is lost: {fencing:?}", lock.fencing));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody else can get what clients hold: every resource that a permit certainly holds is asked for.
+    fn check_claims(&self) -> Result<(), String> {
+        let is_editing =
+            self.flights.values().any(|flight| matches!(flight.what, What::Edit(Edit::Resources)));
+        if is_editing {
+            return Ok(());
+        }
+        let (daemon, graph) = (self.daemon()?, self.model.graphs.told());
+        for name in &self.live_permits() {
+            let kept = self.model.permits.get(name).map(|permit| permit.kept.as_slice());
+            let nodes: BTreeSet<&String> =
+                kept.unwrap_or_default().iter().flat_map(|(nodes, ..)| nodes).collect();
+            for (resource, _) in nodes.into_iter().filter_map(|node| graph.0.get(node)) {
+                let claim = Claim { resource: resource.as_str().into(), mode: Mode::Exclusive };
+                let request = Request {
+                    claims: vec![claim],
+                    wait_max: Some(Span::ZERO),
+                    ..Request::new(Attributes::new())
+                };
+                let admitted = daemon.host.control().admit(request);
+                if let Ok(Admission::Started(_)) = admitted {
+                    return Err(format!("C1: {resource}, which {name} holds, can be had"));
+                }
             }
         }
         Ok(())

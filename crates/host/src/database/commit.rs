@@ -27,6 +27,9 @@ const INLINE_BYTES_MAX: usize = 256 << 10;
 /// A journal is rewritten when it is larger than this and than twice its size after the last time.
 const COMPACT_BYTES_MIN: u64 = 10 << 20;
 
+/// What a record usually takes at most.
+const RECORD_BYTES_USUAL: usize = 1 << 10;
+
 /// Whether the present thread may wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
@@ -119,7 +122,11 @@ impl Hosted {
 
     /// Encodes the records of `entries`.
     fn encode(&self, entries: VecDeque<Entry>) -> Segment {
-        let (mut bytes, mut body, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        let writes = self.is_journaled && entries.iter().any(|entry| entry.commit().is_some());
+        // Most records fit, and need not be moved as they grow.
+        let room = if writes { RECORD_BYTES_USUAL } else { 0 };
+        let (mut bytes, mut body) = (Vec::with_capacity(room), Vec::with_capacity(room));
+        let mut ends = Vec::with_capacity(entries.len());
         let date = self.clock.wall_ms();
         for entry in &entries {
             if let Some(commit) = entry.commit().filter(|_| self.is_journaled) {

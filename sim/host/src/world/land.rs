@@ -44,7 +44,7 @@ impl World {
             }
             (What::Edit(edit), Done::Edited(outcome)) => {
                 self.edited(*edit, &outcome);
-                Ok(())
+                self.check_claims()
             }
             (_, Done::Permit(Err(error))) => {
                 self.note(|_| format!("#{number} has no permit: {error:?}"));
@@ -138,7 +138,7 @@ impl World {
         };
         self.model.granted(&view.name, permit, now)?;
         self.model.keep(&view.name, self.step);
-        Ok(())
+        self.check_claims()
     }
 
     fn told_lock(
@@ -180,7 +180,12 @@ impl World {
             return;
         }
         let now = self.now();
+        let gives_back = |flight: &Flight, by: &str| matches!(&flight.what, What::Unlock { name: lock, session } if lock == name && session == by);
         for ((lock, session), item) in &self.model.locks {
+            if self.flights.values().any(|flight| gives_back(flight, session)) {
+                // It was free, and nobody was told that this is on disk.
+                continue;
+            }
             // One whose session may have ended by itself may come back with it.
             if lock == name && session != by && self.model.has_session(session, now) {
                 self.model.gone.locks.insert((name.to_owned(), item.fencing));

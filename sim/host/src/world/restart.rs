@@ -237,7 +237,8 @@ impl World {
             return Err(format!("session {key} came back"));
         }
         self.renew_all();
-        self.check_held()
+        self.check_held()?;
+        self.check_claims()
     }
 
     /// Leases begin anew with the daemon.

@@ -23,9 +23,11 @@ fn held() -> (Arc<Latch>, Upstream) {
 /// With nothing but a head, with part of a long body, and with a request sent ahead.
 #[test]
 fn one_that_leaves_while_queued_never_reaches_the_server() {
+    // As much as the smallest buffer of a socket takes: a hang-up behind bytes that are not taken does not
+    // arrive before they are (docs/http.md).
     let long = format!(
         "POST /gone HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n{}",
-        "x".repeat(100_000)
+        "x".repeat(40_000)
     );
     let chunks =
         "POST /gone HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n";
