@@ -35,8 +35,12 @@ pub(crate) async fn lock(
     }
     let asking = if steal { Asking::Steal } else { Asking::Wait(wait) };
     let granted = identity.granted.as_deref();
-    let fencing = app.registry.lock(&session, &name, asking, granted, app.closing()).await?;
-    ok(&json!({ "lock": name, "fencing": fencing }))
+    let locked = app.registry.lock(&session, &name, asking, granted, app.closing()).await?;
+    ok(&match locked {
+        (fencing, true) => json!({ "lock": name, "fencing": fencing }),
+        // The owner has lost it, and would own it again if the daemon was killed now.
+        (fencing, false) => json!({ "lock": name, "fencing": fencing, "written": false }),
+    })
 }
 
 /// `DELETE /v1/locks/{name}`

@@ -159,7 +159,7 @@ pub(crate) async fn renew(State(app): State<Shared>, Path(key): Path<String>) ->
 pub(crate) async fn end(State(app): State<Shared>, Path(key): Path<String>) -> Answer {
     // One whose lease ran out is not there any more, whether or not it has been swept.
     let is_live = app.registry.session(&key).is_ok();
-    match app.registry.give_up_session(&key).await.filter(|_| is_live) {
+    match app.registry.give_up_session(&key).await.filter(|written| is_live || !written) {
         Some(is_written) => released(is_written),
         None => Err(Problem::not_found("there is no such session")),
     }

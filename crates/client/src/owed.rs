@@ -85,10 +85,11 @@ impl Client {
             return Err(self.lost(Lost::Io(silent())));
         }
         let told = self.tell(&release);
-        if told.as_ref().is_err_and(|error| !is_heard(error)) {
+        let is_done = told.as_ref().map_or_else(is_heard, |is_written| *is_written);
+        if !is_done {
             self.owe(release);
         }
-        told
+        told.map(drop)
     }
 
     /// The same for what was given back before, so that the daemon may know nothing of it any more.
@@ -116,7 +117,7 @@ impl Client {
         for _ in 0..count {
             let Some(release) = self.owed().list().releases.front().cloned() else { return };
             let told = hasty.tell(&release);
-            let is_heard = told.as_ref().err().is_none_or(is_heard);
+            let is_heard = told.as_ref().map_or_else(is_heard, |is_written| *is_written);
             if !is_heard && told.is_err_and(|error| error.is_unreachable()) {
                 return;
             }
@@ -160,7 +161,8 @@ impl Client {
         }
     }
 
-    fn tell(&self, release: &Release) -> Result<(), Error> {
+    /// Tells the daemon; whether it has the release on disk.
+    fn tell(&self, release: &Release) -> Result<bool, Error> {
         let body = release.body.as_ref().map(Value::to_string).unwrap_or_default();
         let message = Message::new(Method::Delete, &release.path, body.as_bytes());
         let message = Message { gives_back: true, ..message };
@@ -170,7 +172,8 @@ impl Client {
             _ => None,
         });
         let (status, body) = told?;
-        read_answer(status, &body).map(drop)
+        let answer = read_answer(status, &body)?;
+        Ok(answer.get("written") != Some(&Value::Bool(false)))
     }
 }
 

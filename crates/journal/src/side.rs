@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Access, Disk, DiskFile, Facts, read_full, write_all};
+use sha1::{Digest as _, Sha1};
 
 /// What the side file says of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,16 +119,22 @@ pub(crate) fn directory(path: &Path) -> &Path {
 const SLOT: u64 = 4_096;
 
 /// Every text has this length, so that each replaces all of the last one.
-const LEN: usize = 4 * 20 + "synced  base  inode  born \n".len();
+const LEN: usize = 4 * 20 + "synced  base  inode  born  sum 01234567\n".len();
 
 fn format(facts: &Facts, known: Known) -> String {
     let (Known { synced, base }, Facts { inode, born, .. }) = (known, facts);
-    format!("synced {synced:020} base {base:020} inode {inode:020} born {born:020}\n")
+    let text = format!("synced {synced:020} base {base:020} inode {inode:020} born {born:020}");
+    // A write that power cuts short may leave digits of two texts, which look like a number.
+    let sum = Sha1::digest(text.as_bytes());
+    let sum: String = sum.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{text} sum {sum}\n")
 }
 
 fn parse(text: &[u8], facts: &Facts) -> Option<Known> {
     let words: Vec<&str> = std::str::from_utf8(text).ok()?.split_ascii_whitespace().collect();
-    let ["synced", synced, "base", base, "inode", _, "born", _] = words[..] else { return None };
+    let ["synced", synced, "base", base, "inode", _, "born", _, "sum", _] = words[..] else {
+        return None;
+    };
     let known = Known { synced: synced.parse().ok()?, base: base.parse().ok()? };
     (format(facts, known).as_bytes() == text).then_some(known)
 }

@@ -1,7 +1,7 @@
 //! What clients do that takes time: each is a task that may be dropped at any `await`.
 
 use paceline_host::registry::{
-    AskError, Asking, Chosen, HeldSession, HoldError, PermitView, Registry, Terms,
+    AskError, Asking, Chosen, HeldSession, HoldError, PermitView, Registry, SessionView, Terms,
 };
 use paceline_host::{Granted, Hosted, Interest, Outgoing, Reply, Session, Ticket};
 use paceline_tables::json::Json;
@@ -13,13 +13,13 @@ use std::task::Poll;
 /// What became of something a client did.
 pub enum Done {
     /// A session was begun, or not.
-    Session(Result<Arc<HeldSession>, HoldError>),
+    Session(Result<(Arc<HeldSession>, SessionView), HoldError>),
     /// A permit was granted, or not; whether by this call.
     Permit(Result<(PermitView, bool), AskError>),
     /// A permit that is over at once was granted, or not.
     Once(bool),
-    /// A lock is owned, with its fencing number, or not.
-    Lock(Result<u64, HoldError>),
+    /// A lock is owned, with its fencing number and whether that is on disk, or not.
+    Lock(Result<(u64, bool), HoldError>),
     /// A permit or a session was given back; whether that is on disk; none if it was not there.
     Released(Option<bool>),
     /// A lock was given back.
@@ -62,7 +62,8 @@ pub async fn lock(
     granted: Option<Arc<Granted>>,
 ) -> Done {
     let never = std::future::pending();
-    Done::Lock(registry.lock(&session, &name, asking, granted.as_deref(), never).await)
+    let locked = registry.lock(&session, &name, asking, granted.as_deref(), never).await;
+    Done::Lock(locked)
 }
 
 /// Runs a transaction and waits for its answer.

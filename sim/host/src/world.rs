@@ -110,6 +110,8 @@ pub struct World {
     tokens: BTreeMap<u64, Option<Time>>,
     /// Whether the disk has a fault.
     is_faulty: bool,
+    /// When everything is written again after the last one.
+    repaired: Time,
     trace: Vec<String>,
 }
 
@@ -156,7 +158,7 @@ impl World {
         let mut rng = Rng::new(seed);
         let clock = MadeClock::begin(Time(1_000_000_000), rng.next());
         let profile = Profile {
-            edits: rng.pick(&[2, 6, 15]),
+            edits: rng.pick(&[2, 6, 15, 50]),
             locks: rng.pick(&[3, 10, 30]),
             faults: rng.pick(&[0, 1, 4]),
             deaths: rng.pick(&[0, 1, 3]),
@@ -179,6 +181,7 @@ impl World {
             requests: BTreeSet::new(),
             tokens: BTreeMap::new(),
             is_faulty: false,
+            repaired: Time(0),
             trace: Vec::new(),
         }
     }
@@ -286,6 +289,7 @@ impl World {
             }
         }
         self.is_faulty = !self.is_faulty;
+        self.repaired = self.now().plus(Span::from_secs(5));
         self.note(|_| format!("disk: {faults:?}"));
         self.daemon()?.faults.set(faults);
         Ok(())

@@ -7,13 +7,16 @@
 
 use crate::clock::Clock;
 use paceline_model::{FIRST_TOKEN, Grant, TokenRow};
-use paceline_types::Role;
+use paceline_types::{Role, Span};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
 type Half = [u8; 16];
+
+/// The longest time between two looks at the wall clock by one who waits for an expiry.
+const LOOK_MS: u64 = 60_000;
 
 /// What a row gives.
 #[derive(Debug)]
@@ -49,9 +52,8 @@ impl Granted {
             || self.ended.has_changed().is_err()
     }
 
-    /// Does something that may take long, unless the role that `granted` gives is taken away meanwhile:
-    /// none then. What is done is given in any case; whether the role is over by time is for the caller
-    /// to ask.
+    /// Does something that may take long, unless the role that `granted` gives is taken away or expires
+    /// meanwhile: none then. What is done is given in any case.
     pub async fn during<T>(granted: Option<&Self>, work: impl Future<Output = T>) -> Option<T> {
         let Some(granted) = granted else { return Some(work.await) };
         tokio::select! {
@@ -61,11 +63,29 @@ impl Granted {
         }
     }
 
-    /// Waits until the role is taken away; for ever, if it never is.
+    /// Waits until the role is taken away or expires; for ever, if it never is.
     pub async fn revoked(&self) {
         let mut ended = self.ended.clone();
-        // Nothing is ever sent: it waits for the end of the other side.
-        while ended.changed().await.is_ok() {}
+        let deleted = async {
+            // Nothing is ever sent: it waits for the end of the other side.
+            while ended.changed().await.is_ok() {}
+        };
+        let expired = async {
+            // In steps, because the wall clock may be set meanwhile.
+            while let Some(left) = self.left_ms().filter(|left| *left > 0) {
+                self.clock.sleep(Span::from_ms(left.min(LOOK_MS))).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = deleted => {}
+            () = expired, if self.expires_ms.is_some() => {}
+        }
+    }
+
+    /// Milliseconds until it expires; none if it never does.
+    fn left_ms(&self) -> Option<u64> {
+        self.expires_ms.map(|ms| ms.saturating_sub(self.clock.wall_ms()))
     }
 }
 

@@ -98,6 +98,11 @@ impl Access {
         (granted.as_ref().map(|granted| granted.role()), granted)
     }
 
+    /// Whether this is the name of root or of the user who runs the daemon.
+    pub(crate) fn is_owner(&self, name: &str) -> bool {
+        name == self.own_user.1 || name == "root"
+    }
+
     /// The name of a user of this machine, or its number if it has none.
     #[must_use]
     pub fn user_name(&self, uid: u32) -> String {

@@ -1,6 +1,6 @@
 //! Roles that come and go, and what is recorded of refusals.
 
-use super::{Access, REFUSED};
+use super::{Access, Granted, REFUSED};
 use crate::audit::Audit;
 use crate::clock::{Clock, wall_ms};
 use crate::session::Session;
@@ -134,4 +134,15 @@ fn a_check_is_the_same_error_for_everyone_and_is_recorded_a1() {
     let last = text.lines().last().unwrap();
     assert!(last.contains(r#""left_out":910"#), "{last}");
     assert!(text.lines().all(|line| line.len() < 400));
+}
+
+/// A client that waits hears that its token has expired.
+#[test]
+fn the_expiry_of_a_token_is_waited_for() {
+    let access = Access::new(Clock::new());
+    access.begin(vec![token("ci", 1, Some(wall_ms() + 50))]);
+    let granted = access.of_token(&[1; 32]).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let none = runtime.block_on(Granted::during(Some(&granted), std::future::pending::<()>()));
+    assert!(none.is_none() && granted.is_over());
 }

@@ -51,8 +51,8 @@ use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{
     Changes, Context, Database, Error, Estimate, Interest, OpResult, Outcome, Work, tag,
 };
-use paceline_types::Role;
 use paceline_types::limits::{CHANGE_STEPS_MAX, READ_AT_ONCE_STEPS_MAX, WAITS_STEPS_MAX};
+use paceline_types::{Role, Span};
 use queue::{Answer, Commit, Entry};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -134,6 +134,9 @@ fn tables_of(operations: &[Json]) -> impl Iterator<Item = &str> {
     operations.iter().filter_map(|operation| operation.as_object()?.get("table")?.as_str())
 }
 
+/// How long one client's transactions keep the head before others have their turn.
+const TURN_MAX: Span = Span::from_ms(5);
+
 /// Long enough for a thread that waits for a lock to wake up and take it.
 const LET_IN: Duration = Duration::from_micros(100);
 
@@ -189,15 +192,20 @@ impl Hosted {
         }
         let mut head = self.head();
         let created = self.clock.now();
-        let mut turn_ends = head.steps + READ_AT_ONCE_STEPS_MAX;
+        let mut turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, created.plus(TURN_MAX));
         for (ticket, operations) in transactions {
-            if head.steps > turn_ends {
+            if session.outbox.closed().is_some() {
+                // Nobody reads the answers.
+                return;
+            }
+            if head.steps > turn_ends.0 || self.clock.now() > turn_ends.1 {
                 // Others that wait for the head have their turn between two that take long. A lock that
                 // is given up and taken again at once would not let them in.
                 drop(head);
                 aside(|| std::thread::sleep(LET_IN));
                 head = self.head();
-                turn_ends = head.steps + READ_AT_ONCE_STEPS_MAX;
+                let until = self.clock.now().plus(TURN_MAX);
+                turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, until);
             }
             if let Err(error) = self.check_read(session, "transact", tables_of(&operations)) {
                 let reply = Reply::Results(vec![OpResult::Error(error)]);

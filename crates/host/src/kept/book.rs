@@ -213,6 +213,11 @@ impl Book {
         self.failed.is_some()
     }
 
+    /// How many rows are to be written.
+    pub fn waiting(&self) -> usize {
+        self.changed.len()
+    }
+
     /// Whether all rows are up to date.
     pub fn is_written(&self) -> bool {
         self.changed.is_empty() && self.under_way.is_none()

@@ -427,10 +427,23 @@ impl Keeper {
             self.own.write_kept();
             self.own.flush_blocking();
             let book = self.ledger.book();
-            if book.is_written() || book.has_failed() {
+            if book.is_written() {
+                return;
+            }
+            if book.has_failed() {
+                let rows = book.waiting();
+                tracing::error!(
+                    rows,
+                    "what clients gave back last cannot be written; the next run holds it until its leases end"
+                );
                 return;
             }
         }
+    }
+
+    /// Whether every grant and release so far is written.
+    pub(crate) fn is_written(&self) -> bool {
+        self.ledger.book().is_written()
     }
 
     pub(crate) fn is_open(&self) -> bool {

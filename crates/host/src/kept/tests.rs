@@ -41,6 +41,11 @@ impl World {
         self.runs.push((runtime, host));
     }
 
+    /// Has the disk fail like this from now on.
+    pub(crate) fn inject(&self, faults: &str) {
+        self.disk.set(faults.parse().unwrap());
+    }
+
     pub(crate) fn host(&self) -> &Arc<Host> {
         &self.runs.last().unwrap().1
     }

@@ -84,7 +84,7 @@ impl Registry {
         let permit = match admission.map_err(HoldError::Request)? {
             Admission::Started(permit) => permit,
             Admission::Refused(id, refusal) => return Err(AskError::Refused(id, refusal)),
-            Admission::Waiting(waiting) => wait(waiting, granted).await?,
+            Admission::Waiting(waiting) => wait(waiting, terms, granted).await?,
         };
         let mut untold = Untold(Some(permit));
         check(granted)?;
@@ -107,7 +107,7 @@ impl Registry {
         let permit = match admission {
             Admission::Started(permit) => permit,
             Admission::Refused(id, refusal) => return Err(AskError::Refused(id, refusal)),
-            Admission::Waiting(waiting) => wait(waiting, granted).await?,
+            Admission::Waiting(waiting) => wait(waiting, terms, granted).await?,
         };
         check(granted)?;
         Ok(self.describe(&permit, &terms.user))
@@ -131,7 +131,9 @@ impl Registry {
             Join::Held(view) => return Ok((*view, false)),
             Join::Along(along) => along,
         };
-        let mut stage = along.pending.stage.lock().await;
+        // The client waits here while another one waits for all of them.
+        let stage = Granted::during(granted, along.pending.stage.lock()).await;
+        let mut stage = stage.ok_or(HoldError::TakenAway)?;
         loop {
             *stage = match &mut *stage {
                 Stage::New => {
@@ -150,8 +152,8 @@ impl Registry {
                 }
                 Stage::Waiting(waiting) => {
                     let id = waiting.id();
-                    let decided = Granted::during(granted, waiting).await;
-                    match decide(id, decided.ok_or(HoldError::TakenAway)?) {
+                    let decided = during(granted, terms, waiting).await?;
+                    match decide(id, decided) {
                         Ok(permit) => Stage::Granted(Untold(Some(permit))),
                         Err(error) => Stage::Failed(error),
                     }
@@ -170,6 +172,7 @@ impl Registry {
                 }
                 Stage::Failed(error) => return Err(error.clone()),
                 Stage::Given(request) => {
+                    check(granted)?;
                     // Another one may have its name by now.
                     let view = self.permit(&chosen.name).ok().filter(|now| now.request == *request);
                     return view.map(|view| (view, false)).ok_or(HoldError::PermitOver.into());
@@ -183,10 +186,12 @@ impl Registry {
         self.end_due();
         let Chosen { name, digest } = chosen;
         let mut state = self.state();
+        if let Some(Slot::Held(held)) = state.permits.get(name)
+            && held.digest == Some(*digest)
+        {
+            return Ok(Join::Held(Box::new(state.view(held))));
+        }
         let pending = match state.permits.get_mut(name) {
-            Some(Slot::Held(held)) if held.digest == Some(*digest) => {
-                return Ok(Join::Held(Box::new(held.view.clone())));
-            }
             Some(Slot::Pending(pending, clients)) if pending.digest == *digest => {
                 *clients += 1;
                 Arc::clone(pending)
@@ -220,10 +225,33 @@ impl Drop for Along {
     }
 }
 
-async fn wait(waiting: Waiting, granted: Option<&Granted>) -> Result<Permit, AskError> {
+async fn wait(
+    waiting: Waiting,
+    terms: &Terms,
+    granted: Option<&Granted>,
+) -> Result<Permit, AskError> {
     let id = waiting.id();
-    let decided = Granted::during(granted, waiting).await;
-    decide(id, decided.ok_or(HoldError::TakenAway)?)
+    decide(id, during(granted, terms, waiting).await?)
+}
+
+/// Waits for a request, unless the client may no longer ask, or the session that the permit is to belong to
+/// ends. The engine looks at the end of one session only, which is that of the locks.
+async fn during<T>(
+    granted: Option<&Granted>,
+    terms: &Terms,
+    waiting: impl Future<Output = T>,
+) -> Result<T, HoldError> {
+    let ended = async {
+        match (&terms.session, &terms.locks_of) {
+            (Some(session), Some(_)) => session.ended().await,
+            _ => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        decided = Granted::during(granted, waiting) => decided.ok_or(HoldError::TakenAway),
+        () = ended => Err(HoldError::SessionEnded),
+    }
 }
 
 /// A request that waited: its permit, or why there is none.

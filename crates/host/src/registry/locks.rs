@@ -20,7 +20,8 @@ pub enum Asking {
 }
 
 impl Registry {
-    /// Has a session own a lock; its fencing number. `granted` is what gives the client its role, if
+    /// Has a session own a lock: its fencing number, and whether it is on disk that the session owns it,
+    /// which only a steal does not wait for: the owner has lost the lock already. `granted` is what gives the client its role, if
     /// that can be taken away, and `ending` is when the door closes.
     ///
     /// # Errors
@@ -33,7 +34,7 @@ impl Registry {
         asking: Asking,
         granted: Option<&Granted>,
         ending: impl Future<Output = ()>,
-    ) -> Result<u64, HoldError> {
+    ) -> Result<(u64, bool), HoldError> {
         let operation = match asking {
             Asking::Wait(_) => LockOperation::Lock,
             Asking::Steal => LockOperation::Steal,
@@ -61,9 +62,12 @@ impl Registry {
         // None if another session stole it meanwhile, or this one gave it back.
         let fencing = self.host.locking().fencing(session.session.id, name);
         let fencing = fencing.ok_or_else(|| self.taken(name, Span::ZERO))?;
-        self.written().await?;
+        let is_written = match asking {
+            Asking::Wait(_) => self.written().await.map(|()| true)?,
+            Asking::Steal => self.written().await.is_ok(),
+        };
         untold.told();
-        Ok(fencing)
+        Ok((fencing, is_written))
     }
 
     /// Has a session give a lock back, or leave its line; whether that is on disk.
@@ -72,8 +76,11 @@ impl Registry {
     ///
     /// When it does neither own it nor stand in line.
     pub async fn unlock(&self, session: &HeldSession, name: &str) -> Result<bool, HoldError> {
-        session.mailbox.operate(LockOperation::Unlock, name).map_err(HoldError::Lock)?;
-        Ok(self.forgotten().await)
+        let what = format!("lock {name} of {}", session.key);
+        if let Err(error) = session.mailbox.operate(LockOperation::Unlock, name) {
+            return self.released_again(&what).await.ok_or(HoldError::Lock(error));
+        }
+        Ok(self.forgotten(what).await)
     }
 
     fn taken(&self, name: &str, waited: Span) -> HoldError {

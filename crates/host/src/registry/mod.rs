@@ -30,7 +30,7 @@ use leases::{Lease, Leases};
 use paceline_types::{RequestId, SessionId};
 use permits::Slot;
 use sessions::SessionEntry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, broadcast};
 
@@ -43,7 +43,7 @@ pub type Keys = Box<dyn Fn(&str) -> String + Send + Sync>;
 /// Bounds of what clients hold.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldLimits {
-    /// Sessions at a time.
+    /// Sessions at a time. One user has a quarter of them at most, unless it is root or runs the daemon.
     pub sessions_max: usize,
     /// Leases that ran out and are remembered, so that a late renewal hears why it fails.
     pub expired_max: usize,
@@ -73,6 +73,11 @@ struct State {
     by_request: HashMap<RequestId, String>,
     leases: Leases,
     expired: Expired,
+    /// What was given back and is not known to be on disk.
+    unwritten: BTreeSet<String>,
+    /// How many sessions there are, and each user has, those included that are being begun.
+    places: usize,
+    by_user: HashMap<String, usize>,
     /// Bound sessions of the last run whose processes are not watched yet.
     restored: Vec<KeptSession>,
 }
@@ -94,6 +99,9 @@ impl Registry {
                 by_request: HashMap::new(),
                 leases: Leases::default(),
                 expired: Expired::new(limits.expired_max),
+                unwritten: BTreeSet::new(),
+                places: 0,
+                by_user: HashMap::new(),
                 restored: Vec::new(),
             }),
             rearm: Notify::new(),

@@ -9,6 +9,9 @@ use paceline_engine::Grant;
 use paceline_types::{RequestId, Span, Time};
 use std::sync::Arc;
 
+/// Releases that are remembered because they are not on disk.
+const UNWRITTEN_MAX: usize = 100_000;
+
 /// A name in use.
 pub(super) enum Slot {
     /// Asked for, and not given yet.
@@ -135,9 +138,28 @@ impl Registry {
         keeper.written().await.map_err(HoldError::NotWritten)
     }
 
-    /// The same, for what was given back: whether it is on disk. What is not is tried again by itself.
-    pub(super) async fn forgotten(&self) -> bool {
-        self.written().await.is_ok()
+    /// The same, for what was given back: whether it is on disk. What is not is tried again by itself, and
+    /// whoever gives it back once more hears whether it is by then.
+    pub(super) async fn forgotten(&self, what: String) -> bool {
+        let is_written = self.written().await.is_ok();
+        let is_all_written = self.host.keeper().is_none_or(|keeper| keeper.is_written());
+        let mut state = self.state();
+        if is_all_written {
+            state.unwritten.clear();
+        }
+        match is_written {
+            true => drop(state.unwritten.remove(&what)),
+            false if state.unwritten.len() < UNWRITTEN_MAX => drop(state.unwritten.insert(what)),
+            false => {}
+        }
+        is_written
+    }
+
+    /// Something is given back that is not held: whether its release is on disk by now; none if it was not
+    /// held before either, or that is known to be on disk.
+    pub(super) async fn released_again(&self, what: &str) -> Option<bool> {
+        let is_known = self.state().unwritten.contains(what);
+        if is_known { Some(self.forgotten(what.to_owned()).await) } else { None }
     }
 
     /// Holds a permit for whoever is told of it next. It must be on disk, and its session not over.
@@ -235,10 +257,12 @@ impl Registry {
     /// Settles a permit because whoever has it says so; whether that is on disk, or none if there is no
     /// such permit.
     pub async fn settle(&self, name: &str) -> Option<bool> {
-        let held = self.state().take_permit(name)?;
+        let held = self.state().take_permit(name);
+        let what = || format!("permit {name}");
+        let Some(held) = held else { return self.released_again(&what()).await };
         // It tells the engine, which must not happen under the lock.
         held.permit.settle();
-        Some(self.forgotten().await)
+        Some(self.forgotten(what()).await)
     }
 
     /// Settles a permit whose lease ran out, unless another one has its name by now.
@@ -303,7 +327,7 @@ impl State {
     }
 
     /// What a client is told; the lease of a session is the session's.
-    fn view(&self, held: &HeldPermit) -> PermitView {
+    pub(super) fn view(&self, held: &HeldPermit) -> PermitView {
         let session = held.of.session.as_ref().and_then(|key| self.sessions.get(key));
         let lease = session.map_or(held.lease, |entry| entry.lease);
         PermitView { expires_at: lease.map(|lease| lease.ends), ..held.view.clone() }

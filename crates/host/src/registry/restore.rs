@@ -30,6 +30,7 @@ impl Registry {
                 bound.push(kept.clone());
             }
             let session = self.host.restore_session(kept.number, Role::Client, kept.name.clone());
+            self.state().take_place(&kept.user);
             let (shared, _) = self.add_session(session, &kept);
             known.insert(shared.session.name.clone(), (shared.session.id, shared.key.clone()));
         }

@@ -31,6 +31,8 @@ pub(super) struct SessionEntry {
     pub(super) shared: Arc<HeldSession>,
     pub(super) lease: Option<Lease>,
     pub(super) permits: BTreeSet<String>,
+    /// Who began it.
+    user: String,
 }
 
 /// What a session is begun with.
@@ -63,9 +65,7 @@ impl Registry {
         beginning: Beginning,
     ) -> Result<(Arc<HeldSession>, SessionView), HoldError> {
         let span = beginning.lease.map(checked).transpose()?;
-        if self.state().sessions.len() >= self.limits.sessions_max {
-            return Err(HoldError::TooMany("sessions", self.limits.sessions_max));
-        }
+        let place = self.take_place(&beginning.user)?;
         let salt = self.salt()?;
         let name = &beginning.name;
         let session = self.host.begin_session(Some(Role::Client), |id| format!("{name}#{}", id.0));
@@ -83,7 +83,23 @@ impl Registry {
         }
         self.written().await?;
         begun.session = None;
+        place.kept();
         Ok(self.add_session(session, &kept))
+    }
+
+    /// Counts one more session of a user, before it is written.
+    fn take_place(&self, user: &str) -> Result<Begins<'_>, HoldError> {
+        let max = self.limits.sessions_max;
+        let own_max = if self.host.access().is_owner(user) { max } else { (max / 4).max(1) };
+        let mut state = self.state();
+        if state.places >= max {
+            return Err(HoldError::TooMany("sessions", max));
+        }
+        if state.by_user.get(user).is_some_and(|count| *count >= own_max) {
+            return Err(HoldError::TooMany("sessions of one user", own_max));
+        }
+        state.take_place(user);
+        Ok(Begins { registry: self, user: user.to_owned(), is_kept: false })
     }
 
     /// Puts a session into the books, its lease beginning now.
@@ -102,7 +118,8 @@ impl Registry {
         let begin = |span| state.leases.begin(now, span, Leased::Session(key.clone()));
         let lease = span.map(begin);
         let permits = BTreeSet::new();
-        let entry = SessionEntry { shared: Arc::clone(&shared), lease, permits };
+        let user = kept.user.clone();
+        let entry = SessionEntry { shared: Arc::clone(&shared), lease, permits, user };
         let view = SessionView::of(&entry);
         state.names.insert(shared.session.id, shared.session.name.clone());
         state.keys.insert(shared.session.name.clone(), key.clone());
@@ -145,14 +162,17 @@ impl Registry {
     /// Ends a session because whoever has it says so: everything it holds is given back. Answers whether
     /// that is on disk, or none if there is no such session.
     pub async fn give_up_session(&self, key: &str) -> Option<bool> {
-        let (entry, permits) = self.take_session(key)?;
+        let what = format!("session {key}");
+        let Some((entry, permits)) = self.take_session(key) else {
+            return self.released_again(&what).await;
+        };
         self.together(|| {
             permits.into_iter().for_each(|held| held.permit.settle());
             let keeper = self.host.keeper();
             keeper.iter().for_each(|keeper| keeper.end_session(entry.shared.name(), true));
             self.host.give_up_session(&entry.shared.session);
         });
-        Some(self.forgotten().await)
+        Some(self.forgotten(what).await)
     }
 
     /// Ends a session whose time is over: everything it holds is given back, unless the daemon ends
@@ -188,6 +208,7 @@ impl Registry {
         let entry = state.sessions.remove(key)?;
         state.names.remove(&entry.shared.session.id);
         state.keys.remove(entry.shared.name());
+        state.leave_place(&entry.user);
         if let Some(lease) = entry.lease {
             state.leases.end(lease);
         }
@@ -246,6 +267,27 @@ impl Registry {
     }
 }
 
+/// The place of a session that is being begun. Dropping it leaves the place.
+struct Begins<'a> {
+    registry: &'a Registry,
+    user: String,
+    is_kept: bool,
+}
+
+impl Begins<'_> {
+    fn kept(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Begins<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.registry.state().leave_place(&self.user);
+        }
+    }
+}
+
 /// A session of the host that nobody knows yet. Dropping it ends it.
 struct Begun<'a> {
     host: &'a Host,
@@ -297,6 +339,9 @@ fn add_process(
         return Err(HoldError::NotBound);
     }
     kept.processes.retain(|process| !processes.is_dead(process));
+    if kept.processes.contains(&process) {
+        return Ok(());
+    }
     if kept.processes.len() >= PROCESSES_MAX {
         return Err(HoldError::TooMany("processes of a session", PROCESSES_MAX));
     }
@@ -311,6 +356,23 @@ impl SessionView {
 }
 
 impl State {
+    /// Counts one more session of a user.
+    pub(super) fn take_place(&mut self, user: &str) {
+        self.places += 1;
+        *self.by_user.entry(user.to_owned()).or_default() += 1;
+    }
+
+    /// Counts one session of a user less.
+    fn leave_place(&mut self, user: &str) {
+        self.places -= 1;
+        if let Some(count) = self.by_user.get_mut(user) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_user.remove(user);
+            }
+        }
+    }
+
     /// A session that is not over, whether or not it has been swept.
     pub(super) fn live(&self, key: &str, now: Time) -> Result<&SessionEntry, HoldError> {
         match self.sessions.get(key) {

@@ -1,8 +1,10 @@
 //! What clients hold, in a daemon without doors.
 
-use super::{Beginning, HeldSession, HoldLimits, Registry};
+use super::{AskError, Asking, Beginning, HeldSession, HoldError, HoldLimits, Registry, Terms};
 use crate::kept::tests::World as Runs;
 use crate::{Host, Process};
+use paceline_types::{Attributes, Claim, Mode, Request, Span, Unknown};
+use std::future::pending;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -59,7 +61,7 @@ impl World {
         lease: Option<Option<paceline_types::Span>>,
         process: Option<Process>,
     ) -> Arc<HeldSession> {
-        let (name, user) = ("etl".to_owned(), "ann".to_owned());
+        let (name, user) = ("etl".to_owned(), "root".to_owned());
         let begun = self.registry.begin_session(Beginning { name, user, lease, process });
         self.block_on(begun).unwrap().0
     }
@@ -130,4 +132,108 @@ fn bound_sessions_of_a_dead_process_end_in_linear_time_c4() {
     let (few, many) = (looks(50), looks(200));
     assert!(few >= 50, "each session that ends is looked at: {few}");
     assert!(many <= 6 * few, "{few} looks for 50 sessions, {many} for 200");
+}
+
+/// A request for one claim, made if need be.
+fn claiming(resource: &str, wait: Span) -> Request {
+    let mut request = Request::new(Attributes::new());
+    request.claims = vec![Claim { resource: resource.into(), mode: Mode::Exclusive }];
+    (request.unknown, request.wait_max) = (Unknown::Create, Some(wait));
+    request
+}
+
+fn terms(session: Option<&Arc<HeldSession>>, locks_of: Option<&Arc<HeldSession>>) -> Terms {
+    let lease = session.is_none().then(|| Span::from_secs(60));
+    let (session, locks_of) = (session.cloned(), locks_of.cloned());
+    Terms { session, locks_of, lease, user: "ann".to_owned() }
+}
+
+/// J5: whoever gives something back once more hears that it is not on disk, until it is.
+#[test]
+fn what_is_given_back_again_is_told_when_it_is_on_disk_j5() {
+    let world = World::new("again");
+    world.host().open_for_service();
+    let own = terms(None, None);
+    let asked = world.registry.ask(claiming("a", Span::ZERO), &own, None);
+    let permit = world.block_on(asked).unwrap().name;
+    let session = world.session();
+    world.block_on(world.registry.lock(&session, "l", Asking::Steal, None, pending())).unwrap();
+    world.runs.inject("full-after=0");
+    for _ in 0..2 {
+        assert_eq!(world.block_on(world.registry.settle(&permit)), Some(false));
+        assert!(!world.block_on(world.registry.unlock(&session, "l")).unwrap());
+    }
+    assert_eq!(world.block_on(world.registry.give_up_session(&session.key)), Some(false));
+    assert_eq!(world.block_on(world.registry.give_up_session(&session.key)), Some(false));
+    world.runs.inject("");
+    // The next attempt comes after a pause.
+    while world.block_on(world.registry.settle(&permit)) == Some(false) {}
+    assert_eq!(world.block_on(world.registry.settle(&permit)), None, "it is on disk");
+    assert_eq!(world.block_on(world.registry.give_up_session(&session.key)), None);
+    assert_eq!(world.block_on(world.registry.settle("other")), None);
+}
+
+/// L1: a steal that cannot be written says so, and the stealer owns the lock.
+#[test]
+fn a_steal_on_a_full_disk_is_done_and_says_that_it_is_not_written_l1() {
+    let world = World::new("steal");
+    world.host().open_for_service();
+    let (ann, bob) = (world.session(), world.session());
+    let lock = |session: &Arc<HeldSession>| {
+        let session = Arc::clone(session);
+        let registry = Arc::clone(&world.registry);
+        world.block_on(async move {
+            registry.lock(&session, "l", Asking::Steal, None, pending()).await.unwrap()
+        })
+    };
+    assert_eq!(lock(&ann), (1, true));
+    world.runs.inject("full-after=0");
+    assert_eq!(lock(&bob), (2, false));
+    let locking = world.host().locking();
+    assert_eq!(locking.fencing(ann.session.id, "l"), None);
+    assert_eq!(locking.fencing(bob.session.id, "l"), Some(2));
+    world.runs.inject("");
+}
+
+/// P4: a request that requires the locks of one session and belongs to another ends with either.
+#[test]
+fn a_request_that_waits_ends_with_the_session_it_belongs_to_p4() {
+    let world = World::new("locks-of");
+    world.host().open_for_service();
+    let (outer, inner) = (world.session(), world.session());
+    let own = terms(None, None);
+    let holds = world.registry.ask(claiming("a", Span::ZERO), &own, None);
+    world.block_on(holds).unwrap();
+    let mut request = claiming("a", Span::from_secs(3_600));
+    request.session = Some(outer.session.id);
+    let terms = terms(Some(&inner), Some(&outer));
+    let asked = world.registry.ask(request, &terms, None);
+    let ends = world.registry.give_up_session(&inner.key);
+    let (asked, _) = world.block_on(async { tokio::join!(asked, ends) });
+    assert!(matches!(asked, Err(AskError::Hold(HoldError::SessionEnded))), "{asked:?}");
+    assert!(world.host().control().list(paceline_types::RequestId(0), 9).len() == 1);
+}
+
+/// D1: one user has a quarter of the sessions at most, and sessions that are being begun count.
+#[test]
+fn one_user_leaves_sessions_to_others_d1() {
+    let world = World::new("share");
+    world.host().open_for_service();
+    let limits = HoldLimits { sessions_max: 8, expired_max: 10 };
+    let registry = Registry::new(Arc::clone(world.host()), Box::new(str::to_owned), limits);
+    let begin = |user: &str| {
+        let (name, user) = (user.to_owned(), user.to_owned());
+        registry.begin_session(Beginning { name, user, lease: Some(None), process: None })
+    };
+    let both = world.block_on(async { tokio::join!(begin("ann"), begin("ann"), begin("ann")) });
+    assert!(both.0.is_ok() && both.1.is_ok());
+    assert!(matches!(both.2, Err(HoldError::TooMany("sessions of one user", 2))));
+    assert!(world.block_on(begin("bob")).is_ok());
+    let key = both.0.unwrap().0.key.clone();
+    world.block_on(registry.give_up_session(&key));
+    assert!(world.block_on(begin("ann")).is_ok(), "one of its places is free again");
+    for _ in 0..5 {
+        assert!(world.block_on(begin("root")).is_ok());
+    }
+    assert!(matches!(world.block_on(begin("root")), Err(HoldError::TooMany("sessions", 8))));
 }

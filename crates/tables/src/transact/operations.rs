@@ -281,10 +281,12 @@ pub(crate) fn default_row(schema: &TableSchema) -> Vec<Datum> {
     schema.columns.iter().map(|column| column.default.clone()).collect()
 }
 
-/// How many values and elements of them `rows` have in these columns.
+/// How many values and elements of them `rows` have in these columns; long ones count as several, because
+/// sorting and comparing them reads them.
 pub(super) fn values_in(rows: &[Row], columns: &[ColumnId]) -> usize {
+    let steps = |value: &Datum| 1 + value.len() + value.memory() / 64;
     let values =
-        |row: &Row| columns.iter().map(|column| 1 + row[column.index()].len()).sum::<usize>();
+        |row: &Row| columns.iter().map(|column| steps(&row[column.index()])).sum::<usize>();
     rows.iter().map(values).sum()
 }
 

@@ -95,7 +95,7 @@ impl World {
         let registry = Arc::clone(&self.daemon()?.registry);
         self.note(|_| format!("{user} begins a session, lease {lease:?}, process {process:?}"));
         self.fly(What::Begin { user, lease, process }, async move {
-            Done::Session(registry.begin_session(beginning).await.map(|(session, _)| session))
+            Done::Session(registry.begin_session(beginning).await)
         })
     }
 
@@ -426,7 +426,18 @@ impl World {
     fn edit_resources(&mut self) -> Option<String> {
         let mut graph = self.model.graphs.told().clone();
         let nodes: Vec<String> = graph.0.keys().cloned().collect();
-        let node = self.rng.pick_any(&nodes)?;
+        // What somebody holds is moved more often than not.
+        let held: Vec<String> = self
+            .live_permits()
+            .iter()
+            .filter_map(|name| self.model.permits.get(name))
+            .flat_map(|permit| permit.claims.iter().flat_map(|(node, _)| graph.below(node)))
+            .cloned()
+            .collect();
+        let node = match self.rng.chance(60) {
+            true => self.rng.pick_any(&held).or_else(|| self.rng.pick_any(&nodes))?,
+            false => self.rng.pick_any(&nodes)?,
+        };
         let (name, parents) = graph.0.get(&node).cloned()?;
         let free: Vec<&str> =
             RESOURCES.iter().filter(|name| graph.named(name).is_none()).copied().collect();

@@ -3,7 +3,7 @@
 use super::{Edit, Flight, What, World};
 use crate::client::Done;
 use crate::model::{Hold, LockItem, Model, PermitItem, SessionItem};
-use paceline_host::registry::{HeldSession, HoldError, PermitView};
+use paceline_host::registry::{HeldSession, HoldError, PermitView, SessionView};
 use paceline_host::{Granted, Outgoing, Reply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,15 @@ impl World {
     pub(super) fn land(&mut self, number: u64, done: Done) -> Result<(), String> {
         let Some(flight) = self.flights.remove(&number) else {
             // The client left while this was done. What is bound to its connection ends with it.
-            if let Done::Session(Ok(session)) = done {
+            if let Done::Session(Ok((session, _))) = done {
                 self.daemon()?.registry.connection_ended(std::slice::from_ref(&session.key));
             }
             return Ok(());
         };
         match (&flight.what, done) {
-            (What::Begin { .. }, Done::Session(Ok(session))) => self.began(&flight, &session),
+            (What::Begin { .. }, Done::Session(Ok((session, view)))) => {
+                self.began(&flight, &session, view)
+            }
             (What::Ask { .. }, Done::Permit(Ok((view, is_new)))) => {
                 self.told_permit(number, &flight, &view, is_new)
             }
@@ -54,10 +56,15 @@ impl World {
         }
     }
 
-    fn began(&mut self, flight: &Flight, shared: &Arc<HeldSession>) -> Result<(), String> {
+    fn began(
+        &mut self,
+        flight: &Flight,
+        shared: &Arc<HeldSession>,
+        view: SessionView,
+    ) -> Result<(), String> {
         let What::Begin { user, lease, process } = &flight.what else { return Ok(()) };
         self.note(|_| format!("session {} began", shared.name()));
-        let expires = lease.map(|lease| self.now().plus(lease));
+        let expires = view.lease.map(|(_, ends)| ends);
         let item = SessionItem {
             name: shared.name().to_owned(),
             user: user.clone(),
@@ -146,7 +153,7 @@ impl World {
         name: &str,
         session: &str,
         (steals, since): (bool, u64),
-        fencing: u64,
+        (fencing, is_written): (u64, bool),
     ) -> Result<(), String> {
         let now = self.now();
         self.note(|_| format!("session {session} owns lock {name} ({fencing}), steals {steals}"));
@@ -164,19 +171,20 @@ impl World {
             }
             return Ok(());
         }
-        if steals {
+        if steals && is_written {
             self.robbed(name, session);
         }
         self.model.locked(name, session, fencing, now)?;
-        let item = LockItem { session: session.to_owned(), fencing, hold: Hold::Held };
+        let hold = if is_written { Hold::Held } else { Hold::Unknown };
+        let item = LockItem { session: session.to_owned(), fencing, hold };
         self.model.locks.insert((name.to_owned(), session.to_owned()), item);
         Ok(())
     }
 
     /// A steal was answered: whoever owned the lock by the numbers known so far must never own it again.
     fn robbed(&mut self, name: &str, by: &str) {
-        if self.is_faulty {
-            // The answer does not wait for a disk that is full.
+        if self.is_faulty || self.now() < self.repaired {
+            // The answer does not wait for a disk that is full, or a journal that is being replaced.
             return;
         }
         let now = self.now();
