@@ -222,7 +222,7 @@ impl Connection {
             Ok(permit) => permit,
             Err(Stop::Left) => {
                 gate.tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(&self.worker, None);
+                record.end_left(&self.worker, None, None);
                 return After::Cut;
             }
             Err(Stop::Reply(reply)) => {
@@ -255,11 +255,11 @@ impl Connection {
         match gone {
             Gone::Left => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(&self.worker, Some(&permit));
+                record.end_left(&self.worker, Some(&permit), status);
                 orphan::settle(permit, orphan);
                 After::Cut
             }
-            Gone::Cut(word) => {
+            Gone::Cut(status, word) => {
                 tally.cut(status);
                 let is_open = matches!(self.response.framing, Framing::Chunked | Framing::Close);
                 if !asked.is_11 && is_open {

@@ -356,7 +356,7 @@ impl One<'_> {
             Ok(permit) => permit,
             Err(Stop::Left) => {
                 self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(worker, None);
+                record.end_left(worker, None, None);
                 return true;
             }
             Err(Stop::Reply(reply)) => {
@@ -406,7 +406,8 @@ impl One<'_> {
             }
             Err(None) => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(worker, None);
+                let status = self.flow.has_no_head().then_some(status);
+                record.end_left(worker, None, status);
             }
         }
     }
@@ -415,13 +416,14 @@ impl One<'_> {
     fn lost(&mut self, lost: Lost, permit: Permit, record: Record) -> bool {
         let worker = &self.shared.worker;
         let Lost { gone, status, orphan } = lost;
-        let is_given_up = matches!(gone, Gone::Left) && status == 0;
+        let is_given_up = matches!(gone, Gone::Left) && status.is_none();
         match gone {
             Gone::Left => {
                 self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(worker, Some(&permit));
+                let status = status.filter(|_| self.flow.has_no_head());
+                record.end_left(worker, Some(&permit), status);
             }
-            Gone::Cut(word) => {
+            Gone::Cut(status, word) => {
                 self.gate.tally.cut(status);
                 record.end(worker, Some(&permit), status, Some(word));
             }
