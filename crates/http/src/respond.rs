@@ -78,6 +78,11 @@ impl Reply {
         Self::new(503, "no_server", "the server was taken out of the configuration")
     }
 
+    /// The response where an edit took the frontend away that listened where the request came in.
+    pub fn no_frontend() -> Self {
+        Self::new(503, "no_frontend", "no frontend listens at this address any more")
+    }
+
     /// The response where no server can be connected to. What servers there are, and where, is not for
     /// clients; the access log has it. `tls` is what is wrong with its TLS, if that is what is.
     pub fn unreachable(tls: Option<&'static str>) -> Self {

@@ -82,6 +82,12 @@ impl FromStr for Address {
 }
 
 impl Address {
+    /// Whether the system is to choose the port.
+    #[must_use]
+    pub const fn is_any_port(&self) -> bool {
+        matches!(self, Self::Socket(socket) if socket.port() == 0)
+    }
+
     /// The host in it, as TLS names it: an IP address, or a name without a dot at its end; none of a
     /// unix socket.
     #[must_use]

@@ -1,5 +1,6 @@
 //! The settings of all frontends and backends together, found by name and by number.
 
+use crate::address::Address;
 use crate::backend::{Backend, Server};
 use crate::error::RoutingError;
 use crate::frontend::Frontend;
@@ -85,6 +86,14 @@ impl Routing {
     #[must_use]
     pub fn frontend(&self, name: &str) -> Option<&Frontend> {
         self.frontends.iter().find(|frontend| *frontend.name == *name)
+    }
+
+    /// The frontend that listens at this address, as it was written. Nobody does at port 0, which is another
+    /// port for each frontend.
+    #[must_use]
+    pub fn frontend_at(&self, address: &Address) -> Option<&Frontend> {
+        let mut frontends = self.frontends.iter().filter(|_| !address.is_any_port());
+        frontends.find(|frontend| frontend.listen.contains(address))
     }
 
     /// The backend of this name.

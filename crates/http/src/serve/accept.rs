@@ -4,7 +4,7 @@ use crate::serve::admit::{Stop, admit};
 use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
 use crate::serve::h1::{Connection, Left};
-use crate::serve::listen::{BACKLOG, Listening};
+use crate::serve::listen::{BACKLOG, Listening, Place};
 use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::Gate;
 use crate::serve::task;
@@ -22,7 +22,6 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::watch;
 
 /// How long accepting rests when the system has no more descriptors or memory.
 const REST: Duration = Duration::from_millis(100);
@@ -97,13 +96,9 @@ impl Accepted {
     }
 }
 
-/// Accepts connections of the frontend that `whose` names, until it names none; what waits to be accepted
-/// then is accepted before the socket is closed.
-pub(crate) async fn run(
-    worker: Rc<Worker>,
-    listening: Listening,
-    mut whose: watch::Receiver<Option<Box<str>>>,
-) {
+/// Accepts connections for the frontend that listens at `place`, until none does or the daemon ends; what waits to be
+/// accepted then is accepted before the socket is closed.
+pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Place>) {
     let listener = match Listener::new(listening) {
         Ok(listener) => listener,
         Err(error) => {
@@ -112,42 +107,24 @@ pub(crate) async fn run(
         }
     };
     let (mut last, mut held) = (None, None);
-    while let Some(name) = named(&mut whose) {
-        let Some(gate) = worker.gate_named(&name) else {
-            // The name has come before the table that knows it.
-            if !waits(&worker, &mut whose).await {
-                break;
-            }
-            continue;
-        };
+    while let Some(gate) = worker.gate(&place).filter(|_| !worker.is_draining()) {
         last = Some(Arc::clone(&gate));
         let accepted = match held.take() {
             Some(accepted) => Ok(accepted),
             None => tokio::select! {
                 biased;
-                changed = whose.changed() => match changed {
-                    Ok(()) => { whose.mark_changed(); continue }
-                    Err(_) => break,
-                },
+                () = worker.configured() => continue,
                 accepted = listener.accept() => accepted,
             },
         };
         match accepted {
-            Ok(accepted) => {
-                // As it is now, however long nobody came. One that is accepted is held until there is
-                // room: only so does a place that is free go to a worker that has a use for it.
-                let gate = worker.gate(&gate);
-                tokio::select! {
-                    biased;
-                    () = room(&gate) => take(&worker, gate, accepted),
-                    is_open = waits(&worker, &mut whose) => {
-                        held = Some(accepted);
-                        if !is_open {
-                            break;
-                        }
-                    }
-                }
-            }
+            // One that is accepted is held until there is room: only so does a place that is free go to a
+            // worker that has a use for it.
+            Ok(accepted) => tokio::select! {
+                biased;
+                () = room(&gate) => take(&worker, gate, &place, accepted),
+                () = worker.configured() => held = Some(accepted),
+            },
             Err(error) if is_of_one(&error) => {}
             Err(error) => {
                 tracing::warn!(frontend = %gate.spec.name, %error, "cannot accept connections");
@@ -160,26 +137,10 @@ pub(crate) async fn run(
     let Some(gate) = last else { return };
     for (number, accepted) in held.into_iter().chain(waiting).enumerate() {
         gate.tally.connections.fetch_add(1, Ordering::Relaxed);
-        take(&worker, worker.gate(&gate), accepted);
+        take(&worker, Arc::clone(&gate), &place, accepted);
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
         }
-    }
-}
-
-/// The frontend that a listener is for, as told last.
-fn named(whose: &mut watch::Receiver<Option<Box<str>>>) -> Option<Box<str>> {
-    whose.borrow_and_update().clone()
-}
-
-/// Waits for another name or another table; false if there will be none.
-async fn waits(worker: &Worker, whose: &mut watch::Receiver<Option<Box<str>>>) -> bool {
-    tokio::select! {
-        changed = whose.changed() => {
-            whose.mark_changed();
-            changed.is_ok()
-        }
-        () = worker.configured() => true,
     }
 }
 
@@ -206,17 +167,22 @@ async fn room(gate: &Gate) {
 }
 
 /// Serves a connection that is counted.
-fn take(worker: &Rc<Worker>, gate: Arc<Gate>, accepted: Accepted) {
+fn take(worker: &Rc<Worker>, gate: Arc<Gate>, place: &Arc<Place>, accepted: Accepted) {
     gate.tally.accepted.fetch_add(1, Ordering::Relaxed);
     let present = worker.enter(Arc::clone(&gate));
-    task::spawn(begin(Rc::clone(worker), present, gate, accepted));
+    let peer = Peer::new(accepted.from, Arc::clone(place));
+    task::spawn(begin(Rc::clone(worker), present, gate, peer, accepted.socket));
 }
 
 /// Serves one connection.
-async fn begin(worker: Rc<Worker>, present: Present, gate: Arc<Gate>, accepted: Accepted) {
-    let Accepted { mut socket, from } = accepted;
+async fn begin(
+    worker: Rc<Worker>,
+    present: Present,
+    gate: Arc<Gate>,
+    mut peer: Peer,
+    mut socket: Socket,
+) {
     socket.tell_soon();
-    let mut peer = Peer::new(from);
     let mut buf = Buffer::default();
     if gate.spec.proxy_protocol {
         let proxy = read_proxy(&gate, &mut peer, &mut socket, &mut buf);

@@ -3,6 +3,7 @@
 //! Fields, cookies and the user are read as the server will get them, from whoever writes them for it
 //! (H4): what goes no further is not there.
 
+use crate::serve::listen::Place;
 use crate::serve::table::{Gate, Wanted};
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_host::Control;
@@ -10,10 +11,13 @@ use paceline_routing::{Frontend, UserFrom};
 use paceline_types::{AttributeError, Attributes, Known, Request, Span};
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// What is known of the connection that a request came over.
 #[derive(Debug)]
 pub(crate) struct Peer {
+    /// Where it came in, which decides whose requests it carries.
+    pub place: Arc<Place>,
     /// The address of the neighbour, or `unix`.
     pub address: Box<str>,
     /// Whose word it is that comes over the connection.
@@ -37,12 +41,12 @@ pub(crate) enum Speaker {
 
 impl Peer {
     /// A neighbour of whom no more is known yet.
-    pub fn new(from: Speaker) -> Self {
+    pub fn new(from: Speaker, place: Arc<Place>) -> Self {
         let address = match from {
             Speaker::Ip(ip) => ip.to_string().into(),
             Speaker::Unix | Speaker::Unknown => "unix".into(),
         };
-        Self { address, speaker: from, client: None, sni: "".into() }
+        Self { place, address, speaker: from, client: None, sni: "".into() }
     }
 
     /// Whether what it says of others is believed (H5), by the settings of now: a connection may outlive
@@ -70,7 +74,7 @@ pub(crate) fn request(
     peer: &Peer,
     writer: &RequestWriter<'_>,
 ) -> Result<Request, AttributeError> {
-    let wanted = gate.wanted(control.generation(), || control.snapshot());
+    let wanted = gate.wanted(control.generation(), &peer.place, || control.snapshot());
     gathered(&wanted, gate, peer, writer)
 }
 
@@ -87,7 +91,7 @@ fn gathered(
     let mut attributes = Attributes::with_capacity(2 * (path.len() + query.len()) + 192);
     let mut set = |name, value: &str| attributes.set_known(name, value);
     set(Known::Kind, "http")?;
-    set(Known::Frontend, &gate.spec.name)?;
+    set(Known::Frontend, &wanted.frontend)?;
     set(Known::Client, &client)?;
     set(Known::Host, &client)?;
     set(Known::Method, &text(head.method(bytes)))?;

@@ -7,7 +7,7 @@ use crate::respond::Page;
 use crate::serve::accept;
 use crate::serve::file;
 use crate::serve::health::{Ward, Watchers};
-use crate::serve::listen::{self, Listening};
+use crate::serve::listen::{self, Listening, Place};
 use crate::serve::log::{Log, Writer};
 use crate::serve::table::{Extras, Gate, Owner, Problem, Table};
 use crate::serve::tls::{ClientTls, Roots, Tls};
@@ -61,7 +61,7 @@ enum Order {
 /// What a worker is told.
 enum Job {
     Configure(Arc<Table>),
-    Listen(Listening, watch::Receiver<Option<Box<str>>>),
+    Listen(Listening, Arc<Place>),
     Drain(oneshot::Sender<()>),
 }
 
@@ -87,6 +87,7 @@ impl Door {
             watchers,
             workers: vec![],
             listeners: BTreeMap::new(),
+            places: 0,
             table: Arc::default(),
             problems: vec![],
         };
@@ -116,8 +117,15 @@ impl Door {
     }
 }
 
-/// Tells a listener which frontend it is for; none ends it.
-type Whose = watch::Sender<Option<Box<str>>>;
+/// An address that is listened at.
+#[derive(Debug)]
+struct Open {
+    place: Arc<Place>,
+    /// Where it was bound.
+    bound: Address,
+    /// The frontend that it is for; none closes it.
+    frontend: Option<Box<str>>,
+}
 
 /// What an address is listened at for, where it was bound, and its sockets.
 type Opened = (Spot, Address, Vec<Listening>);
@@ -131,8 +139,7 @@ struct Spot {
 
 impl Spot {
     fn new(address: &Address, frontend: &str) -> Self {
-        let is_any = matches!(address, Address::Socket(socket) if socket.port() == 0);
-        Self { address: address.clone(), of: is_any.then(|| frontend.into()) }
+        Self { address: address.clone(), of: address.is_any_port().then(|| frontend.into()) }
     }
 
     fn is_of(&self, frontend: &Frontend) -> bool {
@@ -149,8 +156,9 @@ struct Keeper {
     watchers: Watchers,
     ward: Ward,
     workers: Vec<mpsc::UnboundedSender<Job>>,
-    /// Where each was bound, with the frontend that it is for.
-    listeners: BTreeMap<Spot, (Address, Whose)>,
+    listeners: BTreeMap<Spot, Open>,
+    /// How many there ever were.
+    places: u64,
     table: Arc<Table>,
     /// What is not as the configuration says.
     problems: Vec<Problem>,
@@ -227,21 +235,26 @@ impl Keeper {
             }
         };
         let vitals = self.watchers.vitals();
-        let (table, mut problems) =
+        let (mut table, mut problems) =
             Table::new(&self.control, snapshot, &self.table, vitals, extras, tls);
         vitals.prune(&self.control);
         if !table.frontends.is_empty() && self.workers.is_empty() {
             self.start_workers(self.options.threads)?;
         }
-        let table = Arc::new(table);
         let opened = self.open_listeners(&table, &mut problems);
+        let listening = self.set_listeners(&mut table, opened, &problems);
+        let table = Arc::new(table);
         self.ward.configure(&table);
         for worker in &self.workers {
             // A worker ends only with the door.
             let _ = worker.send(Job::Configure(Arc::clone(&table)));
         }
         self.table = table;
-        self.set_listeners(opened, &problems);
+        for (place, sockets) in listening {
+            for (worker, socket) in self.workers.iter().zip(sockets) {
+                let _ = worker.send(Job::Listen(socket, Arc::clone(&place)));
+            }
+        }
         for problem in problems.iter().filter(|problem| !self.problems.contains(problem)) {
             let message = &problem.message;
             match &problem.of {
@@ -302,63 +315,47 @@ impl Keeper {
     /// addresses of their kind.
     fn overlaps(&self, address: &Address) -> bool {
         let Address::Socket(wanted) = address else { return false };
-        self.listeners.values().any(|(bound, _)| {
-            let Address::Socket(bound) = bound else { return false };
+        self.listeners.values().any(|open| {
+            let Address::Socket(bound) = &open.bound else { return false };
             let is_all = wanted.ip().is_unspecified() || bound.ip().is_unspecified();
             bound.port() == wanted.port() && bound.is_ipv4() == wanted.is_ipv4() && is_all
         })
     }
 
-    /// Uses new sockets, gives others to the frontends they are for now, closes the rest.
-    fn set_listeners(&mut self, opened: Vec<Opened>, problems: &[Problem]) {
+    /// Takes new sockets in, gives all to the frontends they are for now, closes the rest. The table learns which
+    /// frontend listens at each place, so that workers learn of all changes at once; answers what is new to them.
+    fn set_listeners(
+        &mut self,
+        table: &mut Table,
+        opened: Vec<Opened>,
+        problems: &[Problem],
+    ) -> Vec<(Arc<Place>, Vec<Listening>)> {
+        let mut new = vec![];
         for (spot, bound, sockets) in opened {
-            let (sender, whose) = watch::channel(None);
-            self.listeners.insert(spot.clone(), (bound, sender));
-            self.name_listener(&spot, problems);
-            for (worker, socket) in self.workers.iter().zip(sockets) {
-                let _ = worker.send(Job::Listen(socket, whose.clone()));
-            }
+            self.places += 1;
+            let place = Arc::new(Place { number: self.places, address: spot.address.clone() });
+            new.push((Arc::clone(&place), sockets));
+            self.listeners.insert(spot, Open { place, bound, frontend: None });
         }
-        for spot in self.listeners.keys() {
-            self.name_listener(spot, problems);
-        }
-        self.listeners.retain(|spot, (_, whose)| {
-            let is_kept = whose.borrow().is_some();
-            if let (false, Address::Unix(path)) = (is_kept, &spot.address) {
+        self.listeners.retain(|spot, open| {
+            let gate = gate_of(spot, open, table, problems).map(Arc::clone);
+            open.frontend = gate.as_ref().map(|gate| gate.spec.name.clone());
+            if let (None, Address::Unix(path)) = (&gate, &spot.address) {
                 let _ = std::fs::remove_file(&**path);
             }
+            let is_kept = gate.is_some();
+            table.places.extend(gate.map(|gate| (open.place.number, gate)));
             is_kept
         });
-    }
-
-    /// Tells a listener whose it is. A frontend that cannot have all addresses that it should keeps those
-    /// it has.
-    fn name_listener(&self, spot: &Spot, problems: &[Problem]) {
-        let mut gates = self.table.frontends.values();
-        let gate = gates.find(|gate| spot.is_of(&gate.spec));
-        let name = gate.map(|gate| gate.spec.name.clone());
-        if let Some((_, whose)) = self.listeners.get(spot) {
-            let is_kept = |own: &str| {
-                let of = Owner::Frontend(own.into());
-                let is_own = |problem: &&Problem| problem.of == of;
-                let fails = problems.iter().filter(is_own).any(|problem| !problem.is_of_files);
-                fails && self.table.frontends.contains_key(own)
-            };
-            let kept = whose.borrow().clone().filter(|own| is_kept(own));
-            let name = name.or(kept);
-            whose.send_if_modified(|whose| {
-                let is_new = *whose != name;
-                *whose = name;
-                is_new
-            });
-        }
+        new
     }
 
     /// Shows where it listens, and what is wrong.
     fn show(&self, problems: &[Problem]) {
-        let listed = self.listeners.values().map(|(bound, whose)| {
-            (whose.borrow().clone().unwrap_or_default(), bound.to_string().into())
-        });
+        let listed = self
+            .listeners
+            .values()
+            .map(|open| (open.frontend.clone().unwrap_or_default(), open.bound.to_string().into()));
         let mut listening: Vec<(Box<str>, Box<str>)> = listed.collect();
         listening.sort();
         self.control.tell_listening(listening);
@@ -372,8 +369,7 @@ impl Keeper {
     }
 
     async fn drain(&mut self) {
-        for (spot, (_, whose)) in std::mem::take(&mut self.listeners) {
-            whose.send_replace(None);
+        for spot in std::mem::take(&mut self.listeners).into_keys() {
             if let Address::Unix(path) = spot.address {
                 let _ = std::fs::remove_file(&*path);
             }
@@ -388,6 +384,21 @@ impl Keeper {
             let _ = done.await;
         }
     }
+}
+
+/// The frontend that a listener is for. One that cannot have all addresses that it should keeps those it has.
+fn gate_of<'a>(
+    spot: &Spot,
+    open: &Open,
+    table: &'a Table,
+    problems: &[Problem],
+) -> Option<&'a Arc<Gate>> {
+    let listens = table.frontends.values().find(|gate| spot.is_of(&gate.spec));
+    listens.or_else(|| {
+        let of = Owner::Frontend(open.frontend.clone()?);
+        let fails = problems.iter().any(|problem| problem.of == of && !problem.is_of_files);
+        table.frontends.get(open.frontend.as_ref()?).filter(|_| fails)
+    })
 }
 
 /// Reads what a frontend needs from files.
@@ -431,11 +442,11 @@ fn work(
         while let Some(job) = jobs.recv().await {
             match job {
                 Job::Configure(table) => worker.configure(table),
-                Job::Listen(socket, whose) => {
+                Job::Listen(socket, place) => {
                     worker.begin_listener();
                     let worker = worker.clone();
                     tokio::task::spawn_local(async move {
-                        accept::run(worker.clone(), socket, whose).await;
+                        accept::run(worker.clone(), socket, place).await;
                         worker.end_listener();
                     });
                 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 pub(crate) enum Gone {
     /// The client left.
     Left,
-    /// The response was cut short, in one word why.
-    Cut(&'static str),
+    /// The response was cut short: its status, and in one word why.
+    Cut(u16, &'static str),
     /// Before the response began: this is answered instead.
     Reply(Reply),
 }
@@ -21,8 +21,8 @@ pub(crate) enum Gone {
 #[derive(Debug)]
 pub(crate) struct Lost {
     pub gone: Gone,
-    /// The status that the client was sent, if any.
-    pub status: u16,
+    /// The status of the response that had begun, if any.
+    pub status: Option<u16>,
     /// The server, if it is still at work.
     pub orphan: Option<Orphan>,
 }
@@ -36,28 +36,28 @@ impl Lost {
         rest: Option<Duration>,
     ) -> Self {
         let rest = rest.filter(|_| failure.is_of_client());
-        let gone = Gone::of(failure, status.is_some(), &upstream);
+        let gone = Gone::of(failure, status, &upstream);
         let orphan = rest.map(|rest| Orphan::new(upstream, rest));
-        Self { gone, status: status.unwrap_or(0), orphan }
+        Self { gone, status, orphan }
     }
 }
 
 impl From<Gone> for Lost {
     /// Before a server was sent anything.
     fn from(gone: Gone) -> Self {
-        Self { gone, status: 0, orphan: None }
+        Self { gone, status: None, orphan: None }
     }
 }
 
 impl Gone {
     /// What a failure comes to. What it says of the server goes to the log.
-    fn of(failure: Failure, is_answered: bool, upstream: &Upstream) -> Self {
+    fn of(failure: Failure, status: Option<u16>, upstream: &Upstream) -> Self {
         let server = &upstream.target.name;
         tracing::debug!(%server, %failure, "an exchange failed");
-        match Reply::failed(&failure) {
-            None => Self::Left,
-            Some(reply) if is_answered => Self::Cut(reply.word),
-            Some(reply) => Self::Reply(reply),
+        match (Reply::failed(&failure), status) {
+            (None, _) => Self::Left,
+            (Some(reply), Some(status)) => Self::Cut(status, reply.word),
+            (Some(reply), None) => Self::Reply(reply),
         }
     }
 }

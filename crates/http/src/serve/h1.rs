@@ -189,7 +189,9 @@ impl Connection {
 
     /// Serves the request whose head has `len` bytes.
     async fn serve(&mut self, len: usize) -> After {
-        self.gate = self.worker.gate(&self.gate);
+        let gate = self.worker.gate(&self.peer.place);
+        let is_open = gate.is_some();
+        self.gate = gate.unwrap_or_else(|| Arc::clone(&self.gate));
         let bytes = &self.client.buf.bytes()[..len];
         if let Err(error) = self.head.read(bytes) {
             self.refuse_head(Bad::Head(error)).await;
@@ -199,7 +201,8 @@ impl Connection {
         gate.tally.requests.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::begin(&gate, &self.peer, &self.head, bytes);
         let is_json = crate::serve::wants_json(&self.head, bytes);
-        let asked = self.asked(bytes);
+        let mut asked = self.asked(bytes);
+        asked.keeps &= is_open;
         let forwarded = self.peer.forwarded(&self.gate.spec, self.client.stream.is_tls());
         let upgrades = asked.upgrades;
         let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
@@ -210,6 +213,7 @@ impl Connection {
         self.client.buf.consume(len);
         let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
         let outcome = match request {
+            _ if !is_open => Err(Stop::Reply(Reply::no_frontend())),
             _ if too_long => Err(Stop::Reply(Reply::body_too_long())),
             Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
             Ok(request) => admit(&self.worker, request, self.client.stream.socket()).await,
@@ -218,7 +222,7 @@ impl Connection {
             Ok(permit) => permit,
             Err(Stop::Left) => {
                 gate.tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(&self.worker, None);
+                record.end_left(&self.worker, None, None);
                 return After::Cut;
             }
             Err(Stop::Reply(reply)) => {
@@ -251,11 +255,11 @@ impl Connection {
         match gone {
             Gone::Left => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(&self.worker, Some(&permit));
+                record.end_left(&self.worker, Some(&permit), status);
                 orphan::settle(permit, orphan);
                 After::Cut
             }
-            Gone::Cut(word) => {
+            Gone::Cut(status, word) => {
                 tally.cut(status);
                 let is_open = matches!(self.response.framing, Framing::Chunked | Framing::Close);
                 if !asked.is_11 && is_open {

@@ -77,6 +77,8 @@ struct Shared {
     given_up: Cell<u32>,
     /// Whether the task of a request panicked: then the connection ends.
     is_faulty: Cell<bool>,
+    /// Whether no frontend listens any more where it came in: then the connection ends.
+    is_closing: Cell<bool>,
     presence: Rc<Presence>,
     outlet: Rc<Outlet>,
 }
@@ -127,9 +129,17 @@ pub(crate) async fn run(
     let Ok(Ok(mut connection)) = tokio::time::timeout(gate.timeouts.header, handshake).await else {
         return;
     };
-    let (active, given_up, is_faulty) = Default::default();
-    let shared = Shared { worker, peer, is_tls, active, given_up, is_faulty, presence, outlet };
-    let shared = Rc::new(shared);
+    let shared = Rc::new(Shared {
+        worker,
+        peer,
+        is_tls,
+        active: Cell::default(),
+        given_up: Cell::default(),
+        is_faulty: Cell::default(),
+        is_closing: Cell::default(),
+        presence,
+        outlet,
+    });
     let header = gate.timeouts.header;
     let mut watch = Watch {
         timer: Timer::new(header),
@@ -142,7 +152,10 @@ pub(crate) async fn run(
             Next::Request(accepted) => {
                 let (request, respond) = *accepted;
                 watch.first_by = None;
-                gate = shared.worker.gate(&gate);
+                match shared.worker.gate(&shared.peer.place) {
+                    Some(current) => gate = current,
+                    None => shared.is_closing.set(true),
+                }
                 let active = Active::new(&shared);
                 let served = serve(active, Arc::clone(&gate), request, respond);
                 let shared = Rc::clone(&shared);
@@ -192,7 +205,7 @@ enum Next {
     Cut,
 }
 
-/// The next request. A connection on which nothing happens, or whose worker drains, is told to end. One whose
+/// The next request. A connection on which nothing happens, whose worker drains or whose frontend is gone is told to end. One whose
 /// client gives up too much or does not come to the end of a head (D2) is cut off.
 async fn next(shared: &Shared, connection: &mut Wire, watch: &mut Watch, gate: &Gate) -> Next {
     let (mut is_ending, mut was_active) = (false, true);
@@ -205,7 +218,7 @@ async fn next(shared: &Shared, connection: &mut Wire, watch: &mut Watch, gate: &
         if shared.is_faulty.get() {
             return cut(connection, Reason::INTERNAL_ERROR, cx);
         }
-        if shared.worker.is_draining() && !is_ending {
+        if (shared.worker.is_draining() || shared.is_closing.get()) && !is_ending {
             is_ending = true;
             connection.graceful_shutdown();
             // A client that has nothing here may take its time with the goodbye, but not ours.
@@ -334,6 +347,7 @@ impl One<'_> {
         let forwarded = peer.forwarded(&self.gate.spec, self.shared.is_tls);
         let writer = RequestWriter { head: &head, bytes, forwarded, upgrades: false };
         let outcome = match attributes::request(&worker.control, self.gate, peer, &writer) {
+            _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
             _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
             Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
             Ok(request) => self.admit(request).await,
@@ -342,7 +356,7 @@ impl One<'_> {
             Ok(permit) => permit,
             Err(Stop::Left) => {
                 self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(worker, None);
+                record.end_left(worker, None, None);
                 return true;
             }
             Err(Stop::Reply(reply)) => {
@@ -392,7 +406,8 @@ impl One<'_> {
             }
             Err(None) => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(worker, None);
+                let status = self.flow.has_no_head().then_some(status);
+                record.end_left(worker, None, status);
             }
         }
     }
@@ -401,13 +416,14 @@ impl One<'_> {
     fn lost(&mut self, lost: Lost, permit: Permit, record: Record) -> bool {
         let worker = &self.shared.worker;
         let Lost { gone, status, orphan } = lost;
-        let is_given_up = matches!(gone, Gone::Left) && status == 0;
+        let is_given_up = matches!(gone, Gone::Left) && status.is_none();
         match gone {
             Gone::Left => {
                 self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
-                record.end_left(worker, Some(&permit));
+                let status = status.filter(|_| self.flow.has_no_head());
+                record.end_left(worker, Some(&permit), status);
             }
-            Gone::Cut(word) => {
+            Gone::Cut(status, word) => {
                 self.gate.tally.cut(status);
                 record.end(worker, Some(&permit), status, Some(word));
             }

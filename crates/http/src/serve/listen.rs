@@ -12,6 +12,16 @@ use std::os::unix::net::UnixListener;
 /// Connections that may wait to be accepted; the system may allow fewer.
 pub(crate) const BACKLOG: i32 = 4_096;
 
+/// An address that is listened at, for as long as it is. A connection belongs to the place where it came in, not to
+/// the name of the frontend that listened there: an edit may give that name to another frontend.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Never used again for another one.
+    pub number: u64,
+    /// As it was written.
+    pub address: Address,
+}
+
 /// A socket that listens, not yet with a runtime.
 #[derive(Debug)]
 pub(crate) enum Listening {

@@ -347,9 +347,10 @@ impl Record {
         self.write(worker, &Ended { status, error, reply: Some(reply) });
     }
 
-    /// Its client has left; 499 is what others write then.
-    pub fn end_left(self, worker: &Worker, permit: Option<&Permit>) {
-        self.end(worker, permit, 499, Some("client_left"));
+    /// Its client has left. `status` is that of the response that it was being sent; 499 is what others write where
+    /// there was none.
+    pub fn end_left(self, worker: &Worker, permit: Option<&Permit>, status: Option<u16>) {
+        self.end(worker, permit, status.unwrap_or(499), Some("client_left"));
     }
 
     fn write(self, worker: &Worker, ended: &Ended<'_>) {

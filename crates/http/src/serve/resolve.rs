@@ -57,12 +57,39 @@ pub(crate) struct Resolver {
 #[derive(Debug)]
 struct State {
     /// Who waits for each name that is looked up, or will be.
-    askers: BTreeMap<Wanted, Vec<oneshot::Sender<Found>>>,
+    askers: BTreeMap<Wanted, Askers>,
     /// Names whose turn has not come, by their pace.
     waiting: [VecDeque<Wanted>; 3],
     /// Threads that look up names, by the pace of those.
     threads: [usize; 3],
     known: BTreeMap<Wanted, Pace>,
+}
+
+/// Who waits for a name.
+#[derive(Debug, Default)]
+struct Askers {
+    all: Vec<oneshot::Sender<Found>>,
+    /// How many there were after those who stopped waiting were last forgotten.
+    kept: usize,
+    /// How many were looked at for that, ever.
+    #[cfg(test)]
+    looked_at: usize,
+}
+
+impl Askers {
+    /// Adds one. Those who stopped waiting are forgotten, or a name that never comes would gather them; but only
+    /// when there are twice as many as last time, so that each asker costs the same however many there are.
+    fn add(&mut self, asker: oneshot::Sender<Found>) {
+        if self.all.len() >= 2 * self.kept.max(1) {
+            #[cfg(test)]
+            {
+                self.looked_at += self.all.len();
+            }
+            self.all.retain(|asker| !asker.is_closed());
+            self.kept = self.all.len();
+        }
+        self.all.push(asker);
+    }
 }
 
 impl State {
@@ -121,12 +148,10 @@ impl Resolver {
         let (sender, answer) = oneshot::channel();
         let mut state = self.state();
         if let Some(askers) = state.askers.get_mut(&wanted) {
-            // Those who stopped waiting are forgotten, or a name that never comes would gather them.
-            askers.retain(|asker| !asker.is_closed());
-            askers.push(sender);
+            askers.add(sender);
             return Ok(answer);
         }
-        state.askers.insert(wanted.clone(), vec![sender]);
+        state.askers.entry(wanted.clone()).or_default().add(sender);
         let pace = state.pace(&wanted);
         state.waiting[pace as usize].push_back(wanted);
         // No other one can have its turn: it would have got the thread that ended last.
@@ -156,7 +181,7 @@ impl Resolver {
             state.threads[pace as usize] -= 1;
             next = state.next();
             drop(state);
-            for asker in askers {
+            for asker in askers.all {
                 // Whoever stopped waiting does not want to know.
                 let _ = asker.send(found.clone());
             }
@@ -170,9 +195,10 @@ impl Resolver {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, LOOKUPS_MAX, Pace, Resolver, SLOW_MAX, UNKNOWN_MAX};
+    use super::{Askers, Found, LOOKUPS_MAX, Pace, Resolver, SLOW_MAX, UNKNOWN_MAX};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Condvar, Mutex};
+    use tokio::sync::oneshot;
 
     /// A name server that answers when it is allowed to.
     struct Slow {
@@ -299,7 +325,35 @@ mod tests {
         for _ in 0..1_000 {
             drop(RESOLVER.ask(("a".into(), 80)).unwrap());
         }
-        assert!(RESOLVER.state().askers[&("a".into(), 80)].len() <= 2);
+        assert!(RESOLVER.state().askers[&("a".into(), 80)].all.len() <= 2);
         SLOW.open();
+    }
+
+    /// However many wait, another one costs the same, and those who leave are forgotten before they are as many as
+    /// those who stay.
+    #[test]
+    fn many_who_wait_for_a_name_cost_no_more_each() {
+        const ASKERS: usize = 40_000;
+        let mut askers = Askers::default();
+        let mut waiting: Vec<_> = (0..ASKERS)
+            .map(|_| {
+                let (sender, answer) = oneshot::channel();
+                askers.add(sender);
+                answer
+            })
+            .collect();
+        assert_eq!(askers.all.len(), ASKERS);
+        assert!(askers.looked_at <= 2 * ASKERS, "{} looked at", askers.looked_at);
+        waiting.truncate(ASKERS / 4);
+        for _ in 0..4 * ASKERS {
+            let (sender, _) = oneshot::channel();
+            askers.add(sender);
+        }
+        assert!(askers.all.len() <= ASKERS, "{} are kept", askers.all.len());
+        assert!(askers.looked_at <= 12 * ASKERS, "{} looked at", askers.looked_at);
+        let is_kept = |answer: &mut oneshot::Receiver<Found>| {
+            matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+        };
+        assert!(waiting.iter_mut().all(is_kept), "whoever waits is not forgotten");
     }
 }

@@ -1,6 +1,7 @@
 //! The settings in use, made ready for the workers: shared, never changed, replaced as a whole.
 
 use crate::respond::Page;
+use crate::serve::listen::Place;
 use crate::serve::tls::{ClientTls, Tls, name_of};
 use crate::serve::vitals::{Vitals, VitalsOfAll};
 use paceline_host::{Control, Snapshot, Tally};
@@ -19,6 +20,8 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub frontends: BTreeMap<Box<str>, Arc<Gate>>,
+    /// The frontend that listens at each place, by the number of the place.
+    pub places: BTreeMap<u64, Arc<Gate>>,
     pub servers: BTreeMap<ServerId, Arc<Target>>,
     /// Servers that the last edit took out, or as they were before it moved them to another address: requests that
     /// were given to them before still go there.
@@ -48,6 +51,8 @@ pub(crate) struct Gate {
 /// What is read of a head, beyond what every request has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
+    /// The name that the frontend has in that configuration; empty if it is not there any more.
+    pub frontend: Box<str>,
     /// Attributes to be copied from fields: the field's name in lower case, the attribute's.
     pub headers: Vec<(Box<str>, Box<str>)>,
     /// The same for cookies.
@@ -59,6 +64,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     fn new(snapshot: &Snapshot, spec: &Frontend) -> Self {
         Self {
+            frontend: spec.name.clone(),
             headers: names(snapshot.reads().headers(), "header."),
             cookies: names(snapshot.reads().cookies(), "cookie."),
             user: spec.user_from,
@@ -68,7 +74,8 @@ impl Wanted {
     /// Whether the same is read by another configuration.
     fn is_of(&self, snapshot: &Snapshot, spec: &Frontend) -> bool {
         let (headers, cookies) = (snapshot.reads().headers(), snapshot.reads().cookies());
-        self.user == spec.user_from
+        self.frontend == spec.name
+            && self.user == spec.user_from
             && self.headers.iter().map(|(name, _)| name).eq(headers)
             && self.cookies.iter().map(|(name, _)| name).eq(cookies)
     }
@@ -215,21 +222,37 @@ impl Gate {
     /// What is read of a head by the configuration in use, whose generation is `generation`.
     ///
     /// The engine uses an edit when it is answered, and the table follows a little later, or much later
-    /// where files are slow. A new rule must not miss what it reads meanwhile: `snapshot` is asked then.
+    /// where files are slow. A new rule must not miss what it reads meanwhile, and a name that now belongs to
+    /// another frontend must not let its requests in there: `snapshot` is asked then who listens at `place`.
     pub fn wanted(
         &self,
         generation: u64,
+        place: &Place,
         snapshot: impl FnOnce() -> Arc<Snapshot>,
     ) -> Cow<'_, Wanted> {
         if generation == self.generation {
             return Cow::Borrowed(&self.wanted);
         }
         let snapshot = snapshot();
-        let spec = snapshot.routing().frontend(&self.spec.name).unwrap_or(&self.spec);
-        match self.wanted.is_of(&snapshot, spec) {
-            true => Cow::Borrowed(&self.wanted),
-            false => Cow::Owned(Wanted::new(&snapshot, spec)),
+        match self.successor(&snapshot, place) {
+            Some(spec) if self.wanted.is_of(&snapshot, spec) => Cow::Borrowed(&self.wanted),
+            Some(spec) => Cow::Owned(Wanted::new(&snapshot, spec)),
+            None => {
+                Cow::Owned(Wanted { frontend: "".into(), ..Wanted::new(&snapshot, &self.spec) })
+            }
         }
+    }
+
+    /// What this frontend is, for connections from `place`, in another configuration.
+    fn successor<'a>(&self, snapshot: &'a Snapshot, place: &Place) -> Option<&'a Frontend> {
+        let routing = snapshot.routing();
+        routing.frontend_at(&place.address).or_else(|| {
+            // Its name tells only where its address cannot: it is given a port for its name, or it stays where it
+            // was because it cannot move.
+            let is_by_name =
+                place.address.is_any_port() || !self.spec.listen.contains(&place.address);
+            routing.frontend(&self.spec.name).filter(|_| is_by_name)
+        })
     }
 
     /// What it has from files, for itself after an edit; not if that would give up TLS.

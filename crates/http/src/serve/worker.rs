@@ -7,6 +7,7 @@ use crate::respond::Reply;
 use crate::serve::admit::{Stop, refused};
 use crate::serve::gone::Gone;
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
+use crate::serve::listen::Place;
 use crate::serve::log::Log;
 use crate::serve::table::{Gate, Table, Target, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
@@ -37,7 +38,7 @@ pub(crate) struct Worker {
     numbers: Cell<u64>,
     /// Told when a connection has ended, or a listener.
     ended: Notify,
-    /// Told when there are other settings.
+    /// Told when there are other settings, and when the daemon ends.
     reconfigured: Notify,
     /// Listeners that still accept.
     listeners: Cell<usize>,
@@ -123,7 +124,7 @@ impl Worker {
         self.reconfigured.notify_waiters();
     }
 
-    /// Waits for other settings.
+    /// Waits for other settings, or the daemon's end.
     pub async fn configured(&self) {
         self.reconfigured.notified().await;
     }
@@ -139,20 +140,15 @@ impl Worker {
         self.ended.notify_one();
     }
 
-    /// The frontend as it is now; as it was, if there is none of that name any more.
-    pub fn gate(&self, gate: &Arc<Gate>) -> Arc<Gate> {
-        let table = self.table.borrow();
-        Arc::clone(table.frontends.get(&gate.spec.name).unwrap_or(gate))
-    }
-
-    /// The frontend of this name.
-    pub fn gate_named(&self, name: &str) -> Option<Arc<Gate>> {
-        self.table.borrow().frontends.get(name).cloned()
+    /// The frontend that listens at this place now, whatever it is called; none if no one does any more.
+    pub fn gate(&self, place: &Place) -> Option<Arc<Gate>> {
+        self.table.borrow().places.get(&place.number).cloned()
     }
 
     /// The daemon ends: connections end as soon as they have nothing to do. Returns when all have.
     pub async fn drain(&self) {
         self.is_draining.set(true);
+        self.reconfigured.notify_waiters();
         for presence in self.connections.borrow().values() {
             presence.wake();
         }

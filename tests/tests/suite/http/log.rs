@@ -157,3 +157,38 @@ fn a_file_that_was_moved_away_is_opened_anew_on_sighup() {
     let expected: Vec<String> = (1..=number).map(|number| format!("\"/{number}\"")).collect();
     assert_eq!(targets, expected);
 }
+
+/// A client that leaves was sent a status or was not: the line says which.
+#[test]
+fn the_line_of_a_client_that_left_has_the_status_that_it_was_sent() {
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        if call.target() == "/begun" {
+            call.send("HTTP/1.1 206 Partial Content\r\nContent-Length: 1000\r\n\r\nbegin");
+        }
+        theirs.pass();
+    });
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut begun = proxy.connect();
+    begun.ask("/begun", "");
+    let mut read = String::new();
+    while !read.ends_with("begin") {
+        let bytes = begun.read(1_000).unwrap();
+        assert!(!bytes.is_empty(), "it ends after {read:?}");
+        read.push_str(std::str::from_utf8(&bytes).unwrap());
+    }
+    let mut silent = proxy.connect();
+    silent.ask("/silent", "");
+    let _ = upstream.wait_for(2);
+    drop((begun, silent));
+    let mut records = proxy.records(2);
+    records.sort_by_key(|record| record["target"].to_string());
+    for (record, target, status, bytes) in
+        [(&records[0], "/begun", 206, 5), (&records[1], "/silent", 499, 0)]
+    {
+        assert_eq!((&record["target"], &record["error"]), (&target.into(), &"client_left".into()));
+        assert_eq!((&record["status"], &record["bytes_out"]), (&status.into(), &bytes.into()));
+    }
+    latch.open();
+}

@@ -185,9 +185,11 @@ fn the_log_says_what_has_left_of_a_response() {
     // What the system holds for a client is far less than all of it.
     assert!(cut.len() >= STREAMS as usize / 2, "{}", cut.len());
     for record in &cut {
-        assert_eq!(record["status"], 499, "{record}");
-        assert!(record["bytes_out"].as_u64().unwrap() < BODY_BYTES as u64, "{record}");
+        let bytes = record["bytes_out"].as_u64().unwrap();
+        assert!(bytes < BODY_BYTES as u64, "{record}");
+        assert!(bytes == 0 || record["status"] == 200, "{record}");
     }
+    assert!(cut.iter().any(|record| record["status"] == 200), "{cut:?}");
     let whole = records.iter().filter(|record| !is_cut(record));
     for record in whole {
         assert_eq!((&record["status"], &record["bytes_out"]), (&200.into(), &BODY_BYTES.into()));

@@ -1,6 +1,7 @@
 //! What is taken from a head, and for which configuration.
 
 use super::{Peer, Speaker, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
+use crate::serve::listen::Place;
 use crate::serve::table::{Extras, Gate};
 use crate::wire::{Forwarded, RequestHead, RequestWriter};
 use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
@@ -113,9 +114,15 @@ fn gate(engine: &Engine) -> Gate {
 }
 
 fn request(engine: &Engine, gate: &Gate, fields: &str) -> Request {
+    request_at("127.0.0.1:0", engine, gate, fields)
+}
+
+/// The same for a connection that came in at this address.
+fn request_at(address: &str, engine: &Engine, gate: &Gate, fields: &str) -> Request {
     let (head, text) = head(fields);
-    let peer = Peer::new(Speaker::Ip([192, 0, 2, 7].into()));
-    let wanted = gate.wanted(engine.snapshot().generation(), || engine.snapshot());
+    let place = Arc::new(Place { number: 1, address: address.parse().unwrap() });
+    let peer = Peer::new(Speaker::Ip([192, 0, 2, 7].into()), Arc::clone(&place));
+    let wanted = gate.wanted(engine.snapshot().generation(), &place, || engine.snapshot());
     gathered(&wanted, gate, &peer, &writer(&head, &text)).unwrap()
 }
 
@@ -155,4 +162,28 @@ fn a_new_source_of_users_is_asked_at_once_h4() {
     engine.configure(Time(0), &Plan::new(&engine.snapshot(), config).unwrap());
     let request = request(&engine, &old, "Authorization: Basic YW5uOng=\r\n");
     assert_eq!(request.attributes.known(Known::User), "ann");
+}
+
+/// An edit may give the name of a frontend to another one before the door's table has followed: a request is judged
+/// as one of the frontend that listens where it came in, by the name that this has now.
+#[test]
+fn a_request_belongs_to_the_frontend_that_listens_where_it_came_in() {
+    const PUBLIC: &str = "127.0.0.1:8080";
+    let frontend = |name, address: &str| Frontend::new(name, vec![address.parse().unwrap()]);
+    let mut engine = Engine::new(1);
+    let extras = Extras { tls: None, pages: BTreeMap::new() };
+    let spec = frontend("public", PUBLIC);
+    let old = Gate::new(&engine.snapshot(), &spec, Arc::default(), extras);
+    let mut judged_as = |frontends| {
+        let config = Config { frontends, ..Config::default() };
+        engine.configure(Time(0), &Plan::new(&engine.snapshot(), config).unwrap());
+        let request = request_at(PUBLIC, &engine, &old, "");
+        request.attributes.known(Known::Frontend).to_owned()
+    };
+    let other = "127.0.0.1:8081";
+    let swapped = vec![frontend("internal", PUBLIC), frontend("public", other)];
+    assert_eq!(judged_as(swapped), "internal");
+    assert_eq!(judged_as(vec![frontend("renamed", PUBLIC)]), "renamed");
+    assert_eq!(judged_as(vec![frontend("public", PUBLIC)]), "public");
+    assert_eq!(judged_as(vec![frontend("public", other)]), "", "its name is another's now");
 }
