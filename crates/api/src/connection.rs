@@ -6,8 +6,8 @@
 //! request), and a connection that has sessions bound to it is never
 //! closed for being idle, because its end is what ends them.
 //!
-//! A connection can be sealed, so that a client can let its children inherit it: from then on nothing that
-//! comes on it is looked at, whoever sends it, and only its end counts.
+//! A connection can be sealed, so that a client can let its children inherit it. From then on the daemon discards
+//! everything it receives on that connection and waits only for its end.
 
 use crate::limits::Limits;
 use hyper::rt::{Sleep, Timer};
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Semaphore;
 
-/// Bytes that are dropped at a time from a sealed connection, more than the system holds of them, and the
-/// pause behind so many, so that a child that writes without end keeps nobody busy.
+/// How many bytes of a sealed connection are discarded before a pause, which is more than a socket buffers,
+/// and how long the pause is. A child that writes without end uses little processor time.
 const SEALED_BYTES: usize = 256 << 10;
 const SEALED_PAUSE: Duration = Duration::from_millis(100);
 

@@ -172,7 +172,7 @@ mod tests {
     use crate::identity::{Identity, Role};
     use crate::token::hash;
 
-    /// D1: a session that ended leaves no task behind, although its connection goes on.
+    /// D1: the task that watches a bound session ends with the session, not with the connection.
     #[test]
     fn a_session_that_ended_leaves_no_task_behind_d1() {
         let (runtime, app) = crate::app_for_tests();

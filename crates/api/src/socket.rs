@@ -64,8 +64,8 @@ impl Socket {
         let mut read = || {
             let count = either!(self, try_read_buf(buffer))?;
             is_read = true;
-            // Less than there was room for is all there was: the runtime need not try to read more before
-            // it is told that there is. Only an error makes it forget that the socket was readable.
+            // A short read has emptied the socket, so the next read would only return `WouldBlock`. The
+            // runtime clears the socket's readiness on that error alone, so it is returned here already.
             match 0 < count && count < room {
                 true => Err(io::ErrorKind::WouldBlock.into()),
                 false => Ok(()),

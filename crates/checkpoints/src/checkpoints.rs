@@ -32,7 +32,7 @@ pub struct Checkpoints {
     /// Waiters that got a count which was given back, in the order they got it.
     handed: VecDeque<(Rank, Moved)>,
     pub(crate) backlog: VecDeque<Backlog>,
-    /// Checkpoints that were deleted, by name, for as long as somebody who passed them may be alive.
+    /// Deleted checkpoints by name, kept while a request that passed one of them may still run.
     pub(crate) buried: Vec<(Box<str>, CheckpointId)>,
     /// Counters that are no more, until their memory is given back.
     pub(crate) dropped: Vec<Table>,

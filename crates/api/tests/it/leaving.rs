@@ -87,7 +87,7 @@ fn empty_lines_between_requests_do_not_end_a_bound_connection_p4() {
         bound.raw(b"\r\n\r\n");
     }
     bound.post("/v1/permits", json!({ "session": session })).expect(201);
-    // Whoever holds nothing is closed for being idle, empty lines or not.
+    // Empty lines do not keep an idle connection open that has no session bound to it.
     let mut idle = world.unix();
     idle.raw(b"\r\n");
     assert!(idle.is_closed());

@@ -1,14 +1,7 @@
 //! What runs counts where it was admitted until it ends, whatever is edited meanwhile (P1); and a request
 //! that cannot reach its server goes back.
 
-use crate::script::play;
-
-/// Plays a script and compares all its answers.
-fn holds(text: &str) {
-    let (actual, count) = play(text);
-    assert!(count > 0, "no command");
-    assert_eq!(actual, text);
-}
+use crate::script::holds;
 
 /// P1: a key that is changed and changed back (6 of 2 ran).
 #[test]

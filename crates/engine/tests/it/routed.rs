@@ -1,13 +1,6 @@
 //! What holds for requests that have a server, or wait for one.
 
-use crate::script::play;
-
-/// Plays a script and compares all its answers.
-fn holds(text: &str) {
-    let (actual, count) = play(text);
-    assert!(count > 0, "no command");
-    assert_eq!(actual, text);
-}
+use crate::script::holds;
 
 #[test]
 fn checkpoints_of_a_pool_read_the_server() {

@@ -69,6 +69,13 @@ pub fn play(text: &str) -> (String, usize) {
     (out, count)
 }
 
+/// Plays a script and compares all its answers.
+pub fn holds(text: &str) {
+    let (actual, count) = play(text);
+    assert!(count > 0, "no command");
+    assert_eq!(actual, text);
+}
+
 fn first_difference(expected: &str, actual: &str) -> String {
     let (expected, actual): (Vec<_>, Vec<_>) =
         (expected.lines().collect(), actual.lines().collect());
