@@ -12,6 +12,7 @@ pub mod invariants;
 pub mod model;
 pub mod rng;
 pub mod run;
+pub mod seeds;
 pub mod seen;
 pub mod story;
 pub mod subject;

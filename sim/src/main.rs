@@ -2,6 +2,7 @@
 //! counts them instead; `--seed 123` shows the whole trace of one.
 
 use paceline_sim::run::{Failure, run};
+use paceline_sim::seeds::{Seeds, asked};
 use paceline_sim::world::World;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,29 +17,11 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("seed {}: {panic}", SEED.load(Ordering::Relaxed));
     }));
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words[..] {
-        ["--seed", seed] => match seed.parse() {
-            Ok(seed) => show(seed),
-            Err(_) => usage(),
-        },
-        ["--seeds", range] => range_of(range).map_or_else(usage, |(a, b)| many(a, b, false)),
-        ["--seeds", range, "--keep-going"] => {
-            range_of(range).map_or_else(usage, |(a, b)| many(a, b, true))
-        }
-        _ => usage(),
+    match asked("paceline-sim") {
+        Ok(Seeds::One(seed)) => show(seed),
+        Ok(Seeds::Many { from, to, keep_going }) => many(from, to, keep_going),
+        Err(code) => code,
     }
-}
-
-fn usage() -> ExitCode {
-    eprintln!("usage: paceline-sim --seed N | --seeds A..B [--keep-going]");
-    ExitCode::from(2)
-}
-
-fn range_of(text: &str) -> Option<(u64, u64)> {
-    let (from, to) = text.split_once("..")?;
-    Some((from.parse().ok()?, to.parse().ok()?))
 }
 
 /// The whole trace of one seed.

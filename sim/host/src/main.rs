@@ -1,6 +1,7 @@
 //! Runs seeds: `--seeds 0..100000` shows progress and stops at the first failure, `--keep-going` counts them
 //! instead; `--seed 123` shows the whole history of one.
 
+use paceline_sim::seeds::{Seeds, asked};
 use paceline_sim_host::world::run;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,26 +16,11 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("seed {}: {panic}", SEED.load(Ordering::Relaxed));
     }));
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words[..] {
-        ["--seed", seed] => seed.parse().map_or_else(|_| usage(), show),
-        ["--seeds", range] => range_of(range).map_or_else(usage, |(a, b)| many(a, b, false)),
-        ["--seeds", range, "--keep-going"] => {
-            range_of(range).map_or_else(usage, |(a, b)| many(a, b, true))
-        }
-        _ => usage(),
+    match asked("paceline-sim-host") {
+        Ok(Seeds::One(seed)) => show(seed),
+        Ok(Seeds::Many { from, to, keep_going }) => many(from, to, keep_going),
+        Err(code) => code,
     }
-}
-
-fn usage() -> ExitCode {
-    eprintln!("usage: paceline-sim-host --seed N | --seeds A..B [--keep-going]");
-    ExitCode::from(2)
-}
-
-fn range_of(text: &str) -> Option<(u64, u64)> {
-    let (from, to) = text.split_once("..")?;
-    Some((from.parse().ok()?, to.parse().ok()?))
 }
 
 /// The whole history of one seed.

@@ -79,18 +79,25 @@ fn insert(database: &Arc<Hosted>, session: &Arc<Session>, rows: usize) {
     assert!(next_error(session).is_none());
 }
 
+/// The last transaction, as a client hears of it that begins to watch.
+fn last_transaction(world: &World, things: &Arc<Hosted>) -> Uuid {
+    let client = world.client(Role::Viewer);
+    things.watch(&client, request(0, Version::V3, Some(Uuid::ZERO))).unwrap();
+    things.flush_blocking();
+    match client.outbox.take() {
+        Some(Outgoing::Reply(_, Reply::Since { transaction, .. })) => transaction,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// What a client that comes back missed is put together beside the committer, and the updates that follow
 /// stay behind it.
 #[test]
 fn what_a_client_missed_is_computed_beside_the_committer() {
     let world = World::new("missed");
     let things = world.open(SCHEMA);
-    let (writer, first) = (world.client(Role::Admin), world.client(Role::Viewer));
-    things.watch(&first, request(0, Version::V3, Some(Uuid::ZERO))).unwrap();
-    things.flush_blocking();
-    let Some(Outgoing::Reply(_, Reply::Since { transaction, .. })) = first.outbox.take() else {
-        panic!("no answer")
-    };
+    let writer = world.client(Role::Admin);
+    let transaction = last_transaction(&world, &things);
     for _ in 0..4 {
         insert(&things, &writer, 100);
     }
@@ -119,12 +126,8 @@ fn what_a_client_missed_is_computed_beside_the_committer() {
 fn what_a_client_missed_is_answered_at_once_if_it_is_little() {
     let world = World::new("missed-little");
     let things = world.open(SCHEMA);
-    let (writer, first) = (world.client(Role::Admin), world.client(Role::Viewer));
-    things.watch(&first, request(0, Version::V3, Some(Uuid::ZERO))).unwrap();
-    things.flush_blocking();
-    let Some(Outgoing::Reply(_, Reply::Since { transaction, .. })) = first.outbox.take() else {
-        panic!("no answer")
-    };
+    let writer = world.client(Role::Admin);
+    let transaction = last_transaction(&world, &things);
     insert(&things, &writer, 1);
     things.readers.pause();
     let back = world.client(Role::Viewer);
