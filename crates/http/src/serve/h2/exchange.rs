@@ -8,6 +8,7 @@ use super::sent::Flow;
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::serve::buffer::Outgoing;
 use crate::serve::exchange::{Failure, TOO_MANY_INTERIM};
+use crate::serve::orphan::Unfinished;
 use crate::serve::table::{Gate, duration};
 use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
@@ -112,14 +113,21 @@ impl<'a> Exchange<'a> {
         !matches!(self.phase, Phase::Head { .. })
     }
 
-    /// How long the server may still take for the head of its response, if it was sent anything and has
-    /// not answered.
-    pub fn server_rest(&self) -> Option<Duration> {
-        let is_at_work = self.has_begun && !self.is_answered();
-        is_at_work.then(|| match self.is_head_timed {
-            true => self.timer.left(),
-            false => self.response_wait,
-        })
+    /// What the server has still to send, if it was sent anything. To be asked once, when the exchange has failed.
+    pub fn unfinished(&mut self) -> Option<Unfinished> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Done);
+        match phase {
+            _ if !self.has_begun => None,
+            Phase::Head { .. } => {
+                let wait = match self.is_head_timed {
+                    true => self.timer.left(),
+                    false => self.response_wait,
+                };
+                Some(Unfinished::Head { wait, is_head: self.answer.is_head })
+            }
+            Phase::Body { decoder, .. } => Some(Unfinished::Body(decoder)),
+            Phase::Done => None,
+        }
     }
 
     /// Goes on as far as it can, until the server is done.
