@@ -293,37 +293,51 @@ impl<'a> Exchange<'a> {
                 moved |= !decoder.is_done() && delivery.poll_queue(self.answer.flow, cx)?;
                 pending = delivery.pending();
             }
-            self.answer.flow.hold(pending);
-            let max = self.answer.flow.held_max();
+            let flow = &mut *self.answer.flow;
+            flow.hold(pending + self.upstream.buf.capacity());
+            let max = flow.held_max();
+            let room = max.saturating_sub(flow.queued() + pending);
             let reads = match &self.phase {
                 // A head before the last one leaves before another is read.
-                Phase::Head { .. } => self.answer.flow.has_no_head(),
-                Phase::Body { decoder, .. } => !decoder.is_done() && pending < max,
+                Phase::Head { .. } => flow.has_no_head(),
+                // In large pieces, not in as many as frames leave.
+                Phase::Body { decoder, .. } => !decoder.is_done() && room >= max / 2,
                 Phase::Done => false,
             };
             if !reads {
+                self.pause(pending);
                 return Ok(moved);
             }
-            if self.read_response(max)? {
+            if self.read_response(room)? {
                 moved = true;
                 continue;
             }
-            let max = if self.is_answered() { max } else { usize::MAX };
-            match self.upstream.buf.poll_fill_within(max, &mut self.upstream.stream, cx) {
+            // The body may begin behind the head.
+            let max = if self.is_answered() { room } else { max };
+            match self.upstream.buf.poll_fill_by(max, &mut self.upstream.stream, cx) {
                 Poll::Ready(Ok(0)) => self.server_ended()?,
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) if !self.is_answered() => {
                     return Err(Failure::Broken(error));
                 }
                 Poll::Ready(Err(_)) => return Err(Failure::Response("the response is cut short")),
-                Poll::Pending => return Ok(moved),
+                Poll::Pending => {
+                    self.pause(pending);
+                    return Ok(moved);
+                }
             }
             moved = true;
         }
     }
 
-    /// Takes what there is of the response, up to `max` bytes of its body; tells whether that was anything.
-    fn read_response(&mut self, max: usize) -> Result<bool, Failure> {
+    /// Nothing is read for now: what the buffer holds for nothing is for others (D1).
+    fn pause(&mut self, pending: usize) {
+        self.upstream.buf.pause(self.answer.flow.is_short());
+        self.answer.flow.hold(pending + self.upstream.buf.capacity());
+    }
+
+    /// Takes what there is of the response, up to `room` bytes of its body; tells whether that was anything.
+    fn read_response(&mut self, mut room: usize) -> Result<bool, Failure> {
         match &mut self.phase {
             Phase::Head { scanned } => {
                 let bytes = self.upstream.buf.bytes();
@@ -336,14 +350,15 @@ impl<'a> Exchange<'a> {
             }
             Phase::Body { decoder, delivery } => {
                 let mut has_read = false;
-                while !decoder.is_done() && delivery.pending() < max {
+                while !decoder.is_done() && room > 0 {
                     let input = self.upstream.buf.bytes();
                     if input.is_empty() {
                         break;
                     }
-                    let input = &input[..input.len().min(max - delivery.pending())];
+                    let input = &input[..input.len().min(room)];
                     let progress =
                         decoder.read(input).map_err(|error| Failure::Response(error.0))?;
+                    room -= progress.data.len();
                     delivery.add(&input[progress.data]);
                     self.upstream.buf.consume(progress.read);
                     has_read = true;
