@@ -388,7 +388,7 @@ impl Call<'_> {
     }
 
     /// It counts as answered from now on.
-    fn leave(&mut self) {
+    pub fn leave(&mut self) {
         if !std::mem::replace(&mut self.is_answered, true) {
             self.shared.in_flight.fetch_sub(1, Ordering::SeqCst);
         }

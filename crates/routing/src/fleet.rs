@@ -37,7 +37,6 @@ pub struct Fleet {
 #[derive(Clone, Debug)]
 struct Group {
     id: BackendId,
-    name: Box<str>,
     balance: Balance,
     slots: Vec<Slot>,
     turn: Turn,
@@ -122,11 +121,8 @@ impl Fleet {
             backends.iter().map(|backend| (backend.id, backend)).collect();
         let is_other = |group: &Group| settings.get(&group.id).is_none_or(|new| !group.is_as(new));
         let other: Vec<Group> = self.groups.extract_if(.., |group| is_other(group)).collect();
-        let mut dead = vec![];
+        let last_before = SiteId(self.sites);
         for group in other {
-            if !settings.contains_key(&group.id) {
-                dead.push((group.id, group.name));
-            }
             turns.insert(group.id, (group.turn, group.gate, group.counted));
             for slot in &group.slots {
                 self.places.remove(&slot.id);
@@ -149,23 +145,29 @@ impl Fleet {
                 }
             };
             let servers = backend.servers.iter();
-            let slots = servers.map(|server| self.slot_of(server, slots.remove(&server.id)));
+            let slot =
+                |server: &Server| self.slot_of(server, slots.remove(&server.id), last_before);
+            let slots = servers.map(slot);
             let (balance, slots): (_, Vec<Slot>) = (backend.balance, slots.collect());
             self.places.extend(slots.iter().zip(0..).map(|(slot, place)| (slot.id, (id, place))));
             self.stale.extend(gate.map(|_| id));
-            let name = backend.name.clone();
-            self.groups.push(Group { id, name, balance, slots, turn, gate, counted });
+            self.groups.push(Group { id, balance, slots, turn, gate, counted });
         }
         for (backend, slot) in slots.into_values() {
-            self.leave_site(backend, &slot);
+            self.leave_site(backend, &slot, last_before);
         }
-        dead.iter().for_each(|(id, name)| self.ghosts.bury(*id, name));
         self.count_ghosts(kept);
         self.groups.sort_by_key(|group| group.id);
     }
 
-    /// A server as it is set now; `old` is what it was, if it was there, and in which backend.
-    fn slot_of(&mut self, server: &Server, old: Option<(BackendId, Slot)>) -> Slot {
+    /// A server as it is set now; `old` is what it was, if it was there, and in which backend. `last_before` is the last
+    /// site that there was before the edit.
+    fn slot_of(
+        &mut self,
+        server: &Server,
+        old: Option<(BackendId, Slot)>,
+        last_before: SiteId,
+    ) -> Slot {
         let (id, weight, max) = (server.id, server.weight, server.connections_max);
         let credit = old.as_ref().map_or(0, |(_, slot)| slot.credit);
         let (site, fresh, up) = match &old {
@@ -174,7 +176,7 @@ impl Fleet {
             }
             _ => {
                 if let Some((backend, slot)) = &old {
-                    self.leave_site(*backend, slot);
+                    self.leave_site(*backend, slot, last_before);
                 }
                 self.sites += 1;
                 let site =
@@ -187,13 +189,13 @@ impl Fleet {
     }
 
     /// A server is not at its address any more; who has it still is.
-    fn leave_site(&mut self, backend: BackendId, slot: &Slot) {
+    fn leave_site(&mut self, backend: BackendId, slot: &Slot, last_before: SiteId) {
         if slot.fresh > 0 {
             let ghost = Ghost {
                 held: slot.fresh,
                 site: Arc::clone(&slot.site),
                 backend,
-                last_name: None,
+                last_before,
                 counted_by: vec![],
             };
             self.ghosts.add(ghost);
@@ -201,7 +203,7 @@ impl Fleet {
     }
 
     /// Counts ghosts against the servers of those backends that an edit changed: all but the first so
-    /// many. In the others nothing can have changed about that.
+    /// many. In the others nothing can have changed about that: no server came there.
     fn count_ghosts(&mut self, kept: usize) {
         if self.ghosts.is_empty() {
             return;
@@ -216,7 +218,7 @@ impl Fleet {
             counted_by.retain(is_same);
             for group in changed.iter_mut() {
                 for slot in &mut group.slots {
-                    if ghost.counts(&slot.site.address, (group.id, &group.name)) {
+                    if ghost.is_counted_at(&slot.site, group.id) {
                         slot.held += ghost.held;
                         counted_by.push(slot.id);
                     }
@@ -401,7 +403,6 @@ impl Group {
                 && slot.site.address == server.address
         };
         self.balance == backend.balance
-            && self.name == backend.name
             && self.slots.len() == backend.servers.len()
             && self.slots.iter().zip(&backend.servers).all(is_as)
     }

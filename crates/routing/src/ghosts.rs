@@ -1,10 +1,11 @@
 //! Requests at an address where the server that they were given is no more.
 //!
 //! A request that runs at a server goes on to use its address when an edit deletes the server or moves it to another
-//! address. So it counts there until it ends: against every server that has the same address in the same backend,
-//! whatever the server's number. A backend that was deleted is the same as one that has its name.
+//! address. So it counts there until it ends: against every server that comes to this address with that edit or later, in
+//! whatever backend, and against those that its own backend has there. Names are of no account: a server that comes may
+//! be the one that went, under another name. A server of another backend that was there already counts its own alone,
+//! as it did before.
 
-use crate::address::Address;
 use crate::site::{Site, SiteId};
 use paceline_types::{BackendId, ServerId};
 use std::collections::BTreeMap;
@@ -17,17 +18,17 @@ pub(crate) struct Ghost {
     pub held: u32,
     pub site: Arc<Site>,
     pub backend: BackendId,
-    /// The name that the backend had last, once it is deleted.
-    pub last_name: Option<Box<str>>,
+    /// The last site that there was before the edit that made it a ghost.
+    pub last_before: SiteId,
     /// The servers that count them.
     pub counted_by: Vec<ServerId>,
 }
 
 impl Ghost {
-    /// Whether a server at this address counts these requests.
-    pub fn counts(&self, address: &Address, backend: (BackendId, &str)) -> bool {
-        let is_same = backend.0 == self.backend || self.last_name.as_deref() == Some(backend.1);
-        is_same && *address == self.site.address
+    /// Whether the server at this site of this backend counts these requests.
+    pub fn is_counted_at(&self, site: &Site, backend: BackendId) -> bool {
+        let is_meant = site.id > self.last_before || backend == self.backend;
+        is_meant && site.address == self.site.address
     }
 }
 
@@ -46,13 +47,6 @@ impl Ghosts {
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Ghost> {
         self.0.values_mut()
-    }
-
-    /// A backend was deleted that had this name.
-    pub fn bury(&mut self, backend: BackendId, name: &str) {
-        for ghost in self.0.values_mut().filter(|ghost| ghost.backend == backend) {
-            ghost.last_name.get_or_insert_with(|| name.into());
-        }
     }
 
     /// A request of this site ends; the servers that counted it.

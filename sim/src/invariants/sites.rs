@@ -1,6 +1,6 @@
-//! No address has more requests than the server there may have (P1), whatever servers were deleted, added,
-//! moved and renamed in between: whoever starts at a server with a maximum finds fewer than that at its
-//! address.
+//! No address has more requests than the server there may have (P1), whatever servers and backends were deleted,
+//! added, moved and renamed in between: whoever starts at a server with a maximum finds fewer than that at its
+//! address. Names are of no account.
 //!
 //! Keeps its own books: where each request was when it started. Only who runs is looked at, so who is on
 //! the way there and who sleeps at a server does not count.
@@ -12,15 +12,29 @@ use crate::seen::{Answer, Seen};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Remembers where everybody runs: the server, the backend and the address of then.
+/// Where a request runs, as it was when it started.
+struct Run {
+    server: u32,
+    backend: u32,
+    address: u32,
+    /// Since when the server is not there any more.
+    left: Option<u64>,
+}
+
+/// A server while it is at one address.
+struct Stay {
+    address: u32,
+    since: u64,
+    /// The highest maximum that it ever had there: whoever has the server already when that is lowered still starts.
+    most: u64,
+}
+
+/// Remembers where everybody runs.
 #[derive(Default)]
 pub struct Sites {
-    running: BTreeMap<u64, (u32, u32, u32)>,
-    /// The last name of each backend.
-    names: BTreeMap<u32, &'static str>,
-    /// The highest maximum that there ever was at an address of a backend of this name: whoever has a
-    /// server already when that is lowered still starts there.
-    most: BTreeMap<(&'static str, u32), u64>,
+    running: BTreeMap<u64, Run>,
+    stays: BTreeMap<u32, Stay>,
+    steps: u64,
     config: Option<Rc<Config>>,
 }
 
@@ -31,13 +45,8 @@ impl Invariant for Sites {
 
     fn look(&mut self, seen: &Seen) -> Result<(), String> {
         let before = self.config.replace(Rc::clone(&seen.config));
-        self.names.extend(seen.config.backends.iter().map(|backend| (backend.id, backend.name)));
-        for backend in &seen.config.backends {
-            for server in &backend.servers {
-                let most = self.most.entry((backend.name, server.address)).or_default();
-                *most = (*most).max(server.max.unwrap_or(u64::MAX));
-            }
-        }
+        self.steps += 1;
+        self.follow(&seen.config);
         let runs = |id: &u64| seen.alive.get(id).and_then(|sight| sight.grant?.server);
         let went = |id: &u64| match (&*seen.step, &seen.answer) {
             (Step::Reroute(other), Answer::Server(Some(_)) | Answer::Back) => other == id,
@@ -48,13 +57,15 @@ impl Invariant for Sites {
             let Some(server) = runs(id).filter(|_| !self.running.contains_key(id)) else {
                 continue;
             };
-            let found = find(&seen.config, server);
-            let found = found.or_else(|| find(before.as_deref()?, server));
-            let Some((backend, address)) = found else { continue };
-            self.running.insert(*id, (server, backend.id, address));
+            let now = find(&seen.config, server);
+            let Some((backend, address)) = now.or_else(|| find(before.as_deref()?, server)) else {
+                continue;
+            };
+            let left = now.is_none().then_some(self.steps);
+            self.running.insert(*id, Run { server, backend: backend.id, address, left });
             // What was due before an edit started before it.
             if !matches!(&*seen.step, Step::Configure(..)) {
-                self.check(&seen.config, backend, address)?;
+                self.check(server, backend, address)?;
             }
         }
         Ok(())
@@ -62,14 +73,35 @@ impl Invariant for Sites {
 }
 
 impl Sites {
-    fn check(&self, config: &Config, at: &Backend, address: u32) -> Result<(), String> {
-        let max = self.most.get(&(at.name, address)).copied().unwrap_or(u64::MAX);
-        let is_dead = |id: u32| config.backends.iter().all(|backend| backend.id != id);
-        let is_same = |id: u32| id == at.id || (is_dead(id) && self.names[&id] == at.name);
+    /// Servers come, go and move.
+    fn follow(&mut self, config: &Config) {
+        let steps = self.steps;
+        let servers = || config.backends.iter().flat_map(|backend| &backend.servers);
+        self.stays.retain(|id, stay| {
+            servers().any(|server| server.id == *id && server.address == stay.address)
+        });
+        for run in self.running.values_mut() {
+            let stays = self.stays.get(&run.server).is_some_and(|stay| stay.address == run.address);
+            run.left = run.left.or_else(|| (!stays).then_some(steps));
+        }
+        for server in servers() {
+            let new = Stay { address: server.address, since: steps, most: 0 };
+            let stay = self.stays.entry(server.id).or_insert(new);
+            stay.most = stay.most.max(server.max.unwrap_or(u64::MAX));
+        }
+    }
+
+    fn check(&self, server: u32, at: &Backend, address: u32) -> Result<(), String> {
+        let Some(stay) = self.stays.get(&server) else { return Ok(()) };
+        // A server that came when another one left its address may be that one under another name.
+        let counts = |run: &&Run| match run.left {
+            None => run.server == server,
+            Some(left) => run.backend == at.id || left <= stay.since,
+        };
         // Two servers of a backend at one address have room for both their maxima.
         let twins = at.servers.iter().filter(|server| server.address == address).count();
-        let all = self.running.values();
-        let there = all.filter(|(_, of, where_)| is_same(*of) && *where_ == address).count() as u64;
+        let all = self.running.values().filter(|run| run.address == address);
+        let (there, max) = (all.filter(counts).count() as u64, stay.most);
         if twins == 1 && there > max {
             return Err(format!("{there} run at {address} of {}, at most {max} may", at.name));
         }

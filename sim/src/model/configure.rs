@@ -30,7 +30,7 @@ impl Model {
         self.edits += 1;
         let old = std::mem::replace(&mut self.config, config);
         self.add_gates();
-        self.sites_changed(&old);
+        self.sites_changed();
         let mut moves: Vec<Move> =
             old.checkpoints.iter().map(|checkpoint| self.checkpoint_changed(checkpoint)).collect();
         self.adopt_holders(&old);

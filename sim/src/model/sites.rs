@@ -3,7 +3,6 @@
 //! A site is a server while it is at one address. Who was given a server is at the site of then, until it
 //! ends.
 
-use super::config::Config;
 use super::{Model, Request};
 use std::collections::BTreeMap;
 
@@ -16,15 +15,15 @@ pub(super) struct Sites {
     /// Of each server.
     now: BTreeMap<u32, Site>,
     last: u32,
-    /// The names that backends had last which are no more.
-    dead: BTreeMap<u32, &'static str>,
+    /// The last site that there was before the edit that ended this one.
+    ended: BTreeMap<u32, u32>,
 }
 
 impl Model {
     /// Servers that are new or elsewhere have a new site.
-    pub(super) fn sites_changed(&mut self, old: &Config) {
+    pub(super) fn sites_changed(&mut self) {
         let sites = &mut self.sites;
-        let was = std::mem::take(&mut sites.now);
+        let (was, last) = (std::mem::take(&mut sites.now), sites.last);
         for server in self.config.backends.iter().flat_map(|backend| &backend.servers) {
             let same = was.get(&server.id).filter(|site| site.1 == server.address);
             let site = same.copied().unwrap_or_else(|| {
@@ -34,11 +33,9 @@ impl Model {
             });
             sites.now.insert(server.id, site);
         }
-        for backend in &old.backends {
-            if self.config.backends.iter().all(|other| other.id != backend.id) {
-                sites.dead.insert(backend.id, backend.name);
-            }
-        }
+        let is_over = |server: &u32, site: &Site| sites.now.get(server) != Some(site);
+        let over = was.iter().filter(|(server, site)| is_over(server, site));
+        sites.ended.extend(over.map(|(_, site)| (site.0, last)));
     }
 
     /// The site of a server.
@@ -51,8 +48,9 @@ impl Model {
         request.seat.is_some_and(|seat| self.sites.now.get(&seat) == Some(&request.site))
     }
 
-    /// How many requests count against a server: those that were given it where it is now, and those that are at
-    /// its address for its backend, given a server that is there no more.
+    /// How many requests count against a server: those that were given it where it is now, and those at its address
+    /// that were given a server which is there no more. Of these it counts all if it came when that was gone, else
+    /// those of its backend.
     #[must_use]
     pub fn held_at(&self, server: u32) -> u64 {
         self.requests.values().filter(|request| self.is_counted(request, server)).count() as u64
@@ -65,7 +63,8 @@ impl Model {
         }
         let has = |at: u32| self.config.backends.iter().find(move |backend| backend.has(at));
         let (Some(backend), Some(of)) = (has(server), request.backend) else { return false };
-        let is_same = backend.id == of || self.sites.dead.get(&of) == Some(&backend.name);
-        is_same && self.site(server).1 == request.site.1
+        let (number, address) = self.site(server);
+        let came_later = self.sites.ended.get(&request.site.0).is_some_and(|last| number > *last);
+        (came_later || backend.id == of) && address == request.site.1
     }
 }

@@ -58,29 +58,53 @@ impl Buffer {
         self.end - self.start < BYTES.max(self.bytes.len())
     }
 
+    /// Memory that it holds.
+    pub const fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Reads once; 0 means that the other side has ended.
     pub fn poll_fill(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_fill_within(BYTES_MAX, stream, cx)
+        self.poll_fill_by(BYTES_MAX, stream, cx)
     }
 
-    /// The same without growing beyond `max`, or the usual size.
-    pub fn poll_fill_within(
+    /// The same, but reads no more than `max` bytes, of which there is at least one.
+    pub fn poll_fill_by(
         &mut self,
         max: usize,
         stream: &mut (impl AsyncRead + Unpin),
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         self.make_room(max);
-        let mut room = ReadBuf::new(&mut self.bytes[self.end..]);
+        let end = self.bytes.len().min(self.end.saturating_add(max));
+        let mut room = ReadBuf::new(&mut self.bytes[self.end..end]);
         ready!(Pin::new(stream).poll_read(cx, &mut room))?;
         let (read, left) = (room.filled().len(), room.remaining());
         self.end += read;
         self.was_filled = left == 0;
         Poll::Ready(Ok(read))
+    }
+
+    /// It is not used for now. What memory it holds for nothing is given back if that costs little, or if memory is
+    /// short.
+    pub fn pause(&mut self, is_short: bool) {
+        if is_short || (self.is_empty() && self.bytes.len() == BYTES) {
+            self.shrink();
+        }
+    }
+
+    fn shrink(&mut self) {
+        if !self.is_empty() && self.bytes().len() < self.bytes.len() {
+            let (bytes, end) = (self.bytes().into(), self.end - self.start);
+            // What it was is released.
+            *self = Self { bytes, start: 0, end, was_filled: false };
+        } else {
+            self.release();
+        }
     }
 
     /// Gives its memory back, if it holds nothing.
@@ -111,8 +135,10 @@ impl Buffer {
             (self.start, self.end) = (0, len);
         }
         let is_full = self.end == self.bytes.len();
-        if (is_full || self.was_filled) && self.bytes.len() < max.min(BYTES_MAX) {
-            let mut larger = vec![0; self.bytes.len() * 2].into_boxed_slice();
+        let is_worth_more = is_full || (self.was_filled && self.bytes.len() < max);
+        if is_worth_more && self.bytes.len() < BYTES_MAX {
+            let size = (self.bytes.len() * 2).clamp(BYTES, BYTES_MAX);
+            let mut larger = vec![0; size].into_boxed_slice();
             larger[..len].copy_from_slice(&self.bytes[self.start..self.end]);
             (self.bytes, self.start, self.end) = (larger, 0, len);
             self.was_filled = false;
@@ -260,5 +286,24 @@ mod tests {
         buffer.release();
         assert!(buffer.has_room());
         assert_eq!(fill(&mut buffer, &input), BYTES, "the usual size again");
+    }
+
+    #[test]
+    fn one_that_is_not_used_holds_no_more_than_it_has_d1() {
+        let (mut buffer, input) = (Buffer::default(), vec![b'x'; BYTES_MAX]);
+        let mut cx = Context::from_waker(Waker::noop());
+        let filled = buffer.poll_fill_by(100, &mut &input[..], &mut cx);
+        assert!(matches!(filled, Poll::Ready(Ok(100))), "{filled:?}");
+        assert_eq!(buffer.capacity(), BYTES);
+        buffer.consume(30);
+        buffer.pause(false);
+        assert_eq!(buffer.capacity(), BYTES);
+        buffer.pause(true);
+        assert_eq!((buffer.bytes().len(), buffer.capacity()), (70, 70));
+        assert_eq!(fill(&mut buffer, &input), BYTES - 70, "the usual size again");
+        assert_eq!(buffer.bytes(), &input[..BYTES]);
+        buffer.consume(BYTES);
+        buffer.pause(false);
+        assert_eq!(buffer.capacity(), 0);
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::serve::buffer::{Buffer, Outgoing};
+use crate::serve::orphan::Unfinished;
 use crate::serve::stream::Stream;
 use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
@@ -66,11 +67,13 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether the client failed, so that the server may still be at work.
-    pub const fn is_of_client(&self) -> bool {
+    /// Whether the server may still be at work: it has neither closed its connection nor had its time.
+    pub const fn leaves_work(&self) -> bool {
         match self {
             Self::ClientLeft | Self::ClientSlow | Self::Body(_) | Self::BodyTooLong => true,
-            Self::Broken(_) | Self::Response(_) | Self::ServerSlow => false,
+            // A server that sent something wrong goes on, for all that is known.
+            Self::Response(_) => true,
+            Self::Broken(_) | Self::ServerSlow => false,
         }
     }
 }
@@ -219,14 +222,21 @@ impl<'a> Exchange<'a> {
         self.is_answered
     }
 
-    /// How long the server may still take for the head of its response, if it was sent anything and has
-    /// not answered.
-    pub fn server_rest(&self) -> Option<Duration> {
-        let is_at_work = self.has_begun && self.is_in_head();
-        is_at_work.then(|| match self.is_head_timed {
-            true => self.client.timer.left(),
-            false => self.asked.response_wait,
-        })
+    /// What the server has still to send, if it was sent anything. To be asked once, when the exchange has failed.
+    pub fn unfinished(&mut self) -> Option<Unfinished> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Done);
+        match phase {
+            _ if !self.has_begun => None,
+            Phase::Head { .. } => {
+                let wait = match self.is_head_timed {
+                    true => self.client.timer.left(),
+                    false => self.asked.response_wait,
+                };
+                Some(Unfinished::Head { wait, is_head: self.asked.is_head })
+            }
+            Phase::Body { decoder, .. } => Some(Unfinished::Body(decoder)),
+            Phase::Done => (self.head.status == 101).then_some(Unfinished::Unknown),
+        }
     }
 
     /// Bytes of the two bodies, for the log: what was taken of the request, and what of the response has left

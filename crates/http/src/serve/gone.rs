@@ -2,9 +2,8 @@
 
 use crate::respond::Reply;
 use crate::serve::exchange::Failure;
-use crate::serve::orphan::Orphan;
+use crate::serve::orphan::{Orphan, Unfinished};
 use crate::serve::upstream::Upstream;
-use std::time::Duration;
 
 /// How an exchange ended without a whole response.
 #[derive(Debug)]
@@ -28,16 +27,16 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// What a failure leaves behind. `rest` is what a server that has not answered may still take.
+    /// What a failure leaves behind. `unfinished` is what the server has still to send.
     pub fn new(
         failure: Failure,
         status: Option<u16>,
         upstream: Upstream,
-        rest: Option<Duration>,
+        unfinished: Option<Unfinished>,
     ) -> Self {
-        let rest = rest.filter(|_| failure.is_of_client());
+        let unfinished = unfinished.filter(|_| failure.leaves_work());
         let gone = Gone::of(failure, status, &upstream);
-        let orphan = rest.map(|rest| Orphan::new(upstream, rest));
+        let orphan = unfinished.map(|unfinished| Orphan::new(upstream, unfinished));
         Self { gone, status, orphan }
     }
 }

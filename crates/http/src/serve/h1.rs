@@ -11,7 +11,7 @@ use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::exchange::{Asked, Client, End, Exchange, Failure};
 use crate::serve::gone::{Gone, Lost};
 use crate::serve::log::Record;
-use crate::serve::orphan;
+use crate::serve::orphan::{self, Orphan, Unfinished};
 use crate::serve::stream::Stream;
 use crate::serve::table::{Gate, duration};
 use crate::serve::timer::Timer;
@@ -234,8 +234,9 @@ impl Connection {
         };
         record.admitted();
         match self.exchange(&mut permit, asked, is_idempotent, &mut record).await {
-            Ok(after) => {
+            Ok((after, orphan)) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
+                orphan::settle(permit, orphan);
                 after
             }
             Err(lost) => self.lost(lost, permit, record, asked, is_json).await,
@@ -266,6 +267,7 @@ impl Connection {
                     self.client.stream.socket().reset_at_end();
                 }
                 record.end(&self.worker, Some(&permit), status, Some(word));
+                orphan::settle(permit, orphan);
                 After::Cut
             }
             Gone::Reply(reply) => {
@@ -307,7 +309,7 @@ impl Connection {
         mut asked: Asked,
         is_idempotent: bool,
         record: &mut Record,
-    ) -> Result<After, Lost> {
+    ) -> Result<(After, Option<Orphan>), Lost> {
         let mut is_fresh = false;
         loop {
             let mut upstream = tokio::select! {
@@ -327,7 +329,7 @@ impl Connection {
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
             record.bytes = exchange.bytes();
             let is_answered = ended.is_err() && exchange.is_too_late();
-            let rest = exchange.server_rest();
+            let unfinished = exchange.unfinished();
             match ended {
                 // A server may close an idle connection just when it is used again.
                 Err(Failure::Broken(_))
@@ -339,25 +341,28 @@ impl Connection {
                 Ok(end) => return Ok(self.ended(end, upstream).await),
                 Err(failure) => {
                     let status = is_answered.then_some(self.response.status);
-                    return Err(Lost::new(failure, status, upstream, rest));
+                    return Err(Lost::new(failure, status, upstream, unfinished));
                 }
             }
         }
     }
 
-    async fn ended(&mut self, end: End, upstream: Upstream) -> After {
+    /// What becomes of the connection, and of the server if that is still at work.
+    async fn ended(&mut self, end: End, mut upstream: Upstream) -> (After, Option<Orphan>) {
         self.gate.tally.respond(self.response.status);
         match end {
             End::Whole { keeps, reuses } => {
                 if reuses {
                     self.worker.idle.put(upstream);
                 }
-                if keeps { After::Next } else { After::Close }
+                (if keeps { After::Next } else { After::Close }, None)
             }
             End::Upgraded => {
                 let timeouts = &self.gate.timeouts;
-                tunnel::run(&mut self.client, upstream, timeouts.tunnel, timeouts.body).await;
-                After::Cut
+                let (idle, ending) = (timeouts.tunnel, timeouts.body);
+                let ended = tunnel::run(&mut self.client, &mut upstream, idle, ending).await;
+                let orphan = ended.is_err().then(|| Orphan::new(upstream, Unfinished::Unknown));
+                (After::Cut, orphan)
             }
         }
     }

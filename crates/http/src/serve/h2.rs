@@ -476,7 +476,7 @@ impl One<'_> {
             let mut exchange =
                 Exchange::new(answer, &mut body, &mut upstream, &mut sent, head.framing, self.gate);
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
-            let (is_answered, rest) = (exchange.is_answered(), exchange.server_rest());
+            let (is_answered, unfinished) = (exchange.is_answered(), exchange.unfinished());
             record.bytes = exchange.bytes();
             match ended {
                 Err(Failure::Broken(_))
@@ -496,7 +496,7 @@ impl One<'_> {
                         self.respond.send_reset(Reason::INTERNAL_ERROR);
                     }
                     let status = is_answered.then_some(response.status);
-                    return Err(Lost::new(failure, status, upstream, rest));
+                    return Err(Lost::new(failure, status, upstream, unfinished));
                 }
             }
         }

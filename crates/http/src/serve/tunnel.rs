@@ -19,31 +19,32 @@ struct Way {
 }
 
 /// Passes bytes on until both sides have ended, one breaks, or nothing comes for `idle`; for `ending` once
-/// one side has ended, because the other may never find out that nobody is there.
+/// one side has ended, because the other may never find out that nobody is there. An error means that one side broke,
+/// and the other one may be at work.
 pub(crate) async fn run(
     client: &mut Client,
-    mut upstream: Upstream,
+    upstream: &mut Upstream,
     idle: Duration,
     ending: Duration,
-) {
+) -> io::Result<()> {
     let (mut to_server, mut to_client) = (Way::default(), Way::default());
     let mut is_ending = false;
     client.timer.set(idle);
     poll_fn(|cx| {
         let there = to_server.poll(&mut client.buf, &mut client.stream, &mut upstream.stream, cx);
         let back = to_client.poll(&mut upstream.buf, &mut upstream.stream, &mut client.stream, cx);
-        let (Ok(there), Ok(back)) = (there, back) else { return Poll::Ready(()) };
+        let has_moved = there? | back?;
         if to_server.is_shut && to_client.is_shut {
-            return Poll::Ready(());
+            return Poll::Ready(Ok(()));
         }
         let was_ending = is_ending;
         is_ending = to_server.has_ended || to_client.has_ended;
-        if there || back || is_ending != was_ending {
+        if has_moved || is_ending != was_ending {
             client.timer.set(if is_ending { idle.min(ending) } else { idle });
         }
-        client.timer.poll(cx)
+        client.timer.poll(cx).map(Ok)
     })
-    .await;
+    .await
 }
 
 impl Way {

@@ -183,12 +183,16 @@ fn an_edit_touches_only_the_backends_it_changes() {
     limits(&mut fleet);
     // One stays, one gets another maximum, one goes, and one comes.
     fleet.configure(&[of(4, 2), of(3, 1), of(2, 5)]);
-    assert_eq!(limits(&mut fleet), [(BackendId(2), 5), (BackendId(4), 2)]);
+    assert_eq!(limits(&mut fleet), [(BackendId(2), 5), (BackendId(4), 1)]);
     let held = |fleet: &Fleet, id| fleet.server(ServerId(id)).map(|one| (one.up, one.held));
     assert_eq!(held(&fleet, 10), None);
     assert_eq!(held(&fleet, 20), Some((true, 1)));
     assert_eq!(held(&fleet, 30), Some((false, 1)));
-    assert_eq!(held(&fleet, 40), Some((true, 0)));
+    assert_eq!(
+        held(&fleet, 40),
+        Some((true, 1)),
+        "it may be the one that went, under another name"
+    );
     assert_eq!(fleet.choose(BackendId(4), &[]), Choice::Server(ServerId(40)));
     seats.into_iter().for_each(|seat| fleet.give_back(seat));
     fleet.configure(&[of(1, 1), of(2, 5), of(3, 1), of(4, 2)]);
@@ -222,6 +226,35 @@ fn a_server_that_comes_back_still_has_who_is_there_p1() {
     assert_eq!(held(&fleet, 14), 0);
     assert_eq!(fleet.choose(BackendId(8), &[]), Choice::Server(ServerId(14)));
     assert!(fleet.ghosts.is_empty(), "nothing is remembered of those who are gone");
+}
+
+/// P1: whatever names are edited meanwhile. A server of another backend that was at the address all along has a
+/// maximum of its own.
+#[test]
+fn who_is_there_counts_whatever_backends_are_called_p1() {
+    let of = |backend: u32, name: &str, id: u32| {
+        let server = Server::new(ServerId(id), &format!("s{id}"), at(80));
+        let servers = vec![Server { connections_max: Some(2), ..server }];
+        Backend { servers, ..Backend::new(BackendId(backend), name) }
+    };
+    let beside = || of(1, "beside", 1);
+    let mut fleet = Fleet::new(1);
+    fleet.configure(&[of(7, "app", 10), beside()]);
+    let seats: Vec<Seat> = std::iter::from_fn(|| next(&mut fleet)).collect();
+    assert_eq!(seats.len(), 2);
+    // Deleted, added again, renamed; and deleted and added under another name at once.
+    for (number, name, id) in [(8, "app", 11), (8, "web", 11), (9, "app", 12), (9, "web", 12)] {
+        fleet.configure(&[of(number, name, id), beside()]);
+        assert_eq!(held(&fleet, id), 2, "{name} {id}");
+        assert_eq!(fleet.choose(BackendId(number), &[]), Choice::Full, "{name} {id}");
+        assert_eq!(held(&fleet, 1), 0);
+    }
+    fleet.configure(&[beside()]);
+    fleet.configure(&[of(10, "last", 13), beside()]);
+    assert_eq!(held(&fleet, 13), 2);
+    seats.into_iter().for_each(|seat| fleet.give_back(seat));
+    assert_eq!((held(&fleet, 13), held(&fleet, 1)), (0, 0));
+    assert!(fleet.ghosts.is_empty());
 }
 
 /// P1: a request that was given a server which an edit moves counts at the address that it was given, against the

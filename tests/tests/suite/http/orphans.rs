@@ -1,7 +1,7 @@
 //! Clients that leave while a server is at work on their requests: the server is told, and what is limited
 //! stays in use until it is done, so that nobody gets past a limit by leaving.
 
-use paceline_tests::{Latch, Proxy, Upstream, until};
+use paceline_tests::{Latch, Proxy, Upstream, Web, until};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +15,36 @@ fn held() -> (Arc<Latch>, Upstream) {
         call.answer(200, "ok");
     });
     (latch, upstream)
+}
+
+/// A server that begins to answer at once, and ends when the latch lets it, whoever has left.
+fn streaming(beginning: &'static str, end: &'static str) -> (Arc<Latch>, Upstream) {
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        call.send(beginning);
+        theirs.pass();
+        call.leave();
+        call.send(end);
+        call.close();
+    });
+    (latch, upstream)
+}
+
+/// Breaks its connection, instead of ending it.
+fn reset(client: Web) {
+    rustix::net::sockopt::set_socket_linger(client.socket(), Some(Duration::ZERO)).unwrap();
+}
+
+/// Asks, and reads up to where the response has this.
+fn read_to(client: &mut Web, target: &str, fields: &str, what: &str) {
+    client.ask(target, fields);
+    let mut seen = vec![];
+    while !seen.ends_with(what.as_bytes()) {
+        let piece = client.read(1).unwrap();
+        assert!(!piece.is_empty(), "{:?}", String::from_utf8_lossy(&seen));
+        seen.extend(piece);
+    }
 }
 
 /// A daemon whose server takes `max` at a time; `more` are settings of the backend.
@@ -51,6 +81,104 @@ fn a_server_has_no_more_than_it_may_however_many_leave_p1() {
     assert_eq!(upstream.in_flight_max(), 2);
     proxy.wait_for_counts(0, 0);
     assert_eq!(left(&proxy), 2, "each is counted once");
+}
+
+/// Whatever tells the end of the body; with an end of the connection and with a reset.
+#[test]
+fn leaving_within_the_response_does_not_free_the_place_p1() {
+    const CHUNKS: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n";
+    const LENGTH: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npart";
+    const CLOSE: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npart";
+    for (beginning, end) in [(CHUNKS, "2\r\nok\r\n0\r\n\r\n"), (LENGTH, "ok"), (CLOSE, "ok")] {
+        for leave in [drop, reset] {
+            let (latch, upstream) = streaming(beginning, end);
+            let proxy = limited(&upstream, 2, "");
+            for _ in 1..=2 {
+                let mut gone = proxy.connect();
+                read_to(&mut gone, "/gone", "", "part");
+                leave(gone);
+            }
+            until(|| left(&proxy), |left| *left == 2);
+            let mut next = proxy.connect();
+            next.ask("/next", "");
+            proxy.wait_for_counts(1, 2);
+            assert_eq!(upstream.count(), 2, "it is at work for two who have left");
+            latch.open();
+            assert_eq!(next.answer().status, 200);
+            assert_eq!(upstream.in_flight_max(), 2);
+            proxy.wait_for_counts(0, 0);
+            assert_eq!(left(&proxy), 2, "each is counted once");
+        }
+    }
+}
+
+/// A response that is wrong is not passed on, but its server is at work.
+#[test]
+fn a_wrong_response_does_not_free_the_place_of_a_server_at_work_p1() {
+    for wrong in [
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nwrong\r\n",
+        "HTTP/1.1 200 OK\r\nwrong\r\n\r\n",
+        "HTTP/1.1 101 Switching\r\nUpgrade: other\r\nConnection: upgrade\r\n\r\n",
+    ] {
+        let (latch, upstream) = streaming(wrong, "");
+        let proxy = limited(&upstream, 1, "");
+        let mut first = proxy.connect();
+        first.ask("/first", "");
+        let _ = first.try_answer(false);
+        let mut next = proxy.connect();
+        next.ask("/next", "");
+        proxy.wait_for_counts(1, 1);
+        latch.open();
+        let _ = next.try_answer(false);
+        assert_eq!((upstream.count(), upstream.in_flight_max()), (2, 1), "{wrong}");
+    }
+}
+
+/// A client of a tunnel that breaks its connection.
+#[test]
+fn a_broken_tunnel_does_not_free_the_place_of_a_server_at_work_p1() {
+    let switched = "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
+    let (latch, upstream) = streaming(switched, "");
+    let proxy = limited(&upstream, 1, "");
+    let mut gone = proxy.connect();
+    let fields = "Upgrade: websocket\r\nConnection: upgrade\r\n";
+    read_to(&mut gone, "/gone", fields, "\r\n\r\n");
+    reset(gone);
+    let mut next = proxy.connect();
+    next.ask("/next", fields);
+    proxy.wait_for_counts(1, 1);
+    // It is over for the log, and its place is not free.
+    assert_eq!(proxy.records(1)[0]["target"], "/gone");
+    assert_eq!(upstream.count(), 1);
+    latch.open();
+    assert_eq!(next.try_answer(true).unwrap().status, 101);
+    assert_eq!(upstream.in_flight_max(), 1);
+}
+
+/// A stream without an end is ended: by a server that looks after its clients, and else after as much as is read for
+/// nobody.
+#[test]
+fn a_stream_without_an_end_does_not_hold_its_place_for_ever() {
+    let upstream = Upstream::start(|call| {
+        match call.target() {
+            "/attentive" => {
+                call.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npart");
+                while !call.read(1).is_empty() {}
+            }
+            "/endless" => {
+                let piece = [b'x'; 64 << 10];
+                call.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npart");
+                while call.send(piece) {}
+            }
+            _ => return call.answer(200, "ok"),
+        }
+        call.close();
+    });
+    let proxy = limited(&upstream, 1, "timeouts = { response = \"1h\" }");
+    for target in ["/attentive", "/endless"] {
+        read_to(&mut proxy.connect(), target, "", "part");
+        assert_eq!(proxy.connect().get("/next").status, 200, "{target}");
+    }
 }
 
 /// One whose body is wrong has its answer at once; its server has what came before.
@@ -112,6 +240,21 @@ fn a_server_that_never_answers_frees_the_place_in_its_time() {
     let between = seen[1].at - seen[0].at;
     assert!(between > Duration::from_millis(400), "{between:?}");
     assert_eq!(next.answer().status, 504);
+    latch.open();
+}
+
+/// The rest of a body has that time, too, from when nobody waits for it.
+#[test]
+fn a_stream_that_never_ends_frees_the_place_in_its_time() {
+    let beginning = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npart";
+    let (latch, upstream) = streaming(beginning, "");
+    let proxy = limited(&upstream, 1, "timeouts = { response = \"500ms\" }");
+    read_to(&mut proxy.connect(), "/gone", "", "part");
+    let mut next = proxy.connect();
+    read_to(&mut next, "/next", "", "part");
+    let seen = upstream.wait_for(2);
+    let between = seen[1].at - seen[0].at;
+    assert!(between > Duration::from_millis(400), "{between:?}");
     latch.open();
 }
 

@@ -1,8 +1,8 @@
 //! Clients of HTTP/2 that give their requests up: no limit is passed by it, and whoever only asks to give
 //! up is sent away.
 
-use super::frames::{CANCEL, ENHANCE_YOUR_CALM, Frame, Http2, PING, RST_STREAM};
-use paceline_tests::{Latch, Proxy, Upstream};
+use super::frames::{CANCEL, DATA, ENHANCE_YOUR_CALM, Frame, Http2, PING, RST_STREAM};
+use paceline_tests::{Latch, Proxy, Upstream, until};
 use std::sync::Arc;
 
 /// A server that answers `/answered` at once, and all else when the latch lets it.
@@ -50,6 +50,41 @@ fn a_server_has_no_more_than_it_may_however_many_are_given_up_p1() {
     proxy.wait_for_counts(1, 2);
     latch.open();
     assert_eq!(client.response(41), (200, "ok".into()));
+    assert_eq!((upstream.count(), upstream.in_flight_max()), (3, 2));
+}
+
+/// The same once the response has begun: a stream that is reset, and a connection that is closed.
+#[test]
+fn giving_up_within_the_response_does_not_free_the_place_p1() {
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        call.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n");
+        theirs.pass();
+        call.leave();
+        call.send("2\r\nok\r\n0\r\n\r\n");
+    });
+    let address = upstream.address();
+    let server = format!("{{ name = \"one\", address = \"{address}\", max_connections = 2 }}");
+    let backend = format!("[[backend]]\nname = \"app\"\nservers = [{server}]\n");
+    let proxy = Proxy::start(&format!("{backend}{}", Proxy::FRONTEND));
+    let (mut client, mut other) = (connect(&proxy), connect(&proxy));
+    client.ask(1, "/gone");
+    assert_eq!(client.next_of(DATA).payload, b"part");
+    give_up(&mut client, 1);
+    other.ask(1, "/gone");
+    assert_eq!(other.next_of(DATA).payload, b"part");
+    drop(other);
+    let left = || {
+        let frontend = proxy.daemon.api().get("/v1/frontends/web").expect(200);
+        frontend["figures"]["left"].as_u64().unwrap()
+    };
+    until(left, |left| *left == 2);
+    client.ask(3, "/last");
+    proxy.wait_for_counts(1, 2);
+    assert_eq!(upstream.count(), 2, "it is at work for two who have left");
+    latch.open();
+    assert_eq!(client.response(3), (200, "partok".into()));
     assert_eq!((upstream.count(), upstream.in_flight_max()), (3, 2));
 }
 

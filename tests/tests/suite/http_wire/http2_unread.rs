@@ -2,8 +2,10 @@
 //! on gets all, and the access log says what they got.
 
 use super::frames::{DATA, Frame, Http2, RST_STREAM, WINDOW_UPDATE};
-use paceline_tests::{Daemon, Proxy, Upstream};
+use paceline_tests::{Daemon, Latch, Proxy, Upstream, until};
 use rustix::process::Signal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const STREAMS: u32 = 100;
@@ -65,6 +67,33 @@ fn most_memory(daemon: &Daemon) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Whatever windows a client grants: all streams of a connection together hold less than 1 MiB of responses. The rest is
+/// what allocators and `h2` need for that, besides what the requests themselves have.
+#[test]
+fn a_connection_that_is_not_read_holds_little_d1() {
+    const CONNECTIONS: usize = 6;
+    let body = vec![b'x'; 8 << 20];
+    let (stuck, latch) = (Arc::new(AtomicUsize::new(0)), Latch::new());
+    let (theirs, held) = (Arc::clone(&stuck), Arc::clone(&latch));
+    let upstream = Upstream::start(move |call| {
+        held.pass();
+        call.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()));
+        assert!(call.push(&body) < body.len(), "it is not taken whole");
+        theirs.fetch_add(1, Ordering::SeqCst);
+        while !call.read(1).is_empty() {}
+    });
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut clients: Vec<Http2> = (0..CONNECTIONS).map(|_| connect(&proxy)).collect();
+    clients.iter_mut().for_each(|client| ask(client, STREAMS));
+    let all = CONNECTIONS * STREAMS as usize;
+    let _ = upstream.wait_for(all);
+    let before = most_memory(&proxy.daemon);
+    latch.open();
+    until(|| stuck.load(Ordering::SeqCst), |stuck| *stuck == all);
+    let grown = (most_memory(&proxy.daemon) - before) / CONNECTIONS as u64;
+    assert!(grown < 1536, "{grown} KiB a connection");
 }
 
 /// Each chunk once became a frame of its own, which costs some hundred bytes.

@@ -8,6 +8,7 @@ use super::sent::Flow;
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::serve::buffer::Outgoing;
 use crate::serve::exchange::{Failure, TOO_MANY_INTERIM};
+use crate::serve::orphan::Unfinished;
 use crate::serve::table::{Gate, duration};
 use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
@@ -112,14 +113,21 @@ impl<'a> Exchange<'a> {
         !matches!(self.phase, Phase::Head { .. })
     }
 
-    /// How long the server may still take for the head of its response, if it was sent anything and has
-    /// not answered.
-    pub fn server_rest(&self) -> Option<Duration> {
-        let is_at_work = self.has_begun && !self.is_answered();
-        is_at_work.then(|| match self.is_head_timed {
-            true => self.timer.left(),
-            false => self.response_wait,
-        })
+    /// What the server has still to send, if it was sent anything. To be asked once, when the exchange has failed.
+    pub fn unfinished(&mut self) -> Option<Unfinished> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Done);
+        match phase {
+            _ if !self.has_begun => None,
+            Phase::Head { .. } => {
+                let wait = match self.is_head_timed {
+                    true => self.timer.left(),
+                    false => self.response_wait,
+                };
+                Some(Unfinished::Head { wait, is_head: self.answer.is_head })
+            }
+            Phase::Body { decoder, .. } => Some(Unfinished::Body(decoder)),
+            Phase::Done => None,
+        }
     }
 
     /// Goes on as far as it can, until the server is done.
@@ -285,37 +293,51 @@ impl<'a> Exchange<'a> {
                 moved |= !decoder.is_done() && delivery.poll_queue(self.answer.flow, cx)?;
                 pending = delivery.pending();
             }
-            self.answer.flow.hold(pending);
-            let max = self.answer.flow.held_max();
+            let flow = &mut *self.answer.flow;
+            flow.hold(pending + self.upstream.buf.capacity());
+            let max = flow.held_max();
+            let room = max.saturating_sub(flow.queued() + pending);
             let reads = match &self.phase {
                 // A head before the last one leaves before another is read.
-                Phase::Head { .. } => self.answer.flow.has_no_head(),
-                Phase::Body { decoder, .. } => !decoder.is_done() && pending < max,
+                Phase::Head { .. } => flow.has_no_head(),
+                // In large pieces, not in as many as frames leave.
+                Phase::Body { decoder, .. } => !decoder.is_done() && room >= max / 2,
                 Phase::Done => false,
             };
             if !reads {
+                self.pause(pending);
                 return Ok(moved);
             }
-            if self.read_response(max)? {
+            if self.read_response(room)? {
                 moved = true;
                 continue;
             }
-            let max = if self.is_answered() { max } else { usize::MAX };
-            match self.upstream.buf.poll_fill_within(max, &mut self.upstream.stream, cx) {
+            // The body may begin behind the head.
+            let max = if self.is_answered() { room } else { max };
+            match self.upstream.buf.poll_fill_by(max, &mut self.upstream.stream, cx) {
                 Poll::Ready(Ok(0)) => self.server_ended()?,
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) if !self.is_answered() => {
                     return Err(Failure::Broken(error));
                 }
                 Poll::Ready(Err(_)) => return Err(Failure::Response("the response is cut short")),
-                Poll::Pending => return Ok(moved),
+                Poll::Pending => {
+                    self.pause(pending);
+                    return Ok(moved);
+                }
             }
             moved = true;
         }
     }
 
-    /// Takes what there is of the response, up to `max` bytes of its body; tells whether that was anything.
-    fn read_response(&mut self, max: usize) -> Result<bool, Failure> {
+    /// Nothing is read for now: what the buffer holds for nothing is for others (D1).
+    fn pause(&mut self, pending: usize) {
+        self.upstream.buf.pause(self.answer.flow.is_short());
+        self.answer.flow.hold(pending + self.upstream.buf.capacity());
+    }
+
+    /// Takes what there is of the response, up to `room` bytes of its body; tells whether that was anything.
+    fn read_response(&mut self, mut room: usize) -> Result<bool, Failure> {
         match &mut self.phase {
             Phase::Head { scanned } => {
                 let bytes = self.upstream.buf.bytes();
@@ -328,14 +350,15 @@ impl<'a> Exchange<'a> {
             }
             Phase::Body { decoder, delivery } => {
                 let mut has_read = false;
-                while !decoder.is_done() && delivery.pending() < max {
+                while !decoder.is_done() && room > 0 {
                     let input = self.upstream.buf.bytes();
                     if input.is_empty() {
                         break;
                     }
-                    let input = &input[..input.len().min(max - delivery.pending())];
+                    let input = &input[..input.len().min(room)];
                     let progress =
                         decoder.read(input).map_err(|error| Failure::Response(error.0))?;
+                    room -= progress.data.len();
                     delivery.add(&input[progress.data]);
                     self.upstream.buf.consume(progress.read);
                     has_read = true;

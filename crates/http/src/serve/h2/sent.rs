@@ -13,10 +13,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// What one stream may hold for its client.
-const STREAM_HELD_MAX: usize = 64 << 10;
+const STREAM_HELD_MAX: usize = 128 << 10;
 
-/// What all streams of a connection may hold so; above it each may only hold `PIECE`.
-const CONNECTION_HELD_MAX: usize = 1 << 20;
+/// What all streams of a connection may hold so, buffers included; above it each may only hold `PIECE`. With a hundred
+/// streams that is less than 1 MiB.
+const CONNECTION_HELD_MAX: usize = 384 << 10;
 
 /// What a stream may always hold.
 const PIECE: usize = 4 << 10;
@@ -166,9 +167,9 @@ impl Flow {
         self.heads += 1;
     }
 
-    /// So many bytes are held besides those that `h2` has.
-    pub fn hold(&mut self, pending: usize) {
-        let held = self.queued() + pending;
+    /// So many bytes are held besides those that `h2` has, buffers included.
+    pub fn hold(&mut self, besides: usize) {
+        let held = self.queued() + besides;
         self.outlet.held.set(self.outlet.held.get() - self.held + held);
         self.held = held;
     }
@@ -181,9 +182,14 @@ impl Flow {
         }
     }
 
+    /// Whether its connection holds so much that each stream may only hold little.
+    pub fn is_short(&self) -> bool {
+        self.outlet.held.get() >= CONNECTION_HELD_MAX
+    }
+
     /// How much it may hold.
     pub fn held_max(&self) -> usize {
-        if self.outlet.held.get() < CONNECTION_HELD_MAX { STREAM_HELD_MAX } else { PIECE }
+        if self.is_short() { PIECE } else { STREAM_HELD_MAX }
     }
 
     /// Bytes of the body that have left.
