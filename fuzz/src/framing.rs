@@ -50,7 +50,7 @@ fn feed(
         let end = at + piece(data.len() - at);
         let fed = framer.feed(&data[at..end], |message| {
             told = skip_space(data, told);
-            assert!(data[told..end].starts_with(message), "a message is a part of the stream");
+            assert!(data[told..end].starts_with(&message), "a message is a part of the stream");
             told += message.len();
             seen.messages.push(message.to_vec());
             true
@@ -75,11 +75,15 @@ fn skip_space(data: &[u8], from: usize) -> usize {
 fn stops_when_told(data: &[u8]) {
     let mut count = 0;
     let mut framer = Framer::new(FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB);
-    let _ = framer.feed(data, |_| {
+    let taken = framer.feed(data, |_| {
         count += 1;
         count < 2
     });
     assert!(count <= 2);
+    if let Ok(taken) = taken {
+        assert!(taken <= data.len());
+        assert!(count == 2 || taken == data.len(), "what is not taken is behind the last message");
+    }
 }
 
 fn parse(message: &[u8], depth_max: usize) {

@@ -10,7 +10,7 @@ use paceline_tables::monitor::{Dump, Monitor, Net};
 use paceline_tables::schema::Schema;
 use paceline_tables::{Changes, Error, OpResult, Row, Snapshot};
 use paceline_types::Uuid;
-use paceline_types::limits::BACKLOG_BYTES_MAX;
+use paceline_types::limits::{BACKLOG_BYTES_MAX, SNAPSHOT_REPLY_BYTES};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -47,6 +47,14 @@ pub enum Outgoing {
     Stolen(Arc<str>),
     /// The monitor of this id is no more, because its database changed shape.
     MonitorCanceled(Ticket),
+}
+
+impl Outgoing {
+    /// Whether the client gets one of these for each of its requests, so that it gets no more of them when its
+    /// requests are no longer read.
+    fn is_asked_for(&self) -> bool {
+        matches!(self, Self::Reply(..) | Self::ConditionUpdate { .. })
+    }
 }
 
 /// Changes that a monitor tells, encoded once for all clients that watch the same.
@@ -163,9 +171,9 @@ impl Reply {
     pub(crate) fn cost(&self) -> usize {
         match self {
             Self::Results(results) => results.iter().map(result_cost).sum(),
-            // A dump is written piece by piece from rows that are there anyway.
             // What an answer that is not there yet holds is counted when it is.
-            Self::Later(_) | Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => 4096,
+            Self::Later(_) => 4096,
+            Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => SNAPSHOT_REPLY_BYTES,
             Self::Text(text) | Self::Since { content: Content::Text(text), .. } => text.len() + 32,
             Self::Failed(error) => error_cost(error),
             Self::Word(_) => 64,
@@ -234,16 +242,16 @@ impl Outbox {
             }
             Outgoing::Reply(ticket, reply) => ticket.len() + reply.cost(),
             Outgoing::Update(update) => update.cost(),
-            Outgoing::ConditionUpdate { monitor, .. } => monitor.len() + 4096,
+            Outgoing::ConditionUpdate { monitor, .. } => monitor.len() + SNAPSHOT_REPLY_BYTES,
             Outgoing::Locked(name) | Outgoing::Stolen(name) => name.len() + 64,
             Outgoing::MonitorCanceled(monitor) => monitor.len() + 64,
         };
         if state.closed.is_some() {
             return None;
         }
-        match &item {
-            Outgoing::Reply(..) => state.reply_bytes += cost,
-            _ => state.notice_bytes += cost,
+        match item.is_asked_for() {
+            true => state.reply_bytes += cost,
+            false => state.notice_bytes += cost,
         }
         state.items.push_back((item, cost));
         state.after_leaving()
@@ -315,9 +323,9 @@ impl Outbox {
             return None;
         }
         let (item, cost) = state.items.pop_front()?;
-        match &item {
-            Outgoing::Reply(..) => state.reply_bytes -= cost,
-            _ => state.notice_bytes -= cost,
+        match item.is_asked_for() {
+            true => state.reply_bytes -= cost,
+            false => state.notice_bytes -= cost,
         }
         if state.items.is_empty() {
             // An idle client holds no buffer.

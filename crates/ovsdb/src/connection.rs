@@ -5,11 +5,10 @@
 //! bound. An idle connection keeps 16 KiB of buffer at most. A client that is silent for a probe interval is asked
 //! for an echo, and cut off if it stays silent for another.
 
+use crate::intake::{Intake, Turns, is_full};
 use crate::methods::Methods;
 use crate::respond::{PIECE_BYTES, Writer, write_goodbye, write_probe};
-use crate::wire::{Framer, Message};
 use paceline_host::Interest;
-use paceline_types::limits::REPLY_BYTES_MAX;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -17,16 +16,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::task::block_in_place;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 thread_local! {
     /// What is read from a socket before it is looked at; one a thread, not one a connection.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; 64 << 10].into());
 }
-
-/// Longer messages are worked on where blocking others is no concern.
-const LONG_BYTES: usize = 64 << 10;
 
 /// How often a connection reads or writes before others have their turn.
 const TURNS_MAX: u32 = 4;
@@ -46,11 +41,10 @@ pub(crate) struct Bounds {
 pub(crate) struct Connection<S> {
     stream: S,
     methods: Methods,
-    framer: Framer,
+    intake: Intake,
     writer: Writer,
     out: Vec<u8>,
     out_at: usize,
-    depth_max: usize,
     probe: Option<Probe>,
     /// Set when an encrypted stream may hold bytes back.
     flush_due: bool,
@@ -85,7 +79,7 @@ pub(crate) enum End {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub(crate) fn new(stream: S, methods: Methods, bounds: Bounds) -> Self {
+    pub(crate) fn new(stream: S, methods: Methods, bounds: Bounds, turns: Turns) -> Self {
         let probe = bounds.probe.map(|interval| {
             let heard = Instant::now();
             let timer = Box::pin(sleep_until(heard + interval));
@@ -94,11 +88,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Self {
             stream,
             methods,
-            framer: Framer::new(bounds.frame_bytes_max, bounds.depth_max),
+            intake: Intake::new(bounds.frame_bytes_max, bounds.depth_max, turns),
             writer: Writer::default(),
             out: Vec::new(),
             out_at: 0,
-            depth_max: bounds.depth_max,
             probe,
             flush_due: false,
             ending: None,
@@ -165,9 +158,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Reads once and does what the messages say. Pending also while too many answers wait.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        let full = self.methods.session().waiting_bytes() > REPLY_BYTES_MAX;
-        if full || self.ending.is_some() {
+        if self.ending.is_some() || is_full(&self.methods) {
             return Poll::Pending;
+        }
+        if let Some(taken) = ready!(self.intake.poll_rest(cx, &mut self.methods)) {
+            self.note(taken);
+            return Poll::Ready(Ok(()));
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let mut buffer = ReadBuf::new(scratch);
@@ -182,31 +178,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if let Some(probe) = &mut self.probe {
                 (probe.heard, probe.asked) = (Instant::now(), false);
             }
-            self.take_in(bytes);
+            let taken = self.intake.take(bytes, &mut self.methods);
+            self.note(taken);
             Poll::Ready(Ok(()))
         })
     }
 
-    fn take_in(&mut self, bytes: &[u8]) {
-        let Self { framer, methods, depth_max, ending, .. } = self;
-        let fed = framer.feed(bytes, |frame| {
-            let mut handle = || match Message::parse(frame, *depth_max) {
-                Ok(message) => {
-                    methods.handle(message);
-                    true
-                }
-                Err(error) => {
-                    *ending = Some(Ending { reason: error.to_string(), said: false });
-                    false
-                }
-            };
-            // A message that takes long must not keep this thread from other clients.
-            if frame.len() > LONG_BYTES { block_in_place(handle) } else { handle() }
-        });
-        if let Err(error) = fed {
-            self.ending = Some(Ending { reason: error.to_string(), said: false });
-        }
-        self.methods.flush();
+    /// Takes note of why the stream cannot be followed, if so.
+    fn note(&mut self, taken: Result<(), String>) {
+        self.ending = taken.err().map(|reason| Ending { reason, said: false });
     }
 
     /// Moves what waits in the outbox into the buffer, up to a piece.
@@ -284,3 +264,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Poll::Pending
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,9 @@ use paceline_tables::{Error, tag};
 use paceline_types::{LOCK_NAME_RULE, Role, Uuid, valid_lock_name};
 use std::sync::Arc;
 
+/// How many transactions are run before it is looked how much their answers take.
+const TOGETHER_MAX: usize = 16;
+
 /// What one client can do.
 pub(crate) struct Methods {
     host: Arc<Host>,
@@ -148,6 +151,9 @@ impl Methods {
         params.remove(0);
         self.turn_to(&database);
         self.pending.push((ticket.clone(), params));
+        if self.pending.len() >= TOGETHER_MAX {
+            self.run_pending();
+        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Listening: a task for each remote, a task for each client.
 
 use crate::connection::{Bounds, Connection, End};
+use crate::intake::Turns;
 use crate::methods::Methods;
 use crate::remote::Remote;
 use crate::respond::write_refusal;
@@ -10,7 +11,7 @@ use paceline_host::{
     watch_peer,
 };
 use paceline_types::Role;
-use paceline_types::limits::{FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB};
+use paceline_types::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_NO_ROLE, JSON_DEPTH_MAX_OVSDB};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
@@ -121,7 +122,8 @@ pub async fn open(host: Arc<Host>, remote: &Remote, options: &DoorOptions) -> Re
         }
     };
     let places = Places::new(bound.to_string(), options.capacity);
-    let task = tokio::spawn(accept(Accept { host, places, options: options.clone() }, listener));
+    let own = Accept { host, places, turns: Turns::new(), options: options.clone() };
+    let task = tokio::spawn(accept(own, listener));
     Ok(Door { remote: bound, task, socket })
 }
 
@@ -129,6 +131,7 @@ pub async fn open(host: Arc<Host>, remote: &Remote, options: &DoorOptions) -> Re
 struct Accept {
     host: Arc<Host>,
     places: Arc<Places>,
+    turns: Turns,
     options: DoorOptions,
 }
 
@@ -155,7 +158,14 @@ impl Accept {
         let (peer, known) = Peer::of_process(&self.host, stream.peer_cred().ok());
         match self.places.take(known) {
             // A process on this machine whose end is closed by the kernel needs no probe.
-            Ok(place) => self.spawn(stream, peer, self.bounds(None), place),
+            Ok(place) => {
+                let mut bounds = self.bounds(None);
+                if peer.role.is_none() {
+                    // It may do nothing but `echo`.
+                    bounds.frame_bytes_max = bounds.frame_bytes_max.min(FRAME_BYTES_MAX_NO_ROLE);
+                }
+                self.spawn(stream, peer, bounds, place);
+            }
             Err(full) => drop(stream.try_write(&refusal(full))),
         }
     }
@@ -179,10 +189,11 @@ impl Accept {
         watch_peer(&stream);
         let (host, acceptor) = (self.host.clone(), acceptor.clone());
         let (bounds, role) = (self.bounds(self.options.probe), self.options.role);
+        let turns = self.turns.clone();
         let task = async move {
             let peer = Peer::of_network(format!("ssl:{address}"), role);
             match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => serve(host, stream, peer, bounds, &place).await,
+                Ok(Ok(stream)) => serve(host, stream, peer, (bounds, turns), &place).await,
                 Ok(Err(error)) => tracing::info!(peer = peer.name, %error, "no TLS handshake"),
                 Err(_) => tracing::info!(peer = peer.name, "TLS handshake took too long"),
             }
@@ -207,7 +218,7 @@ impl Accept {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let host = self.host.clone();
+        let (host, bounds) = (self.host.clone(), (bounds, self.turns.clone()));
         tokio::spawn(async move {
             if let Err(panicked) = contained(serve(host, stream, peer, bounds, &place)).await {
                 tracing::error!("{panicked}");
@@ -264,8 +275,13 @@ async fn taken_away(granted: Option<Arc<Granted>>) {
 }
 
 /// Serves one client from beginning to end.
-async fn serve<S>(host: Arc<Host>, stream: S, peer: Peer, bounds: Bounds, place: &Place)
-where
+async fn serve<S>(
+    host: Arc<Host>,
+    stream: S,
+    peer: Peer,
+    (bounds, turns): (Bounds, Turns),
+    place: &Place,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let session = host.begin_session(peer.role, |id| format!("{}#{}", peer.name, id.0));
@@ -276,7 +292,7 @@ where
     tracing::debug!(client = %session.name, "connected");
     let methods = Methods::new(host, session.clone());
     let end = tokio::select! {
-        end = Connection::new(stream, methods, bounds).run() => end,
+        end = Connection::new(stream, methods, bounds, turns).run() => end,
         () = taken_away(peer.granted) => End::Cut("its role was taken away".to_owned()),
     };
     match end {

@@ -194,7 +194,7 @@ impl Clause {
     fn weight(&self) -> usize {
         match self {
             Self::Constant(_) => 1,
-            Self::Compare { argument, .. } => 1 + argument.len() + argument.memory() / 64,
+            Self::Compare { argument, .. } => 1 + argument.steps(),
         }
     }
 

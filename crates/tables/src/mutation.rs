@@ -125,9 +125,9 @@ impl Mutation {
         matches!(self.mutator, Mutator::Insert | Mutator::Delete)
     }
 
-    /// How many elements its argument has.
-    pub(crate) fn len(&self) -> usize {
-        self.argument.len()
+    /// The steps that its argument takes.
+    pub(crate) fn steps(&self) -> usize {
+        self.argument.steps()
     }
 
     /// The same as [`Mutation::apply`], one element at a time.

@@ -9,11 +9,26 @@ pub const JSON_DEPTH_MAX_OVSDB: usize = 1_000;
 /// Longest single message at the OVSDB door unless a remote sets its own (promise D1).
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 
+/// Longest single message of a client without a role, who may do nothing but `echo` (promise D1).
+pub const FRAME_BYTES_MAX_NO_ROLE: usize = 64 << 10;
+
+/// Long messages that are parsed at a time, over all connections of a remote, because parsing takes up to 30 times their length
+/// (promise D1).
+pub const LONG_BYTES_TOGETHER_MAX: usize = FRAME_BYTES_MAX;
+
 /// Notifications queued to one client before it is cut off (promise D1).
 pub const BACKLOG_BYTES_MAX: usize = 16 << 20;
 
 /// Replies queued to one client before its further requests wait unread.
 pub const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// What an answer counts for, towards [`REPLY_BYTES_MAX`], that is written from a snapshot of the database: a
+/// client that does not read has a few of these and no more (promise D1).
+pub const SNAPSHOT_REPLY_BYTES: usize = 1 << 20;
+
+/// What the snapshots of one database that wait for clients may keep in memory beside the database itself
+/// (promise D1).
+pub const PINNED_BYTES_MAX: usize = 256 << 20;
 
 /// What one connection may hold in monitors and waiting transactions, and again in locks.
 pub const SESSION_BYTES_MAX: usize = 16 << 20;

@@ -84,6 +84,9 @@ impl Hosted {
                     return;
                 }
                 batch = std::mem::take(&mut head.queue);
+                if let Some(weighing) = head.pins.take_due() {
+                    self.weigh_later(weighing, head.database.snapshot());
+                }
                 rounds += 1;
             }
             let step = batch.iter().position(|entry| matches!(entry, Entry::Step(_)));
@@ -248,12 +251,11 @@ impl Hosted {
             if let Some(planner) = self.planner.get() {
                 planner.undone();
             }
-            let rows = head.database.snapshot();
             for mut entry in entries {
                 charges.extend(entry.charge().map(|(session, bytes)| (session.clone(), bytes)));
                 match &mut entry {
-                    Entry::Watch(watch) => watch.rows = rows.clone(),
-                    Entry::Rewatch(rewatch) => rewatch.rows = rows.clone(),
+                    Entry::Watch(watch) => watch.rows = head.pin(&watch.session),
+                    Entry::Rewatch(rewatch) => rewatch.rows = head.pin(&rewatch.session),
                     _ => {}
                 }
                 match entry {

@@ -16,6 +16,7 @@ mod load;
 mod maintain;
 mod missed;
 mod open;
+mod pins;
 mod queue;
 mod readers;
 mod shares;
@@ -121,6 +122,8 @@ struct Head {
     /// Whether somebody has the committer's role.
     committing: bool,
     waits: Waits,
+    /// Snapshots that wait for clients.
+    pins: pins::Pins,
     /// Why the journal's file can no longer be written.
     broken: Option<Error>,
     /// Requests that wait for a conversion to end.
@@ -257,7 +260,7 @@ impl Hosted {
         request: Request,
         number: Option<u64>,
     ) -> Vec<u64> {
-        let done = match self.execute_for(head, &request) {
+        let mut done = match self.execute_for(head, &request) {
             Some(Outcome::Done(done)) => done,
             Some(Outcome::Waiting { timeout_ms, interest, work }) => {
                 self.park(head, request, number, timeout_ms, (interest, work));
@@ -268,6 +271,9 @@ impl Hosted {
                 return Vec::new();
             }
         };
+        if let Some(selected) = pins::large(&mut done.results) {
+            selected.pin(head.pin(&request.session));
+        }
         let mut answer = Answer {
             session: request.session.clone(),
             ticket: request.ticket.clone(),
@@ -503,6 +509,9 @@ impl Head {
     fn push(&mut self, entry: Entry) {
         if let Some((session, bytes)) = entry.charge() {
             session.charge(bytes);
+        }
+        if let Entry::Commit(commit) = &entry {
+            self.pins.note(&commit.changes);
         }
         self.queue.push_back(entry);
     }

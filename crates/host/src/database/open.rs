@@ -115,6 +115,7 @@ impl Hosted {
                 queue: VecDeque::new(),
                 committing: false,
                 waits: super::Waits::default(),
+                pins: super::pins::Pins::default(),
                 broken: None,
                 converting: None,
                 next_conversion: None,

@@ -11,6 +11,7 @@ use paceline_tables::monitor::Monitor;
 use paceline_tables::schema::Schema;
 use paceline_tables::{Changes, Error, OpResult, Snapshot};
 use paceline_types::Uuid;
+use paceline_types::limits::SNAPSHOT_REPLY_BYTES;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -124,9 +125,10 @@ impl Entry {
                 let again = again.as_ref().map_or(0, Request::bytes);
                 Some((&answer.session, ENTRY + again + answer.reply.cost()))
             }
-            Self::Watch(Watch { session, .. })
-            | Self::Rewatch(Rewatch { session, .. })
-            | Self::Unwatch { session, .. } => Some((session, ENTRY)),
+            Self::Watch(Watch { session, .. }) | Self::Rewatch(Rewatch { session, .. }) => {
+                Some((session, ENTRY + SNAPSHOT_REPLY_BYTES))
+            }
+            Self::Unwatch { session, .. } => Some((session, ENTRY)),
             Self::Step(_) => None,
         }
     }

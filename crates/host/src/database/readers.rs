@@ -83,7 +83,7 @@ impl Hosted {
     pub(super) fn read_beside(self: &Arc<Self>, head: &mut Head, request: Request) {
         let later = Arc::new(Later::default());
         let session = request.session.clone();
-        let what = What::Transaction(Arc::clone(&request.operations), head.database.snapshot());
+        let what = What::Transaction(Arc::clone(&request.operations), head.pin(&session));
         let read = Read { session: session.clone(), later: Arc::clone(&later), what };
         session.charge(READ_BYTES);
         let reply = Reply::Later(later);
@@ -152,6 +152,11 @@ impl Hosted {
             maintained: &self.maintained,
         };
         let work = Work::at_most(READ_STEPS_MAX);
-        Reply::Results(rows.execute_within(operations, &context, work, self.clock.uuid_source()))
+        let uuids = self.clock.uuid_source();
+        let mut results = rows.execute_within(operations, &context, work, uuids);
+        if let Some(selected) = super::pins::large(&mut results) {
+            selected.pin(rows.clone());
+        }
+        Reply::Results(results)
     }
 }

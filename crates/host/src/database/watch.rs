@@ -122,8 +122,8 @@ impl Hosted {
         let (database, known) = (self.clone(), monitor.clone());
         let record = MonitorRecord { database, monitor: known, bytes, _place: place };
         session.remember_monitor(id.clone(), record);
+        let rows = head.pin(session);
         let session = session.clone();
-        let rows = head.database.snapshot();
         head.push(Entry::Watch(Watch { session, ticket, id, monitor, rows, since }));
         Ok(())
     }
@@ -168,8 +168,8 @@ impl Hosted {
             let details = "this connection holds too many monitors";
             return Err(Error::new(tag::RESOURCES, details));
         }
+        let rows = head.pin(session);
         let session = session.clone();
-        let rows = head.database.snapshot();
         head.push(Entry::Rewatch(Rewatch { session, ticket, old_id, new_id, from, to, rows }));
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! message that is too deep or too long as soon as that is known, so that what is kept of an
 //! unfinished message is bounded.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a stream cannot be followed any further.
@@ -59,19 +60,20 @@ impl Framer {
     }
 
     /// Takes the next bytes of the stream and calls `each` with every message that ends in them,
-    /// in order, until one of them answers false.
+    /// in order, until one of them answers false. Answers how many bytes it took: the others are to be
+    /// given again.
     pub fn feed(
         &mut self,
         bytes: &[u8],
-        mut each: impl FnMut(&[u8]) -> bool,
-    ) -> Result<(), FrameError> {
+        mut each: impl FnMut(Cow<'_, [u8]>) -> bool,
+    ) -> Result<usize, FrameError> {
         let mut rest = bytes;
         loop {
             if self.depth == 0 {
                 let space = rest.iter().take_while(|c| c.is_ascii_whitespace()).count();
                 rest = rest.get(space..).unwrap_or_default();
                 match rest.first() {
-                    None => return Ok(()),
+                    None => return Ok(bytes.len()),
                     Some(b'{') => {}
                     Some(_) => return Err(FrameError::NotAnObject),
                 }
@@ -81,20 +83,20 @@ impl Framer {
                     return Err(FrameError::TooLong(self.bytes_max));
                 }
                 self.partial.extend_from_slice(rest);
-                return Ok(());
+                return Ok(bytes.len());
             };
             let (last, after) = rest.split_at(end);
             if self.partial.len() + last.len() > self.bytes_max {
                 return Err(FrameError::TooLong(self.bytes_max));
             }
             let go_on = if self.partial.is_empty() {
-                each(last)
+                each(Cow::Borrowed(last))
             } else {
                 self.partial.extend_from_slice(last);
-                each(&std::mem::take(&mut self.partial))
+                each(Cow::Owned(std::mem::take(&mut self.partial)))
             };
             if !go_on {
-                return Ok(());
+                return Ok(bytes.len() - after.len());
             }
             rest = after;
         }
@@ -184,6 +186,22 @@ mod tests {
         check(&["{\"}\":\"\\\"", "}\"}"], Ok(&["{\"}\":\"\\\"}\"}"]));
         check(&["{\"\\", "\"}\":1}{}"], Ok(&["{\"\\\"}\":1}", "{}"]));
         check(&["   ", "\n"], Ok(&[]));
+    }
+
+    #[test]
+    fn what_is_behind_a_stop_is_given_again() {
+        let mut framer = Framer::new(40, 4);
+        let (stream, mut at, mut got) = (b"{} {\"a\":1}\n{", 0, Vec::new());
+        for _ in 0..3 {
+            let rest = stream.get(at..).unwrap();
+            let taken = framer.feed(rest, |frame| {
+                got.push(frame.into_owned());
+                false
+            });
+            at += taken.unwrap();
+        }
+        assert_eq!(got, [b"{}".to_vec(), b"{\"a\":1}".to_vec()]);
+        assert_eq!((at, framer.is_partial()), (stream.len(), true));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub enum Json {
 /// The members of a JSON object, sorted by name, each name once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
-    members: Vec<(Box<str>, Json)>,
+    members: Box<[(Box<str>, Json)]>,
 }
 
 impl Object {
@@ -47,7 +47,7 @@ impl Object {
             members.dedup_by(|later, kept| later.0 == kept.0);
             members.reverse();
         }
-        Self { members }
+        Self { members: members.into() }
     }
 
     /// The value of member `name`.

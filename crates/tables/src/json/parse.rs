@@ -234,6 +234,10 @@ impl<'a> Parser<'a> {
                 }
             }
         }
+        // One that has grown step by step may have room for twice as many.
+        if elements.capacity() > elements.len() + 16 {
+            elements.shrink_to_fit();
+        }
         self.depth_left += 1;
         Ok(Json::Array(elements))
     }

@@ -3,17 +3,18 @@
 //! Owns the head: rows by slot, the UUID and unique indexes, the counts of strong references and
 //! the list of weak ones. Every change goes through [`Store::put`], which keeps all of these in
 //! step, so that undoing a change is putting the old row back. Rows are shared: a [`Snapshot`]
-//! costs one pointer per 128 rows and later changes copy only what they touch.
+//! costs one pointer per 16,384 rows and later changes copy only what they touch.
 
 mod links;
 mod lookup;
 mod sharing;
+mod slots;
 mod snapshot;
 mod table;
 
 pub(crate) use links::{Side, reference_atoms};
 pub(crate) use lookup::Lookup;
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, WeakSnapshot};
 
 use crate::schema::{ColumnId, Schema, TableId};
 use crate::value::Datum;
@@ -216,7 +217,7 @@ impl Store {
     /// The content now, to be read while the head goes on changing.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.schema.clone(), self.tables.iter().map(Table::share).collect())
+        Snapshot::new(self.schema.clone(), self.tables.iter().map(Table::share))
     }
 
     /// The values of the given columns of a row.

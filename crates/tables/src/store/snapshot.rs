@@ -1,20 +1,27 @@
 //! The content of a database at one moment, readable from any thread while the head moves on.
 
 use super::Row;
-use super::table::Chunk;
+use super::slots::Slots;
 use crate::schema::{Schema, TableId};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Rows as they were when the snapshot was taken.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     schema: Arc<Schema>,
-    tables: Arc<[Vec<Arc<Chunk>>]>,
+    tables: Arc<[Slots]>,
+}
+
+/// A snapshot that somebody else keeps, as long as that is so.
+#[derive(Clone, Debug)]
+pub struct WeakSnapshot {
+    schema: Weak<Schema>,
+    tables: Weak<[Slots]>,
 }
 
 impl Snapshot {
-    pub(super) fn new(schema: Arc<Schema>, tables: Vec<Vec<Arc<Chunk>>>) -> Self {
-        Self { schema, tables: tables.into() }
+    pub(super) fn new(schema: Arc<Schema>, tables: impl Iterator<Item = Slots>) -> Self {
+        Self { schema, tables: tables.collect() }
     }
 
     /// The schema.
@@ -25,31 +32,50 @@ impl Snapshot {
 
     /// The rows of a table.
     pub fn rows(&self, table: TableId) -> impl Iterator<Item = &Row> {
-        self.rows_from(table, 0).map(|(_, row)| row)
+        self.tables.get(table.index()).into_iter().flat_map(Slots::rows)
     }
 
     /// How many rows a table has at most.
     #[must_use]
     pub fn slots(&self, table: TableId) -> usize {
-        let chunks = self.tables.get(table.index()).map_or(0, Vec::len);
-        chunks * (std::mem::size_of::<Chunk>() / std::mem::size_of::<Option<Row>>())
+        self.tables.get(table.index()).map_or(0, Slots::len)
     }
 
     /// The rows of a table from slot `first` on, each with its slot, so that a reader can stop and
     /// go on later.
     pub fn rows_from(&self, table: TableId, first: usize) -> impl Iterator<Item = (usize, &Row)> {
-        let chunks = self.tables.get(table.index()).map_or(&[][..], Vec::as_slice);
-        let per_chunk = std::mem::size_of::<Chunk>() / std::mem::size_of::<Option<Row>>();
-        let skip = first / per_chunk;
-        chunks
-            .iter()
-            .enumerate()
-            .skip(skip)
-            .flat_map(move |(i, chunk)| {
-                chunk.iter().enumerate().map(move |(j, row)| (i * per_chunk + j, row))
-            })
-            .filter_map(
-                move |(slot, row)| if slot < first { None } else { Some((slot, row.as_ref()?)) },
-            )
+        self.tables.get(table.index()).into_iter().flat_map(move |slots| slots.rows_from(first))
+    }
+
+    /// Bytes that this keeps in memory and `later`, a later content of the same database, does not.
+    #[must_use]
+    pub fn memory_beside(&self, later: &Self) -> usize {
+        let none = Slots::default();
+        let is_same = Arc::ptr_eq(&self.schema, &later.schema);
+        let tables = self.tables.iter().enumerate();
+        let beside = |at: usize| later.tables.get(at).filter(|_| is_same).unwrap_or(&none);
+        size_of::<Slots>() * self.tables.len()
+            + tables.map(|(at, slots)| slots.memory_beside(beside(at))).sum::<usize>()
+    }
+
+    /// A pointer that keeps nothing.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakSnapshot {
+        let (schema, tables) = (Arc::downgrade(&self.schema), Arc::downgrade(&self.tables));
+        WeakSnapshot { schema, tables }
+    }
+}
+
+impl WeakSnapshot {
+    /// The snapshot, if somebody keeps it.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Snapshot> {
+        Some(Snapshot { schema: self.schema.upgrade()?, tables: self.tables.upgrade()? })
+    }
+
+    /// Whether somebody keeps it.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.tables.strong_count() > 0
     }
 }

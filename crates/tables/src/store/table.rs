@@ -1,8 +1,8 @@
 //! The rows of one table, by slot, with hash indexes on the UUID and on the unique column sets.
 //!
-//! Slots live in chunks that snapshots share; a change to a shared chunk copies its 128 pointers
-//! first. The indexes hold slot numbers only and are never shared.
+//! Snapshots share the slots (`slots.rs`). The indexes hold slot numbers only and are never shared.
 
+use super::slots::Slots;
 use super::{Row, row_uuid};
 use crate::schema::{ColumnId, TableSchema};
 use crate::value::Datum;
@@ -10,16 +10,10 @@ use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 use paceline_types::Uuid;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::sync::Arc;
-
-const CHUNK: usize = 128;
-
-/// Slots that are shared and copied together.
-pub(super) type Chunk = [Option<Row>; CHUNK];
 
 #[derive(Debug)]
 pub(super) struct Table {
-    chunks: Vec<Arc<Chunk>>,
+    slots: Slots,
     free: Vec<u32>,
     by_uuid: HashTable<u32>,
     indexes: Vec<HashTable<u32>>,
@@ -29,7 +23,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(schema: &TableSchema, hash_seed: u64) -> Self {
         Self {
-            chunks: Vec::new(),
+            slots: Slots::default(),
             free: Vec::new(),
             by_uuid: HashTable::new(),
             indexes: schema.indexes.iter().map(|_| HashTable::new()).collect(),
@@ -42,20 +36,20 @@ impl Table {
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter().flatten())
+        self.slots.rows()
     }
 
-    pub(super) fn share(&self) -> Vec<Arc<Chunk>> {
-        self.chunks.clone()
+    pub(super) fn share(&self) -> Slots {
+        self.slots.clone()
     }
 
     pub(super) fn row(&self, uuid: Uuid) -> Option<&Row> {
-        self.slot_of(uuid).and_then(|slot| slot_row(&self.chunks, slot))
+        self.slot_of(uuid).and_then(|slot| self.slots.row(slot as usize))
     }
 
     fn slot_of(&self, uuid: Uuid) -> Option<u32> {
         let hash = self.hasher.hash_one(uuid);
-        let found = |slot: &u32| has_uuid(&self.chunks, *slot, uuid);
+        let found = |slot: &u32| has_uuid(&self.slots, *slot, uuid);
         self.by_uuid.find(hash, found).copied()
     }
 
@@ -67,7 +61,7 @@ impl Table {
     ) -> impl Iterator<Item = &'a Row> {
         let hash = hash_values(&self.hasher, values.iter().copied());
         self.indexes[index].iter_hash(hash).filter_map(move |slot| {
-            let row = slot_row(&self.chunks, *slot)?;
+            let row = self.slots.row(*slot as usize)?;
             let same = columns.iter().zip(values).all(|(column, v)| &row[column.index()] == *v);
             same.then_some(row)
         })
@@ -80,7 +74,7 @@ impl Table {
         new: Option<Row>,
     ) -> Option<Row> {
         let slot = self.slot_of(uuid);
-        let old = slot.and_then(|slot| slot_row(&self.chunks, slot)).cloned();
+        let old = slot.and_then(|slot| self.slots.row(slot as usize)).cloned();
         match (slot, new) {
             (None, None) => {}
             (None, Some(new)) => {
@@ -88,8 +82,8 @@ impl Table {
                 self.index(schema, slot, &new, None);
                 self.set(slot, Some(new));
                 let hash = self.hasher.hash_one(uuid);
-                let Self { by_uuid, chunks, hasher, .. } = self;
-                by_uuid.insert_unique(hash, slot, |slot| hash_uuid(hasher, chunks, *slot));
+                let Self { by_uuid, slots, hasher, .. } = self;
+                by_uuid.insert_unique(hash, slot, |slot| hash_uuid(hasher, slots, *slot));
             }
             (Some(slot), Some(new)) => {
                 self.unindex(schema, slot, old.as_deref(), Some(&new));
@@ -113,27 +107,25 @@ impl Table {
         if let Some(slot) = self.free.pop() {
             return slot;
         }
-        let first = (self.chunks.len() * CHUNK) as u32;
-        self.chunks.push(Arc::new(std::array::from_fn(|_| None)));
-        self.free.extend((first + 1..first + CHUNK as u32).rev());
+        let first = self.slots.grow() as u32;
+        self.free.extend((first + 1..self.slots.len() as u32).rev());
         first
     }
 
     fn set(&mut self, slot: u32, row: Option<Row>) {
-        let (chunk, at) = place(slot);
-        Arc::make_mut(&mut self.chunks[chunk])[at] = row;
+        self.slots.set(slot as usize, row);
     }
 
     /// Adds `row` to each unique index whose columns differ from those of `old`.
     fn index(&mut self, schema: &TableSchema, slot: u32, row: &[Datum], old: Option<&[Datum]>) {
-        let Self { indexes, chunks, hasher, .. } = self;
+        let Self { indexes, slots, hasher, .. } = self;
         for (index, columns) in indexes.iter_mut().zip(&schema.indexes) {
             if old.is_some_and(|old| same_columns(columns, old, row)) {
                 continue;
             }
             let hash = hash_columns(hasher, columns, row);
             index.insert_unique(hash, slot, |other| {
-                slot_row(chunks, *other).map_or(0, |row| hash_columns(hasher, columns, row))
+                slots.row(*other as usize).map_or(0, |row| hash_columns(hasher, columns, row))
             });
         }
     }
@@ -159,21 +151,12 @@ impl Table {
     }
 }
 
-fn place(slot: u32) -> (usize, usize) {
-    (slot as usize / CHUNK, slot as usize % CHUNK)
+fn has_uuid(slots: &Slots, slot: u32, uuid: Uuid) -> bool {
+    slots.row(slot as usize).is_some_and(|row| row_uuid(row) == uuid)
 }
 
-fn slot_row(chunks: &[Arc<Chunk>], slot: u32) -> Option<&Row> {
-    let (chunk, at) = place(slot);
-    chunks.get(chunk)?.get(at)?.as_ref()
-}
-
-fn has_uuid(chunks: &[Arc<Chunk>], slot: u32, uuid: Uuid) -> bool {
-    slot_row(chunks, slot).is_some_and(|row| row_uuid(row) == uuid)
-}
-
-fn hash_uuid(hasher: &FixedState, chunks: &[Arc<Chunk>], slot: u32) -> u64 {
-    slot_row(chunks, slot).map_or(0, |row| hasher.hash_one(row_uuid(row)))
+fn hash_uuid(hasher: &FixedState, slots: &Slots, slot: u32) -> u64 {
+    slots.row(slot as usize).map_or(0, |row| hasher.hash_one(row_uuid(row)))
 }
 
 fn same_columns(columns: &[ColumnId], a: &[Datum], b: &[Datum]) -> bool {

@@ -139,13 +139,13 @@ impl Execution<'_> {
         for mutation in &mutations.list {
             let id = mutation.column;
             let ty = &schema.column(id).ty;
-            self.work.spend(mutation.len())?;
+            self.work.spend(mutation.steps())?;
             if let Some(gathered) = self.gathering.column(table, uuid, id) {
                 mutation.apply_to(gathered, ty)?;
                 continue;
             }
             let value = &row[id.index()];
-            self.work.spend(value.len())?;
+            self.work.spend(value.steps())?;
             let is_again = is_touched || copied.contains(&id);
             if is_again && value.len() >= GATHER_MIN && !mutations.whole.contains(&id) {
                 let mut gathered = Gathered::new(value);

@@ -104,7 +104,9 @@ impl Execution<'_> {
         let text = json.as_str().unwrap_or_default();
         let uuid: Uuid = text.parse().map_err(|_| Error::syntax(json, "bad uuid"))?;
         let edit = self.rows.edit()?;
-        if edit.store.row(table, uuid).is_some() || edit.has_touched(table, uuid) {
+        // One that this transaction has inserted and deleted again is free.
+        let was_there = edit.before(table, uuid).is_some_and(|before| before.old.is_some());
+        if edit.store.row(table, uuid).is_some() || was_there {
             let details = format!(
                 "This UUID would duplicate a UUID already present within the \"{}\" table or \
                  deleted from this table within the same transaction.",
@@ -170,7 +172,7 @@ impl Execution<'_> {
         self.before_looking(table, &condition, &named)?;
         let rows = self.rows.matching(table, &condition, &mut self.work)?;
         let count = rows.len();
-        let copied: usize = named.iter().map(|id| values[id.index()].len()).sum();
+        let copied: usize = named.iter().map(|id| values[id.index()].steps()).sum();
         self.work.spend_times(count, schema.columns.len() + copied)?;
         for row in rows {
             let same = named.iter().all(|id| row[id.index()] == values[id.index()]);
@@ -284,9 +286,8 @@ pub(crate) fn default_row(schema: &TableSchema) -> Vec<Datum> {
 /// How many values and elements of them `rows` have in these columns; long ones count as several, because
 /// sorting and comparing them reads them.
 pub(super) fn values_in(rows: &[Row], columns: &[ColumnId]) -> usize {
-    let steps = |value: &Datum| 1 + value.len() + value.memory() / 64;
     let values =
-        |row: &Row| columns.iter().map(|column| steps(&row[column.index()])).sum::<usize>();
+        |row: &Row| columns.iter().map(|column| 1 + row[column.index()].steps()).sum::<usize>();
     rows.iter().map(values).sum()
 }
 

@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::json::write_string;
 use crate::schema::{ColumnId, Schema, TableId};
-use crate::store::{Lookup, Row};
+use crate::store::{Lookup, Row, Snapshot};
 use crate::value::Datum;
 use hashbrown::hash_map::Entry;
 use paceline_types::Uuid;
@@ -36,6 +36,8 @@ pub struct Selected {
     table: TableId,
     columns: Vec<ColumnId>,
     rows: Vec<Row>,
+    /// The content that they are of, kept so that it can be seen that somebody keeps them.
+    pinned: Option<Snapshot>,
 }
 
 impl Selected {
@@ -45,7 +47,7 @@ impl Selected {
         columns: Vec<ColumnId>,
         rows: Vec<Row>,
     ) -> Self {
-        Self { schema, table, columns, rows }
+        Self { schema, table, columns, rows, pinned: None }
     }
 
     /// Keeps one row of those that are equal in all selected columns.
@@ -73,6 +75,11 @@ impl Selected {
             let (a, b) = (by.iter().map(|c| &a[c.index()]), by.iter().map(|c| &b[c.index()]));
             a.cmp(b)
         });
+    }
+
+    /// Keeps the content that the rows are of for as long as the rows.
+    pub fn pin(&mut self, content: Snapshot) {
+        self.pinned = Some(content);
     }
 
     /// The rows.

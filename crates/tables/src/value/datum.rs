@@ -157,6 +157,12 @@ impl Datum {
         }
     }
 
+    /// The steps that comparing or copying it takes: one for each element, and more for long strings,
+    /// because comparing reads them.
+    pub(crate) fn steps(&self) -> usize {
+        self.len() + self.memory() / 64
+    }
+
     /// Parses `json` as a value of type `ty`, checking all its constraints.
     pub fn parse(json: &Json, ty: &Type, symbols: Option<&mut Symbols<'_>>) -> Result<Self, Error> {
         Self::parse_between(json, ty, (ty.min, ty.max), symbols)

@@ -92,6 +92,67 @@ fn a_transaction_that_takes_too_many_steps_is_refused_d4() {
     }
 }
 
+/// D4: a long string counts for what it takes to compare or copy it.
+#[test]
+fn long_strings_take_steps_d4() {
+    const STRINGS: &str = r#"{"name":"db","tables":{"T":{"columns":{"s":{"type":"string"},
+        "set":{"type":{"key":"string","min":0,"max":"unlimited"}}}}}}"#;
+    for (is_long, text) in [(false, "x".repeat(20)), (true, "x".repeat(64_000))] {
+        let mut database = with_rows(STRINGS, 100);
+        let fill = format!(r#"{{"op":"update","table":"T","where":[],"row":{{"s":"{text}"}}}}"#);
+        run(&mut database, &fill, 1);
+        for operation in [
+            r#"{"op":"select","table":"T","where":[],"sort":["s"]}"#.to_owned(),
+            r#"{"op":"select","table":"T","where":[],"columns":["s"]}"#.to_owned(),
+            format!(r#"{{"op":"select","table":"T","where":[["s","!=","{text}"]]}}"#),
+            format!(r#"{{"op":"update","table":"T","where":[],"row":{{"s":"{text}"}}}}"#),
+            format!(r#"{{"op":"mutate","table":"T","where":[],"mutations":[["set","insert","{text}"]]}}"#),
+            r#"{"op":"wait","table":"T","where":[],"timeout":0,"until":"!=","columns":["s"],"rows":[]}"#.to_owned(),
+            r#"{"op":"delete","table":"T","where":[]}"#.to_owned(),
+        ] {
+            let results = run_within(&mut database, &[parsed(&operation)], 20_000);
+            let refused = results.iter().any(|result| {
+                matches!(result, OpResult::Error(error) if error.tag == "resources exhausted")
+            });
+            let what: String = operation.chars().take(90).collect();
+            assert_eq!(refused, is_long, "{what}");
+        }
+    }
+}
+
+/// A UUID that a client chooses is free as in `ovsdb-server`: not if a row has it, or had it before the
+/// transaction; again if the transaction itself has inserted and deleted the row, or in another table.
+#[test]
+fn a_chosen_uuid_is_free_or_not() {
+    const TWO: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"}},"isRoot":true},
+        "U":{"columns":{"k":{"type":"integer"}},"isRoot":true}}}"#;
+    let insert = |table: &str, k: u32| {
+        parsed(&format!(
+            r#"{{"op":"insert","table":"{table}","uuid":"550e8400-e29b-41d4-a716-446655440000","row":{{"k":{k}}}}}"#
+        ))
+    };
+    let delete = || parsed(r#"{"op":"delete","table":"T","where":[]}"#);
+    for (before, operations, refused) in [
+        (false, vec![insert("T", 1)], false),
+        (true, vec![insert("T", 1)], true),
+        (true, vec![delete(), insert("T", 1)], true),
+        (true, vec![delete(), insert("U", 1)], false),
+        (false, vec![insert("T", 1), insert("T", 2)], true),
+        (false, vec![insert("T", 1), delete(), insert("T", 2)], false),
+        (true, vec![delete(), insert("U", 1), insert("T", 2)], true),
+    ] {
+        let mut database = with_rows(TWO, 0);
+        if before {
+            run_within(&mut database, &[insert("T", 7)], 1_000);
+        }
+        let results = texts(&run_within(&mut database, &operations, 1_000));
+        assert_eq!(results.contains("duplicate uuid"), refused, "{before} {operations:?}");
+        let rows = texts(&run(&mut database, SELECT, 1));
+        let last = operations.len() == 3 && !before;
+        assert_eq!(rows.contains(r#""k":2"#), last && !refused, "{rows}");
+    }
+}
+
 /// D4: rows that an index finds take steps of their own only.
 #[test]
 fn a_row_that_is_found_by_its_uuid_takes_few_steps() {

@@ -219,3 +219,28 @@ fn a_user_whose_role_is_taken_away_is_cut_off() {
     assert!(!said.contains("Alarm clock"), "{said}");
     assert!(!output.status.success() && output.status.code().is_some(), "{output:?}");
 }
+
+/// D1: a user without a role may do nothing, so a long message of theirs is not even parsed.
+#[test]
+fn a_user_without_a_role_sends_short_messages_d1() {
+    if !is_root() {
+        return;
+    }
+    let world = World::new("viewer");
+    let remote = format!("unix:{}", world.daemon.socket().display());
+    let ask = |role: Option<usize>, bytes: usize| {
+        let comment = json!({ "op": "comment", "comment": "x".repeat(bytes) });
+        let mut command = Command::new("ovsdb-client");
+        command.uid(uid(role)).gid(uid(role)).current_dir("/").env("HOME", "/");
+        let params = json!(["Paceline", comment]).to_string();
+        command.args(["--timeout=10", "transact", &remote, &params]);
+        let output = command.output().unwrap();
+        let refused = String::from_utf8_lossy(&output.stderr).contains(REFUSED);
+        (output.status.success(), refused)
+    };
+    for bytes in [60_000, 70_000] {
+        assert_eq!(ask(Some(0), bytes), (true, false), "a viewer, {bytes} bytes");
+    }
+    assert_eq!(ask(None, 60_000), (false, true), "a message that is short enough is answered");
+    assert_eq!(ask(None, 70_000), (false, false), "a longer one ends the connection");
+}

@@ -4,6 +4,7 @@ use super::*;
 use crate::WatchRequest;
 use paceline_tables::Row;
 use paceline_tables::monitor::Version;
+use paceline_types::limits::REPLY_BYTES_MAX;
 
 fn watch(database: &Arc<Hosted>, session: &Arc<Session>, column: &str) {
     let requests = parse(&format!(r#"{{"Thing": {{"columns": ["{column}"]}}}}"#));
@@ -85,4 +86,160 @@ fn values_that_unread_updates_keep_count_d1() {
         mutate(name, "2000000");
     }
     assert!(reader.outbox.closed().is_some(), "some 28 MB of sets are kept for one client");
+}
+
+fn ask(database: &Arc<Hosted>, session: &Arc<Session>, number: usize) {
+    let requests = parse(r#"{"Thing": {"columns": ["name"]}}"#);
+    let (ticket, id) = (ticket(&number.to_string()), ticket(&format!("\"m{number}\"")));
+    let request = WatchRequest { ticket, id, requests, version: Version::V2, since: None };
+    database.watch(session, request).unwrap();
+    database.flush_blocking();
+}
+
+fn cancel(database: &Arc<Hosted>, session: &Arc<Session>, number: usize) {
+    database.unwatch(session, ticket("\"c\""), ticket(&format!("\"m{number}\"")));
+    database.flush_blocking();
+}
+
+fn set_name(database: &Arc<Hosted>, session: &Arc<Session>, name: &str) {
+    let update = format!(
+        r#"[{{"op": "update", "table": "Thing", "where": [], "row": {{"name": "{name}"}}}}]"#
+    );
+    change(database, session, &update);
+}
+
+/// D1: a client that leaves a few dumps unread, or changes of conditions, is to be asked nothing more, whether or
+/// not it has cancelled their monitors; and it is not cut off for that.
+#[test]
+fn unread_dumps_stop_further_requests_d1() {
+    let world = World::new("unread-dumps");
+    let things = world.open(SCHEMA);
+    let reader = world.client(Role::Viewer);
+    let is_full = |session: &Session| session.waiting_bytes() > REPLY_BYTES_MAX;
+    let mut asked = 0;
+    while !is_full(&reader) {
+        ask(&things, &reader, asked);
+        cancel(&things, &reader, asked);
+        asked += 1;
+        assert!(asked < 20, "a dump counts for {} bytes", reader.waiting_bytes() / asked);
+    }
+    assert_eq!(received(&reader).len(), 2 * asked);
+    assert_eq!(reader.waiting_bytes(), 0);
+
+    ask(&things, &reader, 0);
+    assert_eq!(received(&reader), ["reply 0"]);
+    let mut changed = 0;
+    while !is_full(&reader) {
+        let (id, conditions) = (ticket("\"m0\""), parse("{}"));
+        things.rewatch(&reader, ticket("1"), (id.clone(), id), conditions).unwrap();
+        things.flush_blocking();
+        changed += 1;
+        assert!(changed < 20, "a change counts for {} bytes", reader.waiting_bytes() / changed);
+    }
+    assert!(reader.outbox.closed().is_none());
+}
+
+/// D1: what is asked for counts already while it waits for the disk.
+#[test]
+fn dumps_that_wait_to_be_written_stop_further_requests_d1() {
+    let world = World::new("queued-dumps");
+    let things = world.open(SCHEMA);
+    let reader = world.client(Role::Viewer);
+    hold_back(&things);
+    (0..20).for_each(|number| ask(&things, &reader, number));
+    assert!(reader.waiting_bytes() > REPLY_BYTES_MAX);
+    publish(&things);
+    assert_eq!(received(&reader).len(), 20);
+    assert_eq!(reader.waiting_bytes(), 0);
+}
+
+/// D1: of clients that leave a dump unread while the database changes, those are cut off whose dumps are the oldest,
+/// as soon as all dumps together keep too much; the others are not.
+#[test]
+fn dumps_that_are_too_old_are_dropped_d1() {
+    let world = World::new("old-dumps");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    things.head().pins.bytes_max = 1 << 20;
+    change(&things, &writer, r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
+    let text = "x".repeat(100_000);
+    let readers: Vec<_> = (0..30).map(|_| world.client(Role::Viewer)).collect();
+    let mut rows = Vec::new();
+    for (at, reader) in readers.iter().enumerate() {
+        ask(&things, reader, 0);
+        cancel(&things, reader, 0);
+        rows.push(Arc::downgrade(&only_row(&things)));
+        set_name(&things, &writer, &format!("{at}{text}"));
+    }
+    // Each keeps a row of its own of some 100 KB. They are weighed, newest first, on another thread.
+    while readers[0].outbox.closed().is_none() {
+        std::thread::yield_now();
+    }
+    let open: Vec<bool> = readers.iter().map(|reader| reader.outbox.closed().is_none()).collect();
+    let first = open.iter().position(|is_open| *is_open).unwrap();
+    assert!(open[first..].iter().all(|is_open| *is_open), "{open:?}");
+    assert!((8..=20).contains(&first), "{open:?}");
+    let kept = rows.iter().filter(|row| row.upgrade().is_some()).count();
+    assert!(
+        kept <= open.len() - first + 1,
+        "{kept} rows are kept for {} clients",
+        open.len() - first
+    );
+    assert_eq!(received(&readers[29]), ["reply 0", "reply \"c\""]);
+}
+
+/// D1: rows that a client has selected and does not read are weighed with the dumps.
+#[test]
+fn selected_rows_that_are_too_old_are_dropped_d1() {
+    let world = World::new("old-selects");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    things.head().pins.bytes_max = 1 << 20;
+    let insert = r#"{"op": "insert", "table": "Thing", "row": {}}"#;
+    change(&things, &writer, &format!("[{}]", vec![insert; 2_000].join(",")));
+    let readers: Vec<_> = (0..10).map(|_| world.client(Role::Viewer)).collect();
+    for (at, reader) in readers.iter().enumerate() {
+        transact(&things, reader, "1", r#"[{"op": "select", "table": "Thing", "where": []}]"#);
+        set_name(&things, &writer, &at.to_string());
+    }
+    let (weighing, now) = {
+        let mut head = things.head();
+        head.pins.note_all();
+        (head.pins.take_due().unwrap(), head.database.snapshot())
+    };
+    weighing.run(now);
+    let open = readers.iter().filter(|reader| reader.outbox.closed().is_none()).count();
+    // The rows of each are some 200 KB.
+    assert!((1..=6).contains(&open), "{open} clients keep rows");
+    assert!(readers[9].outbox.closed().is_none());
+}
+
+/// D1: a dump that is old is kept while the rows that it needs are few, however often they change and whatever
+/// other clients read meanwhile.
+#[test]
+fn an_old_dump_that_keeps_little_is_not_dropped_d1() {
+    let world = World::new("old-small-dump");
+    let things = world.open(SCHEMA);
+    let (slow, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    things.head().pins.bytes_max = 1 << 20;
+    change(&things, &writer, r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
+    ask(&things, &slow, 0);
+    cancel(&things, &slow, 0);
+    let text = "x".repeat(100_000);
+    let quick = world.client(Role::Viewer);
+    for at in 0..100 {
+        ask(&things, &quick, 0);
+        cancel(&things, &quick, 0);
+        assert_eq!(received(&quick).len(), 2);
+        set_name(&things, &writer, &format!("{at}{text}"));
+    }
+    // What is weighed on another thread is weighed here too.
+    let (weighing, now) = {
+        let mut head = things.head();
+        head.pins.note_all();
+        (head.pins.take_due().unwrap(), head.database.snapshot())
+    };
+    assert_eq!(weighing.run(now), 0);
+    assert!(slow.outbox.closed().is_none());
+    assert_eq!(received(&slow), ["reply 0", "reply \"c\""]);
 }

@@ -7,9 +7,11 @@ mod monitors;
 mod order;
 mod repair;
 mod secrets;
+mod turns;
 
 use super::Hosted;
-use crate::{Host, Outgoing, Policy, RealDisk, Reply, Session, Ticket, own};
+use crate::clock::Clock;
+use crate::{Host, Outgoing, Policy, RealDisk, Reply, Session, System, Ticket, own};
 use paceline_journal::disk::{Death, Faults, FaultyDisk};
 use paceline_tables::json::{self, Json};
 use paceline_tables::{Error, OpResult};
@@ -34,13 +36,18 @@ struct World {
 
 impl World {
     fn new(name: &str) -> Self {
+        Self::on(name, Clock::new())
+    }
+
+    fn on(name: &str, clock: Clock) -> Self {
         let name = format!("paceline-database-{name}-{}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let disk = Arc::new(FaultyDisk::new(Arc::new(RealDisk), Faults::default(), Death::Pretend));
-        let host = Host::new(runtime.handle().clone(), disk.clone(), Policy::default()).unwrap();
+        let system = System { clock, ..System::real(runtime.handle().clone(), disk.clone()) };
+        let host = Host::on(system, Policy::default()).unwrap();
         host.open_own(&directory.join("paceline.db")).unwrap();
         let own = host.database(own::DATABASE).unwrap();
         Self { runtime, host, disk, own, directory }

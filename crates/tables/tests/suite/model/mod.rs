@@ -83,8 +83,6 @@ pub(crate) struct Run<'a> {
     setting: &'a Setting<'a>,
     names: BTreeMap<String, Uuid>,
     created: BTreeSet<String>,
-    /// Rows that were inserted, also if they are gone again.
-    inserted: BTreeSet<(usize, Uuid)>,
     made_up: u64,
     at: usize,
 }
@@ -116,7 +114,6 @@ impl Model {
             setting,
             names: BTreeMap::new(),
             created: BTreeSet::new(),
-            inserted: BTreeSet::new(),
             made_up: 0,
             at: 0,
         };

@@ -125,9 +125,8 @@ impl Run<'_> {
         let mut tags = self.forbidden(table);
         let chosen = chosen.map(|text| {
             let uuid = text.parse().map_err(|_| vec!["syntax error"])?;
-            let taken = self.tables[table].contains_key(&uuid)
-                || self.before[table].contains_key(&uuid)
-                || self.inserted.contains(&(table, uuid));
+            let taken =
+                self.tables[table].contains_key(&uuid) || self.before[table].contains_key(&uuid);
             if taken { Err(vec!["duplicate uuid"]) } else { Ok(uuid) }
         });
         let chosen = chosen.and_then(|chosen: Result<Uuid, Tags>| sift(chosen, &mut tags));
@@ -153,7 +152,6 @@ impl Run<'_> {
         row[0] = Value::one(Atom::Uuid(uuid));
         row[1] = self.fresh_version();
         self.tables[table].insert(uuid, Rc::new(row));
-        self.inserted.insert((table, uuid));
         Ok(Answer::Uuid(uuid))
     }
 

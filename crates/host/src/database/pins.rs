@@ -1,0 +1,147 @@
+//! Snapshots that answers to clients keep in memory until they are read.
+//!
+//! An answer that is written from a snapshot takes next to nothing while the database stays as it is. When
+//! rows change, the snapshot keeps them as they were. Promises that all snapshots of one database that wait for
+//! clients keep no more than [`PINNED_BYTES_MAX`] that the head does not have, and a little more while that is
+//! found out: what they keep is weighed whenever changes may have added an eighth of that, and the clients
+//! whose snapshots are the oldest are cut off until the rest is within the bound (promise D1). Keeps no snapshot itself, and
+//! weighs them while no lock is held.
+
+use super::{Head, Hosted};
+use crate::session::Session;
+use paceline_tables::{Changes, OpResult, Selected, Snapshot, WeakSnapshot};
+use paceline_types::limits::PINNED_BYTES_MAX;
+use std::sync::{Arc, Weak};
+
+/// Pointers that the first change to a part of a table copies for a snapshot.
+const COPIED_BYTES: usize = 3 << 10;
+
+/// Answers with more rows than this keep the snapshot that the rows are of; the rows of shorter ones count in full as bytes of
+/// their connection.
+const SELECTED_ROWS_MIN: usize = 1_000;
+
+/// How many pins are kept in mind without a look which of them are over.
+const PINS_MIN: usize = 64;
+
+/// Which snapshots wait for clients.
+pub(super) struct Pins {
+    /// What they may keep.
+    pub(super) bytes_max: usize,
+    /// The oldest first, among them some that are over.
+    all: Vec<Pin>,
+    /// How many there were when those that are over were last thrown out.
+    swept: usize,
+    /// What changes may have added since the last time they were weighed.
+    changed: usize,
+}
+
+/// A snapshot that waits for a client.
+#[derive(Clone)]
+struct Pin {
+    session: Weak<Session>,
+    rows: WeakSnapshot,
+}
+
+/// Snapshots that are to be weighed.
+pub(super) struct Weighing {
+    pins: Vec<Pin>,
+    bytes_max: usize,
+}
+
+impl Default for Pins {
+    fn default() -> Self {
+        Self { bytes_max: PINNED_BYTES_MAX, all: Vec::new(), swept: 0, changed: 0 }
+    }
+}
+
+impl Pins {
+    fn add(&mut self, session: &Arc<Session>, rows: &Snapshot) {
+        if self.all.len() >= PINS_MIN + 2 * self.swept {
+            self.sweep();
+        }
+        self.all.push(Pin { session: Arc::downgrade(session), rows: rows.downgrade() });
+    }
+
+    fn sweep(&mut self) {
+        self.all.retain(|pin| pin.rows.is_kept());
+        self.swept = self.all.len();
+    }
+
+    /// Takes note of what changes may have added.
+    pub(super) fn note(&mut self, changes: &Changes) {
+        if !self.all.is_empty() {
+            self.changed += changes.memory() + changes.rows.len() * COPIED_BYTES;
+        }
+    }
+
+    /// What is to be weighed, if that is due.
+    pub(super) fn take_due(&mut self) -> Option<Weighing> {
+        if self.changed <= self.bytes_max / 8 {
+            return None;
+        }
+        self.changed = 0;
+        self.sweep();
+        let Self { all, bytes_max, .. } = self;
+        (!all.is_empty()).then(|| Weighing { pins: all.clone(), bytes_max: *bytes_max })
+    }
+}
+
+/// The first result with so many rows that they matter, if one has.
+pub(super) fn large(results: &mut [OpResult]) -> Option<&mut Selected> {
+    results.iter_mut().find_map(|result| match result {
+        OpResult::Rows(selected) if selected.rows().len() > SELECTED_ROWS_MIN => Some(selected),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+impl Pins {
+    /// Has them weighed when that is next asked.
+    pub(super) fn note_all(&mut self) {
+        self.changed = usize::MAX;
+    }
+}
+
+impl Head {
+    /// The content now, for an answer to a client.
+    pub(super) fn pin(&mut self, session: &Arc<Session>) -> Snapshot {
+        let rows = self.database.snapshot();
+        self.pins.add(session, &rows);
+        rows
+    }
+}
+
+impl Hosted {
+    /// Cuts off the clients whose snapshots are too old, on a thread of its own.
+    pub(super) fn weigh_later(&self, weighing: Weighing, now: Snapshot) {
+        let name = self.name.clone();
+        self.tasks.spawn_blocking(move || {
+            let cut = weighing.run(now);
+            if cut > 0 {
+                tracing::warn!(database = %name, clients = cut, "cut off clients that do not read");
+            }
+        });
+    }
+}
+
+impl Weighing {
+    /// Cuts off the clients whose snapshots, with all newer ones, keep more than they may. Answers how many.
+    pub(super) fn run(self, now: Snapshot) -> usize {
+        let (mut later, mut bytes, mut cut) = (now, 0usize, 0);
+        for Pin { session, rows } in self.pins.iter().rev() {
+            let Some(rows) = rows.upgrade() else { continue };
+            if bytes <= self.bytes_max {
+                bytes += rows.memory_beside(&later);
+            }
+            if bytes > self.bytes_max
+                && let Some(session) = session.upgrade()
+                && session.outbox.closed().is_none()
+            {
+                session.outbox.close("it does not read, and what it asked for has become old");
+                cut += 1;
+            }
+            later = rows;
+        }
+        cut
+    }
+}

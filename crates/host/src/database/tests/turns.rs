@@ -1,0 +1,37 @@
+//! A client that sends many transactions at once lets others to the head in between.
+
+use super::*;
+use crate::made::MadeClock;
+use paceline_types::{Span, Time};
+use std::sync::atomic::AtomicBool;
+
+/// D4: a turn at the head ends when its time is over, however few steps its transactions took.
+#[test]
+fn a_turn_ends_by_time_d4() {
+    let made = MadeClock::begin(Time(1), 1);
+    let world = World::on("turns", made.into());
+    let things = world.open(SCHEMA);
+    let (client, other) = (world.client(Role::Admin), Arc::clone(&things));
+    let is_let_in = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_let_in);
+    let mut waiting = Some(move || {
+        drop(other.head());
+        told.store(true, Ordering::Release);
+    });
+    let mut waiter = None;
+    let (mut count, mut in_between) = (0, false);
+    // Each transaction is asked for while the head is locked.
+    let transactions = std::iter::from_fn(|| {
+        if let Some(waiting) = waiting.take_if(|_| count > 0) {
+            waiter = Some(std::thread::spawn(waiting));
+        }
+        count += 1;
+        made.advance_to(made.now().plus(Span::from_ms(6)));
+        in_between = is_let_in.load(Ordering::Acquire);
+        let is_over = in_between || count > 20_000;
+        (!is_over).then(|| (ticket("1"), operations(r#"[{"op": "comment", "comment": "c"}]"#)))
+    });
+    things.transact(&client, transactions);
+    waiter.unwrap().join().unwrap();
+    assert!(in_between, "{count} transactions of 6 ms each, and nobody was let in between");
+}

@@ -1,0 +1,141 @@
+//! A connection over a pipe, polled by hand.
+
+use super::*;
+use paceline_host::{Host, Policy, RealDisk, create_file};
+use paceline_tables::{json, schema::Schema};
+use paceline_types::Role;
+use paceline_types::limits::{FRAME_BYTES_MAX, REPLY_BYTES_MAX, SNAPSHOT_REPLY_BYTES};
+use std::sync::Arc;
+use std::task::Waker;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+const SCHEMA: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {"Thing": {"isRoot": true,
+    "columns": {"name": {"type": "string"}}}}}"#;
+
+const MONITORS: usize = 60;
+
+struct World {
+    runtime: tokio::runtime::Runtime,
+    directory: std::path::PathBuf,
+    host: Arc<Host>,
+}
+
+impl World {
+    fn new(name: &str) -> Self {
+        let name = format!("paceline-connection-{name}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir(&directory).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let disk = Arc::new(RealDisk);
+        let host = Host::new(runtime.handle().clone(), disk.clone(), Policy::default()).unwrap();
+        let path = directory.join("things.db");
+        let schema = Schema::parse(&json::parse(SCHEMA.as_bytes(), 100).unwrap()).unwrap();
+        drop(create_file(disk, &path, &schema).unwrap());
+        host.open(&path).unwrap();
+        Self { runtime, directory, host }
+    }
+
+    fn connect(&self, role: Role, turns: &Turns) -> (Connection<DuplexStream>, DuplexStream) {
+        let session = self.host.begin_session(Some(role), |id| format!("test#{}", id.0));
+        let (near, far) = duplex(256 << 10);
+        let bounds = Bounds { frame_bytes_max: FRAME_BYTES_MAX, depth_max: 100, probe: None };
+        let methods = Methods::new(self.host.clone(), session);
+        (Connection::new(near, methods, bounds, turns.clone()), far)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.host.shut_down();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Polls until the connection waits for something outside.
+fn settle(connection: &mut Connection<DuplexStream>) {
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..1_000 {
+        assert!(connection.poll(&mut cx).is_pending());
+    }
+}
+
+/// D1: requests that came in one piece are handled only while there is room for their answers, and all are
+/// answered when the client reads.
+#[test]
+fn requests_wait_while_answers_are_unread_d1() {
+    let world = World::new("unread");
+    let _guard = world.runtime.enter();
+    let turns = Turns::new();
+    let (mut writer, mut far) = world.connect(Role::Admin, &turns);
+    let text = "x".repeat(50_000);
+    let insert = format!(r#"{{"op":"insert","table":"Thing","row":{{"name":"{text}"}}}}"#);
+    for _ in 0..8 {
+        let request = format!(r#"{{"id":1,"method":"transact","params":["Things",{insert}]}}"#);
+        world.runtime.block_on(far.write_all(request.as_bytes())).unwrap();
+        settle(&mut writer);
+    }
+
+    let (mut reader, mut far) = world.connect(Role::Viewer, &turns);
+    let requests: String = (0..MONITORS)
+        .map(|n| {
+            format!(r#"{{"id":{n},"method":"monitor","params":["Things",{n},{{"Thing":{{}}}}]}}"#)
+        })
+        .collect();
+    world.runtime.block_on(far.write_all(requests.as_bytes())).unwrap();
+    settle(&mut reader);
+    let session = reader.methods.session().clone();
+    let begun = (0..MONITORS)
+        .filter(|n| session.monitor(&n.to_string().into_bytes().into()).is_some())
+        .count();
+    let room = REPLY_BYTES_MAX / SNAPSHOT_REPLY_BYTES;
+    assert!((2..=room + 3).contains(&begun), "{begun} monitors of a client that reads nothing");
+
+    let mut answers = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    let ended =
+        |answers: &[u8]| answers.ends_with(format!(r#""id":{}}}"#, MONITORS - 1).as_bytes());
+    for _ in 0..100_000 {
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(reader.poll(&mut cx).is_pending());
+        let mut buffer = ReadBuf::new(&mut piece);
+        if Pin::new(&mut far).poll_read(&mut cx, &mut buffer).is_ready() {
+            answers.extend_from_slice(buffer.filled());
+        }
+        if ended(&answers) {
+            break;
+        }
+    }
+    assert!(ended(&answers), "{} bytes of answers", answers.len());
+    let text = String::from_utf8(answers).unwrap();
+    let ids: Vec<usize> =
+        (0..MONITORS).map(|n| text.find(&format!(r#""error":null,"id":{n}}}"#)).unwrap()).collect();
+    assert!(ids.is_sorted());
+}
+
+/// D1: of long messages on several connections so many are parsed at a time as may be; the others wait for
+/// their turn.
+#[test]
+fn long_messages_take_turns_d1() {
+    let world = World::new("turns");
+    let turns = Turns::new();
+    let all = FRAME_BYTES_MAX;
+    let message = format!(r#"{{"id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(200_000));
+    world.runtime.block_on(async {
+        let (mut connection, mut far) = world.connect(Role::Viewer, &turns);
+        let others = turns.wait(all - 100_000).await.unwrap();
+        far.write_all(message.as_bytes()).await.unwrap();
+        tokio::task::block_in_place(|| settle(&mut connection));
+        let mut piece = [0; 16];
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut buffer = ReadBuf::new(&mut piece);
+        assert!(Pin::new(&mut far).poll_read(&mut cx, &mut buffer).is_pending());
+        drop(others);
+        let serving = tokio::spawn(connection.run());
+        let mut answer = vec![0; message.len()];
+        far.read_exact(&mut answer[..200_000]).await.unwrap();
+        assert!(answer.starts_with(br#"{"result":["xxx"#));
+        drop(far);
+        serving.await.unwrap();
+    });
+}

@@ -1,0 +1,132 @@
+//! What a client sends: from bytes to messages that are handled, no faster than there is room for answers.
+//!
+//! Promises that no message is handled while too many of the client's answers wait, also if it came in one
+//! piece with others; what was read beyond that is kept, at most as much as one read gives. Long messages, which take many times their
+//! length to parse, are handled in turn: together no more than [`LONG_BYTES_TOGETHER_MAX`] over all connections of a remote at a
+//! time.
+
+use crate::methods::Methods;
+use crate::wire::{Framer, Message};
+use paceline_types::limits::{LONG_BYTES_TOGETHER_MAX, REPLY_BYTES_MAX};
+use std::borrow::Cow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::task::block_in_place;
+
+/// Longer messages wait for their turn, and are worked on where blocking others is no concern.
+const LONG_BYTES: usize = 64 << 10;
+
+/// What turns are counted in.
+const TURN_BYTES: usize = 1 << 10;
+
+/// The turns of long messages at one remote.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns(Arc<Semaphore>);
+
+type Turn = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+
+impl Turns {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(LONG_BYTES_TOGETHER_MAX / TURN_BYTES)))
+    }
+
+    /// Waits until a message of so many bytes has its turn.
+    pub(crate) fn wait(&self, bytes: usize) -> Turn {
+        let permits = bytes.min(LONG_BYTES_TOGETHER_MAX) / TURN_BYTES;
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        Box::pin(Arc::clone(&self.0).acquire_many_owned(permits))
+    }
+}
+
+/// What came from a client and is not handled yet.
+pub(crate) struct Intake {
+    framer: Framer,
+    depth_max: usize,
+    turns: Turns,
+    /// A message that waits for its turn.
+    long: Option<(Vec<u8>, Turn)>,
+    /// What was read after the last message that was handled.
+    rest: Vec<u8>,
+    rest_at: usize,
+}
+
+/// Whether so many answers wait for the client that nothing more is done for it.
+pub(crate) fn is_full(methods: &Methods) -> bool {
+    methods.session().waiting_bytes() > REPLY_BYTES_MAX
+}
+
+impl Intake {
+    pub(crate) fn new(bytes_max: usize, depth_max: usize, turns: Turns) -> Self {
+        let framer = Framer::new(bytes_max, depth_max);
+        Self { framer, depth_max, turns, long: None, rest: Vec::new(), rest_at: 0 }
+    }
+
+    /// Takes what was read. An error says why the stream cannot be followed.
+    pub(crate) fn take(&mut self, bytes: &[u8], methods: &mut Methods) -> Result<(), String> {
+        let taken = self.feed(bytes, methods)?;
+        self.rest.extend_from_slice(bytes.get(taken..).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Goes on with what was read before; none if there is nothing left of it.
+    pub(crate) fn poll_rest(
+        &mut self,
+        cx: &mut Context<'_>,
+        methods: &mut Methods,
+    ) -> Poll<Option<Result<(), String>>> {
+        if let Some((frame, mut turn)) = self.long.take() {
+            let Poll::Ready(permit) = turn.as_mut().poll(cx) else {
+                self.long = Some((frame, turn));
+                return Poll::Pending;
+            };
+            let handled = block_in_place(|| {
+                let handled = handle(frame.into(), self.depth_max, methods);
+                methods.flush();
+                handled
+            });
+            drop(permit);
+            return Poll::Ready(Some(handled));
+        }
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        let rest = std::mem::take(&mut self.rest);
+        let taken = self.feed(rest.get(self.rest_at..).unwrap_or_default(), methods);
+        self.rest_at += *taken.as_ref().unwrap_or(&0);
+        if self.rest_at < rest.len() {
+            self.rest = rest;
+        } else {
+            self.rest_at = 0;
+        }
+        Poll::Ready(Some(taken.map(drop)))
+    }
+
+    /// Handles the messages that end in `bytes`, until one must wait. Answers how many bytes it took.
+    fn feed(&mut self, bytes: &[u8], methods: &mut Methods) -> Result<usize, String> {
+        let Self { framer, depth_max, turns, long, .. } = self;
+        let mut failed = None;
+        let fed = framer.feed(bytes, |frame| match frame {
+            Cow::Owned(frame) if frame.len() > LONG_BYTES => {
+                let turn = turns.wait(frame.len());
+                *long = Some((frame, turn));
+                false
+            }
+            frame => {
+                failed = handle(frame, *depth_max, methods).err();
+                failed.is_none() && !is_full(methods)
+            }
+        });
+        methods.flush();
+        failed.map_or(Ok(()), Err)?;
+        fed.map_err(|error| error.to_string())
+    }
+}
+
+fn handle(frame: Cow<'_, [u8]>, depth_max: usize, methods: &mut Methods) -> Result<(), String> {
+    let message = Message::parse(&frame, depth_max).map_err(|error| error.to_string())?;
+    drop(frame);
+    methods.handle(message);
+    Ok(())
+}
