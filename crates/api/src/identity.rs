@@ -27,6 +27,8 @@ pub(crate) struct Identity {
     pub(crate) host: String,
     /// What gave them the role, if that can be taken away.
     pub(crate) granted: Option<Arc<Granted>>,
+    /// Whether the kernel says that this is root or the user who runs the daemon.
+    pub(crate) is_owner: bool,
 }
 
 impl Identity {
@@ -43,7 +45,8 @@ impl Identity {
             Origin::Unix { uid, user } => {
                 let (role, granted) = access.of_user(*uid, user);
                 let (name, host) = (user.to_string(), "unix".to_owned());
-                role.map(|role| Self { name, role, host, granted }).ok_or_else(|| {
+                let is_owner = access.is_owner(*uid);
+                role.map(|role| Self { name, role, host, granted, is_owner }).ok_or_else(|| {
                     access.refused(&format!("api:{user}@unix"), &what());
                     Problem::permission().hint(format!(
                         "the user {user} has no role; an admin gives one with PUT /v1/users/{user}"
@@ -60,7 +63,7 @@ impl Identity {
                     access.refused_unknown(&format!("api:unknown@{host}"), &what());
                 })?;
                 let (name, role) = (granted.user.clone(), granted.role());
-                Ok(Self { name, role, host, granted: Some(granted) })
+                Ok(Self { name, role, host, granted: Some(granted), is_owner: false })
             }
         }
     }
@@ -173,7 +176,7 @@ mod tests {
         let (_runtime, app) = app_for_tests();
         for (at, role) in Role::ALL.into_iter().enumerate() {
             let (name, host) = ("eva".to_owned(), String::new());
-            let identity = Identity { name, role, host, granted: None };
+            let identity = Identity { name, role, host, granted: None, is_owner: false };
             let may = Role::ALL.map(|need| identity.require(&app.host, need, String::new).is_ok());
             assert_eq!(may, [0, 1, 2, 3].map(|need| need <= at), "{role:?}");
             assert!(

@@ -2,6 +2,7 @@
 
 use super::ask::{Chosen, Pending, Untold};
 use super::leases::{LeaseKey, Leased, checked};
+use super::shares::Share;
 use super::{HeldSession, HoldError, Lease, Registry, State};
 use crate::control::{self, Permit};
 use crate::kept::UNSYNCED_LEASE_MAX;
@@ -28,6 +29,8 @@ pub(super) struct HeldPermit {
     pub(super) digest: Option<[u8; 32]>,
     lease: Option<Lease>,
     of: Belonging,
+    /// What it has of its user's share.
+    _share: Share,
 }
 
 /// What a permit belongs to: sessions by their keys, or a lease of its own.
@@ -77,6 +80,8 @@ pub struct Terms {
     pub lease: Option<Span>,
     /// Who asked.
     pub user: String,
+    /// Whether the kernel says that this is root or the user who runs the daemon.
+    pub is_owner: bool,
 }
 
 impl Terms {
@@ -168,6 +173,7 @@ impl Registry {
         untold: &mut Untold,
         terms: &Terms,
         chosen: Option<&Chosen>,
+        share: Share,
     ) -> Result<PermitView, HoldError> {
         let span = terms.span()?;
         // It is taken only here, and those who wait for it hear what became of it.
@@ -180,7 +186,7 @@ impl Registry {
         let key = |session: &Option<Arc<HeldSession>>| session.as_ref().map(|one| one.key.clone());
         let of = Belonging { session: key(&terms.session), locks_of: key(&terms.locks_of), span };
         let digest = chosen.map(|chosen| chosen.digest);
-        self.add_permit(permit, view, digest, of).map_err(|failed| {
+        self.add_permit(permit, view, digest, of, share).map_err(|failed| {
             let (permit, error) = *failed;
             untold.0 = Some(permit);
             error
@@ -194,6 +200,7 @@ impl Registry {
         mut view: PermitView,
         digest: Option<[u8; 32]>,
         of: Belonging,
+        share: Share,
     ) -> Result<PermitView, Box<(Permit, HoldError)>> {
         let name = view.name.clone();
         let mut state = self.state();
@@ -214,7 +221,7 @@ impl Registry {
         }
         view.expires_at = lease.map(|lease| lease.ends);
         let own_lease = lease.filter(|_| of.session.is_none());
-        let held = HeldPermit { view: view.clone(), digest, lease: own_lease, of, permit };
+        let held = HeldPermit { view: view.clone(), digest, lease: own_lease, of, permit, _share: share };
         state.by_request.insert(view.request, name.clone());
         let rearm = state.leases.is_next(own_lease);
         state.permits.insert(name, Slot::Held(Box::new(held)));
