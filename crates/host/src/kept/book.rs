@@ -213,6 +213,11 @@ impl Book {
         self.failed.is_some()
     }
 
+    /// Whether a batch is being written.
+    pub const fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
     /// How many rows are to be written.
     pub fn waiting(&self) -> usize {
         self.changed.len()

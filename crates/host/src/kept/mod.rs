@@ -45,6 +45,9 @@ pub const UNSYNCED_LEASE_MAX: Span = Span::from_secs(60);
 /// How often writing is tried again by itself.
 const RETRY_PAUSE: Span = Span::from_secs(1);
 
+/// How long the end of service waits before it looks again whether the last batch is written.
+const LET_FINISH: Duration = Duration::from_millis(1);
+
 /// The book, shared by all parts that decide what is held.
 #[derive(Default)]
 pub(crate) struct Ledger {
@@ -430,7 +433,11 @@ impl Keeper {
             if book.is_written() {
                 return;
             }
-            if book.has_failed() {
+            if book.is_under_way() {
+                // Another thread is the committer; what becomes of this attempt is not known yet.
+                drop(book);
+                std::thread::sleep(LET_FINISH);
+            } else if book.has_failed() {
                 let rows = book.waiting();
                 tracing::error!(
                     rows,
