@@ -184,7 +184,7 @@ mod tests {
         let tasks = || runtime.metrics().num_alive_tasks();
         let before = tasks();
         for _ in 0..200 {
-            let (name, host) = ("ann".to_owned(), "unix".to_owned());
+            let (name, host) = ("ann".to_owned(), "unix".into());
             let (role, granted) = (Role::Client, granted.clone());
             let identity = Identity { name, role, host, granted, is_owner: false };
             let begun = begin_bound(&app, &connection, identity, "test".to_owned());

@@ -310,10 +310,13 @@ impl Keeper {
     /// Waits until every grant and release so far is written. An error means that writing fails; the keeper
     /// retries on its own.
     pub fn written(self: &Arc<Self>) -> impl Future<Output = Result<(), Error>> + use<> {
-        let wait = self.ledger.book().wait(self.clock.now());
-        if matches!(wait, Wait::Told(_)) {
+        let now = self.clock.now();
+        let (known, place) = self.ledger.book().known(now);
+        let wait = known.map(Wait::Known).unwrap_or_else(|| {
+            // Mostly it is written here and now, and nobody has to be told.
             self.write();
-        }
+            self.ledger.book().wait(now, place)
+        });
         async move {
             match wait {
                 Wait::Known(known) => known,

@@ -136,6 +136,7 @@ impl Registry {
         };
         // What it asked with is kept until it is answered, also while another client waits for all.
         let mut share = Some(self.share(&request, terms, &chosen.name)?);
+        let mut request = Some(request);
         // The client waits here while another one waits for all of them.
         let stage = Granted::during(granted, along.pending.stage.lock()).await;
         let mut stage = stage.ok_or(HoldError::TakenAway)?;
@@ -146,7 +147,8 @@ impl Registry {
                         return Err(HoldError::Ending.into());
                     }
                     let kept = terms.kept(Some(chosen))?;
-                    match self.host.control().admit_kept(request.clone(), kept) {
+                    let request = request.take().ok_or(HoldError::PermitOver)?;
+                    match self.host.control().admit_kept(request, kept) {
                         Ok(Admission::Started(permit)) => Stage::Granted(Untold(Some(permit))),
                         Ok(Admission::Waiting(waiting)) => Stage::Waiting(waiting),
                         Ok(Admission::Refused(id, refusal)) => {

@@ -160,7 +160,7 @@ impl Registry {
             keeper.iter().for_each(|keeper| keeper.end_session(entry.shared.name(), true));
             self.host.give_up_session(&entry.shared.session);
         });
-        Some(self.forgotten(what).await)
+        Some(self.forgotten(|| what).await)
     }
 
     /// Ends a session whose time is over: everything it holds is given back, unless the daemon ends
