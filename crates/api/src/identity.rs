@@ -14,6 +14,7 @@ use axum::http::header::AUTHORIZATION;
 use paceline_host::{Granted, Host};
 pub(crate) use paceline_types::Role;
 use serde_json::json;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Who asks.
@@ -24,9 +25,11 @@ pub(crate) struct Identity {
     /// What they may do.
     pub(crate) role: Role,
     /// Where they are, which requests carry as `host`.
-    pub(crate) host: String,
+    pub(crate) host: Cow<'static, str>,
     /// What gave them the role, if that can be taken away.
     pub(crate) granted: Option<Arc<Granted>>,
+    /// Whether the kernel says that this is root or the user who runs the daemon.
+    pub(crate) is_owner: bool,
 }
 
 impl Identity {
@@ -42,8 +45,9 @@ impl Identity {
         match origin {
             Origin::Unix { uid, user } => {
                 let (role, granted) = access.of_user(*uid, user);
-                let (name, host) = (user.to_string(), "unix".to_owned());
-                role.map(|role| Self { name, role, host, granted }).ok_or_else(|| {
+                let (name, host) = (user.to_string(), Cow::Borrowed("unix"));
+                let is_owner = access.is_owner(*uid);
+                role.map(|role| Self { name, role, host, granted, is_owner }).ok_or_else(|| {
                     access.refused(&format!("api:{user}@unix"), &what());
                     Problem::permission().hint(format!(
                         "the user {user} has no role; an admin gives one with PUT /v1/users/{user}"
@@ -60,7 +64,7 @@ impl Identity {
                     access.refused_unknown(&format!("api:unknown@{host}"), &what());
                 })?;
                 let (name, role) = (granted.user.clone(), granted.role());
-                Ok(Self { name, role, host, granted: Some(granted) })
+                Ok(Self { name, role, host: host.into(), granted: Some(granted), is_owner: false })
             }
         }
     }
@@ -141,7 +145,7 @@ mod tests {
         for (uid, name) in [(own, "seven"), (0, "root")] {
             let origin = Origin::Unix { uid, user: name.into() };
             let identity = Identity::of(&app, &origin, &HeaderMap::new(), &String::new).unwrap();
-            let found = (identity.name.as_str(), identity.role, identity.host.as_str());
+            let found = (identity.name.as_str(), identity.role, &*identity.host);
             assert_eq!(found, (name, Role::Admin, "unix"));
         }
         // A token is no way around it.
@@ -158,7 +162,7 @@ mod tests {
         let origin = Origin::Tcp("192.0.2.1:5000".parse().unwrap());
         for word in ["Bearer secret", "bearer  secret"] {
             let identity = Identity::of(&app, &origin, &headers(word), &String::new).unwrap();
-            assert_eq!((identity.role, identity.host.as_str()), (Role::Admin, "192.0.2.1"));
+            assert_eq!((identity.role, &*identity.host), (Role::Admin, "192.0.2.1"));
         }
         for word in
             ["Bearer", "Bearer ", "secret", "Basic secret", "Bearer Secret", "Bearer secret2"]
@@ -172,8 +176,8 @@ mod tests {
     fn a_role_may_do_what_those_before_it_may() {
         let (_runtime, app) = app_for_tests();
         for (at, role) in Role::ALL.into_iter().enumerate() {
-            let (name, host) = ("eva".to_owned(), String::new());
-            let identity = Identity { name, role, host, granted: None };
+            let (name, host) = ("eva".to_owned(), "".into());
+            let identity = Identity { name, role, host, granted: None, is_owner: false };
             let may = Role::ALL.map(|need| identity.require(&app.host, need, String::new).is_ok());
             assert_eq!(may, [0, 1, 2, 3].map(|need| need <= at), "{role:?}");
             assert!(

@@ -92,7 +92,7 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
     let wall = Arc::new(Wall::new(host.clock()));
     let secret = secret::Secret::passing().unwrap();
     let app = App {
-        registry: Registry::new(Arc::clone(&host), secret.keys(), limits.of_holding()),
+        registry: Registry::new(Arc::clone(&host), secret.keys(), limits.holding),
         wall,
         host,
         limits,

@@ -27,21 +27,12 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// Longest text of a configuration.
     pub config_bytes_max: usize,
-    /// Sessions at a time.
-    pub sessions_max: usize,
+    /// What clients may hold and wait for.
+    pub holding: HoldLimits,
     /// Sessions that one connection may have bound to it.
     pub bound_max: usize,
-    /// Leases that ran out and are remembered, so that a late renewal hears why it fails.
-    pub expired_max: usize,
     /// Clients that may follow the events at a time.
     pub followers_max: usize,
-}
-
-impl Limits {
-    /// Those of what clients hold.
-    pub(crate) const fn of_holding(&self) -> HoldLimits {
-        HoldLimits { sessions_max: self.sessions_max, expired_max: self.expired_max }
-    }
 }
 
 impl Default for Limits {
@@ -56,9 +47,8 @@ impl Default for Limits {
             idle_max: Duration::from_secs(75),
             body_bytes_max: 1 << 20,
             config_bytes_max: paceline_config::FILE_BYTES_MAX,
-            sessions_max: 100_000,
+            holding: HoldLimits::default(),
             bound_max: 1_000,
-            expired_max: 10_000,
             followers_max: 1_000,
         }
     }

@@ -7,6 +7,9 @@ use crate::respond::{Problem, shown};
 use paceline_types::{Span, nearest};
 use serde_json::{Map, Value};
 
+/// As many members as most objects may have.
+const MEMBERS_USUAL: usize = 12;
+
 /// The members of one object.
 #[derive(Debug)]
 pub(crate) struct Members {
@@ -24,7 +27,9 @@ impl Members {
 
     fn at(place: String, value: Value) -> Result<Self, Problem> {
         match value {
-            Value::Object(left) => Ok(Self { place, left, known: Vec::new() }),
+            Value::Object(left) => {
+                Ok(Self { place, left, known: Vec::with_capacity(MEMBERS_USUAL) })
+            }
             other => {
                 let what = if place.is_empty() { "the body" } else { &place };
                 Err(Problem::bad_request(format!(

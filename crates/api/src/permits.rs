@@ -52,8 +52,9 @@ pub(crate) async fn ask_by_name(
 ) -> Answer {
     check_id(&name)?;
     let members = body::members(&headers, body, &app.limits).await?;
-    let owner = check_own(&app, &identity, &name, "ask again for")?;
-    let body = format!("{}\0{}", owner.as_ref().unwrap_or(&identity.name), members.canonical());
+    let held = check_own(&app, &identity, &name, "ask again for")?;
+    let owner = held.as_ref().map_or(&identity.name, |view| &view.user);
+    let body = format!("{owner}\0{}", members.canonical());
     let digest: [u8; 32] = Sha256::digest(body.as_bytes()).into();
     let asked = Asked::read(members, &identity, &app)?;
     if asked.once {
@@ -107,13 +108,12 @@ pub(crate) async fn settle(
     Extension(identity): Extension<Identity>,
     Path(name): Path<String>,
 ) -> Answer {
-    let request = app.registry.permit(&name).map(|view| view.request.0).unwrap_or_default();
-    let owner = check_own(&app, &identity, &name, "give back")?;
+    let held = check_own(&app, &identity, &name, "give back")?;
     match app.registry.settle(&name).await {
         Some(is_written) => {
             // The permit's name is a secret of its user's.
-            if let Some(owner) = owner.filter(|owner| *owner != identity.name) {
-                let object = format!("the permit of request {request} of {owner}");
+            if let Some(view) = held.filter(|view| view.user != identity.name) {
+                let object = format!("the permit of request {} of {}", view.request.0, view.user);
                 app.host.record(&identity.title(), "give back", &object);
             }
             released(is_written)
@@ -123,17 +123,17 @@ pub(crate) async fn settle(
     }
 }
 
-/// That a permit is the caller's, if there is one, or that they are an operator; answers whose it is.
+/// That a permit is the caller's, if there is one, or that they are an operator; answers the permit.
 fn check_own(
     app: &App,
     identity: &Identity,
     name: &str,
     verb: &str,
-) -> Result<Option<String>, Problem> {
+) -> Result<Option<PermitView>, Problem> {
     let Ok(view) = app.registry.permit(name) else { return Ok(None) };
     let what = || format!("{verb} the permit of request {}", view.request.0);
     identity.require_own(&app.host, &view.user, what)?;
-    Ok(Some(view.user))
+    Ok(Some(view))
 }
 
 fn no_permit(app: &App, error: AskError) -> Problem {

@@ -70,7 +70,8 @@ impl Asked {
             wait_max,
             session: session_id,
         };
-        let terms = Terms { session: shared, locks_of, lease, user: identity.name.clone() };
+        let (user, is_owner) = (identity.name.clone(), identity.is_owner);
+        let terms = Terms { session: shared, locks_of, lease, user, is_owner };
         terms.check()?;
         Ok(Self { request, terms, once })
     }

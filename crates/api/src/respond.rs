@@ -306,7 +306,8 @@ impl From<HoldError> for Problem {
             HoldError::NotBound => {
                 Self::bad_request("pid: a session with a lease does not depend on processes")
             }
-            HoldError::TooMany(what, max) => Self::exhausted(what, max),
+            HoldError::TooMany(what, max) => Self::exhausted(what, max)
+                .hint("give back what is not needed any more, or ask again when others have"),
             HoldError::Lease { min, max, found } => {
                 Self::bad_request(format!("lease: expected {min} to {max}, found {found}"))
             }

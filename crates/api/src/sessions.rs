@@ -53,8 +53,8 @@ pub(crate) async fn begin(
         }
         return begun;
     }
-    let user = identity.name;
-    let beginning = Beginning { name, user, lease: Some(lease), process: None };
+    let Identity { name: user, is_owner, .. } = identity;
+    let beginning = Beginning { name, user, is_owner, lease: Some(lease), process: None };
     let (session, view) = app.registry.begin_session(beginning).await?;
     created(&describe(&app, &session.key, view))
 }
@@ -82,7 +82,8 @@ async fn begin_bound(
     };
     connection.change_bound(check)?;
     let process = connection.pid.and_then(Process::of);
-    let beginning = Beginning { name, user: identity.name, lease: None, process };
+    let (user, is_owner) = (identity.name, identity.is_owner);
+    let beginning = Beginning { name, user, is_owner, lease: None, process };
     let (session, view) = app.registry.begin_session(beginning).await?;
     connection.change_bound(|bound| bound.push(session.key.clone()));
     if let Some(granted) = identity.granted {
@@ -183,8 +184,9 @@ mod tests {
         let tasks = || runtime.metrics().num_alive_tasks();
         let before = tasks();
         for _ in 0..200 {
-            let (name, host) = ("ann".to_owned(), "unix".to_owned());
-            let identity = Identity { name, role: Role::Client, host, granted: granted.clone() };
+            let (name, host) = ("ann".to_owned(), "unix".into());
+            let (role, granted) = (Role::Client, granted.clone());
+            let identity = Identity { name, role, host, granted, is_owner: false };
             let begun = begin_bound(&app, &connection, identity, "test".to_owned());
             assert!(runtime.block_on(begun).is_ok());
             let key = connection.change_bound(|bound| bound.pop()).unwrap();

@@ -105,7 +105,7 @@ impl Machine {
         let closed = Span(u64::try_from(closed.as_nanos()).unwrap_or(u64::MAX));
         self.clock.advance_to(self.clock.now().plus(closed));
         let keys = Box::new(|salt: &str| format!("key {salt}"));
-        let limits = HoldLimits { sessions_max: 1_000, expired_max: 1_000 };
+        let limits = HoldLimits { sessions_max: 1_000, expired_max: 1_000, ..Default::default() };
         let registry = Registry::new(Arc::clone(&host), keys, limits);
         registry.take_over();
         host.open_for_service();

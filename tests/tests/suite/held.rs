@@ -209,6 +209,29 @@ fn what_could_not_be_written_is_tried_again_by_itself_j5() {
     assert_eq!(launch.start().unwrap().api().get("/v1/permits").expect(200), json!([]));
 }
 
+/// A daemon that ends in order while its disk is full says how many rows of what was given back it could not write, and
+/// the next run holds them (J5).
+#[test]
+fn an_end_on_a_full_disk_says_what_is_not_written_j5() {
+    let scratch = Scratch::new();
+    let launch = launch(&scratch);
+    let daemon = launch.start().unwrap();
+    let mut api = daemon.api();
+    let permits = [(); 3].map(|()| api.call("POST", "/v1/permits", &json!({"lease": "1h"})));
+    let permits = permits.map(|permit| permit.expect(201));
+    let size = std::fs::metadata(daemon.data().join("paceline.db")).unwrap().len();
+    daemon.limit_file_size(Some(size));
+    for permit in &permits[..2] {
+        let _ = api.delete(&path(permit)).expect(200);
+    }
+    let ended = daemon.terminate();
+    let told = |line: &&str| line.contains("what clients gave back last cannot be written");
+    let told: Vec<&str> = ended.log.lines().filter(told).collect();
+    assert!(matches!(told[..], [line] if line.contains("rows=2")), "{}", ended.log);
+    let held = launch.start().unwrap().api().get("/v1/permits").expect(200);
+    assert_eq!(held.as_array().unwrap().len(), 3);
+}
+
 /// Another role of a user does not end what its processes hold, unless it may hold nothing any more.
 #[test]
 fn a_role_that_changes_ends_nothing_that_it_may_hold() {

@@ -1,6 +1,7 @@
 //! Permits: waited for, refused, renewed, settled, and given back by whoever dies.
 
 use crate::world::World;
+use paceline_host::registry::HoldLimits;
 use serde_json::{Value, json};
 
 /// One slot at the checkpoint `one`, for everybody.
@@ -239,7 +240,8 @@ fn a_dead_holder_on_the_unix_socket_frees_at_once_p4() {
 
 #[test]
 fn bound_sessions_and_sessions_are_limited() {
-    let limits = paceline_api::Limits { sessions_max: 3, bound_max: 2, ..Default::default() };
+    let holding = HoldLimits { sessions_max: 3, ..Default::default() };
+    let limits = paceline_api::Limits { holding, bound_max: 2, ..Default::default() };
     let world = World::with(limits);
     let mut client = world.unix();
     let first = client.session(json!({ "bound": true }));

@@ -91,16 +91,18 @@ impl Access {
     /// What a user of this machine may do; what gave it the role, if a row did.
     #[must_use]
     pub fn of_user(&self, uid: u32, name: &str) -> (Option<Role>, Option<Arc<Granted>>) {
-        if uid == self.own_user.0 || uid == 0 {
+        if self.is_owner(uid) {
             return (Some(Role::Admin), None);
         }
         let granted = self.grants.read().unwrap_or_else(crate::broken).user(name);
         (granted.as_ref().map(|granted| granted.role()), granted)
     }
 
-    /// Whether this is the name of root or of the user who runs the daemon.
-    pub(crate) fn is_owner(&self, name: &str) -> bool {
-        name == self.own_user.1 || name == "root"
+    /// Whether the kernel's number of a user is that of root or of the user who runs the daemon. Names do not
+    /// tell: an admin may give a token any.
+    #[must_use]
+    pub fn is_owner(&self, uid: u32) -> bool {
+        uid == self.own_user.0 || uid == 0
     }
 
     /// The name of a user of this machine, or its number if it has none.

@@ -143,6 +143,11 @@ fn the_expiry_of_a_token_is_waited_for() {
     access.begin(vec![token("ci", 1, Some(wall_ms() + 50))]);
     let granted = access.of_token(&[1; 32]).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let none = runtime.block_on(Granted::during(Some(&granted), std::future::pending::<()>()));
-    assert!(none.is_none() && granted.is_over());
+    // Who never hears of it is not waited for.
+    let never = tokio::time::Duration::from_secs(30);
+    let none = runtime.block_on(Granted::during(Some(&granted), async {
+        tokio::time::sleep(never).await;
+    }));
+    assert!(none.is_none(), "it waits on with a token that has expired");
+    assert!(granted.is_over());
 }

@@ -178,19 +178,30 @@ impl Book {
         }
     }
 
-    /// Returns the outcome for everything in the book now, or a receiver for it.
-    pub fn wait(&mut self, now: Time) -> Wait {
-        if self.is_written() {
-            return Wait::Known(Ok(()));
-        }
-        if let Some(failed) = self.failed.as_ref().filter(|failed| failed.retry_at > now)
-            && self.under_way.is_none()
-        {
-            return Wait::Known(Err(failed.error.clone()));
+    /// Returns the outcome for everything in the book now, if it is known, and the place behind it.
+    pub fn known(&self, now: Time) -> (Option<Result<(), Error>>, u64) {
+        (self.outcome(now, self.next), self.next)
+    }
+
+    /// Returns the outcome for everything before a place, or a receiver for it.
+    pub fn wait(&mut self, now: Time, before: u64) -> Wait {
+        if let Some(known) = self.outcome(now, before) {
+            return Wait::Known(known);
         }
         let (sender, receiver) = oneshot::channel();
         self.waiters.push_back((self.next, sender));
         Wait::Told(receiver)
+    }
+
+    fn outcome(&self, now: Time, before: u64) -> Option<Result<(), Error>> {
+        let is_before = |place: Option<&u64>| place.is_some_and(|place| *place < before);
+        let under_way = self.under_way.as_ref();
+        let writes = under_way.and_then(|batch| batch.keys.first()).map(|(place, _)| place);
+        if !is_before(self.changed.keys().next()) && !is_before(writes) {
+            return Some(Ok(()));
+        }
+        let failed = self.failed.as_ref().filter(|failed| failed.retry_at > now);
+        failed.filter(|_| under_way.is_none()).map(|failed| Err(failed.error.clone()))
     }
 
     /// Waiters for whom nothing is left to be written: what they waited for came and went.
@@ -211,6 +222,11 @@ impl Book {
     /// Whether the last attempt failed.
     pub const fn has_failed(&self) -> bool {
         self.failed.is_some()
+    }
+
+    /// Whether a batch is being written.
+    pub const fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
     }
 
     /// How many rows are to be written.
@@ -236,6 +252,11 @@ mod tests {
 
     fn full() -> Result<(), Error> {
         Err(Error::new(tag::RESOURCES, "no space left"))
+    }
+
+    fn wait(book: &mut Book, now: Time) -> Wait {
+        let (known, place) = book.known(now);
+        known.map_or_else(|| book.wait(now, place), Wait::Known)
     }
 
     fn open() -> Book {
@@ -283,16 +304,16 @@ mod tests {
     #[test]
     fn a_waiter_is_told_when_all_before_it_is_written() {
         let mut book = open();
-        assert_eq!(known(book.wait(Time(0))), Ok(()));
+        assert_eq!(known(wait(&mut book, Time(0))), Ok(()));
         (0..=BATCH_MAX as u64).for_each(|number| book.note(permit(number), Cause::Asked));
         assert_eq!(book.take(Time(0)).unwrap().len(), BATCH_MAX);
-        let mut last = told(book.wait(Time(0)));
+        let mut last = told(wait(&mut book, Time(0)));
         let (heard, _) = book.finish(Time(0), &Ok(()));
         assert_eq!(heard.len(), 0, "the last key is not written yet");
         assert_eq!(book.take(Time(0)).unwrap().len(), 1);
-        let mut same = told(book.wait(Time(0)));
+        let mut same = told(wait(&mut book, Time(0)));
         book.note(permit(5), Cause::Asked);
-        let mut next = told(book.wait(Time(0)));
+        let mut next = told(wait(&mut book, Time(0)));
         for (sender, outcome) in book.finish(Time(0), &Ok(())).0 {
             sender.send(outcome).unwrap();
         }
@@ -303,7 +324,7 @@ mod tests {
             sender.send(outcome).unwrap();
         }
         assert!(next.try_recv().unwrap().is_err());
-        assert!(known(book.wait(Time(0))).is_err(), "j5: refused at once while it fails");
+        assert!(known(wait(&mut book, Time(0))).is_err(), "j5: refused at once while it fails");
     }
 
     /// J5: what is refused while the disk is full leaves nothing in the book.
@@ -316,7 +337,7 @@ mod tests {
             book.note(permit(number), Cause::Granted);
             book.note(permit(number), Cause::Asked);
         }
-        let mut waiter = told(book.wait(Time(0)));
+        let mut waiter = told(wait(&mut book, Time(0)));
         for (sender, outcome) in book.finish(Time(0), &Ok(())).0 {
             sender.send(outcome).unwrap();
         }
@@ -344,7 +365,7 @@ mod tests {
             // The asks come within one retry: each grant is noted, waited for, and withdrawn.
             let now = Time(RETRY.0 * (number - LEFT) / ASKED);
             book.note(permit(number), Cause::Granted);
-            let wait = book.wait(now);
+            let wait = wait(&mut book, now);
             if let Some(keys) = book.take(now) {
                 tried += keys.len();
                 book.finish(now, &full());

@@ -45,6 +45,9 @@ pub const UNSYNCED_LEASE_MAX: Span = Span::from_secs(60);
 /// How often writing is tried again by itself.
 const RETRY_PAUSE: Span = Span::from_secs(1);
 
+/// How long the end of service waits before it looks again whether the last batch is written.
+const LET_FINISH: Duration = Duration::from_millis(1);
+
 /// The book, shared by all parts that decide what is held.
 #[derive(Default)]
 pub(crate) struct Ledger {
@@ -307,10 +310,13 @@ impl Keeper {
     /// Waits until every grant and release so far is written. An error means that writing fails; the keeper
     /// retries on its own.
     pub fn written(self: &Arc<Self>) -> impl Future<Output = Result<(), Error>> + use<> {
-        let wait = self.ledger.book().wait(self.clock.now());
-        if matches!(wait, Wait::Told(_)) {
+        let now = self.clock.now();
+        let (known, place) = self.ledger.book().known(now);
+        let wait = known.map(Wait::Known).unwrap_or_else(|| {
+            // Mostly it is written here and now, and nobody has to be told.
             self.write();
-        }
+            self.ledger.book().wait(now, place)
+        });
         async move {
             match wait {
                 Wait::Known(known) => known,
@@ -430,7 +436,11 @@ impl Keeper {
             if book.is_written() {
                 return;
             }
-            if book.has_failed() {
+            if book.is_under_way() {
+                // Another thread is the committer; what becomes of this attempt is not known yet.
+                drop(book);
+                std::thread::sleep(LET_FINISH);
+            } else if book.has_failed() {
                 let rows = book.waiting();
                 tracing::error!(
                     rows,

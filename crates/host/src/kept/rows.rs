@@ -151,21 +151,22 @@ impl PermitRow {
             Unknown::Create => "create",
         };
         let is_synced = terms.is_long || !resources.is_empty() || !claims.is_empty();
+        // In the order of their names, as the columns of a table are.
         let values = vec![
-            ("name", text(&terms.name_of(*id))),
-            ("request", Datum::One(number(id.0))),
             ("attributes", Datum::from_sorted_pairs(attributes.collect())),
-            ("cost", Datum::One(number(u64::from(request.cost)))),
             ("claims", claims),
-            ("resources", resources),
-            ("unknown", text(unknown)),
-            ("require_locks", Datum::from_sorted(locks.iter().map(|l| Atom::string(l)).collect())),
-            ("priority", Datum::One(Atom::Integer(i64::from(*priority)))),
-            ("user", text(&terms.user)),
-            ("session", text(&terms.session)),
-            ("lease", span(terms.lease)),
+            ("cost", Datum::One(number(u64::from(request.cost)))),
             ("digest", text(&terms.digest)),
             ("granted_at", Datum::One(Atom::Integer(*granted_us))),
+            ("lease", span(terms.lease)),
+            ("name", text(&terms.name_of(*id))),
+            ("priority", Datum::One(Atom::Integer(i64::from(*priority)))),
+            ("request", Datum::One(number(id.0))),
+            ("require_locks", Datum::from_sorted(locks.iter().map(|l| Atom::string(l)).collect())),
+            ("resources", resources),
+            ("session", text(&terms.session)),
+            ("unknown", text(unknown)),
+            ("user", text(&terms.user)),
             ("waited", Datum::One(number(waited.0))),
         ];
         Self { values, is_synced }

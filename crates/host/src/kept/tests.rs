@@ -347,6 +347,49 @@ fn claims_follow_the_resources_c1_p3() {
     assert!(world.is_taken("gone"));
 }
 
+/// C1, P3: transient resources are deleted at the start. Who held one, by itself or in the sub-tree of its parent, holds
+/// it still, also when it is made anew elsewhere in the tree, and until it gives it back.
+#[test]
+fn transient_resources_that_are_held_are_held_after_a_restart_c1_p3() {
+    let mut world = World::new("transient");
+    world.edit(
+        r#"[{"op": "insert", "table": "Resource", "uuid-name": "p",
+             "row": {"name": "parent", "persistent": true}},
+            {"op": "insert", "table": "Resource", "row": {"name": "other", "persistent": true}},
+            {"op": "insert", "table": "Resource",
+             "row": {"name": "child", "parents": ["named-uuid", "p"], "persistent": false}},
+            {"op": "insert", "table": "Resource", "row": {"name": "own", "persistent": false}}]"#,
+    );
+    let parent = world.admit(claiming(&[("parent", Mode::Exclusive)]), leased());
+    let own = world.admit(claiming(&[("own", Mode::Shared)]), leased());
+    world.written();
+    let expected = BTreeMap::from([
+        (parent.id().0, ["child", "parent"].map(|name| (name.into(), Mode::Exclusive)).to_vec()),
+        (own.id().0, vec![("own".into(), Mode::Shared)]),
+    ]);
+    std::mem::forget((parent, own));
+    world.kill();
+    let taken = |world: &World| {
+        let admit = |name: &str| world.host().control().admit(claiming_new(name)).unwrap();
+        ["parent", "child", "own", "other"].map(|name| matches!(admit(name), Admission::Waiting(_)))
+    };
+    assert_eq!(world.restore(), expected);
+    assert_eq!(taken(&world), [true, true, true, false]);
+    world.edit(
+        r#"[{"op": "insert", "table": "Resource", "row": {"name": "own", "persistent": true}},
+            {"op": "delete", "table": "Resource", "where": [["name", "==", "other"]]},
+            {"op": "insert", "table": "Resource", "uuid-name": "o",
+             "row": {"name": "other", "persistent": true}},
+            {"op": "insert", "table": "Resource",
+             "row": {"name": "child", "parents": ["named-uuid", "o"], "persistent": false}}]"#,
+    );
+    assert_eq!(taken(&world), [true; 4], "the child is below other now");
+    world.written();
+    world.kill();
+    assert_eq!(world.restore(), expected, "a second restart");
+    assert_eq!(taken(&world), [true, true, true, false], "other has no child any more");
+}
+
 /// Names are used again at once, by permits that come before the last one of that name is deleted.
 #[test]
 fn a_name_that_is_used_again_keeps_its_row_p3() {

@@ -6,6 +6,7 @@
 //! leaves nothing behind.
 
 use super::permits::{PermitView, Slot, Terms};
+use super::shares::{Amount, Share};
 use super::{AskError, HoldError, Registry};
 use crate::access::Granted;
 use crate::control::{Admission, Permit, Waiting};
@@ -80,6 +81,7 @@ impl Registry {
         terms: &Terms,
         granted: Option<&Granted>,
     ) -> Result<PermitView, AskError> {
+        let share = self.share(&request, terms, "")?;
         let admission = self.host.control().admit_kept(request, terms.kept(None)?);
         let permit = match admission.map_err(HoldError::Request)? {
             Admission::Started(permit) => permit,
@@ -89,7 +91,7 @@ impl Registry {
         let mut untold = Untold(Some(permit));
         check(granted)?;
         self.written().await?;
-        Ok(self.hold(&mut untold, terms, None)?)
+        Ok(self.hold(&mut untold, terms, None, share)?)
     }
 
     /// Asks for a permit that is over as soon as it is given: nothing is held.
@@ -103,6 +105,7 @@ impl Registry {
         terms: &Terms,
         granted: Option<&Granted>,
     ) -> Result<PermitView, AskError> {
+        let _share = self.share(&request, terms, "")?;
         let admission = self.host.control().admit_once(request).map_err(HoldError::Request)?;
         let permit = match admission {
             Admission::Started(permit) => permit,
@@ -131,6 +134,9 @@ impl Registry {
             Join::Held(view) => return Ok((*view, false)),
             Join::Along(along) => along,
         };
+        // What it asked with is kept until it is answered, also while another client waits for all.
+        let mut share = Some(self.share(&request, terms, &chosen.name)?);
+        let mut request = Some(request);
         // The client waits here while another one waits for all of them.
         let stage = Granted::during(granted, along.pending.stage.lock()).await;
         let mut stage = stage.ok_or(HoldError::TakenAway)?;
@@ -141,7 +147,8 @@ impl Registry {
                         return Err(HoldError::Ending.into());
                     }
                     let kept = terms.kept(Some(chosen))?;
-                    match self.host.control().admit_kept(request.clone(), kept) {
+                    let request = request.take().ok_or(HoldError::PermitOver)?;
+                    match self.host.control().admit_kept(request, kept) {
                         Ok(Admission::Started(permit)) => Stage::Granted(Untold(Some(permit))),
                         Ok(Admission::Waiting(waiting)) => Stage::Waiting(waiting),
                         Ok(Admission::Refused(id, refusal)) => {
@@ -162,7 +169,8 @@ impl Registry {
                     // A client that leaves now leaves the permit to the next one that waits.
                     check(granted)?;
                     let written = self.written().await;
-                    match written.and_then(|()| self.hold(untold, terms, Some(chosen))) {
+                    let share = share.take().ok_or(HoldError::PermitOver)?;
+                    match written.and_then(|()| self.hold(untold, terms, Some(chosen), share)) {
                         Ok(view) => {
                             *stage = Stage::Given(view.request);
                             return Ok((view, true));
@@ -179,6 +187,11 @@ impl Registry {
                 }
             };
         }
+    }
+
+    /// What a request takes of its user's share.
+    fn share(&self, request: &Request, terms: &Terms, name: &str) -> Result<Share, HoldError> {
+        self.shares.take(&terms.user, terms.is_owner, Amount::of_request(request, name))
     }
 
     fn join(self: &Arc<Self>, chosen: &Chosen) -> Result<Join, HoldError> {

@@ -80,7 +80,7 @@ impl Registry {
         if let Err(error) = session.mailbox.operate(LockOperation::Unlock, name) {
             return self.released_again(&what).await.ok_or(HoldError::Lock(error));
         }
-        Ok(self.forgotten(what).await)
+        Ok(self.forgotten(|| what).await)
     }
 
     fn taken(&self, name: &str, waited: Span) -> HoldError {

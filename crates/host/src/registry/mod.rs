@@ -14,6 +14,7 @@ mod mailbox;
 mod permits;
 mod restore;
 mod sessions;
+mod shares;
 #[cfg(test)]
 mod tests;
 
@@ -27,9 +28,10 @@ pub use sessions::{Beginning, HeldSession, SessionView};
 use crate::{Clock, Host, KeptSession};
 use expired::Expired;
 use leases::{Lease, Leases};
-use paceline_types::{RequestId, SessionId};
+use paceline_types::{RequestId, SessionId, limits};
 use permits::Slot;
 use sessions::SessionEntry;
+use shares::Shares;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, broadcast};
@@ -43,10 +45,26 @@ pub type Keys = Box<dyn Fn(&str) -> String + Send + Sync>;
 /// Bounds of what clients hold.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldLimits {
-    /// Sessions at a time. One user has a quarter of them at most, unless it is root or runs the daemon.
+    /// Sessions at a time. Of this and the next two one user has a quarter at most, and the last tenth is for root
+    /// and the user who runs the daemon, who may have all.
     pub sessions_max: usize,
+    /// Permits that are held or waited for.
+    pub requests_max: usize,
+    /// Attributes, claims and names of these together.
+    pub bytes_max: usize,
     /// Leases that ran out and are remembered, so that a late renewal hears why it fails.
     pub expired_max: usize,
+}
+
+impl Default for HoldLimits {
+    fn default() -> Self {
+        Self {
+            sessions_max: 100_000,
+            requests_max: limits::REQUESTS_MAX,
+            bytes_max: limits::REQUESTS_BYTES_MAX,
+            expired_max: 10_000,
+        }
+    }
 }
 
 /// All that clients hold.
@@ -54,7 +72,7 @@ pub struct Registry {
     host: Arc<Host>,
     clock: Clock,
     keys: Keys,
-    limits: HoldLimits,
+    shares: Arc<Shares>,
     state: Mutex<State>,
     /// Woken when an earlier lease came.
     rearm: Notify,
@@ -75,9 +93,6 @@ struct State {
     expired: Expired,
     /// What was given back and is not known to be on disk.
     unwritten: BTreeSet<String>,
-    /// How many sessions there are, and each user has, those included that are being begun.
-    places: usize,
-    by_user: HashMap<String, usize>,
     /// Bound sessions of the last run whose processes are not watched yet.
     restored: Vec<KeptSession>,
 }
@@ -90,7 +105,7 @@ impl Registry {
             clock: host.clock(),
             keys,
             host,
-            limits,
+            shares: Shares::new(limits),
             state: Mutex::new(State {
                 sessions: HashMap::new(),
                 names: HashMap::new(),
@@ -100,8 +115,6 @@ impl Registry {
                 leases: Leases::default(),
                 expired: Expired::new(limits.expired_max),
                 unwritten: BTreeSet::new(),
-                places: 0,
-                by_user: HashMap::new(),
                 restored: Vec::new(),
             }),
             rearm: Notify::new(),

@@ -2,6 +2,7 @@
 
 use super::ask::{Chosen, Pending, Untold};
 use super::leases::{LeaseKey, Leased, checked};
+use super::shares::Share;
 use super::{HeldSession, HoldError, Lease, Registry, State};
 use crate::control::{self, Permit};
 use crate::kept::UNSYNCED_LEASE_MAX;
@@ -28,6 +29,8 @@ pub(super) struct HeldPermit {
     pub(super) digest: Option<[u8; 32]>,
     lease: Option<Lease>,
     of: Belonging,
+    /// What it has of its user's share.
+    _share: Share,
 }
 
 /// What a permit belongs to: sessions by their keys, or a lease of its own.
@@ -77,6 +80,8 @@ pub struct Terms {
     pub lease: Option<Span>,
     /// Who asked.
     pub user: String,
+    /// Whether the kernel says that this is root or the user who runs the daemon.
+    pub is_owner: bool,
 }
 
 impl Terms {
@@ -140,8 +145,12 @@ impl Registry {
 
     /// The same, for what was given back: whether it is on disk. What is not is tried again by itself, and
     /// whoever gives it back once more hears whether it is by then.
-    pub(super) async fn forgotten(&self, what: String) -> bool {
+    pub(super) async fn forgotten(&self, what: impl FnOnce() -> String) -> bool {
         let is_written = self.written().await.is_ok();
+        if is_written && self.state().unwritten.is_empty() {
+            return true;
+        }
+        let what = what();
         let is_all_written = self.host.keeper().is_none_or(|keeper| keeper.is_written());
         let mut state = self.state();
         if is_all_written {
@@ -159,7 +168,7 @@ impl Registry {
     /// held before either, or that is known to be on disk.
     pub(super) async fn released_again(&self, what: &str) -> Option<bool> {
         let is_known = self.state().unwritten.contains(what);
-        if is_known { Some(self.forgotten(what.to_owned()).await) } else { None }
+        if is_known { Some(self.forgotten(|| what.to_owned()).await) } else { None }
     }
 
     /// Holds a permit for whoever is told of it next. It must be on disk, and its session not over.
@@ -168,6 +177,7 @@ impl Registry {
         untold: &mut Untold,
         terms: &Terms,
         chosen: Option<&Chosen>,
+        share: Share,
     ) -> Result<PermitView, HoldError> {
         let span = terms.span()?;
         // It is taken only here, and those who wait for it hear what became of it.
@@ -180,7 +190,7 @@ impl Registry {
         let key = |session: &Option<Arc<HeldSession>>| session.as_ref().map(|one| one.key.clone());
         let of = Belonging { session: key(&terms.session), locks_of: key(&terms.locks_of), span };
         let digest = chosen.map(|chosen| chosen.digest);
-        self.add_permit(permit, view, digest, of).map_err(|failed| {
+        self.add_permit(permit, view, digest, of, share).map_err(|failed| {
             let (permit, error) = *failed;
             untold.0 = Some(permit);
             error
@@ -194,6 +204,7 @@ impl Registry {
         mut view: PermitView,
         digest: Option<[u8; 32]>,
         of: Belonging,
+        share: Share,
     ) -> Result<PermitView, Box<(Permit, HoldError)>> {
         let name = view.name.clone();
         let mut state = self.state();
@@ -214,7 +225,8 @@ impl Registry {
         }
         view.expires_at = lease.map(|lease| lease.ends);
         let own_lease = lease.filter(|_| of.session.is_none());
-        let held = HeldPermit { view: view.clone(), digest, lease: own_lease, of, permit };
+        let held =
+            HeldPermit { view: view.clone(), digest, lease: own_lease, of, permit, _share: share };
         state.by_request.insert(view.request, name.clone());
         let rearm = state.leases.is_next(own_lease);
         state.permits.insert(name, Slot::Held(Box::new(held)));
@@ -262,7 +274,7 @@ impl Registry {
         let Some(held) = held else { return self.released_again(&what()).await };
         // It tells the engine, which must not happen under the lock.
         held.permit.settle();
-        Some(self.forgotten(what()).await)
+        Some(self.forgotten(what).await)
     }
 
     /// Settles a permit whose lease ran out, unless another one has its name by now.
@@ -335,5 +347,6 @@ impl State {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

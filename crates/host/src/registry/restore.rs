@@ -3,6 +3,7 @@
 use super::Registry;
 use super::leases::LEASE;
 use super::permits::Belonging;
+use super::shares::Amount;
 use crate::{Keeper, KeptLock, KeptPermit, KeptSession, TakenOver};
 use paceline_types::{Role, SessionId};
 use std::collections::BTreeMap;
@@ -30,8 +31,8 @@ impl Registry {
                 bound.push(kept.clone());
             }
             let session = self.host.restore_session(kept.number, Role::Client, kept.name.clone());
-            self.state().take_place(&kept.user);
-            let (shared, _) = self.add_session(session, &kept);
+            let share = self.shares.restore(&kept.user, Amount::SESSION);
+            let (shared, _) = self.add_session(session, &kept, share);
             known.insert(shared.session.name.clone(), (shared.session.id, shared.key.clone()));
         }
         for KeptLock { name, session, fencing } in locks {
@@ -86,6 +87,7 @@ impl Registry {
                 return;
             }
         };
+        let share = self.shares.restore(&kept.user, Amount::of_request(&kept.request, &kept.name));
         let mut view = self.describe(&permit, &kept.user);
         (view.granted_us, view.waited) = (kept.granted_us, kept.waited);
         view.name = kept.name;
@@ -93,7 +95,7 @@ impl Registry {
         let session = session.map(|(_, key)| key.clone());
         let of = Belonging { session, span: kept.lease, ..Belonging::default() };
         // It fails only if its session is over, and then so is the permit.
-        drop(self.add_permit(permit, view, digest(&kept.digest), of));
+        drop(self.add_permit(permit, view, digest(&kept.digest), of, share));
     }
 }
 

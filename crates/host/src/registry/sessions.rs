@@ -6,6 +6,7 @@
 use super::leases::{Leased, checked};
 use super::mailbox::Mailbox;
 use super::permits::HeldPermit;
+use super::shares::{Amount, Share};
 use super::{HoldError, Lease, Registry, State};
 use crate::{Host, KeptSession, Process, Processes, Session};
 use paceline_types::{Role, SessionId, Span, Time};
@@ -31,8 +32,8 @@ pub(super) struct SessionEntry {
     pub(super) shared: Arc<HeldSession>,
     pub(super) lease: Option<Lease>,
     pub(super) permits: BTreeSet<String>,
-    /// Who began it.
-    user: String,
+    /// Its place in the share of who began it.
+    _share: Share,
 }
 
 /// What a session is begun with.
@@ -41,6 +42,8 @@ pub struct Beginning {
     pub name: String,
     /// Who begins it.
     pub user: String,
+    /// Whether the kernel says that this is root or the user who runs the daemon.
+    pub is_owner: bool,
     /// Its lease, or none if it is bound to a connection.
     pub lease: Option<Option<Span>>,
     /// The process at the other end of that.
@@ -65,7 +68,8 @@ impl Registry {
         beginning: Beginning,
     ) -> Result<(Arc<HeldSession>, SessionView), HoldError> {
         let span = beginning.lease.map(checked).transpose()?;
-        let place = self.take_place(&beginning.user)?;
+        let Beginning { user, is_owner, .. } = &beginning;
+        let share = self.shares.take(user, *is_owner, Amount::SESSION)?;
         let salt = self.salt()?;
         let name = &beginning.name;
         let session = self.host.begin_session(Some(Role::Client), |id| format!("{name}#{}", id.0));
@@ -83,23 +87,7 @@ impl Registry {
         }
         self.written().await?;
         begun.session = None;
-        place.kept();
-        Ok(self.add_session(session, &kept))
-    }
-
-    /// Counts one more session of a user, before it is written.
-    fn take_place(&self, user: &str) -> Result<Begins<'_>, HoldError> {
-        let max = self.limits.sessions_max;
-        let own_max = if self.host.access().is_owner(user) { max } else { (max / 4).max(1) };
-        let mut state = self.state();
-        if state.places >= max {
-            return Err(HoldError::TooMany("sessions", max));
-        }
-        if state.by_user.get(user).is_some_and(|count| *count >= own_max) {
-            return Err(HoldError::TooMany("sessions of one user", own_max));
-        }
-        state.take_place(user);
-        Ok(Begins { registry: self, user: user.to_owned(), is_kept: false })
+        Ok(self.add_session(session, &kept, share))
     }
 
     /// Puts a session into the books, its lease beginning now.
@@ -107,6 +95,7 @@ impl Registry {
         &self,
         session: Arc<Session>,
         kept: &KeptSession,
+        share: Share,
     ) -> (Arc<HeldSession>, SessionView) {
         session.set_change_aware(true);
         session.keep_locks(kept.is_long());
@@ -118,8 +107,7 @@ impl Registry {
         let begin = |span| state.leases.begin(now, span, Leased::Session(key.clone()));
         let lease = span.map(begin);
         let permits = BTreeSet::new();
-        let user = kept.user.clone();
-        let entry = SessionEntry { shared: Arc::clone(&shared), lease, permits, user };
+        let entry = SessionEntry { shared: Arc::clone(&shared), lease, permits, _share: share };
         let view = SessionView::of(&entry);
         state.names.insert(shared.session.id, shared.session.name.clone());
         state.keys.insert(shared.session.name.clone(), key.clone());
@@ -172,7 +160,7 @@ impl Registry {
             keeper.iter().for_each(|keeper| keeper.end_session(entry.shared.name(), true));
             self.host.give_up_session(&entry.shared.session);
         });
-        Some(self.forgotten(what).await)
+        Some(self.forgotten(|| what).await)
     }
 
     /// Ends a session whose time is over: everything it holds is given back, unless the daemon ends
@@ -208,7 +196,6 @@ impl Registry {
         let entry = state.sessions.remove(key)?;
         state.names.remove(&entry.shared.session.id);
         state.keys.remove(entry.shared.name());
-        state.leave_place(&entry.user);
         if let Some(lease) = entry.lease {
             state.leases.end(lease);
         }
@@ -264,27 +251,6 @@ impl Registry {
     #[must_use]
     pub fn has_session(&self, key: &str) -> bool {
         self.state().sessions.contains_key(key)
-    }
-}
-
-/// The place of a session that is being begun. Dropping it leaves the place.
-struct Begins<'a> {
-    registry: &'a Registry,
-    user: String,
-    is_kept: bool,
-}
-
-impl Begins<'_> {
-    fn kept(mut self) {
-        self.is_kept = true;
-    }
-}
-
-impl Drop for Begins<'_> {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            self.registry.state().leave_place(&self.user);
-        }
     }
 }
 
@@ -356,23 +322,6 @@ impl SessionView {
 }
 
 impl State {
-    /// Counts one more session of a user.
-    pub(super) fn take_place(&mut self, user: &str) {
-        self.places += 1;
-        *self.by_user.entry(user.to_owned()).or_default() += 1;
-    }
-
-    /// Counts one session of a user less.
-    fn leave_place(&mut self, user: &str) {
-        self.places -= 1;
-        if let Some(count) = self.by_user.get_mut(user) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_user.remove(user);
-            }
-        }
-    }
-
     /// A session that is not over, whether or not it has been swept.
     pub(super) fn live(&self, key: &str, now: Time) -> Result<&SessionEntry, HoldError> {
         match self.sessions.get(key) {

@@ -1,6 +1,8 @@
 //! What clients hold, in a daemon without doors.
 
-use super::{AskError, Asking, Beginning, HeldSession, HoldError, HoldLimits, Registry, Terms};
+use super::{
+    AskError, Asking, Beginning, Chosen, HeldSession, HoldError, HoldLimits, Registry, Terms,
+};
 use crate::kept::tests::World as Runs;
 use crate::{Host, Process};
 use paceline_types::{Attributes, Claim, Mode, Request, Span, Unknown};
@@ -12,13 +14,19 @@ use std::sync::Arc;
 pub(super) struct World {
     runs: Runs,
     pub(super) registry: Arc<Registry>,
+    limits: HoldLimits,
 }
 
 impl World {
     pub(super) fn new(name: &str) -> Self {
+        let limits = HoldLimits { sessions_max: 10_000, expired_max: 10, ..Default::default() };
+        Self::with(name, limits)
+    }
+
+    fn with(name: &str, limits: HoldLimits) -> Self {
         let runs = Runs::new(&format!("registry-{name}"));
-        let registry = registry(runs.host());
-        Self { runs, registry }
+        let registry = registry(runs.host(), limits);
+        Self { runs, registry, limits }
     }
 
     pub(super) fn host(&self) -> &Arc<Host> {
@@ -62,14 +70,15 @@ impl World {
         process: Option<Process>,
     ) -> Arc<HeldSession> {
         let (name, user) = ("etl".to_owned(), "root".to_owned());
-        let begun = self.registry.begin_session(Beginning { name, user, lease, process });
+        let begun =
+            self.registry.begin_session(Beginning { name, user, is_owner: true, lease, process });
         self.block_on(begun).unwrap().0
     }
 
     /// Kills the daemon and starts it again, up to where its doors would open.
     fn restart(&mut self) {
         self.runs.kill();
-        self.registry = registry(self.runs.host());
+        self.registry = registry(self.runs.host(), self.limits);
         self.registry.take_over();
     }
 
@@ -79,8 +88,7 @@ impl World {
     }
 }
 
-fn registry(host: &Arc<Host>) -> Arc<Registry> {
-    let limits = HoldLimits { sessions_max: 10_000, expired_max: 10 };
+fn registry(host: &Arc<Host>, limits: HoldLimits) -> Arc<Registry> {
     Registry::new(Arc::clone(host), Box::new(str::to_owned), limits)
 }
 
@@ -145,7 +153,7 @@ fn claiming(resource: &str, wait: Span) -> Request {
 fn terms(session: Option<&Arc<HeldSession>>, locks_of: Option<&Arc<HeldSession>>) -> Terms {
     let lease = session.is_none().then(|| Span::from_secs(60));
     let (session, locks_of) = (session.cloned(), locks_of.cloned());
-    Terms { session, locks_of, lease, user: "ann".to_owned() }
+    Terms { session, locks_of, lease, user: "ann".to_owned(), is_owner: false }
 }
 
 /// J5: whoever gives something back once more hears that it is not on disk, until it is.
@@ -208,32 +216,88 @@ fn a_request_that_waits_ends_with_the_session_it_belongs_to_p4() {
     request.session = Some(outer.session.id);
     let terms = terms(Some(&inner), Some(&outer));
     let asked = world.registry.ask(request, &terms, None);
-    let ends = world.registry.give_up_session(&inner.key);
-    let (asked, _) = world.block_on(async { tokio::join!(asked, ends) });
+    let ends = async {
+        world.registry.give_up_session(&inner.key).await;
+        // Whoever hears of it has its turn.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let asked = world.block_on(async {
+        tokio::select! {
+            biased;
+            asked = asked => Some(asked),
+            () = ends => None,
+        }
+    });
+    let Some(asked) = asked else { panic!("it waits on for a session that is over") };
     assert!(matches!(asked, Err(AskError::Hold(HoldError::SessionEnded))), "{asked:?}");
     assert!(world.host().control().list(paceline_types::RequestId(0), 9).len() == 1);
 }
 
-/// D1: one user has a quarter of the sessions at most, and sessions that are being begun count.
+/// D1: one user has a quarter of the sessions at most, and sessions that are being begun count. Who is root, the
+/// kernel says: a token that an admin gave root's name has the share of any other user.
 #[test]
 fn one_user_leaves_sessions_to_others_d1() {
     let world = World::new("share");
     world.host().open_for_service();
-    let limits = HoldLimits { sessions_max: 8, expired_max: 10 };
+    let limits = HoldLimits { sessions_max: 8, expired_max: 10, ..Default::default() };
     let registry = Registry::new(Arc::clone(world.host()), Box::new(str::to_owned), limits);
-    let begin = |user: &str| {
-        let (name, user) = (user.to_owned(), user.to_owned());
-        registry.begin_session(Beginning { name, user, lease: Some(None), process: None })
+    let begin = |user: &str, is_owner: bool| {
+        let (name, user, lease) = (user.to_owned(), user.to_owned(), Some(None));
+        registry.begin_session(Beginning { name, user, is_owner, lease, process: None })
     };
-    let both = world.block_on(async { tokio::join!(begin("ann"), begin("ann"), begin("ann")) });
-    assert!(both.0.is_ok() && both.1.is_ok());
-    assert!(matches!(both.2, Err(HoldError::TooMany("sessions of one user", 2))));
-    assert!(world.block_on(begin("bob")).is_ok());
-    let key = both.0.unwrap().0.key.clone();
-    world.block_on(registry.give_up_session(&key));
-    assert!(world.block_on(begin("ann")).is_ok(), "one of its places is free again");
-    for _ in 0..5 {
-        assert!(world.block_on(begin("root")).is_ok());
+    for user in ["ann", "root"] {
+        let begin = || begin(user, false);
+        let both = world.block_on(async { tokio::join!(begin(), begin(), begin()) });
+        assert!(both.0.is_ok() && both.1.is_ok());
+        assert!(matches!(both.2, Err(HoldError::TooMany("sessions of one user", 2))));
+        let key = both.0.unwrap().0.key.clone();
+        world.block_on(registry.give_up_session(&key));
+        assert!(world.block_on(begin()).is_ok(), "one of its places is free again");
     }
-    assert!(matches!(world.block_on(begin("root")), Err(HoldError::TooMany("sessions", 8))));
+    for _ in 0..4 {
+        assert!(world.block_on(begin("root", true)).is_ok());
+    }
+    assert!(matches!(world.block_on(begin("root", true)), Err(HoldError::TooMany("sessions", 8))));
+}
+
+/// D1: what the permits of one user carry is bounded for that user, also over a restart, so that others and root
+/// get permits. What is asked for again under its name is answered: it is there already.
+#[test]
+fn one_user_leaves_room_for_permits_to_others_d1() {
+    let limits = HoldLimits { bytes_max: 40_000, ..Default::default() };
+    let mut world = World::with("permits", limits);
+    world.host().open_for_service();
+    let name = |number: usize| Chosen { name: format!("x{number}"), digest: [0; 32] };
+    let ask = |world: &World, number: usize, user: &str, is_owner: bool| {
+        let terms = Terms { user: user.to_owned(), is_owner, ..terms(None, None) };
+        let mut attributes = Attributes::new();
+        attributes.set("text", &"x".repeat(3_000)).unwrap();
+        let request = Request { attributes, ..Request::new(Attributes::new()) };
+        world.block_on(world.registry.ask_by_name(request, &terms, &name(number), None))
+    };
+    let full = |asked: Result<_, AskError>| match asked {
+        Err(AskError::Hold(HoldError::TooMany(what, max))) => (what.contains("one user"), max),
+        Ok(_) => panic!("there is no room"),
+        Err(error) => panic!("{error:?}"),
+    };
+    for user in ["ann", "root"] {
+        let first = world.registry.counts().1;
+        for number in first..first + 3 {
+            ask(&world, number, user, false).unwrap();
+        }
+        assert_eq!(full(ask(&world, 100, user, false)), (true, 10_000));
+        assert!(!ask(&world, first, user, false).unwrap().1, "it is held already");
+    }
+    world.restart();
+    world.host().open_for_service();
+    assert_eq!(full(ask(&world, 100, "ann", false)), (true, 10_000));
+    for (number, user) in [(6, "ben"), (7, "ben"), (8, "ben"), (9, "cid"), (10, "cid")] {
+        ask(&world, number, user, false).unwrap();
+    }
+    assert_eq!(full(ask(&world, 100, "cid", false)), (false, 36_000));
+    ask(&world, 11, "root", true).unwrap();
+    world.block_on(world.registry.settle("x0"));
+    ask(&world, 0, "ann", false).unwrap();
 }

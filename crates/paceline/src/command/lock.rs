@@ -94,21 +94,21 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
             json!({"lock": owned.name(), "fencing": owned.fencing()})
         ));
     }
-    let held = Held {
-        session: &session,
-        environment: vec![
-            ("PACELINE_LOCK", lock.name.clone()),
-            ("PACELINE_FENCING", owned.fencing().to_string()),
-            ("PACELINE_SESSION", session.id().to_owned()),
-        ],
+    let environment = vec![
+        ("PACELINE_LOCK", lock.name.clone()),
+        ("PACELINE_FENCING", owned.fencing().to_string()),
+        ("PACELINE_SESSION", session.id().to_owned()),
+    ];
+    let held = Held { client: &asker.client, session, environment };
+    let as_json = lock.reach.json;
+    let give_back = move |session: Session| {
+        drop(renewing);
+        // The command may have worked beside whoever had the lock meanwhile, so that it must be told.
+        if let Ok(false) = owned.is_held() {
+            let message = "the command lost the lock while it ran, and worked without it";
+            crate::screen::warn(as_json, message);
+        }
+        said("lock", owned.unlock().and_then(|()| session.end()), as_json);
     };
-    let ended = run_held(&held, &lock.command);
-    drop(renewing);
-    // The command may have worked beside whoever had the lock meanwhile, so that it must be told.
-    if let Ok(false) = owned.is_held() {
-        let message = "the command lost the lock while it ran, and worked without it";
-        crate::screen::warn(lock.reach.json, message);
-    }
-    said("lock", owned.unlock().and_then(|()| session.end()), lock.reach.json);
-    ended.map(Ended::code)
+    run_held(held, &lock.command, give_back).map(Ended::code)
 }

@@ -134,16 +134,19 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
         crate::screen::tell(format_args!("{told}"));
     }
     let held = Held {
-        session: &session,
+        client: &asker.client,
+        session,
         environment: vec![
             ("PACELINE_PERMIT", grant.permit),
             ("PACELINE_REQUEST", grant.request.to_string()),
         ],
     };
-    let ended = run_held(&held, &permit.command);
-    drop(renewing);
-    said("permit", granted.settle().and_then(|()| session.end()), permit.reach.json);
-    ended.map(Ended::code)
+    let as_json = permit.reach.json;
+    let give_back = move |session: Session| {
+        drop(renewing);
+        said("permit", granted.settle().and_then(|()| session.end()), as_json);
+    };
+    run_held(held, &permit.command, give_back).map(Ended::code)
 }
 
 /// The attributes that say what is run.

@@ -9,7 +9,9 @@
 //! Signals are passed on to the command, except those that were sent to our whole process group, as a
 //! terminal (Ctrl-C, Ctrl-\, the end of the line) and `kill -- -GROUP` do: the command got them too, and what it
 //! makes of them is only waited for. A [`Witness`] tells which they are. Those that we were started to ignore, as
-//! by `nohup`, are not listened for, so that the command ignores them too.
+//! by `nohup`, are not listened for, so that the command ignores them too. Signals are acted on whatever the daemon
+//! does: it is only asked in other threads. One that comes while it is told what is given back ends us, and then
+//! the end of our connection tells it.
 
 use super::witness::Witness;
 use crate::failure::Failure;
@@ -37,7 +39,8 @@ const WITNESSES_MAX: usize = 5;
 
 /// What is held, and what the command is told of it.
 pub struct Held<'a> {
-    pub session: &'a Session,
+    pub client: &'a Client,
+    pub session: Session,
     pub environment: Vec<(&'static str, String)>,
 }
 
@@ -92,13 +95,32 @@ impl Ended {
     }
 }
 
-/// Runs the command.
-pub fn run_held(held: &Held<'_>, words: &[OsString]) -> Result<Ended, Failure> {
+/// Runs the command, and gives back what was held when it has ended.
+pub fn run_held(
+    held: Held<'_>,
+    words: &[OsString],
+    give_back: impl FnOnce(Session) + Send + 'static,
+) -> Result<Ended, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
-    runtime.block_on(wait_for(held, words))
+    let ended = runtime.block_on(async {
+        // Before the command starts, so that no signal finds us without it.
+        let mut signals = Signals::listen().await?;
+        let ended = wait_for(&held, words, &mut signals).await;
+        signals.forget().await;
+        let given_back = tokio::task::spawn_blocking(|| give_back(held.session));
+        tokio::select! {
+            biased;
+            _ = given_back => {}
+            signal = signals.any() => super::witness::die_of(signal),
+        }
+        ended
+    });
+    // A thread that waits for the daemon is not waited for.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Tells on standard error if something was not given back, which is no failure of the command.
@@ -111,12 +133,14 @@ pub fn said(what: &str, given_back: Result<(), Error>, as_json: bool) {
     warn(as_json, &message);
 }
 
-async fn wait_for(held: &Held<'_>, words: &[OsString]) -> Result<Ended, Failure> {
+async fn wait_for(
+    held: &Held<'_>,
+    words: &[OsString],
+    signals: &mut Signals,
+) -> Result<Ended, Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| "no command".to_owned())?;
-    // Before the command starts, so that no signal finds us without it.
-    let mut signals = Signals::listen().await?;
     // Only the command inherits it: a witness must not hold anything.
-    hand_on(held.session, true)?;
+    hand_on(&held.session, true)?;
     let mut command = Command::new(program);
     command.args(arguments).envs(held.environment.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn().map_err(|error| {
@@ -131,15 +155,18 @@ async fn wait_for(held: &Held<'_>, words: &[OsString]) -> Result<Ended, Failure>
             "see that CMD after -- is a program",
         )
     })?;
-    hand_on(held.session, false)?;
-    // So that the command holds it also if both the daemon and we are killed. It fails if the command
-    // ended already.
-    let _ = child.id().map(|pid| held.session.add_process(pid));
+    hand_on(&held.session, false)?;
+    if let Some(pid) = child.id() {
+        // So that the command holds it also if both the daemon and we are killed. It fails if the command
+        // ended already.
+        let joined = held.client.join_session(held.session.id());
+        tokio::task::spawn_blocking(move || joined.add_process(pid));
+    }
     loop {
         tokio::select! {
             status = child.wait() => {
                 let status = status.map_err(|error| format!("cannot wait for it: {error}"))?;
-                let key = signals.end(status.signal()).await;
+                let key = signals.killed(status.signal()).await;
                 return Ok(Ended { code: exit_code(status), key });
             }
             signal = signals.next() => pass_on(&child, signal),
@@ -206,15 +233,20 @@ impl Signals {
         Ok(signals)
     }
 
+    /// The next signal.
+    async fn any(&mut self) -> Signal {
+        tokio::select! {
+            () = came(&mut self.terminate) => Signal::TERM,
+            () = came(&mut self.hangup) => Signal::HUP,
+            () = came(&mut self.interrupt) => Signal::INT,
+            () = came(&mut self.quit) => Signal::QUIT,
+        }
+    }
+
     /// The next signal that the command does not get by itself.
     async fn next(&mut self) -> Signal {
         loop {
-            let signal = tokio::select! {
-                () = came(&mut self.terminate) => Signal::TERM,
-                () = came(&mut self.hangup) => Signal::HUP,
-                () = came(&mut self.interrupt) => Signal::INT,
-                () = came(&mut self.quit) => Signal::QUIT,
-            };
+            let signal = self.any().await;
             if !self.all_got_it(signal).await {
                 return signal;
             }
@@ -256,9 +288,17 @@ impl Signals {
         true
     }
 
-    /// Stops listening, after a command that this signal killed, if one did: the same if it came from a key of
-    /// the terminal. The command may have ended before we looked at our own signal.
-    async fn end(mut self, killed_by: Option<i32>) -> Option<Signal> {
+    /// What came until now was meant for the command, which has ended.
+    async fn forget(&mut self) {
+        for listener in [&mut self.interrupt, &mut self.quit, &mut self.terminate, &mut self.hangup]
+        {
+            forget(listener).await;
+        }
+    }
+
+    /// After a command that this signal killed, if one did: the same if it came from a key of the terminal, and
+    /// we are to be killed by it, too. The command may have ended before we looked at our own signal.
+    async fn killed(&mut self, killed_by: Option<i32>) -> Option<Signal> {
         let is_it = |signal: &Signal| Some(signal.as_raw()) == killed_by;
         let signal = [Signal::INT, Signal::QUIT].into_iter().find(is_it);
         let is_key = match &mut self.witness {
@@ -267,7 +307,7 @@ impl Signals {
             Some(witness) => !witness.answers().await,
             None => self.has_terminal,
         };
-        if let Some(witness) = self.witness {
+        if let Some(witness) = self.witness.take() {
             witness.end().await;
         }
         signal.filter(|_| is_key)

@@ -1,9 +1,10 @@
 //! `permit` and `lock`: what is held while a command runs, whoever dies.
 
-use crate::fake::{Asked, Fake, World};
+use crate::fake::{Asked, Fake, Reply, World};
 use crate::{ended, paceline};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, Stdio};
 
 /// Starts a command that says it runs and then waits for the end of its input.
@@ -107,6 +108,49 @@ fn signals_are_passed_on_and_exit_codes_through() {
     for (program, expected) in [("/nonexistent", 127), ("/", 126)] {
         let (code, _, stderr) = ended(&mut paceline(fake.dir.path(), &["permit", "--", program]));
         assert_eq!(code, Some(expected), "{stderr}");
+    }
+    assert_eq!(held(&fake), 0);
+}
+
+/// A daemon whose disk hangs does not answer that it has noted the command's process. The command gets its signals
+/// meanwhile.
+#[test]
+fn signals_are_passed_on_while_the_daemon_hangs() {
+    let is_it = |asked: &Asked| asked.path.ends_with("/processes");
+    let fake = Fake::start(move |asked| is_it(asked).then_some(Reply::Silence));
+    let script = "trap 'echo got; exec cat' TERM; echo runs; while :; do read line; done";
+    for held in [&["permit"][..], &["lock", "l"]] {
+        fake.world().asked.clear();
+        let mut command = paceline(fake.dir.path(), held);
+        command.args(["--", "sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdin = child.stdin.take().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "runs");
+        fake.wait_until(|world| world.asked.iter().any(is_it));
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "got");
+        let world = fake.world();
+        let connection = world.asked.iter().find(|asked| is_it(asked)).unwrap().connection;
+        assert!(!world.ended.contains(&connection), "nobody gave up on the daemon for that");
+        drop((world, stdin));
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+    assert_eq!(held(&fake), 0);
+}
+
+/// A daemon that does not answer when something is given back can be left: a signal ends the command line, and
+/// what it holds is free when its connection ends.
+#[test]
+fn a_signal_ends_the_wait_for_a_daemon_that_hangs() {
+    let fake = Fake::start(|asked| (asked.method == "DELETE").then_some(Reply::Silence));
+    for (held, signal) in [(&["permit"][..], Signal::TERM), (&["lock", "l"], Signal::INT)] {
+        fake.world().asked.clear();
+        let mut child = paceline(fake.dir.path(), held).args(["--", "true"]).spawn().unwrap();
+        fake.wait_until(|world| world.asked.iter().any(|asked| asked.method == "DELETE"));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(signal.as_raw()));
+        fake.wait_until(|world| world.sessions.is_empty());
     }
     assert_eq!(held(&fake), 0);
 }

@@ -90,8 +90,9 @@ impl World {
             Some(Span::from_secs(90)),
         ]);
         let process = lease.is_none().then(|| self.machine.processes.begin());
+        let (name, is_owner) = (user.clone(), false);
         let beginning =
-            Beginning { name: user.clone(), user: user.clone(), lease: lease.map(Some), process };
+            Beginning { name, user: user.clone(), is_owner, lease: lease.map(Some), process };
         let registry = Arc::clone(&self.daemon()?.registry);
         self.note(|_| format!("{user} begins a session, lease {lease:?}, process {process:?}"));
         self.fly(What::Begin { user, lease, process }, async move {
@@ -169,7 +170,8 @@ impl World {
         let lease = session.is_none().then_some(lease);
         let chosen = named
             .map(|(name, other)| Chosen { name: name.to_owned(), digest: [u8::from(other); 32] });
-        let terms = Terms { session: shared, locks_of: None, lease, user: user.clone() };
+        let terms =
+            Terms { session: shared, locks_of: None, lease, user: user.clone(), is_owner: false };
         let asked = Ask { request, terms, chosen, once, granted: Some(granted) };
         self.note(|world| {
             let number = world.next;

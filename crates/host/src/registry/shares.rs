@@ -1,0 +1,223 @@
+//! What clients have of what there is room for, counted by user.
+//!
+//! Promises (D1) that no user takes all of it: each has a quarter at most, all users together leave a tenth
+//! free, and only root and the user who runs the daemon may take that too. Sessions, requests (those that wait
+//! and those that run) and the bytes that clients gave them are counted, also those of an earlier run. Its
+//! mutex is taken last, and nothing is called while it is held.
+
+use super::{HoldError, HoldLimits};
+use paceline_types::Request;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// The part of everything that one user may have: one of so many.
+const PARTS_OF_ONE: usize = 4;
+
+/// The part that is kept for root and the user who runs the daemon: one of so many.
+const PARTS_KEPT: usize = 10;
+
+/// How much of everything is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    sessions: usize,
+    requests: usize,
+    bytes: usize,
+}
+
+/// What is taken, and by whom.
+pub(super) struct Shares {
+    limits: HoldLimits,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: Amount,
+    /// All but root and the user who runs the daemon.
+    users: Amount,
+    /// Each of these, as long as it has something.
+    each: HashMap<Arc<str>, Amount>,
+}
+
+/// Something that is taken. Dropping it gives it back.
+pub(super) struct Share {
+    shares: Arc<Shares>,
+    /// None for root and the user who runs the daemon.
+    user: Option<Arc<str>>,
+    amount: Amount,
+}
+
+/// How the errors call what there is too much of: of all, and of one user.
+const SESSIONS: [&str; 2] = ["sessions", "sessions of one user"];
+const REQUESTS: [&str; 2] =
+    ["permits that are held or waited for", "permits of one user that are held or waited for"];
+const BYTES: [&str; 2] = [
+    "bytes of attributes, claims and names of permits",
+    "bytes of attributes, claims and names of one user's permits",
+];
+
+impl Amount {
+    /// One session.
+    pub(super) const SESSION: Self = Self { sessions: 1, requests: 0, bytes: 0 };
+
+    /// One request, with what its client gave it beside its attributes: the name of its permit.
+    pub(super) fn of_request(request: &Request, name: &str) -> Self {
+        let claims: usize = request.claims.iter().map(|claim| claim.resource.len()).sum();
+        let locks: usize = request.locks.iter().map(|lock| lock.len()).sum();
+        let bytes = request.attributes.bytes() + claims + locks + name.len();
+        Self { sessions: 0, requests: 1, bytes }
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.sessions += more.sessions;
+        self.requests += more.requests;
+        self.bytes += more.bytes;
+    }
+
+    fn take_away(&mut self, less: &Self) {
+        self.sessions -= less.sessions;
+        self.requests -= less.requests;
+        self.bytes -= less.bytes;
+    }
+}
+
+impl Shares {
+    pub(super) fn new(limits: HoldLimits) -> Arc<Self> {
+        Arc::new(Self { limits, taken: Mutex::default() })
+    }
+
+    /// Takes something for a user, who is root or runs the daemon if the kernel says so.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        user: &str,
+        is_owner: bool,
+        amount: Amount,
+    ) -> Result<Share, HoldError> {
+        let mut taken = crate::sync::lock(&self.taken);
+        taken.check((!is_owner).then_some(user), &amount, &self.limits)?;
+        Ok(self.add(&mut taken, (!is_owner).then_some(user), amount))
+    }
+
+    /// Counts what a user has from an earlier run, whether or not there is room. Only the name is known of them,
+    /// so none of it counts as root's.
+    pub(super) fn restore(self: &Arc<Self>, user: &str, amount: Amount) -> Share {
+        self.add(&mut crate::sync::lock(&self.taken), Some(user), amount)
+    }
+
+    fn add(self: &Arc<Self>, taken: &mut Taken, user: Option<&str>, amount: Amount) -> Share {
+        taken.all.add(&amount);
+        let user = user.map(|user| {
+            taken.users.add(&amount);
+            let known = taken.each.get_key_value(user).map(|(user, _)| Arc::clone(user));
+            let user = known.unwrap_or_else(|| user.into());
+            taken.each.entry(Arc::clone(&user)).or_default().add(&amount);
+            user
+        });
+        Share { shares: Arc::clone(self), user, amount }
+    }
+}
+
+impl Taken {
+    fn check(
+        &self,
+        user: Option<&str>,
+        more: &Amount,
+        limits: &HoldLimits,
+    ) -> Result<(), HoldError> {
+        let own = user.map(|user| self.each.get(user).copied().unwrap_or_default());
+        let check = |of: fn(&Amount) -> usize, max: usize, [all, one]: [&'static str; 2]| {
+            let more = of(more);
+            if more == 0 {
+                return Ok(());
+            }
+            if let Some(own) = &own {
+                let own_max = (max / PARTS_OF_ONE).max(1);
+                if of(own).saturating_add(more) > own_max {
+                    return Err(HoldError::TooMany(one, own_max));
+                }
+                let users_max = max - max / PARTS_KEPT;
+                if of(&self.users).saturating_add(more) > users_max {
+                    return Err(HoldError::TooMany(all, users_max));
+                }
+            }
+            match of(&self.all).saturating_add(more) > max {
+                true => Err(HoldError::TooMany(all, max)),
+                false => Ok(()),
+            }
+        };
+        check(|amount| amount.sessions, limits.sessions_max, SESSIONS)?;
+        check(|amount| amount.requests, limits.requests_max, REQUESTS)?;
+        check(|amount| amount.bytes, limits.bytes_max, BYTES)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = crate::sync::lock(&self.shares.taken);
+        taken.all.take_away(&self.amount);
+        let Some(user) = &self.user else { return };
+        taken.users.take_away(&self.amount);
+        if let Some(own) = taken.each.get_mut(user) {
+            own.take_away(&self.amount);
+            if *own == Amount::default() {
+                taken.each.remove(user);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Amount, Shares};
+    use crate::registry::{HoldError, HoldLimits};
+
+    const LIMITS: HoldLimits =
+        HoldLimits { sessions_max: 4, requests_max: 40, bytes_max: 400, expired_max: 0 };
+
+    fn amount(requests: usize, bytes: usize) -> Amount {
+        Amount { sessions: 0, requests, bytes }
+    }
+
+    /// D1: a user has its quarter, all users together leave a tenth, and what is given back is free again.
+    #[test]
+    fn no_user_takes_all_d1() {
+        for (one, what) in [(amount(1, 0), "permits"), (amount(0, 10), "bytes")] {
+            let shares = Shares::new(LIMITS);
+            let mut held = Vec::new();
+            let mut fill = |user: &str, is_owner: bool| loop {
+                match shares.take(user, is_owner, one) {
+                    Ok(share) => held.push(share),
+                    Err(HoldError::TooMany(of, max)) => return (of, max, held.len()),
+                    Err(error) => panic!("{error:?}"),
+                }
+            };
+            let unit = one.bytes.max(1);
+            for (index, user) in ["ann", "ben", "cid"].into_iter().enumerate() {
+                let (of, max, count) = fill(user, false);
+                assert!(of.contains("one user") && of.contains(what), "{of}");
+                assert_eq!((max, count), (10 * unit, 10 * (index + 1)));
+            }
+            let (of, max, count) = fill("dee", false);
+            assert!(!of.contains("one user"), "{of}");
+            assert_eq!((max, count), (36 * unit, 36));
+            // A token may carry root's name, and is not root.
+            assert_eq!(fill("root", false).2, 36);
+            assert_eq!(fill("root", true).2, 40);
+            assert_eq!(fill("root", true).1, 40 * unit);
+            held.clear();
+            let taken = shares.taken.lock().unwrap();
+            assert_eq!((taken.all, taken.users, taken.each.len()), Default::default());
+        }
+    }
+
+    /// D1: what an earlier run left counts for its user, even where it is more than there may be.
+    #[test]
+    fn what_an_earlier_run_left_counts_d1() {
+        let shares = Shares::new(LIMITS);
+        let left: Vec<_> = (0..50).map(|_| shares.restore("ann", amount(1, 1))).collect();
+        assert!(shares.take("ann", false, amount(1, 1)).is_err());
+        assert!(shares.take("root", true, amount(1, 1)).is_err(), "all together are bounded, too");
+        drop(left);
+        assert!(shares.take("ann", false, amount(1, 1)).is_ok());
+    }
+}
