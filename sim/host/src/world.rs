@@ -5,6 +5,7 @@
 //! the machine dies. What a client is told goes to the [`Model`] at once, which knows what it may be told.
 
 mod act;
+mod checks;
 mod land;
 mod restart;
 mod rows;
@@ -13,9 +14,9 @@ use crate::client::Done;
 use crate::executor::Choice;
 use crate::machine::{Daemon, Machine};
 use crate::model::{Graph, Hold, Model};
-use paceline_host::{Admission, MadeClock, Process, Session};
+use paceline_host::{MadeClock, Process, Session};
 use paceline_sim::rng::Rng;
-use paceline_types::{Attributes, Claim, Mode, Request, Role, Span, Time};
+use paceline_types::{Mode, Role, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -88,6 +89,8 @@ struct Profile {
     deaths: u64,
     leaves: u64,
     named: u64,
+    /// In so many of a thousand cases a thread that stops becomes slow.
+    slow: u64,
 }
 
 /// One seed.
@@ -112,6 +115,8 @@ pub struct World {
     is_faulty: bool,
     /// When everything is written again after the last one.
     repaired: Time,
+    /// A thread that does not run before this step, so that much happens while it is stopped.
+    slow: Option<(Choice, u64)>,
     trace: Vec<String>,
 }
 
@@ -164,6 +169,7 @@ impl World {
             deaths: rng.pick(&[0, 1, 3]),
             leaves: rng.pick(&[1, 5, 15]),
             named: rng.pick(&[10, 50, 90]),
+            slow: rng.pick(&[0, 10, 60]),
         };
         Self {
             machine: Machine::new(clock, Rng::new(rng.next())),
@@ -182,6 +188,7 @@ impl World {
             tokens: BTreeMap::new(),
             is_faulty: false,
             repaired: Time(0),
+            slow: None,
             trace: Vec::new(),
         }
     }
@@ -240,9 +247,23 @@ impl World {
 
     /// Lets a task or a job go on.
     fn go_on(&mut self, choices: &[Choice]) -> Result<(), String> {
-        if let Some(choice) = self.rng.pick_any(choices) {
-            self.daemon()?.executor.run(choice);
+        if self.slow.is_some_and(|(_, until)| until <= self.step) {
+            self.slow = None;
         }
+        let slow = self.slow.map(|(choice, _)| choice);
+        let fast = choices.iter().copied().filter(|choice| Some(*choice) != slow);
+        let fast: Vec<Choice> = fast.collect();
+        let Some(choice) = self.rng.pick_any(if fast.is_empty() { choices } else { &fast }) else {
+            return Ok(());
+        };
+        if slow.is_none()
+            && matches!(choice, Choice::Job(_))
+            && self.rng.below(1_000) < self.profile.slow
+        {
+            self.slow = Some((choice, self.step + self.rng.between(10, 200)));
+            return Ok(());
+        }
+        self.daemon()?.executor.run(choice);
         Ok(())
     }
 
@@ -259,7 +280,11 @@ impl World {
         for (number, done) in done {
             self.land(number, done)?;
         }
-        self.check_held()
+        self.check_held()?;
+        match self.daemon()?.executor.choices().is_empty() {
+            true => self.check_unasked(),
+            false => Ok(()),
+        }
     }
 
     fn wait_a_while(&mut self) {
@@ -292,66 +317,6 @@ impl World {
         self.repaired = self.now().plus(Span::from_secs(5));
         self.note(|_| format!("disk: {faults:?}"));
         self.daemon()?.faults.set(faults);
-        Ok(())
-    }
-
-    /// Everything that clients hold is there.
-    fn check_held(&self) -> Result<(), String> {
-        let (daemon, now) = (self.daemon()?, self.now());
-        for key in &self.live_sessions() {
-            if let Err(error) = daemon.registry.session(key) {
-                let name = self.model.sessions.get(key).map(|session| &session.name);
-                return Err(format!("session {name:?} is lost: {error:?}"));
-            }
-        }
-        for name in &self.live_permits() {
-            let Some(permit) = self.model.permits.get(name) else { continue };
-            match daemon.registry.permit(name) {
-                Ok(view) if view.request.0 == permit.request => {}
-                other => {
-                    let found = other.map(|view| view.request);
-                    return Err(format!("permit {name} ({}) is lost: {found:?}", permit.request));
-                }
-            }
-        }
-        for ((name, key), lock) in &self.model.locks {
-            if !self.model.has_lock(lock, now) || lock.hold != Hold::Held {
-                continue;
-            }
-            let session = daemon.registry.session(key).map_err(|error| format!("{error:?}"))?;
-            let fencing = daemon.host.locking().fencing(session.session.id, name);
-            if fencing != Some(lock.fencing) {
-                return Err(format!("lock {name} ({}) is lost: {fencing:?}", lock.fencing));
-            }
-        }
-        Ok(())
-    }
-
-    /// Nobody else can get what clients hold: every resource that a permit certainly holds is asked for.
-    fn check_claims(&self) -> Result<(), String> {
-        let is_editing =
-            self.flights.values().any(|flight| matches!(flight.what, What::Edit(Edit::Resources)));
-        if is_editing {
-            return Ok(());
-        }
-        let (daemon, graph) = (self.daemon()?, self.model.graphs.told());
-        for name in &self.live_permits() {
-            let kept = self.model.permits.get(name).map(|permit| permit.kept.as_slice());
-            let nodes: BTreeSet<&String> =
-                kept.unwrap_or_default().iter().flat_map(|(nodes, ..)| nodes).collect();
-            for (resource, _) in nodes.into_iter().filter_map(|node| graph.0.get(node)) {
-                let claim = Claim { resource: resource.as_str().into(), mode: Mode::Exclusive };
-                let request = Request {
-                    claims: vec![claim],
-                    wait_max: Some(Span::ZERO),
-                    ..Request::new(Attributes::new())
-                };
-                let admitted = daemon.host.control().admit(request);
-                if let Ok(Admission::Started(_)) = admitted {
-                    return Err(format!("C1: {resource}, which {name} holds, can be had"));
-                }
-            }
-        }
         Ok(())
     }
 

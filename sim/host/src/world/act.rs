@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 const RESOURCES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 /// Names of locks.
-const LOCKS: [&str; 3] = ["k", "l", "m"];
+pub(super) const LOCKS: [&str; 3] = ["k", "l", "m"];
 
 /// Names of permits that clients choose.
 const NAMES: [&str; 3] = ["x", "y", "z"];
@@ -370,9 +370,12 @@ impl World {
         let Some(flight) = self.flights.remove(&number) else { return Ok(()) };
         self.note(|_| format!("#{number} leaves"));
         self.daemon()?.executor.cancel(flight.task);
-        if let What::Lock { name, steals: true, .. } = flight.what {
-            self.model.doubt_lock(&name);
-            self.model.stolen.insert(name, self.step);
+        if let What::Lock { name, session, steals } = flight.what {
+            if steals {
+                self.model.doubt_lock(&name);
+                self.model.stolen.insert(name.clone(), self.step);
+            }
+            self.model.left.insert(number, (name, session));
         }
         Ok(())
     }

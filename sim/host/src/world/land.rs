@@ -14,8 +14,13 @@ impl World {
     pub(super) fn land(&mut self, number: u64, done: Done) -> Result<(), String> {
         let Some(flight) = self.flights.remove(&number) else {
             // The client left while this was done. What is bound to its connection ends with it.
-            if let Done::Session(Ok((session, _))) = done {
-                self.daemon()?.registry.connection_ended(std::slice::from_ref(&session.key));
+            let asked = self.model.left.remove(&number);
+            match done {
+                Done::Session(Ok((session, _))) => {
+                    self.daemon()?.registry.connection_ended(std::slice::from_ref(&session.key));
+                }
+                Done::Lock(Ok(_)) => self.model.untold.extend(asked),
+                _ => {}
             }
             return Ok(());
         };
@@ -42,7 +47,7 @@ impl World {
                 Ok(())
             }
             (What::Unlock { name, session }, Done::Unlocked(done)) => {
-                self.unlocked(name, session, done)
+                self.unlocked(number, (name, session), done)
             }
             (What::Edit(edit), Done::Edited(outcome)) => {
                 self.edited(*edit, &outcome);
@@ -144,7 +149,8 @@ impl World {
             hold: if is_given_back { Hold::Unknown } else { Hold::Held },
         };
         self.model.granted(&view.name, permit, now)?;
-        self.model.keep(&view.name, self.step);
+        let blocked = self.blocked_by(request, flight.since)?;
+        self.model.keep(&view.name, blocked, self.step);
         self.check_claims()
     }
 
@@ -247,16 +253,20 @@ impl World {
 
     fn unlocked(
         &mut self,
-        name: &str,
-        session: &str,
+        number: u64,
+        (name, session): (&str, &str),
         done: Result<bool, HoldError>,
     ) -> Result<(), String> {
-        let item = self.model.locks.remove(&(name.to_owned(), session.to_owned()));
-        let Some(item) = item else { return Ok(()) };
+        let pair = (name.to_owned(), session.to_owned());
+        self.model.untold.remove(&pair);
+        let Some(item) = self.model.locks.remove(&pair) else { return Ok(()) };
         self.note(|_| format!("lock {name} ({}) is given back, on disk: {done:?}", item.fencing));
         match done {
             Ok(true) => drop(self.model.gone.locks.insert((name.to_owned(), item.fencing))),
-            Ok(false) => drop(self.model.unwritten.locks.insert((name.to_owned(), item.fencing))),
+            Ok(false) => {
+                self.model.unwritten.locks.insert((name.to_owned(), item.fencing));
+                self.model.left.insert(number, pair);
+            }
             // The session may have ended in between.
             Err(_) if !self.model.has_session(session, self.now()) => {}
             Err(error) => return Err(format!("lock {name} cannot be given back: {error:?}")),
