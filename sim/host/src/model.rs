@@ -155,6 +155,8 @@ pub struct PermitItem {
     pub expires: Option<Time>,
     /// Whose it is.
     pub user: String,
+    /// Which of the bodies that clients send under one name asked for it.
+    pub other: bool,
     /// What it claims, if that is certain.
     pub claims: Vec<(Node, Mode)>,
     /// Whether it claims anything.

@@ -50,6 +50,8 @@ enum What {
         session: Option<String>,
         lease: Option<Span>,
         user: String,
+        /// Which of the bodies that clients send under one name.
+        other: bool,
     },
     /// Asks for a lock.
     Lock { name: String, session: String, steals: bool },

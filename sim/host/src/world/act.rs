@@ -178,7 +178,9 @@ impl World {
                  lease {lease:?} wait {wait:?}"
             )
         });
-        self.fly(What::Ask { claims, graphs, session, lease, user }, client::ask(registry, asked))
+        let other = named.is_some_and(|(_, other)| other);
+        let what = What::Ask { claims, graphs, session, lease, user, other };
+        self.fly(what, client::ask(registry, asked))
     }
 
     pub(super) fn settle(&mut self, name: &str) -> Result<(), String> {

@@ -113,7 +113,7 @@ impl World {
         view: &PermitView,
         is_new: bool,
     ) -> Result<(), String> {
-        let What::Ask { claims, graphs, session, lease, user, .. } = &flight.what else {
+        let What::Ask { claims, graphs, session, lease, user, other } = &flight.what else {
             return Ok(());
         };
         let request = view.request.0;
@@ -122,8 +122,12 @@ impl World {
             return Err(format!("request {request} was given back, and is told again"));
         }
         if !is_new {
-            // Somebody else asked for it, and was told, or will be.
-            return Ok(());
+            // Another client asked for it, and was told, or will be.
+            let known = self.model.permits.get(&view.name).filter(|known| known.request == request);
+            return match known.is_some_and(|known| known.other != *other) {
+                true => Err(format!("{} ({request}) was asked for with another body", view.name)),
+                false => Ok(()),
+            };
         }
         if !self.requests.insert(request) {
             return Err(format!("the number {request} was used before"));
@@ -142,6 +146,7 @@ impl World {
             lease: *lease,
             expires: view.expires_at.filter(|_| session.is_none()),
             user: user.clone(),
+            other: *other,
             claims: Model::claimed(claims, graphs),
             has_claims: !claims.is_empty(),
             asked: flight.since,
