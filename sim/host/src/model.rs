@@ -227,8 +227,8 @@ pub struct Model {
 /// What was given back.
 #[derive(Debug, Default)]
 pub struct Gone {
-    /// Requests.
-    pub requests: BTreeSet<u64>,
+    /// Requests, and the step at which a client was told.
+    pub requests: BTreeMap<u64, u64>,
     /// Sessions by key.
     pub sessions: BTreeSet<String>,
     /// Locks with fencing numbers.

@@ -91,7 +91,7 @@ struct Profile {
     deaths: u64,
     leaves: u64,
     named: u64,
-    /// In so many of a thousand cases a thread that stops becomes slow.
+    /// In so many of a thousand cases what could run does not for a while.
     slow: u64,
 }
 
@@ -117,7 +117,7 @@ pub struct World {
     is_faulty: bool,
     /// When everything is written again after the last one.
     repaired: Time,
-    /// A thread that does not run before this step, so that much happens while it is stopped.
+    /// A task or a thread that does not run before this step, so that much happens while it is stopped.
     slow: Option<(Choice, u64)>,
     trace: Vec<String>,
 }
@@ -171,7 +171,7 @@ impl World {
             deaths: rng.pick(&[0, 1, 3]),
             leaves: rng.pick(&[1, 5, 15]),
             named: rng.pick(&[10, 50, 90]),
-            slow: rng.pick(&[0, 10, 60]),
+            slow: rng.pick(&[0, 10, 60, 150]),
         };
         Self {
             machine: Machine::new(clock, Rng::new(rng.next())),
@@ -258,10 +258,7 @@ impl World {
         let Some(choice) = self.rng.pick_any(if fast.is_empty() { choices } else { &fast }) else {
             return Ok(());
         };
-        if slow.is_none()
-            && matches!(choice, Choice::Job(_))
-            && self.rng.below(1_000) < self.profile.slow
-        {
+        if slow.is_none() && self.rng.below(1_000) < self.profile.slow {
             self.slow = Some((choice, self.step + self.rng.between(10, 200)));
             return Ok(());
         }

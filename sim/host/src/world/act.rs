@@ -57,10 +57,17 @@ impl World {
         match self.rng.below(20) {
             0..3 if sessions.len() < 5 => self.begin_session(),
             0..11 => self.ask(&sessions),
-            11..15 => match self.rng.pick_any(&permits) {
-                Some(name) => self.settle(&name),
-                None => Ok(()),
-            },
+            11..15 => {
+                // Clients give back late, too: when the lease is over.
+                let known = self.model.permits.iter();
+                let known = known.filter(|(_, permit)| permit.hold == Hold::Held);
+                let known: Vec<String> = known.map(|(name, _)| name.clone()).collect();
+                let among = if self.rng.chance(30) { &known } else { &permits };
+                match self.rng.pick_any(among) {
+                    Some(name) => self.settle(&name),
+                    None => Ok(()),
+                }
+            }
             15 | 16 => match self.rng.pick_any(&permits) {
                 Some(name) => self.renew_permit(&name),
                 None => Ok(()),
@@ -245,13 +252,9 @@ impl World {
     fn ask_lock(&mut self, name: &str) -> Result<(), String> {
         let sessions = self.live_sessions();
         let Some(key) = self.rng.pick_any(&sessions) else { return Ok(()) };
-        let is_asked = self.flights.values().any(|flight| match &flight.what {
-            What::Lock { name: lock, session, .. } | What::Unlock { name: lock, session } => {
-                lock == name && *session == key
-            }
-            _ => false,
-        });
-        if is_asked || self.model.locks.contains_key(&(name.to_owned(), key.clone())) {
+        if self.is_asking(name, &key)
+            || self.model.locks.contains_key(&(name.to_owned(), key.clone()))
+        {
             return Ok(());
         }
         let steals = self.rng.chance(15);
@@ -277,6 +280,16 @@ impl World {
         self.fly(what, client::lock(registry, session, name.to_owned(), asking, granted))
     }
 
+    /// Whether a client asks for this lock of a session, or gives it back.
+    fn is_asking(&self, name: &str, key: &str) -> bool {
+        self.flights.values().any(|flight| match &flight.what {
+            What::Lock { name: lock, session, .. } | What::Unlock { name: lock, session } => {
+                lock == name && session == key
+            }
+            _ => false,
+        })
+    }
+
     fn unlock(&mut self, name: &str) -> Result<(), String> {
         let now = self.now();
         let owned: Vec<String> = self
@@ -288,12 +301,22 @@ impl World {
             })
             .map(|((_, key), _)| key.clone())
             .collect();
-        let Some(key) = self.rng.pick_any(&owned) else { return Ok(()) };
+        // A client that left may not know whether its session owns the lock.
+        let left = self.model.left.values().filter(|(lock, key)| {
+            let session = self.model.sessions.get(key);
+            let is_there = session.is_some_and(|session| session.hold == Hold::Held);
+            lock == name && is_there && !self.is_asking(name, key)
+        });
+        let left: Vec<String> = left.map(|(_, key)| key.clone()).collect();
+        let Some(key) = self.rng.pick_any(&left).or_else(|| self.rng.pick_any(&owned)) else {
+            return Ok(());
+        };
         if let Some(item) = self.model.locks.get_mut(&(name.to_owned(), key.clone())) {
             item.hold = Hold::Unknown;
         }
         let daemon = self.daemon()?;
-        let session = daemon.registry.session(&key).map_err(|error| format!("{error:?}"))?;
+        // The session of a client that left may have ended since.
+        let Ok(session) = daemon.registry.session(&key) else { return Ok(()) };
         let registry = Arc::clone(&daemon.registry);
         self.note(|_| format!("session {} gives back lock {name}", session.name()));
         let what = What::Unlock { name: name.to_owned(), session: key };

@@ -118,7 +118,8 @@ impl World {
         };
         let request = view.request.0;
         self.note(|_| format!("#{number} has permit {} ({request}), new {is_new}", view.name));
-        if self.model.gone.requests.contains(&request) {
+        // One that asked before may be told late.
+        if self.model.gone.requests.get(&request).is_some_and(|told| *told < flight.since) {
             return Err(format!("request {request} was given back, and is told again"));
         }
         if !is_new {
@@ -226,8 +227,8 @@ impl World {
             || session.is_some_and(|key| !self.model.has_session(&key, now));
         self.note(|_| format!("{name} ({request}) is given back, on disk: {is_written:?}"));
         match is_written {
-            Some(true) => drop(self.model.gone.requests.insert(request)),
-            Some(false) => drop(self.model.unwritten.requests.insert(request)),
+            Some(true) => drop(self.model.gone.requests.insert(request, self.step)),
+            Some(false) => drop(self.model.unwritten.requests.insert(request, self.step)),
             // It may have ended in between, by its lease or with its session.
             None if is_over => {}
             None => return Err(format!("{name} ({request}) was not there to be given back")),
@@ -242,7 +243,8 @@ impl World {
         let Some(session) = self.model.sessions.remove(key) else { return };
         self.note(|_| format!("session {} is given back, on disk: {is_written:?}", session.name));
         let permits = self.model.permits.extract_if(.., |_, p| p.session.as_deref() == Some(key));
-        let requests: Vec<u64> = permits.map(|(_, permit)| permit.request).collect();
+        let requests: Vec<(u64, u64)> =
+            permits.map(|(_, permit)| (permit.request, self.step)).collect();
         let locks = self.model.locks.extract_if(.., |(_, session), _| session == key);
         let locks: Vec<(String, u64)> =
             locks.map(|((name, _), item)| (name, item.fencing)).collect();

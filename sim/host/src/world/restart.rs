@@ -238,7 +238,7 @@ impl World {
         self.tokens.retain(|token, _| tokens.contains(&format!("t{token}")));
         let daemon = self.daemon()?;
         for view in daemon.registry.permits(1_000) {
-            if self.model.gone.requests.contains(&view.request.0) {
+            if self.model.gone.requests.contains_key(&view.request.0) {
                 return Err(format!("permit {} ({}) came back", view.name, view.request.0));
             }
         }
