@@ -55,7 +55,7 @@ impl World {
         let sessions = self.live_sessions();
         let permits = self.live_permits();
         match self.rng.below(20) {
-            0..3 if sessions.len() < 5 => self.begin_session(),
+            0..3 if sessions.len() < 2 * self.profile.names => self.begin_session(),
             0..11 => self.ask(&sessions),
             11..15 => {
                 // Clients give back late, too: when the lease is over.
@@ -148,7 +148,8 @@ impl World {
 
     fn ask(&mut self, sessions: &[String]) -> Result<(), String> {
         let graphs: Vec<Graph> = self.model.graphs.since(self.step).cloned().collect();
-        let named = self.rng.chance(self.profile.named).then(|| self.rng.pick(&NAMES));
+        let names = &NAMES[..self.profile.names];
+        let named = self.rng.chance(self.profile.named).then(|| self.rng.pick(names));
         let named = named.map(|name| (name, self.rng.below(4) == 0));
         let Body { user, claims, lease, unknown } = self.body(named);
         let session = match named {
@@ -185,8 +186,12 @@ impl World {
                  lease {lease:?} wait {wait:?}"
             )
         });
-        let other = named.is_some_and(|(_, other)| other);
-        let what = What::Ask { claims, graphs, session, lease, user, other };
+        let named = named.map(|(name, other)| (name.to_owned(), other));
+        if let Some((name, _)) = &named {
+            let pending = self.pending.entry(name.clone()).or_insert((self.step, vec![]));
+            pending.1.extend(graphs.iter().cloned());
+        }
+        let what = What::Ask { claims, graphs, session, lease, user, named };
         self.fly(what, client::ask(registry, asked))
     }
 
@@ -241,7 +246,7 @@ impl World {
         if self.flights.len() >= FLIGHTS_MAX {
             return Ok(());
         }
-        let name = self.rng.pick(&LOCKS);
+        let name = self.rng.pick(&LOCKS[..self.profile.names]);
         match self.rng.below(10) {
             0..5 => self.ask_lock(name),
             5..7 => self.unlock(name),
@@ -305,7 +310,8 @@ impl World {
         let left = self.model.left.values().filter(|(lock, key)| {
             let session = self.model.sessions.get(key);
             let is_there = session.is_some_and(|session| session.hold == Hold::Held);
-            lock == name && is_there && !self.is_asking(name, key)
+            let is_told = self.model.locks.contains_key(&(lock.clone(), key.clone()));
+            lock == name && is_there && !is_told && !self.is_asking(name, key)
         });
         let left: Vec<String> = left.map(|(_, key)| key.clone()).collect();
         let Some(key) = self.rng.pick_any(&left).or_else(|| self.rng.pick_any(&owned)) else {

@@ -14,12 +14,11 @@ impl World {
     pub(super) fn land(&mut self, number: u64, done: Done) -> Result<(), String> {
         let Some(flight) = self.flights.remove(&number) else {
             // The client left while this was done. What is bound to its connection ends with it.
-            let asked = self.model.left.remove(&number);
             match done {
                 Done::Session(Ok((session, _))) => {
                     self.daemon()?.registry.connection_ended(std::slice::from_ref(&session.key));
                 }
-                Done::Lock(Ok(_)) => self.model.untold.extend(asked),
+                Done::Lock(Ok(_)) => self.model.untold.extend(self.model.left.remove(&number)),
                 _ => {}
             }
             return Ok(());
@@ -34,9 +33,13 @@ impl World {
             (What::Lock { name, session, steals }, Done::Lock(Ok(fencing))) => {
                 self.told_lock(name, session, (*steals, flight.since), fencing)
             }
-            (What::Lock { name, steals: true, .. }, Done::Lock(Err(_))) => {
-                self.model.doubt_lock(name);
-                self.model.stolen.insert(name.clone(), self.step);
+            (What::Lock { name, session, steals }, Done::Lock(Err(_))) => {
+                if *steals {
+                    self.model.doubt_lock(name);
+                    self.model.stolen.insert(name.clone(), self.step);
+                }
+                // What was granted and not written may be on a disk that failed.
+                self.model.left.insert(number, (name.clone(), session.clone()));
                 Ok(())
             }
             (What::Settle { name, request }, Done::Released(is_written)) => {
@@ -113,10 +116,11 @@ impl World {
         view: &PermitView,
         is_new: bool,
     ) -> Result<(), String> {
-        let What::Ask { claims, graphs, session, lease, user, other } = &flight.what else {
+        let What::Ask { claims, graphs, session, lease, user, named } = &flight.what else {
             return Ok(());
         };
         let request = view.request.0;
+        let other = named.as_ref().is_some_and(|(_, other)| *other);
         self.note(|_| format!("#{number} has permit {} ({request}), new {is_new}", view.name));
         // One that asked before may be told late.
         if self.model.gone.requests.get(&request).is_some_and(|told| *told < flight.since) {
@@ -125,7 +129,7 @@ impl World {
         if !is_new {
             // Another client asked for it, and was told, or will be.
             let known = self.model.permits.get(&view.name).filter(|known| known.request == request);
-            return match known.is_some_and(|known| known.other != *other) {
+            return match known.is_some_and(|known| known.other != other) {
                 true => Err(format!("{} ({request}) was asked for with another body", view.name)),
                 false => Ok(()),
             };
@@ -138,6 +142,9 @@ impl World {
             // Its session ends, and it goes with it.
             return Ok(());
         }
+        // Of several clients that ask for one name the first one may have begun the request.
+        let pending = named.as_ref().and_then(|(name, _)| self.pending.remove(name));
+        let (asked, graphs) = pending.unwrap_or_else(|| (flight.since, graphs.clone()));
         // Whoever gives back a name gives back what has it then.
         let gives_back = |flight: &Flight| matches!(&flight.what, What::Settle { name, .. } if *name == view.name);
         let is_given_back = self.flights.values().any(gives_back);
@@ -147,15 +154,15 @@ impl World {
             lease: *lease,
             expires: view.expires_at.filter(|_| session.is_none()),
             user: user.clone(),
-            other: *other,
-            claims: Model::claimed(claims, graphs),
+            other,
+            claims: Model::claimed(claims, &graphs),
             has_claims: !claims.is_empty(),
-            asked: flight.since,
+            asked,
             kept: vec![],
             hold: if is_given_back { Hold::Unknown } else { Hold::Held },
         };
         self.model.granted(&view.name, permit, now)?;
-        let blocked = self.blocked_by(request, flight.since)?;
+        let blocked = self.blocked_by(request, asked)?;
         self.model.keep(&view.name, blocked, self.step);
         self.check_claims()
     }
@@ -223,7 +230,9 @@ impl World {
         let is_it = permit.request == request;
         let (session, expires) = (permit.session.clone(), permit.expires);
         let now = self.now();
-        let is_over = expires.is_some_and(|at| at <= now)
+        // Another one has the name if its lease ran out.
+        let is_over = !is_it
+            || expires.is_some_and(|at| at <= now)
             || session.is_some_and(|key| !self.model.has_session(&key, now));
         self.note(|_| format!("{name} ({request}) is given back, on disk: {is_written:?}"));
         match is_written {
@@ -333,6 +342,12 @@ impl World {
         let Some(fencing) = fencing else { return Ok(()) };
         if is_steal {
             self.robbed(&name, &by);
+        }
+        // Behind a reply that is held back, news of an earlier request for the lock may arrive with this.
+        if self.model.conn_locks.get(&name) == Some(&(number, Hold::Held))
+            && self.model.fencing.get(&name) == Some(&fencing)
+        {
+            return Ok(());
         }
         self.model.locked(&name, &by, fencing, self.now())?;
         self.model.conn_locks.insert(name, (number, Hold::Held));

@@ -178,6 +178,7 @@ impl World {
         self.model.untold.extend(doubted.map(|(pair, _)| pair.clone()));
         self.flights.clear();
         self.slow = None;
+        self.pending.clear();
         self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         self.conns.clear();
         self.model.conn_locks.clear();
