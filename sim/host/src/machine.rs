@@ -51,11 +51,10 @@ pub struct Daemon {
 }
 
 impl Machine {
-    /// A new machine.
+    /// A new machine, whose threads stop before so many of a hundred locks.
     #[must_use]
-    pub fn new(clock: &'static MadeClock, mut rng: Rng) -> Self {
+    pub fn new(clock: &'static MadeClock, rng: Rng, stops: u64) -> Self {
         let (files, processes) = (MemoryDisk::new(), Arc::default());
-        let stops = rng.pick(&[0, 3, 20]);
         Self { clock, files, processes, boots: 1, rng, stops }
     }
 

@@ -155,6 +155,8 @@ pub struct PermitItem {
     pub expires: Option<Time>,
     /// Whose it is.
     pub user: String,
+    /// Which of the bodies that clients send under one name asked for it.
+    pub other: bool,
     /// What it claims, if that is certain.
     pub claims: Vec<(Node, Mode)>,
     /// Whether it claims anything.
@@ -202,6 +204,12 @@ pub struct Model {
     pub locks: BTreeMap<(String, String), LockItem>,
     /// Locks by name that connections own: the connection, and whether that is certain.
     pub conn_locks: BTreeMap<String, (u64, Hold)>,
+    /// Locks by name and session that a client asked for and left, or gave back, by the number of what it did:
+    /// this may not be written yet.
+    pub left: BTreeMap<u64, (String, String)>,
+    /// Locks by name and session that the session may own although no client was told: they were asked for
+    /// when the daemon ended.
+    pub untold: BTreeSet<(String, String)>,
     /// The highest fencing number that was told of each lock.
     pub fencing: BTreeMap<String, u64>,
     /// The step of the last steal of each lock.
@@ -219,8 +227,8 @@ pub struct Model {
 /// What was given back.
 #[derive(Debug, Default)]
 pub struct Gone {
-    /// Requests.
-    pub requests: BTreeSet<u64>,
+    /// Requests, and the step at which a client was told.
+    pub requests: BTreeMap<u64, u64>,
     /// Sessions by key.
     pub sessions: BTreeSet<String>,
     /// Locks with fencing numbers.
@@ -245,6 +253,8 @@ impl Model {
             permits: BTreeMap::new(),
             locks: BTreeMap::new(),
             conn_locks: BTreeMap::new(),
+            left: BTreeMap::new(),
+            untold: BTreeSet::new(),
             fencing: BTreeMap::new(),
             stolen: BTreeMap::new(),
             graphs: Versions::new(Graph::default()),
@@ -348,12 +358,14 @@ impl Model {
         self.permits.values_mut().for_each(|permit| permit.keep(&graph, step));
     }
 
-    /// A permit was granted: it keeps what it holds now, if only one graph may have been in use.
-    pub fn keep(&mut self, name: &str, step: u64) {
+    /// A permit was granted: it keeps what it holds now. If only one graph may have been in use, that is what
+    /// it claims in this graph, otherwise what others are told that it holds.
+    pub fn keep(&mut self, name: &str, blocked: BTreeSet<Node>, step: u64) {
         let graph = self.graphs.told().clone();
         let Some(permit) = self.permits.get_mut(name) else { return };
-        if self.graphs.since(permit.asked).all(|other| *other == graph) {
-            permit.keep(&graph, step);
+        match self.graphs.since(permit.asked).all(|other| *other == graph) {
+            true => permit.keep(&graph, step),
+            false => permit.kept.push((blocked, Mode::Shared, step)),
         }
     }
 

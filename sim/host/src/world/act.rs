@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 const RESOURCES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 /// Names of locks.
-const LOCKS: [&str; 3] = ["k", "l", "m"];
+pub(super) const LOCKS: [&str; 3] = ["k", "l", "m"];
 
 /// Names of permits that clients choose.
 const NAMES: [&str; 3] = ["x", "y", "z"];
@@ -55,12 +55,19 @@ impl World {
         let sessions = self.live_sessions();
         let permits = self.live_permits();
         match self.rng.below(20) {
-            0..3 if sessions.len() < 5 => self.begin_session(),
+            0..3 if sessions.len() < 2 * self.profile.names => self.begin_session(),
             0..11 => self.ask(&sessions),
-            11..15 => match self.rng.pick_any(&permits) {
-                Some(name) => self.settle(&name),
-                None => Ok(()),
-            },
+            11..15 => {
+                // Clients give back late, too: when the lease is over.
+                let known = self.model.permits.iter();
+                let known = known.filter(|(_, permit)| permit.hold == Hold::Held);
+                let known: Vec<String> = known.map(|(name, _)| name.clone()).collect();
+                let among = if self.rng.chance(30) { &known } else { &permits };
+                match self.rng.pick_any(among) {
+                    Some(name) => self.settle(&name),
+                    None => Ok(()),
+                }
+            }
             15 | 16 => match self.rng.pick_any(&permits) {
                 Some(name) => self.renew_permit(&name),
                 None => Ok(()),
@@ -142,7 +149,8 @@ impl World {
 
     fn ask(&mut self, sessions: &[String]) -> Result<(), String> {
         let graphs: Vec<Graph> = self.model.graphs.since(self.step).cloned().collect();
-        let named = self.rng.chance(self.profile.named).then(|| self.rng.pick(&NAMES));
+        let names = &NAMES[..self.profile.names];
+        let named = self.rng.chance(self.profile.named).then(|| self.rng.pick(names));
         let named = named.map(|name| (name, self.rng.below(4) == 0));
         let Body { user, claims, lease, unknown } = self.body(named);
         let session = match named {
@@ -180,7 +188,13 @@ impl World {
                  lease {lease:?} wait {wait:?}"
             )
         });
-        self.fly(What::Ask { claims, graphs, session, lease, user }, client::ask(registry, asked))
+        let named = named.map(|(name, other)| (name.to_owned(), other));
+        if let Some((name, _)) = &named {
+            let pending = self.pending.entry(name.clone()).or_insert((self.step, vec![]));
+            pending.1.extend(graphs.iter().cloned());
+        }
+        let what = What::Ask { claims, graphs, session, lease, user, named };
+        self.fly(what, client::ask(registry, asked))
     }
 
     pub(super) fn settle(&mut self, name: &str) -> Result<(), String> {
@@ -234,7 +248,7 @@ impl World {
         if self.flights.len() >= FLIGHTS_MAX {
             return Ok(());
         }
-        let name = self.rng.pick(&LOCKS);
+        let name = self.rng.pick(&LOCKS[..self.profile.names]);
         match self.rng.below(10) {
             0..5 => self.ask_lock(name),
             5..7 => self.unlock(name),
@@ -245,13 +259,9 @@ impl World {
     fn ask_lock(&mut self, name: &str) -> Result<(), String> {
         let sessions = self.live_sessions();
         let Some(key) = self.rng.pick_any(&sessions) else { return Ok(()) };
-        let is_asked = self.flights.values().any(|flight| match &flight.what {
-            What::Lock { name: lock, session, .. } | What::Unlock { name: lock, session } => {
-                lock == name && *session == key
-            }
-            _ => false,
-        });
-        if is_asked || self.model.locks.contains_key(&(name.to_owned(), key.clone())) {
+        if self.is_asking(name, &key)
+            || self.model.locks.contains_key(&(name.to_owned(), key.clone()))
+        {
             return Ok(());
         }
         let steals = self.rng.chance(15);
@@ -277,6 +287,16 @@ impl World {
         self.fly(what, client::lock(registry, session, name.to_owned(), asking, granted))
     }
 
+    /// Whether a client asks for this lock of a session, or gives it back.
+    fn is_asking(&self, name: &str, key: &str) -> bool {
+        self.flights.values().any(|flight| match &flight.what {
+            What::Lock { name: lock, session, .. } | What::Unlock { name: lock, session } => {
+                lock == name && session == key
+            }
+            _ => false,
+        })
+    }
+
     fn unlock(&mut self, name: &str) -> Result<(), String> {
         let now = self.now();
         let owned: Vec<String> = self
@@ -288,12 +308,23 @@ impl World {
             })
             .map(|((_, key), _)| key.clone())
             .collect();
-        let Some(key) = self.rng.pick_any(&owned) else { return Ok(()) };
+        // A client that left may not know whether its session owns the lock.
+        let left = self.model.left.values().filter(|(lock, key)| {
+            let session = self.model.sessions.get(key);
+            let is_there = session.is_some_and(|session| session.hold == Hold::Held);
+            let is_told = self.model.locks.contains_key(&(lock.clone(), key.clone()));
+            lock == name && is_there && !is_told && !self.is_asking(name, key)
+        });
+        let left: Vec<String> = left.map(|(_, key)| key.clone()).collect();
+        let Some(key) = self.rng.pick_any(&left).or_else(|| self.rng.pick_any(&owned)) else {
+            return Ok(());
+        };
         if let Some(item) = self.model.locks.get_mut(&(name.to_owned(), key.clone())) {
             item.hold = Hold::Unknown;
         }
         let daemon = self.daemon()?;
-        let session = daemon.registry.session(&key).map_err(|error| format!("{error:?}"))?;
+        // The session of a client that left may have ended since.
+        let Ok(session) = daemon.registry.session(&key) else { return Ok(()) };
         let registry = Arc::clone(&daemon.registry);
         self.note(|_| format!("session {} gives back lock {name}", session.name()));
         let what = What::Unlock { name: name.to_owned(), session: key };
@@ -372,9 +403,12 @@ impl World {
         let Some(flight) = self.flights.remove(&number) else { return Ok(()) };
         self.note(|_| format!("#{number} leaves"));
         self.daemon()?.executor.cancel(flight.task);
-        if let What::Lock { name, steals: true, .. } = flight.what {
-            self.model.doubt_lock(&name);
-            self.model.stolen.insert(name, self.step);
+        if let What::Lock { name, session, steals } = flight.what {
+            if steals {
+                self.model.doubt_lock(&name);
+                self.model.stolen.insert(name.clone(), self.step);
+            }
+            self.model.left.insert(number, (name, session));
         }
         Ok(())
     }

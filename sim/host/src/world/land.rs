@@ -14,8 +14,12 @@ impl World {
     pub(super) fn land(&mut self, number: u64, done: Done) -> Result<(), String> {
         let Some(flight) = self.flights.remove(&number) else {
             // The client left while this was done. What is bound to its connection ends with it.
-            if let Done::Session(Ok((session, _))) = done {
-                self.daemon()?.registry.connection_ended(std::slice::from_ref(&session.key));
+            match done {
+                Done::Session(Ok((session, _))) => {
+                    self.daemon()?.registry.connection_ended(std::slice::from_ref(&session.key));
+                }
+                Done::Lock(Ok(_)) => self.model.untold.extend(self.model.left.remove(&number)),
+                _ => {}
             }
             return Ok(());
         };
@@ -29,9 +33,13 @@ impl World {
             (What::Lock { name, session, steals }, Done::Lock(Ok(fencing))) => {
                 self.told_lock(name, session, (*steals, flight.since), fencing)
             }
-            (What::Lock { name, steals: true, .. }, Done::Lock(Err(_))) => {
-                self.model.doubt_lock(name);
-                self.model.stolen.insert(name.clone(), self.step);
+            (What::Lock { name, session, steals }, Done::Lock(Err(_))) => {
+                if *steals {
+                    self.model.doubt_lock(name);
+                    self.model.stolen.insert(name.clone(), self.step);
+                }
+                // What was granted and not written may be on a disk that failed.
+                self.model.left.insert(number, (name.clone(), session.clone()));
                 Ok(())
             }
             (What::Settle { name, request }, Done::Released(is_written)) => {
@@ -42,7 +50,7 @@ impl World {
                 Ok(())
             }
             (What::Unlock { name, session }, Done::Unlocked(done)) => {
-                self.unlocked(name, session, done)
+                self.unlocked(number, (name, session), done)
             }
             (What::Edit(edit), Done::Edited(outcome)) => {
                 self.edited(*edit, &outcome);
@@ -108,17 +116,23 @@ impl World {
         view: &PermitView,
         is_new: bool,
     ) -> Result<(), String> {
-        let What::Ask { claims, graphs, session, lease, user, .. } = &flight.what else {
+        let What::Ask { claims, graphs, session, lease, user, named } = &flight.what else {
             return Ok(());
         };
         let request = view.request.0;
+        let other = named.as_ref().is_some_and(|(_, other)| *other);
         self.note(|_| format!("#{number} has permit {} ({request}), new {is_new}", view.name));
-        if self.model.gone.requests.contains(&request) {
+        // One that asked before may be told late.
+        if self.model.gone.requests.get(&request).is_some_and(|told| *told < flight.since) {
             return Err(format!("request {request} was given back, and is told again"));
         }
         if !is_new {
-            // Somebody else asked for it, and was told, or will be.
-            return Ok(());
+            // Another client asked for it, and was told, or will be.
+            let known = self.model.permits.get(&view.name).filter(|known| known.request == request);
+            return match known.is_some_and(|known| known.other != other) {
+                true => Err(format!("{} ({request}) was asked for with another body", view.name)),
+                false => Ok(()),
+            };
         }
         if !self.requests.insert(request) {
             return Err(format!("the number {request} was used before"));
@@ -128,6 +142,9 @@ impl World {
             // Its session ends, and it goes with it.
             return Ok(());
         }
+        // Of several clients that ask for one name the first one may have begun the request.
+        let pending = named.as_ref().and_then(|(name, _)| self.pending.remove(name));
+        let (asked, graphs) = pending.unwrap_or_else(|| (flight.since, graphs.clone()));
         // Whoever gives back a name gives back what has it then.
         let gives_back = |flight: &Flight| matches!(&flight.what, What::Settle { name, .. } if *name == view.name);
         let is_given_back = self.flights.values().any(gives_back);
@@ -137,14 +154,16 @@ impl World {
             lease: *lease,
             expires: view.expires_at.filter(|_| session.is_none()),
             user: user.clone(),
-            claims: Model::claimed(claims, graphs),
+            other,
+            claims: Model::claimed(claims, &graphs),
             has_claims: !claims.is_empty(),
-            asked: flight.since,
+            asked,
             kept: vec![],
             hold: if is_given_back { Hold::Unknown } else { Hold::Held },
         };
         self.model.granted(&view.name, permit, now)?;
-        self.model.keep(&view.name, self.step);
+        let blocked = self.blocked_by(request, asked)?;
+        self.model.keep(&view.name, blocked, self.step);
         self.check_claims()
     }
 
@@ -211,12 +230,14 @@ impl World {
         let is_it = permit.request == request;
         let (session, expires) = (permit.session.clone(), permit.expires);
         let now = self.now();
-        let is_over = expires.is_some_and(|at| at <= now)
+        // Another one has the name if its lease ran out.
+        let is_over = !is_it
+            || expires.is_some_and(|at| at <= now)
             || session.is_some_and(|key| !self.model.has_session(&key, now));
         self.note(|_| format!("{name} ({request}) is given back, on disk: {is_written:?}"));
         match is_written {
-            Some(true) => drop(self.model.gone.requests.insert(request)),
-            Some(false) => drop(self.model.unwritten.requests.insert(request)),
+            Some(true) => drop(self.model.gone.requests.insert(request, self.step)),
+            Some(false) => drop(self.model.unwritten.requests.insert(request, self.step)),
             // It may have ended in between, by its lease or with its session.
             None if is_over => {}
             None => return Err(format!("{name} ({request}) was not there to be given back")),
@@ -231,7 +252,8 @@ impl World {
         let Some(session) = self.model.sessions.remove(key) else { return };
         self.note(|_| format!("session {} is given back, on disk: {is_written:?}", session.name));
         let permits = self.model.permits.extract_if(.., |_, p| p.session.as_deref() == Some(key));
-        let requests: Vec<u64> = permits.map(|(_, permit)| permit.request).collect();
+        let requests: Vec<(u64, u64)> =
+            permits.map(|(_, permit)| (permit.request, self.step)).collect();
         let locks = self.model.locks.extract_if(.., |(_, session), _| session == key);
         let locks: Vec<(String, u64)> =
             locks.map(|((name, _), item)| (name, item.fencing)).collect();
@@ -247,16 +269,20 @@ impl World {
 
     fn unlocked(
         &mut self,
-        name: &str,
-        session: &str,
+        number: u64,
+        (name, session): (&str, &str),
         done: Result<bool, HoldError>,
     ) -> Result<(), String> {
-        let item = self.model.locks.remove(&(name.to_owned(), session.to_owned()));
-        let Some(item) = item else { return Ok(()) };
+        let pair = (name.to_owned(), session.to_owned());
+        self.model.untold.remove(&pair);
+        let Some(item) = self.model.locks.remove(&pair) else { return Ok(()) };
         self.note(|_| format!("lock {name} ({}) is given back, on disk: {done:?}", item.fencing));
         match done {
             Ok(true) => drop(self.model.gone.locks.insert((name.to_owned(), item.fencing))),
-            Ok(false) => drop(self.model.unwritten.locks.insert((name.to_owned(), item.fencing))),
+            Ok(false) => {
+                self.model.unwritten.locks.insert((name.to_owned(), item.fencing));
+                self.model.left.insert(number, pair);
+            }
             // The session may have ended in between.
             Err(_) if !self.model.has_session(session, self.now()) => {}
             Err(error) => return Err(format!("lock {name} cannot be given back: {error:?}")),
@@ -316,6 +342,12 @@ impl World {
         let Some(fencing) = fencing else { return Ok(()) };
         if is_steal {
             self.robbed(&name, &by);
+        }
+        // Behind a reply that is held back, news of an earlier request for the lock may arrive with this.
+        if self.model.conn_locks.get(&name) == Some(&(number, Hold::Held))
+            && self.model.fencing.get(&name) == Some(&fencing)
+        {
+            return Ok(());
         }
         self.model.locked(&name, &by, fencing, self.now())?;
         self.model.conn_locks.insert(name, (number, Hold::Held));

@@ -1,6 +1,7 @@
 //! The daemon starts, is killed, ends in order, and starts again.
 
-use super::{Edit, USERS, World};
+use super::act::LOCKS;
+use super::{Edit, USERS, What, World};
 use crate::model::{Gone, Graph, Hold};
 use paceline_journal::disk::Faults;
 use paceline_types::Span;
@@ -151,6 +152,11 @@ impl World {
             }
         }
         self.model.locks.retain(|_, lock| is_there(&lock.session));
+        // A release that was not synced may be undone.
+        let pairs = LOCKS.iter().flat_map(|lock| {
+            sessions.keys().map(move |session| ((*lock).to_owned(), session.clone()))
+        });
+        self.model.untold.extend(pairs);
         for lock in self.model.locks.values_mut().filter(|lock| is_lost(&lock.session)) {
             lock.hold = Hold::Lost;
         }
@@ -160,7 +166,19 @@ impl World {
     fn start_again(&mut self) -> Result<(), String> {
         let now = self.now();
         // Nobody knows what became of what was under way.
+        let asked = self.flights.values().filter_map(|flight| match &flight.what {
+            What::Lock { name, session, .. } | What::Unlock { name, session } => {
+                Some((name.clone(), session.clone()))
+            }
+            _ => None,
+        });
+        self.model.untold.extend(asked);
+        self.model.untold.extend(std::mem::take(&mut self.model.left).into_values());
+        let doubted = self.model.locks.iter().filter(|(_, lock)| lock.hold == Hold::Unknown);
+        self.model.untold.extend(doubted.map(|(pair, _)| pair.clone()));
         self.flights.clear();
+        self.slow = None;
+        self.pending.clear();
         self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         self.conns.clear();
         self.model.conn_locks.clear();
@@ -221,7 +239,7 @@ impl World {
         self.tokens.retain(|token, _| tokens.contains(&format!("t{token}")));
         let daemon = self.daemon()?;
         for view in daemon.registry.permits(1_000) {
-            if self.model.gone.requests.contains(&view.request.0) {
+            if self.model.gone.requests.contains_key(&view.request.0) {
                 return Err(format!("permit {} ({}) came back", view.name, view.request.0));
             }
         }
