@@ -45,9 +45,6 @@ pub const UNSYNCED_LEASE_MAX: Span = Span::from_secs(60);
 /// How often writing is tried again by itself.
 const RETRY_PAUSE: Span = Span::from_secs(1);
 
-/// How long the end of service waits before it looks again whether the last batch is written.
-const LET_FINISH: Duration = Duration::from_millis(1);
-
 /// The book, shared by all parts that decide what is held.
 #[derive(Default)]
 pub(crate) struct Ledger {
@@ -432,14 +429,18 @@ impl Keeper {
             self.ledger.book().retry_now();
             self.own.write_kept();
             self.own.flush_blocking();
-            let book = self.ledger.book();
+            let mut book = self.ledger.book();
             if book.is_written() {
                 return;
             }
             if book.is_under_way() {
-                // Another thread is the committer; what becomes of this attempt is not known yet.
+                // Another thread is the committer: its attempt is waited for, and the next one is made here.
+                let (_, place) = book.known(self.clock.now());
+                let wait = book.wait(self.clock.now(), place);
                 drop(book);
-                std::thread::sleep(LET_FINISH);
+                if let Wait::Told(outcome) = wait {
+                    let _ = outcome.blocking_recv();
+                }
             } else if book.has_failed() {
                 let rows = book.waiting();
                 tracing::error!(
