@@ -67,16 +67,22 @@ pub(crate) struct Book {
     /// The place of the next key.
     next: u64,
     changed: BTreeMap<u64, Key>,
-    places: BTreeMap<Key, u64>,
+    places: BTreeMap<Key, Place>,
     under_way: Option<Batch>,
     waiters: VecDeque<(u64, Waiter)>,
     failed: Option<Failed>,
     /// Whether rows of what ends are deleted; otherwise they stay for the next run.
     is_open: bool,
-    /// Keys of what is new, and was in no batch yet: there is no row.
-    fresh: BTreeSet<Key>,
     /// Keys whose rows stay for the next run.
     left: BTreeSet<Key>,
+}
+
+/// Where a key stands in the book.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: u64,
+    /// Whether it is of something new that was in no batch yet: there is no row.
+    is_fresh: bool,
 }
 
 #[derive(Debug)]
@@ -97,27 +103,29 @@ impl Book {
     pub fn note(&mut self, key: Key, cause: Cause) {
         if cause == Cause::Ended && !self.is_open {
             // Its row stays as it is, even if it was about to be rewritten.
-            if let Some(place) = self.places.remove(&key) {
-                self.changed.remove(&place);
-            }
+            self.strike(&key);
             self.left.insert(key);
             return;
         }
-        if matches!(cause, Cause::Asked | Cause::Ended) && self.fresh.remove(&key) {
+        match self.places.get(&key) {
             // It came and went before anything was written.
-            if let Some(place) = self.places.remove(&key) {
-                self.changed.remove(&place);
+            Some(Place { is_fresh: true, .. }) if matches!(cause, Cause::Asked | Cause::Ended) => {
+                self.strike(&key);
             }
-            return;
+            // A key that is in the book keeps its place: writing it earlier is never wrong.
+            Some(_) => {}
+            None => {
+                let place = Place { at: self.next, is_fresh: cause == Cause::Granted };
+                self.places.insert(key.clone(), place);
+                self.changed.insert(self.next, key);
+                self.next += 1;
+            }
         }
-        // A key that is in the book keeps its place: writing it earlier is never wrong.
-        if !self.places.contains_key(&key) {
-            if cause == Cause::Granted {
-                self.fresh.insert(key.clone());
-            }
-            self.places.insert(key.clone(), self.next);
-            self.changed.insert(self.next, key);
-            self.next += 1;
+    }
+
+    fn strike(&mut self, key: &Key) {
+        if let Some(place) = self.places.remove(key) {
+            self.changed.remove(&place.at);
         }
     }
 
@@ -129,17 +137,21 @@ impl Book {
         self.is_open
     }
 
+    /// Whether there is a batch to be taken, unless it is too early.
+    pub fn has_batch(&self) -> bool {
+        self.under_way.is_none() && !self.changed.is_empty()
+    }
+
     /// Takes the next batch; [`Book::finish`] must follow.
     pub fn take(&mut self, now: Time) -> Option<Vec<Key>> {
         let is_due = self.failed.as_ref().is_none_or(|failed| failed.retry_at <= now);
-        if self.under_way.is_some() || self.changed.is_empty() || !is_due {
+        if !self.has_batch() || !is_due {
             return None;
         }
         let keys: Vec<(u64, Key)> =
             std::iter::from_fn(|| self.changed.pop_first()).take(BATCH_MAX).collect();
         for (_, key) in &keys {
             self.places.remove(key);
-            self.fresh.remove(key);
         }
         let before = self.changed.first_key_value().map_or(self.next, |(place, _)| *place);
         let taken = keys.iter().map(|(_, key)| key.clone()).collect();
@@ -162,14 +174,15 @@ impl Book {
                 (told, had_failed)
             }
             Err(error) => {
-                for (place, key) in batch.keys {
+                for (at, key) in batch.keys {
                     if self.left.contains(&key) {
                         continue;
                     }
+                    let place = Place { at, is_fresh: false };
                     if let Some(later) = self.places.insert(key.clone(), place) {
-                        self.changed.remove(&later);
+                        self.changed.remove(&later.at);
                     }
-                    self.changed.insert(place, key);
+                    self.changed.insert(at, key);
                 }
                 self.failed = Some(Failed { error: error.clone(), retry_at: now.plus(RETRY) });
                 let told = self.waiters.drain(..).map(|(_, waiter)| (waiter, Err(error.clone())));
@@ -206,7 +219,7 @@ impl Book {
 
     /// Waiters for whom nothing is left to be written: what they waited for came and went.
     pub fn settle(&mut self) -> Told {
-        if !self.is_written() {
+        if self.waiters.is_empty() || !self.is_written() {
             return vec![];
         }
         self.waiters.drain(..).map(|(_, waiter)| (waiter, Ok(()))).collect()

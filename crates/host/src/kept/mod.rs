@@ -33,7 +33,7 @@ use book::{Told, Wait};
 use paceline_engine::RequestError;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
-use paceline_types::{SessionId, Span};
+use paceline_types::{SessionId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -341,11 +341,17 @@ impl Keeper {
     pub(crate) fn take_rows(&self) -> Option<Rows> {
         let keys = {
             let mut book = self.ledger.book();
-            let keys = book.take(self.clock.now());
-            let told = if keys.is_none() { book.settle() } else { vec![] };
-            drop(book);
-            deliver(told);
-            keys?
+            // The committer asks often, and mostly there is nothing.
+            let keys = if book.has_batch() { book.take(self.clock.now()) } else { None };
+            match keys {
+                Some(keys) => keys,
+                None => {
+                    let told = book.settle();
+                    drop(book);
+                    deliver(told);
+                    return None;
+                }
+            }
         };
         let mut rows = Rows { rows: vec![], durable: false };
         if !self.is_marked.load(Ordering::Acquire) {
@@ -381,7 +387,9 @@ impl Keeper {
 
     /// Ends the batch that was taken last.
     pub(crate) fn finish(self: &Arc<Self>, outcome: &Result<(), Error>) {
-        let (told, is_news): (Told, bool) = self.ledger.book().finish(self.clock.now(), outcome);
+        // The time matters only for the next attempt after a failure.
+        let now = if outcome.is_err() { self.clock.now() } else { Time::default() };
+        let (told, is_news): (Told, bool) = self.ledger.book().finish(now, outcome);
         match outcome {
             Ok(()) => self.is_marked.store(true, Ordering::Release),
             Err(_) => self.retry_later(),

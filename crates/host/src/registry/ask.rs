@@ -86,7 +86,8 @@ impl Registry {
         let permit = match admission.map_err(HoldError::Request)? {
             Admission::Started(permit) => permit,
             Admission::Refused(id, refusal) => return Err(AskError::Refused(id, refusal)),
-            Admission::Waiting(waiting) => wait(waiting, terms, granted).await?,
+            // Boxed, because most requests need not wait, and theirs is the room that it would take.
+            Admission::Waiting(waiting) => Box::pin(wait(waiting, terms, granted)).await?,
         };
         let mut untold = Untold(Some(permit));
         check(granted)?;
@@ -110,7 +111,7 @@ impl Registry {
         let permit = match admission {
             Admission::Started(permit) => permit,
             Admission::Refused(id, refusal) => return Err(AskError::Refused(id, refusal)),
-            Admission::Waiting(waiting) => wait(waiting, terms, granted).await?,
+            Admission::Waiting(waiting) => Box::pin(wait(waiting, terms, granted)).await?,
         };
         check(granted)?;
         Ok(self.describe(&permit, &terms.user))
@@ -159,7 +160,7 @@ impl Registry {
                 }
                 Stage::Waiting(waiting) => {
                     let id = waiting.id();
-                    let decided = during(granted, terms, waiting).await?;
+                    let decided = Box::pin(during(granted, terms, waiting)).await?;
                     match decide(id, decided) {
                         Ok(permit) => Stage::Granted(Untold(Some(permit))),
                         Err(error) => Stage::Failed(error),
