@@ -210,8 +210,8 @@ pub struct Model {
     /// Locks by name and session that the session may own although no client was told: they were asked for
     /// when the daemon ended.
     pub untold: BTreeSet<(String, String)>,
-    /// The highest fencing number that was told of each lock.
-    pub fencing: BTreeMap<String, u64>,
+    /// The highest fencing number that was told of each lock, and to whom.
+    pub fencing: BTreeMap<String, (u64, String)>,
     /// The step of the last steal of each lock.
     pub stolen: BTreeMap<String, u64>,
     /// The resources.
@@ -408,10 +408,10 @@ impl Model {
             ));
         }
         let last = self.fencing.entry(name.to_owned()).or_default();
-        if fencing <= *last {
-            return Err(format!("L2: {name} has number {fencing}, after {last}"));
+        if fencing <= last.0 {
+            return Err(format!("L2: {name} has number {fencing}, after {}", last.0));
         }
-        *last = fencing;
+        *last = (fencing, by.to_owned());
         Ok(())
     }
 }

@@ -343,13 +343,11 @@ impl World {
         if is_steal {
             self.robbed(&name, &by);
         }
-        // Behind a reply that is held back, news of an earlier request for the lock may arrive with this.
-        if self.model.conn_locks.get(&name) == Some(&(number, Hold::Held))
-            && self.model.fencing.get(&name) == Some(&fencing)
-        {
-            return Ok(());
+        // The number is looked up when the news is read. Behind a reply that is held back, several come at
+        // once, of which all but the last are old.
+        if self.model.fencing.get(&name) != Some(&(fencing, by.clone())) {
+            self.model.locked(&name, &by, fencing, self.now())?;
         }
-        self.model.locked(&name, &by, fencing, self.now())?;
         self.model.conn_locks.insert(name, (number, Hold::Held));
         Ok(())
     }
