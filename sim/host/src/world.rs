@@ -6,6 +6,7 @@
 
 mod act;
 mod checks;
+mod edit;
 mod land;
 mod restart;
 mod rows;
