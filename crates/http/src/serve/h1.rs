@@ -237,7 +237,7 @@ impl Connection {
         match self.exchange(&mut permit, asked, is_idempotent, &mut record).await {
             Ok((after, orphan)) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
-                orphan::settle(permit, orphan);
+                orphan::settle(&self.worker, permit, orphan);
                 after
             }
             Err(lost) => self.lost(lost, permit, record, asked, is_json).await,
@@ -258,7 +258,7 @@ impl Connection {
             Gone::Left => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, Some(&permit), status);
-                orphan::settle(permit, orphan);
+                orphan::settle(&self.worker, permit, orphan);
                 After::Cut
             }
             Gone::Cut(status, word) => {
@@ -268,13 +268,13 @@ impl Connection {
                     self.client.stream.socket().reset_at_end();
                 }
                 record.end(&self.worker, Some(&permit), status, Some(word));
-                orphan::settle(permit, orphan);
+                orphan::settle(&self.worker, permit, orphan);
                 After::Cut
             }
             Gone::Reply(reply) => {
                 // The slot does not wait for a slow client to read why it got nothing.
                 record.settle(&self.worker, &permit);
-                orphan::settle(permit, orphan);
+                orphan::settle(&self.worker, permit, orphan);
                 let keeps = asked.keeps && asked.framing == Framing::None;
                 let after;
                 (after, record.bytes.1) = self.reply(&reply, is_json, asked.is_head, keeps).await;

@@ -431,7 +431,7 @@ impl One<'_> {
                 self.reply(reply, record);
             }
         }
-        orphan::settle(permit, orphan);
+        orphan::settle(worker, permit, orphan);
         is_given_up
     }
 

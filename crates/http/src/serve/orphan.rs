@@ -4,17 +4,19 @@
 //! is whole or it closes the connection. Until then the request keeps what it holds, so that nobody gets past a limit
 //! by leaving. Two bounds keep a stream without an end from holding its place for ever: `timeouts.response`, and
 //! `BYTES_MAX`. Nobody waits for such a request, not even a daemon that ends. There are no more of them than the
-//! limits that they hold allow.
+//! limits that they hold allow, and than `Orphans` does.
 
 use crate::limits::INTERIM_RESPONSES_MAX;
+use crate::serve::orphans::Entry;
 use crate::serve::table::duration;
 use crate::serve::task;
 use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
+use crate::serve::worker::Worker;
 use crate::wire::{Decoder, ResponseHead, head_end};
 use paceline_host::Permit;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::AsyncWrite as _;
@@ -58,14 +60,16 @@ impl Orphan {
         Self { upstream, unfinished, scanned: 0, interim: 0, timer: Timer::new(wait) }
     }
 
-    async fn see_out(mut self, permit: Permit) {
+    async fn see_out(mut self, permit: Permit, entry: Entry) {
         let (mut is_shut, mut left) = (false, BYTES_MAX);
+        let mut displaced = pin!(entry.displaced());
         poll_fn(|cx| {
             let stream = Pin::new(&mut self.upstream.stream);
             // A server that looks after its clients gives up now; any other one goes on.
             is_shut = is_shut || stream.poll_shutdown(cx).is_ready();
             match self.poll_end(&mut left, cx) {
                 Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending if displaced.as_mut().poll(cx).is_ready() => Poll::Ready(()),
                 Poll::Pending => self.timer.poll(cx),
             }
         })
@@ -81,7 +85,10 @@ impl Orphan {
             match self.upstream.buf.poll_fill(&mut self.upstream.stream, cx) {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
                 Poll::Ready(Ok(len)) => *left = left.saturating_sub(len),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.upstream.buf.release();
+                    return Poll::Pending;
+                }
             }
         }
         Poll::Ready(())
@@ -133,9 +140,11 @@ fn response_wait(upstream: &Upstream) -> Duration {
 
 /// A request is over: it is settled, at once if its server has nothing to do with it any more, or if it holds nothing
 /// that is limited; then its server is left alone.
-pub(crate) fn settle(permit: Permit, orphan: Option<Orphan>) {
+pub(crate) fn settle(worker: &Worker, permit: Permit, orphan: Option<Orphan>) {
     match orphan {
-        Some(orphan) if permit.is_limited() => task::spawn(orphan.see_out(permit)),
+        Some(orphan) if permit.is_limited() => {
+            task::spawn(orphan.see_out(permit, worker.orphans.enter()));
+        }
         Some(_) | None => drop(permit),
     }
 }
