@@ -29,7 +29,11 @@ fn ask(client: &mut Http2, count: u32) {
     }
 }
 
-/// Reads until `count` streams have ended, with a `pause` behind each of the first `pauses` of data; tells how
+/// What a slow client reads at a time, however many frames that comes in: the system tells the daemon that there is room
+/// in steps of some of these, so that what the client reads in a second must not depend on the size of frames.
+const STEP_BYTES: usize = 16 << 10;
+
+/// Reads until `count` streams have ended, with a `pause` behind each of the first `pauses` steps; tells how
 /// many have, and their bytes.
 fn read(client: &mut Http2, count: u32, pauses: u32, pause: Duration) -> (u32, usize) {
     read_with(client, count, pauses, pause, |_, _| ())
@@ -43,13 +47,14 @@ fn read_with(
     pause: Duration,
     act: impl Fn(&mut Http2, &Frame),
 ) -> (u32, usize) {
-    let (mut ended, mut bytes, mut frames) = (0, 0, 0);
+    let (mut ended, mut bytes, mut paused) = (0, 0, 0);
     while ended < count {
         let Some(frame) = client.next() else { break };
         ended += u32::from(frame.ends());
         if frame.kind == DATA {
-            (frames, bytes) = (frames + 1, bytes + frame.payload.len());
-            if frames <= pauses {
+            bytes += frame.payload.len();
+            if paused < pauses && bytes > paused as usize * STEP_BYTES {
+                paused += 1;
                 std::thread::park_timeout(pause);
             }
         }
