@@ -203,8 +203,8 @@ impl Reply {
         }
     }
 
-    /// Writes the whole response as HTTP/1.1.
-    pub fn write(&self, how: How<'_>, out: &mut Vec<u8>) {
+    /// Writes the whole response as HTTP/1.1; tells how long its body is.
+    pub fn write(&self, how: How<'_>, out: &mut Vec<u8>) -> usize {
         let (body, content_type) = self.body(how.page, how.is_json);
         out.extend_from_slice(b"HTTP/1.1 ");
         push_number(out, u64::from(self.status));
@@ -227,9 +227,9 @@ impl Reply {
             (true, true) => {}
         }
         out.extend_from_slice(b"\r\n");
-        if !how.is_head {
-            out.extend_from_slice(&body);
-        }
+        let sent = if how.is_head { &[] } else { &*body };
+        out.extend_from_slice(sent);
+        sent.len()
     }
 }
 

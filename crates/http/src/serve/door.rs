@@ -9,6 +9,7 @@ use crate::serve::file;
 use crate::serve::health::{Ward, Watchers};
 use crate::serve::listen::{self, Listening, Place};
 use crate::serve::log::{Log, Writer};
+use crate::serve::orphans::Orphans;
 use crate::serve::table::{Extras, Gate, Owner, Problem, Table};
 use crate::serve::tls::{ClientTls, Roots, Tls};
 use crate::serve::worker::Worker;
@@ -85,6 +86,7 @@ impl Door {
             options,
             log: log.clone(),
             watchers,
+            orphans: Arc::default(),
             workers: vec![],
             listeners: BTreeMap::new(),
             places: 0,
@@ -154,6 +156,7 @@ struct Keeper {
     options: Options,
     log: Writer,
     watchers: Watchers,
+    orphans: Arc<Orphans>,
     ward: Ward,
     workers: Vec<mpsc::UnboundedSender<Job>>,
     listeners: BTreeMap<Spot, Open>,
@@ -279,10 +282,10 @@ impl Keeper {
         for number in 0..count.max(1) {
             let (sender, jobs) = mpsc::unbounded_channel();
             let (control, log) = (Arc::clone(&self.control), self.log.clone());
-            let watchers = self.watchers.clone();
+            let (watchers, orphans) = (self.watchers.clone(), Arc::clone(&self.orphans));
             std::thread::Builder::new()
                 .name(format!("http-{number}"))
-                .spawn(move || work(control, log, watchers, jobs))
+                .spawn(move || work(control, log, watchers, orphans, jobs))
                 .map_err(|error| format!("cannot start a thread: {error}"))?;
             self.workers.push(sender);
         }
@@ -427,6 +430,7 @@ fn work(
     control: Arc<Control>,
     log: Writer,
     watchers: Watchers,
+    orphans: Arc<Orphans>,
     mut jobs: mpsc::UnboundedReceiver<Job>,
 ) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
@@ -438,7 +442,7 @@ fn work(
     };
     let local = LocalSet::new();
     local.block_on(&runtime, async move {
-        let worker = Worker::new(control, Log::new(log), watchers);
+        let worker = Worker::new(control, Log::new(log), watchers, orphans);
         while let Some(job) = jobs.recv().await {
             match job {
                 Job::Configure(table) => worker.configure(table),

@@ -227,16 +227,17 @@ impl Connection {
             }
             Err(Stop::Reply(reply)) => {
                 let keeps = asked.keeps && asked.framing == Framing::None;
-                let keeps = self.reply(&reply, is_json, asked.is_head, keeps).await;
-                record.end_reply(&self.worker, None, &reply);
-                return keeps;
+                let after;
+                (after, record.bytes.1) = self.reply(&reply, is_json, asked.is_head, keeps).await;
+                record.end_reply(&self.worker, &reply);
+                return after;
             }
         };
         record.admitted();
         match self.exchange(&mut permit, asked, is_idempotent, &mut record).await {
             Ok((after, orphan)) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
-                orphan::settle(permit, orphan);
+                orphan::settle(&self.worker, permit, orphan);
                 after
             }
             Err(lost) => self.lost(lost, permit, record, asked, is_json).await,
@@ -248,7 +249,7 @@ impl Connection {
         &mut self,
         lost: Lost,
         permit: Permit,
-        record: Record,
+        mut record: Record,
         asked: Asked,
         is_json: bool,
     ) -> After {
@@ -257,7 +258,7 @@ impl Connection {
             Gone::Left => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, Some(&permit), status);
-                orphan::settle(permit, orphan);
+                orphan::settle(&self.worker, permit, orphan);
                 After::Cut
             }
             Gone::Cut(status, word) => {
@@ -267,15 +268,18 @@ impl Connection {
                     self.client.stream.socket().reset_at_end();
                 }
                 record.end(&self.worker, Some(&permit), status, Some(word));
-                orphan::settle(permit, orphan);
+                orphan::settle(&self.worker, permit, orphan);
                 After::Cut
             }
             Gone::Reply(reply) => {
                 // The slot does not wait for a slow client to read why it got nothing.
-                record.end_reply(&self.worker, Some(&permit), &reply);
-                orphan::settle(permit, orphan);
+                record.settle(&self.worker, &permit);
+                orphan::settle(&self.worker, permit, orphan);
                 let keeps = asked.keeps && asked.framing == Framing::None;
-                self.reply(&reply, is_json, asked.is_head, keeps).await
+                let after;
+                (after, record.bytes.1) = self.reply(&reply, is_json, asked.is_head, keeps).await;
+                record.end_reply(&self.worker, &reply);
+                after
             }
         }
     }
@@ -374,18 +378,25 @@ impl Connection {
             Bad::Slow => Reply::slow_head(),
         };
         self.gate.tally.requests.fetch_add(1, Ordering::Relaxed);
-        let record = Record::without_head(&self.gate, &self.peer);
-        record.end_reply(&self.worker, None, &reply);
-        self.reply(&reply, false, false, false).await;
+        let mut record = Record::without_head(&self.gate, &self.peer);
+        (_, record.bytes.1) = self.reply(&reply, false, false, false).await;
+        record.end_reply(&self.worker, &reply);
     }
 
-    /// Sends a response of our own, behind what is still to be written.
-    async fn reply(&mut self, reply: &Reply, is_json: bool, is_head: bool, keeps: bool) -> After {
+    /// Sends a response of our own, behind what is still to be written. What becomes of the connection, and how many
+    /// bytes of the body were written.
+    async fn reply(
+        &mut self,
+        reply: &Reply,
+        is_json: bool,
+        is_head: bool,
+        keeps: bool,
+    ) -> (After, u64) {
         let keeps = keeps && !self.worker.is_draining();
         self.gate.tally.respond(reply.status);
         let page = self.gate.pages.get(&reply.status);
         let how = How { page, is_json, is_head, keeps, is_11: self.head.is_11, wall_ms: wall_ms() };
-        reply.write(how, &mut self.client.out.bytes);
+        let body = reply.write(how, &mut self.client.out.bytes);
         self.client.timer.set(self.gate.timeouts.body);
         let written = poll_fn(|cx| {
             let client = &mut self.client;
@@ -395,12 +406,15 @@ impl Connection {
             }
         })
         .await;
+        let before = self.client.out.bytes.len() - body;
+        let sent = self.client.out.written().saturating_sub(before) as u64;
         self.client.out.clear();
-        match (written, keeps) {
+        let after = match (written, keeps) {
             (false, _) => After::Cut,
             (true, false) => After::Close,
             (true, true) => After::Next,
-        }
+        };
+        (after, sent)
     }
 
     /// Ends our side of TLS without waiting for anybody.

@@ -296,9 +296,11 @@ async fn serve(
         is_head: false,
     };
     let is_given_up = stream.run(request).await;
-    if let Some(delivery) = stream.replied.take() {
-        // Whether it was read is nobody's concern, only when it is over.
+    if let Some((delivery, mut record, reply)) = stream.replied.take() {
+        // Whether it was read is nobody's concern, only when it is over, and how much of it was written.
         let _ = delivery.see_out(&mut stream.flow, gate.timeouts.body).await;
+        record.bytes.1 = stream.flow.bytes();
+        record.end_reply(&active.0.worker, &reply);
     }
     active.0.count(is_given_up);
 }
@@ -315,8 +317,8 @@ struct One<'a> {
     gate: &'a Gate,
     respond: &'a mut SendResponse<Bytes>,
     flow: Flow,
-    /// A response of our own that is on its way.
-    replied: Option<Delivery>,
+    /// A response of our own that is on its way, with what is to be logged when it is over.
+    replied: Option<(Delivery, Record, Reply)>,
     is_json: bool,
     is_head: bool,
 }
@@ -332,9 +334,7 @@ impl One<'_> {
             Err(error) => Err(Reply::bad_request(*error)),
         };
         if let Err(reply) = read {
-            let record = Record::without_head(self.gate, peer);
-            record.end_reply(worker, None, &reply);
-            self.reply(&reply);
+            self.reply(reply, Record::without_head(self.gate, peer));
             return false;
         }
         let bytes = text.as_deref().unwrap_or_default();
@@ -360,8 +360,7 @@ impl One<'_> {
                 return true;
             }
             Err(Stop::Reply(reply)) => {
-                record.end_reply(worker, None, &reply);
-                self.reply(&reply);
+                self.reply(reply, record);
                 return false;
             }
         };
@@ -413,7 +412,7 @@ impl One<'_> {
     }
 
     /// Ends one that has no whole response; tells whether it was given up before that began.
-    fn lost(&mut self, lost: Lost, permit: Permit, record: Record) -> bool {
+    fn lost(&mut self, lost: Lost, permit: Permit, mut record: Record) -> bool {
         let worker = &self.shared.worker;
         let Lost { gone, status, orphan } = lost;
         let is_given_up = matches!(gone, Gone::Left) && status.is_none();
@@ -428,11 +427,11 @@ impl One<'_> {
                 record.end(worker, Some(&permit), status, Some(word));
             }
             Gone::Reply(reply) => {
-                record.end_reply(worker, Some(&permit), &reply);
-                self.reply(&reply);
+                record.settle(worker, &permit);
+                self.reply(reply, record);
             }
         }
-        orphan::settle(permit, orphan);
+        orphan::settle(worker, permit, orphan);
         is_given_up
     }
 
@@ -502,9 +501,17 @@ impl One<'_> {
         }
     }
 
-    /// Sends a response of our own.
-    fn reply(&mut self, reply: &Reply) {
+    /// Sends a response of our own. It is logged when it is over.
+    fn reply(&mut self, reply: Reply, record: Record) {
         self.gate.tally.respond(reply.status);
+        match self.send_reply(&reply) {
+            Some(delivery) => self.replied = Some((delivery, record, reply)),
+            None => record.end_reply(&self.shared.worker, &reply),
+        }
+    }
+
+    /// The same; nothing if the stream is gone.
+    fn send_reply(&mut self, reply: &Reply) -> Option<Delivery> {
         let page = self.gate.pages.get(&reply.status);
         let (body, content_type) = reply.body(page, self.is_json);
         let mut response = http::Response::builder()
@@ -517,14 +524,15 @@ impl One<'_> {
             response = response.header(name.to_ascii_lowercase(), value);
         }
         // The parts are ours, so they fit together; a stream that is gone needs no answer.
-        let Ok(response) = response.body(()) else { return };
-        let Ok(mut stream) = self.respond.send_response(response, self.is_head) else { return };
+        let response = response.body(()).ok()?;
+        let mut stream = self.respond.send_response(response, self.is_head).ok()?;
         self.flow.give_head();
-        let len = body.len();
-        if self.is_head || stream.send_data(Bytes::from(body.into_owned()), true).is_ok() {
-            self.flow.give(if self.is_head { 0 } else { len });
-            self.replied = Some(Delivery::queued(stream));
+        if !self.is_head {
+            let len = body.len();
+            stream.send_data(Bytes::from(body.into_owned()), true).ok()?;
+            self.flow.give(len);
         }
+        Some(Delivery::queued(stream))
     }
 }
 

@@ -341,9 +341,8 @@ impl Record {
     }
 
     /// It has ended with an answer of our own.
-    pub fn end_reply(mut self, worker: &Worker, permit: Option<&Permit>, reply: &Reply) {
+    pub fn end_reply(self, worker: &Worker, reply: &Reply) {
         let (status, error) = (reply.status, Some(reply.word));
-        permit.inspect(|permit| self.settle(worker, permit));
         self.write(worker, &Ended { status, error, reply: Some(reply) });
     }
 

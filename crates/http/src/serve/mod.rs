@@ -15,6 +15,7 @@ mod health;
 mod listen;
 mod log;
 mod orphan;
+mod orphans;
 mod resolve;
 mod stream;
 mod table;

@@ -2,26 +2,34 @@
 //!
 //! The server is told by the end of our sending side. What it still sends is read and thrown away until its response
 //! is whole or it closes the connection. Until then the request keeps what it holds, so that nobody gets past a limit
-//! by leaving. Two bounds keep a stream without an end from holding its place for ever: `timeouts.response`, and
-//! `BYTES_MAX`. Nobody waits for such a request, not even a daemon that ends. There are no more of them than the
-//! limits that they hold allow.
+//! by leaving. Three bounds keep a stream without an end from holding its place for long: `timeouts.response`,
+//! `BYTES_MAX`, and `LATE`. Nobody waits for such a request, not even a daemon that ends. There are no more of them than the
+//! limits that they hold allow, and than `Orphans` does.
 
 use crate::limits::INTERIM_RESPONSES_MAX;
+use crate::serve::orphans::Entry;
 use crate::serve::table::duration;
 use crate::serve::task;
 use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
+use crate::serve::worker::Worker;
 use crate::wire::{Decoder, ResponseHead, head_end};
 use paceline_host::Permit;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::AsyncWrite as _;
+use tokio::time::Instant;
 
 /// What is read and thrown away at most. A server that sends that much is told at once when its connection is closed:
 /// what it writes next fails.
 const BYTES_MAX: usize = 16 << 20;
+
+/// A server that still sends so long after it was told does not look whether its client is there, and finds out by a
+/// write that fails. So its connection is reset. Its place is kept for twice as long as it was silent before,
+/// by when it has most likely written again.
+const LATE: Duration = Duration::from_secs(1);
 
 /// What a server that was sent something of a request has still to send.
 #[derive(Debug)]
@@ -38,6 +46,15 @@ pub(crate) enum Unfinished {
     Unknown,
 }
 
+/// That a server is cut off, which was silent for so long before it sent something last.
+struct Cut {
+    silence: Duration,
+}
+
+impl Cut {
+    const NOW: Self = Self { silence: Duration::ZERO };
+}
+
 /// A server at work for nobody.
 #[derive(Debug)]
 pub(crate) struct Orphan {
@@ -46,6 +63,10 @@ pub(crate) struct Orphan {
     scanned: usize,
     /// Answers before the last one so far.
     interim: u32,
+    /// Since when what it sends is for nobody.
+    told: Instant,
+    /// When something last came of it.
+    heard: Instant,
     timer: Timer,
 }
 
@@ -55,36 +76,69 @@ impl Orphan {
             Unfinished::Head { wait, .. } => wait,
             Unfinished::Body(_) | Unfinished::Unknown => response_wait(&upstream),
         };
-        Self { upstream, unfinished, scanned: 0, interim: 0, timer: Timer::new(wait) }
+        let (told, timer) = (Instant::now(), Timer::new(wait));
+        Self { upstream, unfinished, scanned: 0, interim: 0, told, heard: told, timer }
     }
 
-    async fn see_out(mut self, permit: Permit) {
+    async fn see_out(mut self, permit: Permit, entry: Entry) {
         let (mut is_shut, mut left) = (false, BYTES_MAX);
-        poll_fn(|cx| {
+        let mut displaced = pin!(entry.displaced());
+        let cut = poll_fn(|cx| {
             let stream = Pin::new(&mut self.upstream.stream);
             // A server that looks after its clients gives up now; any other one goes on.
             is_shut = is_shut || stream.poll_shutdown(cx).is_ready();
             match self.poll_end(&mut left, cx) {
-                Poll::Ready(()) => Poll::Ready(()),
-                Poll::Pending => self.timer.poll(cx),
+                Poll::Ready(cut) => Poll::Ready(cut),
+                Poll::Pending if displaced.as_mut().poll(cx).is_ready() => {
+                    Poll::Ready(Some(Cut::NOW))
+                }
+                Poll::Pending => self.timer.poll(cx).map(|()| Some(Cut::NOW)),
             }
         })
         .await;
+        let rest = cut.map_or(Duration::ZERO, |Cut { silence }| {
+            self.upstream.stream.reset_at_end();
+            (silence * 2).min(self.timer.left())
+        });
         // First the connection: whoever gets the place finds it free at the server, too.
         drop(self);
+        if !rest.is_zero() {
+            let _ = tokio::time::timeout(rest, entry.displaced()).await;
+        }
         drop(permit);
     }
 
-    /// Reads until the response is whole, the server has ended, or `left` more bytes have come.
-    fn poll_end(&mut self, left: &mut usize, cx: &mut Context<'_>) -> Poll<()> {
-        while !self.is_whole() && *left > 0 {
+    /// Reads until the response is whole or the server has ended; until `left` more bytes have come or it goes on for
+    /// too long: then it is cut off.
+    fn poll_end(&mut self, left: &mut usize, cx: &mut Context<'_>) -> Poll<Option<Cut>> {
+        let mut silence = None;
+        while !self.is_whole() {
+            if *left == 0 {
+                return Poll::Ready(Some(Cut::NOW));
+            }
             match self.upstream.buf.poll_fill(&mut self.upstream.stream, cx) {
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
-                Poll::Ready(Ok(len)) => *left = left.saturating_sub(len),
-                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(None),
+                Poll::Ready(Ok(len)) => {
+                    *left = left.saturating_sub(len);
+                    let before = std::mem::replace(&mut self.heard, Instant::now());
+                    silence = silence.or(Some(self.heard - before));
+                }
+                Poll::Pending => {
+                    self.upstream.buf.release();
+                    return match silence {
+                        Some(silence) if self.is_late() => Poll::Ready(Some(Cut { silence })),
+                        _ => Poll::Pending,
+                    };
+                }
             }
         }
-        Poll::Ready(())
+        Poll::Ready(None)
+    }
+
+    /// Whether it has gone on with a body for too long.
+    fn is_late(&self) -> bool {
+        let is_head = matches!(self.unfinished, Unfinished::Head { .. });
+        !is_head && self.heard.saturating_duration_since(self.told) >= LATE
     }
 
     /// Takes what has come; whether the response ends with it.
@@ -122,6 +176,7 @@ impl Orphan {
             self.unfinished = Unfinished::Unknown;
         } else if head.status >= 200 {
             self.unfinished = Unfinished::Body(Decoder::new(head.framing));
+            self.told = self.heard;
             self.timer.set(response_wait(&self.upstream));
         }
     }
@@ -133,9 +188,11 @@ fn response_wait(upstream: &Upstream) -> Duration {
 
 /// A request is over: it is settled, at once if its server has nothing to do with it any more, or if it holds nothing
 /// that is limited; then its server is left alone.
-pub(crate) fn settle(permit: Permit, orphan: Option<Orphan>) {
+pub(crate) fn settle(worker: &Worker, permit: Permit, orphan: Option<Orphan>) {
     match orphan {
-        Some(orphan) if permit.is_limited() => task::spawn(orphan.see_out(permit)),
+        Some(orphan) if permit.is_limited() => {
+            task::spawn(orphan.see_out(permit, worker.orphans.enter()));
+        }
         Some(_) | None => drop(permit),
     }
 }

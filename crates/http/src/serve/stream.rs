@@ -153,6 +153,14 @@ impl ServerStream {
         }
     }
 
+    /// Has the connection reset, not closed, when it is dropped: then already the next write of the other side fails.
+    pub fn reset_at_end(&self) {
+        match self {
+            Self::Plain(socket) => socket.reset_at_end(),
+            Self::Tls(stream) => stream.get_ref().0.reset_at_end(),
+        }
+    }
+
     /// Ends our side of TLS without waiting for anybody.
     pub fn say_goodbye(&mut self) {
         if let Self::Tls(stream) = self {

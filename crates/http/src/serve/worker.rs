@@ -9,6 +9,7 @@ use crate::serve::gone::Gone;
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
 use crate::serve::listen::Place;
 use crate::serve::log::Log;
+use crate::serve::orphans::Orphans;
 use crate::serve::table::{Gate, Table, Target, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
 use paceline_host::{Control, Permit, Reroute};
@@ -32,6 +33,7 @@ pub(crate) struct Worker {
     pub idle: Rc<Idle>,
     pub log: Log,
     pub watchers: Watchers,
+    pub orphans: Arc<Orphans>,
     table: RefCell<Arc<Table>>,
     is_draining: Cell<bool>,
     connections: RefCell<BTreeMap<u64, Rc<Presence>>>,
@@ -92,7 +94,12 @@ impl Drop for Present {
 }
 
 impl Worker {
-    pub fn new(control: Arc<Control>, log: Log, watchers: Watchers) -> Rc<Self> {
+    pub fn new(
+        control: Arc<Control>,
+        log: Log,
+        watchers: Watchers,
+        orphans: Arc<Orphans>,
+    ) -> Rc<Self> {
         Rc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             ended: Notify::new(),
@@ -102,6 +109,7 @@ impl Worker {
             idle: Rc::default(),
             log,
             watchers,
+            orphans,
             table: RefCell::default(),
             is_draining: Cell::new(false),
             connections: RefCell::default(),

@@ -74,7 +74,8 @@ fn a_common_line_is_what_other_tools_read() {
     let proxy = Proxy::start(&config.replace("\"json\"", "\"common\""));
     let mut web = proxy.connect();
     let agent = "User-Agent: probe/1.0 \"x\"\r\n";
-    assert_eq!((web.get_with("/a?b=c", agent).status, web.get("/no").status), (200, 403));
+    let (passed, refused) = (web.get_with("/a?b=c", agent), web.get("/no"));
+    assert_eq!((passed.status, refused.status), (200, 403));
     let lines = proxy.log_lines(2);
     let (start, rest) = lines[0].split_once("] ").unwrap();
     let date = start.strip_prefix("127.0.0.1 - - [").unwrap();
@@ -82,7 +83,8 @@ fn a_common_line_is_what_other_tools_read() {
     let expected = "\"GET /a?b=c HTTP/1.1\" 200 5 \"-\" \"probe/1.0 \\\"x\\\"\" frontend=web \
                     server=app/one seconds=0.";
     assert!(rest.starts_with(expected), "{rest}");
-    assert!(lines[1].contains("\"GET /no HTTP/1.1\" 403 0 "), "{}", lines[1]);
+    let expected = format!("\"GET /no HTTP/1.1\" 403 {} ", refused.body.bytes.len());
+    assert!(lines[1].contains(&expected), "{}", lines[1]);
     assert!(lines[1].contains("server=- "), "{}", lines[1]);
     assert!(lines[1].ends_with("error=rejected reason=\"rejected by rule 10\""), "{}", lines[1]);
 }
@@ -191,4 +193,34 @@ fn the_line_of_a_client_that_left_has_the_status_that_it_was_sent() {
         assert_eq!((&record["status"], &record["bytes_out"]), (&status.into(), &bytes.into()));
     }
     latch.open();
+}
+
+/// Answers of our own, with a body and without: what was written of the body.
+#[test]
+fn the_line_of_a_refusal_has_the_bytes_of_its_body() {
+    let upstream = Upstream::start(|call| call.close());
+    let reject = "max_body = 3\n[[rule]]\nnumber = 1\nmatch = { path = \"/no\" }\nreject = true\n";
+    let proxy = Proxy::before(upstream.address(), reject);
+    let cases = [
+        ("GET /no HTTP/1.1\r\nHost: a\r\n\r\n", 403),
+        ("GET /no HTTP/1.1\r\nHost: a\r\nAccept: application/json\r\n\r\n", 403),
+        ("HEAD /no HTTP/1.1\r\nHost: a\r\n\r\n", 403),
+        ("POST /long HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n", 413),
+        ("GET /wrong HTTP/1.1\r\n\r\n", 400),
+        ("POST /closed HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 502),
+    ];
+    for (number, (request, status)) in cases.into_iter().enumerate() {
+        let mut web = proxy.connect();
+        web.send(request).unwrap();
+        let is_head = request.starts_with("HEAD");
+        let response = web.try_answer(is_head).unwrap();
+        assert_eq!(
+            (response.status, response.body.bytes.is_empty()),
+            (status, is_head),
+            "{request}"
+        );
+        let record = &proxy.records(number + 1)[number];
+        let expected = (&status.into(), &response.body.bytes.len().into());
+        assert_eq!((&record["status"], &record["bytes_out"]), expected, "{request}");
+    }
 }

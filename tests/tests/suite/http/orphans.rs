@@ -181,6 +181,25 @@ fn a_stream_without_an_end_does_not_hold_its_place_for_ever() {
     }
 }
 
+/// One that sends little and finds out by a write that fails alone, such as a loop that polls and prints.
+#[test]
+fn a_stream_that_goes_on_for_nobody_gives_its_place_back() {
+    let upstream = Upstream::start(|call| {
+        if call.target() != "/ticks" {
+            return call.answer(200, "ok");
+        }
+        call.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n");
+        while call.send("4\r\ntick\r\n") {
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        call.close();
+    });
+    let proxy = limited(&upstream, 1, "timeouts = { response = \"1h\" }");
+    read_to(&mut proxy.connect(), "/ticks", "", "part");
+    assert_eq!(proxy.connect().get("/next").status, 200);
+    until(|| upstream.in_flight(), |count| *count == 0);
+}
+
 /// One whose body is wrong has its answer at once; its server has what came before.
 #[test]
 fn a_wrong_body_does_not_free_the_place_of_a_server_at_work() {

@@ -1,7 +1,7 @@
 //! Clients of HTTP/2 that read late, slowly or not at all: what is held for them is little (D1), who reads
 //! on gets all, and the access log says what they got.
 
-use super::frames::{DATA, Frame, Http2, RST_STREAM, WINDOW_UPDATE};
+use super::frames::{DATA, END_STREAM, Frame, Http2, RST_STREAM, WINDOW_UPDATE, request};
 use paceline_tests::{Daemon, Latch, Proxy, Upstream, until};
 use rustix::process::Signal;
 use std::sync::Arc;
@@ -29,7 +29,11 @@ fn ask(client: &mut Http2, count: u32) {
     }
 }
 
-/// Reads until `count` streams have ended, with a `pause` behind each of the first `pauses` of data; tells how
+/// What a slow client reads at a time, however many frames that comes in: the system tells the daemon that there is room
+/// in steps of some of these, so that what the client reads in a second must not depend on the size of frames.
+const STEP_BYTES: usize = 16 << 10;
+
+/// Reads until `count` streams have ended, with a `pause` behind each of the first `pauses` steps; tells how
 /// many have, and their bytes.
 fn read(client: &mut Http2, count: u32, pauses: u32, pause: Duration) -> (u32, usize) {
     read_with(client, count, pauses, pause, |_, _| ())
@@ -43,13 +47,14 @@ fn read_with(
     pause: Duration,
     act: impl Fn(&mut Http2, &Frame),
 ) -> (u32, usize) {
-    let (mut ended, mut bytes, mut frames) = (0, 0, 0);
+    let (mut ended, mut bytes, mut paused) = (0, 0, 0);
     while ended < count {
         let Some(frame) = client.next() else { break };
         ended += u32::from(frame.ends());
         if frame.kind == DATA {
-            (frames, bytes) = (frames + 1, bytes + frame.payload.len());
-            if frames <= pauses {
+            bytes += frame.payload.len();
+            if paused < pauses && bytes > paused as usize * STEP_BYTES {
+                paused += 1;
                 std::thread::park_timeout(pause);
             }
         }
@@ -223,6 +228,32 @@ fn the_log_says_what_has_left_of_a_response() {
     for record in whole {
         assert_eq!((&record["status"], &record["bytes_out"]), (&200.into(), &BODY_BYTES.into()));
     }
+}
+
+/// Of answers of our own, too: those that are read, those without a body, and those that are not read whole.
+#[test]
+fn the_log_says_what_has_left_of_a_refusal() {
+    let upstream = Upstream::start(|call| call.close());
+    let reject = "timeouts = { body = \"1s\" }\n\
+                  [[rule]]\nnumber = 1\nmatch = { path = \"/no\" }\nreject = true\n";
+    let proxy = Proxy::before(upstream.address(), reject);
+    let address = proxy.address("web").parse().unwrap();
+    let mut client = Http2::connect(address);
+    for (stream, method, path, status) in
+        [(1, "GET", "/no", 403), (3, "HEAD", "/no", 403), (5, "POST", "/closed", 502)]
+    {
+        client.headers(stream, &request(method, path, &[]), END_STREAM);
+        let (answered, body) = client.response(stream);
+        assert_eq!((answered, body.is_empty()), (status, method == "HEAD"));
+        let record = proxy.records(stream as usize / 2 + 1).pop().unwrap();
+        let expected = (&status.into(), &body.len().into());
+        assert_eq!((&record["status"], &record["bytes_out"]), expected, "{record}");
+    }
+    // A window of four bytes that stays closed.
+    let mut slow = Http2::connect_with(address, &[(1, 0), (4, 4)]);
+    slow.ask(1, "/no");
+    assert_eq!(slow.next_of(DATA).payload.len(), 4);
+    assert_eq!(proxy.records(4)[3]["bytes_out"], 4);
 }
 
 /// A server that is done is free for the next request, whether its client reads or not.

@@ -25,10 +25,6 @@ const PIECE: usize = 4 << 10;
 /// The shortest piece that is queued behind another: each costs some hundred bytes besides its own.
 pub(super) const PIECE_MIN: usize = 4 << 10;
 
-/// How long a stream that seems to be stopped by its own window alone is looked at again: what its connection
-/// lets others send may have been given to them and not used yet.
-const DOUBT: Duration = Duration::from_millis(100);
-
 /// The window of a connection at its beginning (RFC 9113 6.9.2).
 const FIRST_WINDOW: i64 = 65_535;
 
@@ -42,6 +38,8 @@ pub(super) struct Outlet {
     queued: Cell<i64>,
     /// What the client lets the connection send, less what was sent.
     window: Cell<i64>,
+    /// When the client last let the connection send nothing more, if it ever did.
+    tight: Cell<Option<Instant>>,
     /// When the socket last took something of a body.
     last: Cell<Instant>,
     is_over: Cell<bool>,
@@ -74,6 +72,7 @@ impl Outlet {
             held: Cell::new(0),
             queued: Cell::new(0),
             window: Cell::new(FIRST_WINDOW),
+            tight: Cell::new(None),
             last: Cell::new(Instant::now()),
             is_over: Cell::new(false),
         })
@@ -116,7 +115,21 @@ impl Outlet {
 
     /// The client lets the connection send so much more.
     pub fn widen(&self, by: u32) {
+        self.note_tight();
         self.window.set(self.window.get() + i64::from(by));
+    }
+
+    /// Whether the client lets the connection send nothing more, or less than streams that have something queued would
+    /// send.
+    fn is_tight(&self) -> bool {
+        self.window.get() - self.queued.get() < PIECE_MIN as i64
+    }
+
+    /// To be called before that may end and after it may have begun.
+    fn note_tight(&self) {
+        if self.is_tight() {
+            self.tight.set(Some(Instant::now()));
+        }
     }
 
     /// Nothing more is written: the connection is gone.
@@ -137,12 +150,11 @@ pub(super) struct Flow {
     heads: u32,
     /// What it holds, as its connection has it.
     held: usize,
-    /// What had left of it when it seemed to be stopped by its own window.
-    doubt: Option<u64>,
 }
 
 impl Drop for Flow {
     fn drop(&mut self) {
+        self.outlet.note_tight();
         self.outlet.queued.set(self.outlet.queued.get() - self.queued() as i64);
         self.outlet.held.set(self.outlet.held.get() - self.held);
         self.outlet.streams.borrow_mut().remove(&self.stream);
@@ -153,13 +165,14 @@ impl Flow {
     pub fn new(outlet: &Rc<Outlet>, stream: u32) -> Self {
         let sent = Rc::<Sent>::default();
         outlet.streams.borrow_mut().insert(stream, Rc::clone(&sent));
-        Self { outlet: Rc::clone(outlet), sent, stream, given: 0, heads: 0, held: 0, doubt: None }
+        Self { outlet: Rc::clone(outlet), sent, stream, given: 0, heads: 0, held: 0 }
     }
 
     /// `h2` was given so many bytes of the body.
     pub fn give(&mut self, len: usize) {
         self.given += len as u64;
         self.outlet.queued.set(self.outlet.queued.get() + len as i64);
+        self.outlet.note_tight();
     }
 
     /// `h2` was given a head.
@@ -219,18 +232,15 @@ impl Flow {
 
     /// Until when a client that has `wait` for the next step is waited for. What holds this stream up may be
     /// its connection, which is not read faster: then each step on the connection counts. A window of its
-    /// own that the client keeps closed is its own affair.
-    pub fn patience(&mut self, wait: Duration) -> Option<Instant> {
-        let (outlet, now) = (&self.outlet, Instant::now());
-        let is_held_up = self.queued() > 0
-            || !self.has_no_head()
-            || outlet.window.get() - outlet.queued.get() <= 0;
-        if is_held_up {
-            self.doubt = None;
-            return Some(outlet.last.get() + wait).filter(|until| *until > now);
-        }
-        let is_doubted = self.doubt.replace(self.bytes()) == Some(self.bytes());
-        (!is_doubted).then(|| now + DOUBT)
+    /// own that the client keeps closed is its own affair. Which of the two it is can be told only where the
+    /// connection's window has been open for as long: until then what the client lets it send may go to others.
+    pub fn patience(&self, wait: Duration) -> Option<Instant> {
+        let outlet = &self.outlet;
+        let is_held_up = self.queued() > 0 || !self.has_no_head() || outlet.is_tight();
+        let last = outlet.last.get();
+        let held_up =
+            if is_held_up { Some(last) } else { outlet.tight.get().map(|at| at.min(last)) };
+        held_up.map(|at| at + wait).filter(|until| *until > Instant::now())
     }
 }
 
@@ -281,12 +291,38 @@ mod tests {
         assert_eq!(Flow::new(&outlet, 1).held_max(), STREAM_HELD_MAX, "it is given back");
     }
 
+    /// On a made-up clock: a client that reads one of many streams and widens the connection's window by what it has read,
+    /// whenever the others look.
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_the_connections_window_is_held_up_however_often_it_opens_d2() {
+        let wait = Duration::from_secs(30);
+        let outlet = Outlet::new();
+        let (mut served, waiting) = (Flow::new(&outlet, 1), Flow::new(&outlet, 3));
+        served.give(65_535);
+        for _ in 0..100 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            write(&outlet, DATA, 0, 1, 100);
+            outlet.widen(10_000);
+            assert!(waiting.patience(wait).is_some() && waiting.patience(wait).is_some());
+            served.give(10_000);
+        }
+        outlet.widen(100_000);
+        for _ in 0..31 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            write(&outlet, DATA, 0, 1, 100);
+        }
+        assert!(
+            waiting.patience(wait).is_none(),
+            "there was room for it, and only its own window stops it"
+        );
+    }
+
     /// On a made-up clock.
     #[tokio::test(start_paused = true)]
     async fn a_step_of_the_connection_counts_for_those_that_it_holds_up_d2() {
         let wait = Duration::from_secs(30);
         let outlet = Outlet::new();
-        let (mut queued, mut closed) = (Flow::new(&outlet, 1), Flow::new(&outlet, 3));
+        let (mut queued, closed) = (Flow::new(&outlet, 1), Flow::new(&outlet, 3));
         let mut other = Flow::new(&outlet, 5);
         queued.give(10);
         other.give(200);
@@ -294,14 +330,12 @@ mod tests {
         write(&outlet, DATA, 0, 5, 100);
         tokio::time::advance(Duration::from_secs(29)).await;
         assert!(queued.patience(wait).is_some());
-        let again = closed.patience(wait).unwrap() - tokio::time::Instant::now();
-        assert!(again < Duration::from_secs(1), "it is looked at again soon");
         assert!(closed.patience(wait).is_none(), "only its own window stops it");
         other.give(65_535);
         assert!(closed.patience(wait).is_some(), "the connection's window is used up");
         outlet.widen(100_000);
-        assert!(closed.patience(wait).is_some(), "the window may be another's");
-        assert!(closed.patience(wait).is_none());
+        let until = closed.patience(wait).expect("the window may be another's");
+        assert!(until <= tokio::time::Instant::now() + wait, "but not for ever");
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(queued.patience(wait).is_none(), "nothing has been read for too long");
     }
