@@ -22,6 +22,12 @@ pub const BACKLOG_BYTES_MAX: usize = 16 << 20;
 /// Replies queued to one client before its further requests wait unread.
 pub const REPLY_BYTES_MAX: usize = 16 << 20;
 
+/// What all connections of the daemon together may leave unread, or send and not finish (promise D1).
+pub const UNREAD_BYTES_TOGETHER_MAX: usize = 1 << 30;
+
+/// What each connection may at any time, whatever the others leave (promise D1).
+pub const SHARE_BYTES_MIN: usize = 64 << 10;
+
 /// What an answer counts for, towards [`REPLY_BYTES_MAX`], that is written from a snapshot of the database: a
 /// client that does not read has a few of these and no more (promise D1).
 pub const SNAPSHOT_REPLY_BYTES: usize = 1 << 20;
