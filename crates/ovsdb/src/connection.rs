@@ -6,9 +6,10 @@
 //! An idle connection keeps 16 KiB of buffer at most. A client that is silent for a probe interval is asked
 //! for an echo, and cut off if it stays silent for another.
 
-use crate::intake::{Intake, Turns};
+use crate::intake::Intake;
 use crate::methods::Methods;
 use crate::respond::{PIECE_BYTES, Writer, write_goodbye, write_probe};
+use crate::turns::PeerTurns;
 use paceline_host::{Interest, Part};
 use paceline_types::limits::SHARE_BYTES_MIN;
 use std::cell::RefCell;
@@ -85,7 +86,7 @@ pub(crate) enum End {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub(crate) fn new(stream: S, methods: Methods, bounds: Bounds, turns: Turns) -> Self {
+    pub(crate) fn new(stream: S, methods: Methods, bounds: Bounds, turns: PeerTurns) -> Self {
         let probe = bounds.probe.map(|interval| {
             let heard = Instant::now();
             let timer = Box::pin(sleep_until(heard + interval));

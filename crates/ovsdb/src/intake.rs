@@ -1,53 +1,27 @@
 //! What a client sends: from bytes to messages that are handled, no faster than there is room for answers.
 //!
 //! Promises that no message is handled while too many of the client's answers wait, also if it came in one
-//! piece with others; what was read beyond that is kept, at most as much as one read gives. What is kept counts in the budget
-//! of all connections, and a message that has not ended may be as long as this connection's share of it. Long messages, which take many times their
-//! length to parse, are handled in turn: together no more than [`LONG_BYTES_TOGETHER_MAX`] over all connections of a remote at a
-//! time.
+//! piece with others; what was read beyond that is kept, at most as much as one read gives. What is kept counts in
+//! the budget of all connections, and a message that has not ended may be as long as this connection's share of
+//! it. Long messages are handled in turn (`turns.rs`).
 
 use crate::methods::Methods;
+use crate::turns::{PeerTurns, Turn};
 use crate::wire::{Framer, Message};
 use paceline_host::Part;
-use paceline_types::limits::LONG_BYTES_TOGETHER_MAX;
 use std::borrow::Cow;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::task::block_in_place;
 
 /// Longer messages wait for their turn, and are worked on where blocking others is no concern.
 const LONG_BYTES: usize = 64 << 10;
-
-/// What turns are counted in.
-const TURN_BYTES: usize = 1 << 10;
-
-/// The turns of long messages at one remote.
-#[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Semaphore>);
-
-type Turn = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
-
-impl Turns {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(LONG_BYTES_TOGETHER_MAX / TURN_BYTES)))
-    }
-
-    /// Waits until a message of so many bytes has its turn.
-    pub(crate) fn wait(&self, bytes: usize) -> Turn {
-        let permits = bytes.min(LONG_BYTES_TOGETHER_MAX) / TURN_BYTES;
-        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        Box::pin(Arc::clone(&self.0).acquire_many_owned(permits))
-    }
-}
 
 /// What came from a client and is not handled yet.
 pub(crate) struct Intake {
     framer: Framer,
     bytes_max: usize,
     depth_max: usize,
-    turns: Turns,
+    turns: PeerTurns,
     /// A message that waits for its turn.
     long: Option<(Vec<u8>, Turn)>,
     /// What was read after the last message that was handled.
@@ -58,7 +32,7 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(bytes_max: usize, depth_max: usize, turns: Turns, part: Part) -> Self {
+    pub(crate) fn new(bytes_max: usize, depth_max: usize, turns: PeerTurns, part: Part) -> Self {
         let framer = Framer::new(bytes_max, depth_max);
         let rest = Vec::new();
         Self { framer, bytes_max, depth_max, turns, long: None, rest, rest_at: 0, part }

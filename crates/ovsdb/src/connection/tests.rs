@@ -1,7 +1,8 @@
 //! A connection over a pipe, polled by hand.
 
 use super::*;
-use paceline_host::{Host, Part, Policy, RealDisk, create_file};
+use crate::turns::Turns;
+use paceline_host::{Host, Part, Peer, Policy, RealDisk, create_file};
 use paceline_tables::{json, schema::Schema};
 use paceline_types::Role;
 use paceline_types::limits::{
@@ -15,6 +16,10 @@ const SCHEMA: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {"Thing
     "columns": {"name": {"type": "string"}}}}}"#;
 
 const MONITORS: usize = 60;
+
+fn turns() -> PeerTurns {
+    Turns::new().of(Peer::Owner)
+}
 
 struct World {
     runtime: tokio::runtime::Runtime,
@@ -38,7 +43,7 @@ impl World {
         Self { runtime, directory, host }
     }
 
-    fn connect(&self, role: Role, turns: &Turns) -> (Connection<DuplexStream>, DuplexStream) {
+    fn connect(&self, role: Role, turns: &PeerTurns) -> (Connection<DuplexStream>, DuplexStream) {
         let session = self.host.begin_session(Some(role), |id| format!("test#{}", id.0));
         let (near, far) = duplex(256 << 10);
         let bounds = Bounds { frame_bytes_max: FRAME_BYTES_MAX, depth_max: 100, probe: None };
@@ -68,7 +73,7 @@ fn settle(connection: &mut Connection<DuplexStream>) {
 fn requests_wait_while_answers_are_unread_d1() {
     let world = World::new("unread");
     let _guard = world.runtime.enter();
-    let turns = Turns::new();
+    let turns = turns();
     let (mut writer, mut far) = world.connect(Role::Admin, &turns);
     let text = "x".repeat(50_000);
     let insert = format!(r#"{{"op":"insert","table":"Thing","row":{{"name":"{text}"}}}}"#);
@@ -120,7 +125,7 @@ fn requests_wait_while_answers_are_unread_d1() {
 #[test]
 fn long_messages_take_turns_d1() {
     let world = World::new("turns");
-    let turns = Turns::new();
+    let turns = turns();
     let all = FRAME_BYTES_MAX;
     let message = format!(r#"{{"id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(200_000));
     world.runtime.block_on(async {
@@ -154,7 +159,7 @@ fn leave_of_budget(connection: &Connection<DuplexStream>, left: usize) -> Part {
 fn messages_that_do_not_end_count_d1() {
     let world = World::new("unended");
     let _guard = world.runtime.enter();
-    let (mut first, mut far) = world.connect(Role::Viewer, &Turns::new());
+    let (mut first, mut far) = world.connect(Role::Viewer, &turns());
     let budget = first.methods.session().outbox.budget().clone();
     let begin = format!(r#"{{"id":1,"method":"echo","params":["{}"#, "x".repeat(200_000));
     world.runtime.block_on(far.write_all(begin.as_bytes())).unwrap();
@@ -162,7 +167,7 @@ fn messages_that_do_not_end_count_d1() {
     assert!(first.ending.is_none());
     assert!(budget.used() >= 200_000, "{} bytes count", budget.used());
 
-    let (mut second, mut far) = world.connect(Role::Viewer, &Turns::new());
+    let (mut second, mut far) = world.connect(Role::Viewer, &turns());
     let _others = leave_of_budget(&second, 500_000);
     world.runtime.block_on(far.write_all(begin.as_bytes())).unwrap();
     let mut cx = Context::from_waker(Waker::noop());
@@ -174,7 +179,7 @@ fn messages_that_do_not_end_count_d1() {
     assert!(reason.contains("no memory"), "{reason}");
 
     // A short one has its place always.
-    let (mut third, mut far) = world.connect(Role::Viewer, &Turns::new());
+    let (mut third, mut far) = world.connect(Role::Viewer, &turns());
     world.runtime.block_on(far.write_all(&begin.as_bytes()[..50_000])).unwrap();
     settle(&mut third);
     assert!(third.ending.is_none());
@@ -187,7 +192,7 @@ fn messages_that_do_not_end_count_d1() {
 #[test]
 fn an_answer_that_is_being_sent_counts_d1() {
     let world = World::new("sending");
-    let turns = Turns::new();
+    let turns = turns();
     let message = format!(r#"{{"id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(2_000_000));
     world.runtime.block_on(async {
         let (connection, mut far) = world.connect(Role::Viewer, &turns);
@@ -210,7 +215,7 @@ fn an_answer_that_is_being_sent_counts_d1() {
 fn a_client_that_reads_in_bits_keeps_no_more_than_a_piece_d1() {
     let world = World::new("bits");
     let _guard = world.runtime.enter();
-    let turns = Turns::new();
+    let turns = turns();
     let (mut writer, mut far) = world.connect(Role::Admin, &turns);
     let text = "x".repeat(20_000);
     let insert = format!(r#"{{"op":"insert","table":"Thing","row":{{"name":"{text}"}}}}"#);
