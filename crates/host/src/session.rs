@@ -2,7 +2,7 @@
 
 use crate::access::Granted;
 use crate::budget::Budget;
-use crate::database::{Hosted, MonitorPlace};
+use crate::database::{Hosted, MonitorShare};
 use crate::outbox::{Outbox, Ticket};
 use crate::places::Peer;
 use paceline_locks::SessionId;
@@ -50,7 +50,9 @@ pub struct MonitorRecord {
     /// What it counts for in the memory the client may hold.
     pub(crate) bytes: usize,
     /// Its place among the monitors of the database; the last copy of this record frees it.
-    pub(crate) _place: Arc<MonitorPlace>,
+    pub(crate) _place: Arc<MonitorShare>,
+    /// What its conditions take of the steps that those of the database may take.
+    pub(crate) _steps: Arc<MonitorShare>,
 }
 
 impl std::fmt::Debug for MonitorRecord {
@@ -185,7 +187,7 @@ impl Session {
         &self,
         old: &Ticket,
         new: &Ticket,
-        monitor: &Arc<Monitor>,
+        (monitor, steps): (&Arc<Monitor>, MonitorShare),
     ) -> bool {
         let mut monitors = self.monitors();
         let Some(mut record) = monitors.remove(old) else { return false };
@@ -194,6 +196,7 @@ impl Session {
         if room {
             self.let_go(record.bytes);
             (record.monitor, record.bytes) = (monitor.clone(), bytes);
+            record._steps = Arc::new(steps);
             monitors.insert(new.clone(), record);
         } else {
             monitors.insert(old.clone(), record);

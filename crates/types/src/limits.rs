@@ -60,6 +60,22 @@ pub const MONITORS_DATABASE_MAX: usize = 20_000;
 /// The part of them that is kept for root and the user who runs the daemon.
 pub const MONITORS_KEPT: usize = 1_000;
 
+/// Steps that it may take to test the conditions of one monitor on a row that changes before they count, apart from
+/// the monitor itself, towards the bounds that follow.
+pub const CONDITION_STEPS_FREE: u64 = 64;
+
+/// Steps beyond these that it may take to test the monitors of one connection (promise D4).
+pub const CONDITION_STEPS_MAX: u64 = 20_000;
+
+/// The same for one user or address on one database, over all its connections (promise D4).
+pub const CONDITION_STEPS_PEER_MAX: u64 = 200_000;
+
+/// The same for all clients of one database (promise D4).
+pub const CONDITION_STEPS_DATABASE_MAX: u64 = 400_000;
+
+/// The part of them that is kept for root and the user who runs the daemon.
+pub const CONDITION_STEPS_KEPT: u64 = 40_000;
+
 /// Transactions of one connection that may wait at a time: changes try them again (promise D4).
 pub const WAITS_MAX: usize = 100;
 
