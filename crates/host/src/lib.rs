@@ -7,6 +7,7 @@
 
 mod access;
 mod audit;
+mod budget;
 mod clock;
 mod contained;
 mod control;
@@ -25,6 +26,7 @@ mod system;
 mod tasks;
 
 pub use access::{Access, Granted, REFUSED};
+pub use budget::{Budget, Part};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use contained::{Panicked, broken, contained, end_with_panics};
 pub use control::{
@@ -102,6 +104,8 @@ pub struct Host {
     keeper: OnceLock<Arc<Keeper>>,
     system: System,
     next_session: AtomicU64,
+    /// What clients leave unread, over all connections.
+    budget: Arc<Budget>,
     policy: Policy,
     /// Tells this run of the server from others.
     pub server_id: Uuid,
@@ -136,6 +140,7 @@ impl Host {
             ledger,
             keeper: OnceLock::new(),
             next_session: AtomicU64::new(1),
+            budget: Arc::default(),
             policy,
             server_id: clock.uuid_source().next_uuid(),
             system,
@@ -328,13 +333,13 @@ impl Host {
         name: impl FnOnce(SessionId) -> String,
     ) -> Arc<Session> {
         let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
-        self.add_session(Session::new(id, name(id), role, self.policy.read_only))
+        self.add_session(Session::new(id, name(id), (role, self.policy.read_only), &self.budget))
     }
 
     /// A session of an earlier run goes on, with its number and name.
     pub fn restore_session(&self, id: SessionId, role: Role, name: String) -> Arc<Session> {
         self.next_session.fetch_max(id.0 + 1, Ordering::Relaxed);
-        self.add_session(Session::new(id, name, Some(role), self.policy.read_only))
+        self.add_session(Session::new(id, name, (Some(role), self.policy.read_only), &self.budget))
     }
 
     fn add_session(&self, session: Session) -> Arc<Session> {

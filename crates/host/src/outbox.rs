@@ -1,22 +1,26 @@
 //! What is on its way to one client.
 //!
 //! Anyone may push; only the client's own connection takes. Order is the order of pushing. Bytes
-//! of notifications are counted, and a client that lets them pile up past the limit is cut off
+//! of notifications are counted, and a client that lets them pile up past its share is cut off
 //! (promise D1); bytes of replies are counted apart, so that its connection can stop reading
-//! further requests. Pushing never blocks and never runs the connection's code: it only leaves the
+//! further requests. What only this client keeps in memory counts in the budget of all. Pushing never blocks and never runs the connection's code: it only leaves the
 //! item and wakes the task.
 
+use crate::budget::{Budget, Part};
 use paceline_tables::monitor::{Dump, Monitor, Net};
 use paceline_tables::schema::Schema;
 use paceline_tables::{Changes, Error, OpResult, Row, Snapshot};
 use paceline_types::Uuid;
-use paceline_types::limits::{BACKLOG_BYTES_MAX, SNAPSHOT_REPLY_BYTES};
+use paceline_types::limits::{BACKLOG_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 /// A client that is this far behind gets further updates of a monitor combined into one.
 const COMBINE_BYTES_MIN: usize = 64 << 10;
+
+/// What the bookkeeping of an item takes.
+const ITEM_BYTES: usize = 256;
 
 /// What the door gave with a request, to be given back with its reply: the request's id.
 pub type Ticket = Arc<[u8]>;
@@ -50,6 +54,22 @@ pub enum Outgoing {
 }
 
 impl Outgoing {
+    /// Bytes that this alone keeps in memory: rows that the database has too, or that are weighed with its
+    /// snapshots, and a text that goes to several clients are not among them.
+    #[must_use]
+    pub fn own(&self) -> usize {
+        match self {
+            Self::Reply(ticket, Reply::Later(later)) => {
+                ticket.len() + later.reply().as_ref().map_or(ITEM_BYTES, Reply::own)
+            }
+            Self::Reply(ticket, reply) => ticket.len() + reply.own(),
+            Self::Update(update) => update.own(),
+            Self::ConditionUpdate { monitor, .. } => monitor.len() + ITEM_BYTES,
+            Self::Locked(name) | Self::Stolen(name) => name.len() + ITEM_BYTES,
+            Self::MonitorCanceled(monitor) => monitor.len() + ITEM_BYTES,
+        }
+    }
+
     /// Whether the client gets one of these for each of its requests, so that it gets no more of them when its
     /// requests are no longer read.
     fn is_asked_for(&self) -> bool {
@@ -77,16 +97,31 @@ pub struct Update {
 #[derive(Debug)]
 enum Told {
     /// The `<table-updates>` object of one commit.
-    Body(Arc<[u8]>),
+    Body(Arc<Body>),
     /// Several commits, to be encoded when the client is ready for them.
     Net(Net),
+}
+
+/// The text of an update, which counts once in the budget for all clients that are to get it.
+#[derive(Debug)]
+pub(crate) struct Body {
+    text: Box<[u8]>,
+    _part: Part,
+}
+
+impl Body {
+    pub(crate) fn new(text: &[u8], budget: &Arc<Budget>) -> Arc<Self> {
+        let mut part = budget.part();
+        part.set(text.len());
+        Arc::new(Self { text: text.into(), _part: part })
+    }
 }
 
 impl Update {
     pub(crate) fn new(
         id: Ticket,
         transaction: Uuid,
-        body: Arc<[u8]>,
+        body: Arc<Body>,
         monitor: Arc<Monitor>,
         schema: Arc<Schema>,
     ) -> Self {
@@ -97,7 +132,7 @@ impl Update {
     pub fn write(&self, out: &mut Vec<u8>) -> bool {
         match &self.told {
             Told::Body(body) => {
-                out.extend_from_slice(body);
+                out.extend_from_slice(&body.text);
                 true
             }
             Told::Net(net) => self.monitor.update(&net.changes(), &self.schema, out),
@@ -107,10 +142,17 @@ impl Update {
     /// Bytes that this keeps in memory, or takes to send.
     fn cost(&self) -> usize {
         let told = match &self.told {
-            Told::Body(body) => body.len(),
+            Told::Body(body) => body.text.len(),
             Told::Net(net) => net.memory(),
         };
         self.id.len() + told + 128
+    }
+
+    fn own(&self) -> usize {
+        match &self.told {
+            Told::Body(_) => self.id.len() + ITEM_BYTES,
+            Told::Net(_) => self.cost(),
+        }
     }
 
     fn is_of_monitor_of(&self, other: &Self) -> bool {
@@ -181,6 +223,25 @@ impl Reply {
     }
 }
 
+impl Reply {
+    fn own(&self) -> usize {
+        match self {
+            Self::Results(results) => {
+                // The rows themselves are weighed with the snapshot that they are of, if that is kept.
+                let pinned = |result: &OpResult| matches!(result, OpResult::Rows(selected) if selected.is_pinned());
+                let is_pinned = results.iter().any(pinned);
+                let own = |result: &OpResult| match result {
+                    OpResult::Rows(selected) if is_pinned => 64 + size_of_val(selected.rows()),
+                    other => result_cost(other),
+                };
+                ITEM_BYTES + results.iter().map(own).sum::<usize>()
+            }
+            Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => ITEM_BYTES,
+            other => ITEM_BYTES + other.cost(),
+        }
+    }
+}
+
 fn result_cost(result: &OpResult) -> usize {
     /// Rows looked at to estimate the others.
     const SAMPLE: usize = 16;
@@ -201,8 +262,9 @@ fn error_cost(error: &Error) -> usize {
 }
 
 /// The queue to one client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outbox {
+    budget: Arc<Budget>,
     state: Mutex<State>,
 }
 
@@ -216,18 +278,50 @@ pub enum Interest {
     End,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    items: VecDeque<(Outgoing, usize)>,
+    items: VecDeque<Item>,
     reply_bytes: usize,
     notice_bytes: usize,
     closed: Option<&'static str>,
     finishing: Option<&'static str>,
     waker: Option<Waker>,
     interest: Interest,
+    /// What all items keep that nobody else does.
+    part: Part,
+}
+
+/// Something that waits.
+#[derive(Debug)]
+struct Item {
+    item: Outgoing,
+    /// What it counts for towards the bounds of this client.
+    cost: usize,
+    /// What it counts for towards the bound of all.
+    own: usize,
 }
 
 impl Outbox {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        let state = State {
+            items: VecDeque::new(),
+            reply_bytes: 0,
+            notice_bytes: 0,
+            closed: None,
+            finishing: None,
+            waker: None,
+            interest: Interest::default(),
+            part: budget.part(),
+        };
+        Self { budget: Arc::clone(budget), state: Mutex::new(state) }
+    }
+
+    /// What all connections may keep together.
+    #[must_use]
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         crate::sync::lock(&self.state)
     }
@@ -253,7 +347,7 @@ impl Outbox {
             true => state.reply_bytes += cost,
             false => state.notice_bytes += cost,
         }
-        state.items.push_back((item, cost));
+        state.push(item, cost);
         state.after_leaving()
     }
 
@@ -265,9 +359,9 @@ impl Outbox {
             return None;
         }
         let is_behind = state.notice_bytes > COMBINE_BYTES_MIN;
-        let State { items, notice_bytes, .. } = &mut *state;
+        let State { items, notice_bytes, part, .. } = &mut *state;
         match items.back_mut() {
-            Some((Outgoing::Update(last), counted))
+            Some(Item { item: Outgoing::Update(last), cost: counted, own })
                 if is_behind && last.is_of_monitor_of(&update) =>
             {
                 if let Told::Net(net) = &mut last.told {
@@ -276,6 +370,7 @@ impl Outbox {
                     let cost = last.cost();
                     *notice_bytes = *notice_bytes - *counted + cost;
                     *counted = cost;
+                    recount(part, own, last.own());
                     return state.after_leaving();
                 }
                 // The next ones join this one.
@@ -287,7 +382,7 @@ impl Outbox {
         }
         let cost = update.cost();
         state.notice_bytes += cost;
-        state.items.push_back((Outgoing::Update(update), cost));
+        state.push(Outgoing::Update(update), cost);
         state.after_leaving()
     }
 
@@ -308,12 +403,13 @@ impl Outbox {
             Outgoing::Reply(_, Reply::Later(place)) => Arc::ptr_eq(place, later),
             _ => false,
         };
-        let State { items, reply_bytes, .. } = &mut *state;
-        if let Some((_, counted)) = items.iter_mut().find(|(item, _)| is_place(item)) {
-            *reply_bytes = *reply_bytes - *counted + cost;
-            *counted = cost;
+        let State { items, reply_bytes, part, .. } = &mut *state;
+        if let Some(place) = items.iter_mut().find(|waiting| is_place(&waiting.item)) {
+            *reply_bytes = *reply_bytes - place.cost + cost;
+            place.cost = cost;
+            recount(part, &mut place.own, place.item.own());
         }
-        if state.interest == Interest::Items { state.waker.take() } else { None }
+        state.after_leaving()
     }
 
     /// Takes the next item, unless that is an answer that is not there yet.
@@ -322,7 +418,9 @@ impl Outbox {
         if !state.is_ready() {
             return None;
         }
-        let (item, cost) = state.items.pop_front()?;
+        let Item { item, cost, own } = state.items.pop_front()?;
+        let rest = state.part.bytes() - own;
+        state.part.set(rest);
         match item.is_asked_for() {
             true => state.reply_bytes -= cost,
             false => state.notice_bytes -= cost,
@@ -361,6 +459,17 @@ impl Outbox {
     /// itself.
     pub fn awake(&self) {
         self.state().waker = None;
+    }
+
+    /// Wakes the connection if it waits for items: something else has changed that it looks at.
+    pub(crate) fn look_again(&self) {
+        let waker = {
+            let mut state = self.state();
+            if state.interest == Interest::Items { state.waker.take() } else { None }
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Bytes of replies that wait to be sent.
@@ -410,7 +519,9 @@ impl State {
     /// Whether there is an item to take.
     fn is_ready(&self) -> bool {
         match self.items.front() {
-            Some((Outgoing::Reply(_, Reply::Later(later)), _)) => later.reply().is_some(),
+            Some(Item { item: Outgoing::Reply(_, Reply::Later(later)), .. }) => {
+                later.reply().is_some()
+            }
             first => first.is_some(),
         }
     }
@@ -420,10 +531,19 @@ impl State {
         self.finishing.filter(|_| self.items.is_empty())
     }
 
+    fn push(&mut self, item: Outgoing, cost: usize) {
+        let own = item.own();
+        self.part.set(self.part.bytes() + own);
+        self.items.push_back(Item { item, cost, own });
+    }
+
     /// Cuts a client off that reads nothing. Answers the task to wake.
     fn after_leaving(&mut self) -> Option<Waker> {
-        if self.notice_bytes > BACKLOG_BYTES_MAX {
+        let budget = self.part.budget();
+        if self.notice_bytes > budget.share(BACKLOG_BYTES_MAX) {
             self.close("it does not read the notifications it asked for");
+        } else if budget.is_spent() && self.part.bytes() > SHARE_BYTES_MIN {
+            self.close("there is no memory for its answers: clients leave too much unread");
         }
         let wanted = self.interest == Interest::Items || self.closed.is_some();
         if wanted { self.waker.take() } else { None }
@@ -432,6 +552,13 @@ impl State {
     fn close(&mut self, reason: &'static str) {
         self.closed.get_or_insert(reason);
         self.items = VecDeque::new();
+        self.part.set(0);
         (self.reply_bytes, self.notice_bytes) = (0, 0);
     }
+}
+
+/// Takes note that an item keeps `now` bytes.
+fn recount(part: &mut Part, own: &mut usize, now: usize) {
+    part.set(part.bytes() - *own + now);
+    *own = now;
 }

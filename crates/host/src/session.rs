@@ -1,13 +1,14 @@
 //! One client connection: who it is, what it holds, what is on its way to it.
 
 use crate::access::Granted;
-use crate::database::{Hosted, MonitorPlace};
+use crate::budget::Budget;
+use crate::database::{Hosted, MonitorShare};
 use crate::outbox::{Outbox, Ticket};
 use crate::places::Peer;
 use paceline_locks::SessionId;
 use paceline_tables::monitor::Monitor;
 use paceline_types::Role;
-use paceline_types::limits::SESSION_BYTES_MAX;
+use paceline_types::limits::{REPLY_BYTES_MAX, SESSION_BYTES_MAX, SHARE_BYTES_MIN};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -49,7 +50,9 @@ pub struct MonitorRecord {
     /// What it counts for in the memory the client may hold.
     pub(crate) bytes: usize,
     /// Its place among the monitors of the database; the last copy of this record frees it.
-    pub(crate) _place: Arc<MonitorPlace>,
+    pub(crate) _place: Arc<MonitorShare>,
+    /// What its conditions take of the steps that those of the database may take.
+    pub(crate) _steps: Arc<MonitorShare>,
 }
 
 impl std::fmt::Debug for MonitorRecord {
@@ -59,11 +62,16 @@ impl std::fmt::Debug for MonitorRecord {
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, name: String, role: Option<Role>, read_only: bool) -> Self {
+    pub(crate) fn new(
+        id: SessionId,
+        name: String,
+        (role, read_only): (Option<Role>, bool),
+        budget: &Arc<Budget>,
+    ) -> Self {
         Self {
             id,
             name,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(budget),
             role,
             granted: OnceLock::new(),
             peer: OnceLock::new(),
@@ -124,6 +132,12 @@ impl Session {
         self.outbox.reply_bytes() + self.queued_bytes.load(Ordering::Acquire)
     }
 
+    /// Whether so much of that waits that nothing more is to be done for it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.waiting_bytes() > self.outbox.budget().share(REPLY_BYTES_MAX)
+    }
+
     /// Whether none of its requests waits to be written.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -135,7 +149,11 @@ impl Session {
     }
 
     pub(crate) fn discharge(&self, bytes: usize) {
-        self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        let before = self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        // Its connection may have sent the answers already and look for nothing else but this.
+        if before == bytes || before > SHARE_BYTES_MIN {
+            self.outbox.look_again();
+        }
     }
 
     /// Takes `bytes` of the memory this connection may hold in monitors and waiting transactions;
@@ -169,7 +187,7 @@ impl Session {
         &self,
         old: &Ticket,
         new: &Ticket,
-        monitor: &Arc<Monitor>,
+        (monitor, steps): (&Arc<Monitor>, MonitorShare),
     ) -> bool {
         let mut monitors = self.monitors();
         let Some(mut record) = monitors.remove(old) else { return false };
@@ -178,6 +196,7 @@ impl Session {
         if room {
             self.let_go(record.bytes);
             (record.monitor, record.bytes) = (monitor.clone(), bytes);
+            record._steps = Arc::new(steps);
             monitors.insert(new.clone(), record);
         } else {
             monitors.insert(old.clone(), record);

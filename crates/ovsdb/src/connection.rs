@@ -2,13 +2,16 @@
 //!
 //! One task a connection. It reads even while answers wait, so that a client may send thousands of
 //! requests before it reads the first answer; it stops reading when the answers that wait pass a
-//! bound. An idle connection keeps 16 KiB of buffer at most. A client that is silent for a probe interval is asked
+//! bound. What it keeps of answers that the client does not take counts in the budget of all connections.
+//! An idle connection keeps 16 KiB of buffer at most. A client that is silent for a probe interval is asked
 //! for an echo, and cut off if it stays silent for another.
 
-use crate::intake::{Intake, Turns, is_full};
+use crate::intake::Intake;
 use crate::methods::Methods;
 use crate::respond::{PIECE_BYTES, Writer, write_goodbye, write_probe};
-use paceline_host::Interest;
+use crate::turns::PeerTurns;
+use paceline_host::{Interest, Part};
+use paceline_types::limits::SHARE_BYTES_MIN;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -45,6 +48,10 @@ pub(crate) struct Connection<S> {
     writer: Writer,
     out: Vec<u8>,
     out_at: usize,
+    /// What the buffer and the answer that is being written count for.
+    part: Part,
+    /// What that answer keeps.
+    taken: usize,
     probe: Option<Probe>,
     /// Set when an encrypted stream may hold bytes back.
     flush_due: bool,
@@ -79,19 +86,24 @@ pub(crate) enum End {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub(crate) fn new(stream: S, methods: Methods, bounds: Bounds, turns: Turns) -> Self {
+    pub(crate) fn new(stream: S, methods: Methods, bounds: Bounds, turns: PeerTurns) -> Self {
         let probe = bounds.probe.map(|interval| {
             let heard = Instant::now();
             let timer = Box::pin(sleep_until(heard + interval));
             Probe { interval, heard, asked: false, timer }
         });
+        let budget = methods.session().outbox.budget();
+        let part = budget.part();
+        let intake = Intake::new(bounds.frame_bytes_max, bounds.depth_max, turns, budget.part());
         Self {
             stream,
             methods,
-            intake: Intake::new(bounds.frame_bytes_max, bounds.depth_max, turns),
+            intake,
             writer: Writer::default(),
             out: Vec::new(),
             out_at: 0,
+            part,
+            taken: 0,
             probe,
             flush_due: false,
             ending: None,
@@ -158,7 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Reads once and does what the messages say. Pending also while too many answers wait.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        if self.ending.is_some() || is_full(&self.methods) {
+        if self.ending.is_some() || self.methods.session().is_full() {
             return Poll::Pending;
         }
         if let Some(taken) = ready!(self.intake.poll_rest(cx, &mut self.methods)) {
@@ -186,11 +198,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Takes note of why the stream cannot be followed, if so.
     fn note(&mut self, taken: Result<(), String>) {
-        self.ending = taken.err().map(|reason| Ending { reason, said: false });
+        if let Err(reason) = taken {
+            self.intake.forget();
+            self.ending = Some(Ending { reason, said: false });
+        }
     }
 
     /// Moves what waits in the outbox into the buffer, up to a piece.
     fn fill(&mut self) {
+        if self.out_at >= PIECE_BYTES {
+            // A client that always leaves a little would otherwise let it grow to all it ever got.
+            self.out.drain(..self.out_at);
+            self.out_at = 0;
+        }
+        self.take();
+        self.count();
+    }
+
+    /// Counts what waits here. A client with more than the least is cut off if all have more than there is.
+    fn count(&mut self) {
+        let taken = if self.writer.is_unfinished() { self.taken } else { 0 };
+        let bytes = self.out.len() + taken;
+        if bytes <= self.part.bytes() {
+            return self.part.set(bytes);
+        }
+        self.part.set(bytes);
+        if bytes > 4 * SHARE_BYTES_MIN && self.part.budget().is_spent() {
+            let outbox = &self.methods.session().outbox;
+            outbox.close("there is no memory for its answers: clients leave too much unread");
+        }
+    }
+
+    fn take(&mut self) {
         while self.out.len() - self.out_at < PIECE_BYTES {
             if self.writer.go_on(&mut self.out) {
                 if self.writer.is_unfinished() {
@@ -200,6 +239,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 continue;
             }
             let Some(item) = self.methods.session().outbox.take() else { return };
+            self.taken = item.own();
             self.writer.write(item, &mut self.out);
         }
     }
@@ -238,6 +278,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.out.capacity() > KEPT_BYTES_MAX {
                 self.out = Vec::new();
             }
+            self.count();
         }
         Poll::Ready(Ok(()))
     }

@@ -1,73 +1,69 @@
 //! What a client sends: from bytes to messages that are handled, no faster than there is room for answers.
 //!
 //! Promises that no message is handled while too many of the client's answers wait, also if it came in one
-//! piece with others; what was read beyond that is kept, at most as much as one read gives. Long messages, which take many times their
-//! length to parse, are handled in turn: together no more than [`LONG_BYTES_TOGETHER_MAX`] over all connections of a remote at a
-//! time.
+//! piece with others; what was read beyond that is kept, at most as much as one read gives. What is kept counts in
+//! the budget of all connections, and a message that has not ended may be as long as this connection's share of
+//! it. Long messages are handled in turn (`turns.rs`).
 
 use crate::methods::Methods;
+use crate::turns::{PeerTurns, Turn};
 use crate::wire::{Framer, Message};
-use paceline_types::limits::{LONG_BYTES_TOGETHER_MAX, REPLY_BYTES_MAX};
+use paceline_host::Part;
 use std::borrow::Cow;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::task::block_in_place;
 
 /// Longer messages wait for their turn, and are worked on where blocking others is no concern.
 const LONG_BYTES: usize = 64 << 10;
 
-/// What turns are counted in.
-const TURN_BYTES: usize = 1 << 10;
-
-/// The turns of long messages at one remote.
-#[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Semaphore>);
-
-type Turn = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
-
-impl Turns {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(LONG_BYTES_TOGETHER_MAX / TURN_BYTES)))
-    }
-
-    /// Waits until a message of so many bytes has its turn.
-    pub(crate) fn wait(&self, bytes: usize) -> Turn {
-        let permits = bytes.min(LONG_BYTES_TOGETHER_MAX) / TURN_BYTES;
-        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        Box::pin(Arc::clone(&self.0).acquire_many_owned(permits))
-    }
-}
-
 /// What came from a client and is not handled yet.
 pub(crate) struct Intake {
     framer: Framer,
+    bytes_max: usize,
     depth_max: usize,
-    turns: Turns,
+    turns: PeerTurns,
     /// A message that waits for its turn.
     long: Option<(Vec<u8>, Turn)>,
     /// What was read after the last message that was handled.
     rest: Vec<u8>,
     rest_at: usize,
-}
-
-/// Whether so many answers wait for the client that nothing more is done for it.
-pub(crate) fn is_full(methods: &Methods) -> bool {
-    methods.session().waiting_bytes() > REPLY_BYTES_MAX
+    /// What all that is kept here counts for.
+    part: Part,
 }
 
 impl Intake {
-    pub(crate) fn new(bytes_max: usize, depth_max: usize, turns: Turns) -> Self {
+    pub(crate) fn new(bytes_max: usize, depth_max: usize, turns: PeerTurns, part: Part) -> Self {
         let framer = Framer::new(bytes_max, depth_max);
-        Self { framer, depth_max, turns, long: None, rest: Vec::new(), rest_at: 0 }
+        let rest = Vec::new();
+        Self { framer, bytes_max, depth_max, turns, long: None, rest, rest_at: 0, part }
     }
 
     /// Takes what was read. An error says why the stream cannot be followed.
     pub(crate) fn take(&mut self, bytes: &[u8], methods: &mut Methods) -> Result<(), String> {
         let taken = self.feed(bytes, methods)?;
         self.rest.extend_from_slice(bytes.get(taken..).unwrap_or_default());
+        self.count()
+    }
+
+    /// Counts what is kept. An error says that there is no memory for the message that has begun.
+    fn count(&mut self) -> Result<(), String> {
+        let long = self.long.as_ref().map_or(0, |(frame, _)| frame.len());
+        let begun = self.framer.kept();
+        self.part.set(long + begun + self.rest.len());
+        if begun > self.part.budget().share(self.bytes_max) {
+            let bytes = begun;
+            return Err(format!(
+                "there is no memory for a message of more than {bytes} bytes just now"
+            ));
+        }
         Ok(())
+    }
+
+    /// Drops what is kept, because the stream is followed no further.
+    pub(crate) fn forget(&mut self) {
+        self.framer = Framer::new(self.bytes_max, self.depth_max);
+        (self.long, self.rest, self.rest_at) = (None, Vec::new(), 0);
+        self.part.set(0);
     }
 
     /// Goes on with what was read before; none if there is nothing left of it.
@@ -87,7 +83,7 @@ impl Intake {
                 handled
             });
             drop(permit);
-            return Poll::Ready(Some(handled));
+            return Poll::Ready(Some(handled.and_then(|()| self.count())));
         }
         if self.rest.is_empty() {
             return Poll::Ready(None);
@@ -100,7 +96,7 @@ impl Intake {
         } else {
             self.rest_at = 0;
         }
-        Poll::Ready(Some(taken.map(drop)))
+        Poll::Ready(Some(taken.and_then(|_| self.count())))
     }
 
     /// Handles the messages that end in `bytes`, until one must wait. Answers how many bytes it took.
@@ -115,7 +111,7 @@ impl Intake {
             }
             frame => {
                 failed = handle(frame, *depth_max, methods).err();
-                failed.is_none() && !is_full(methods)
+                failed.is_none() && !methods.session().is_full()
             }
         });
         methods.flush();

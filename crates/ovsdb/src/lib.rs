@@ -12,6 +12,7 @@ mod remote;
 mod respond;
 mod serve;
 mod tls;
+mod turns;
 pub mod wire;
 
 pub use remote::{ParseRemoteError, Remote};

@@ -1,11 +1,11 @@
 //! Listening: a task for each remote, a task for each client.
 
 use crate::connection::{Bounds, Connection, End};
-use crate::intake::Turns;
 use crate::methods::Methods;
 use crate::remote::Remote;
 use crate::respond::write_refusal;
 use crate::tls::TlsFiles;
+use crate::turns::Turns;
 use paceline_host::{
     Capacity, Full, Granted, Host, Peer as Comer, Place, Places, SOCKET_MODE, bind_unix, contained,
     watch_peer,
@@ -292,7 +292,7 @@ async fn serve<S>(
     tracing::debug!(client = %session.name, "connected");
     let methods = Methods::new(host, session.clone());
     let end = tokio::select! {
-        end = Connection::new(stream, methods, bounds, turns).run() => end,
+        end = Connection::new(stream, methods, bounds, turns.of(place.peer())).run() => end,
         () = taken_away(peer.granted) => End::Cut("its role was taken away".to_owned()),
     };
     match end {

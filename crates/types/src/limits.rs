@@ -22,6 +22,12 @@ pub const BACKLOG_BYTES_MAX: usize = 16 << 20;
 /// Replies queued to one client before its further requests wait unread.
 pub const REPLY_BYTES_MAX: usize = 16 << 20;
 
+/// What all connections of the daemon together may leave unread, or send and not finish (promise D1).
+pub const UNREAD_BYTES_TOGETHER_MAX: usize = 1 << 30;
+
+/// What each connection may at any time, whatever the others leave (promise D1).
+pub const SHARE_BYTES_MIN: usize = 64 << 10;
+
 /// What an answer counts for, towards [`REPLY_BYTES_MAX`], that is written from a snapshot of the database: a
 /// client that does not read has a few of these and no more (promise D1).
 pub const SNAPSHOT_REPLY_BYTES: usize = 1 << 20;
@@ -53,6 +59,22 @@ pub const MONITORS_DATABASE_MAX: usize = 20_000;
 
 /// The part of them that is kept for root and the user who runs the daemon.
 pub const MONITORS_KEPT: usize = 1_000;
+
+/// Steps that it may take to test the conditions of one monitor on a row that changes before they count, apart from
+/// the monitor itself, towards the bounds that follow.
+pub const CONDITION_STEPS_FREE: u64 = 64;
+
+/// Steps beyond these that it may take to test the monitors of one connection (promise D4).
+pub const CONDITION_STEPS_MAX: u64 = 20_000;
+
+/// The same for one user or address on one database, over all its connections (promise D4).
+pub const CONDITION_STEPS_PEER_MAX: u64 = 200_000;
+
+/// The same for all clients of one database (promise D4).
+pub const CONDITION_STEPS_DATABASE_MAX: u64 = 400_000;
+
+/// The part of them that is kept for root and the user who runs the daemon.
+pub const CONDITION_STEPS_KEPT: u64 = 40_000;
 
 /// Transactions of one connection that may wait at a time: changes try them again (promise D4).
 pub const WAITS_MAX: usize = 100;

@@ -106,7 +106,8 @@ fn a_check_is_the_same_error_for_everyone_and_is_recorded_a1() {
         .into_iter()
         .chain([(Some(Role::Operator), 3), (Some(Role::Admin), 4)])
     {
-        let session = Session::new(SessionId(1), format!("{role:?}"), role, false);
+        let session =
+            Session::new(SessionId(1), format!("{role:?}"), (role, false), &Arc::default());
         let passed = Role::ALL.iter().filter(|need| {
             match access.check(&session, **need, || "steal".into()) {
                 Ok(()) => true,

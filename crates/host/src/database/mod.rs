@@ -34,7 +34,7 @@ pub use load::{Loaded, load_file};
 pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
-pub(crate) use watch::MonitorPlace;
+pub(crate) use watch::MonitorShare;
 pub use watch::WatchRequest;
 
 use crate::Policy;
@@ -75,6 +75,8 @@ pub struct Hosted {
     watchers: Mutex<Watchers>,
     /// How many monitors each client has, those included that are not in `watchers` yet.
     monitors: Mutex<shares::Shares>,
+    /// How many steps the conditions of these take beyond the usual, for every row that changes.
+    condition_steps: Mutex<shares::Shares>,
     locking: Arc<Locking>,
     access: Arc<Access>,
     clock: Clock,

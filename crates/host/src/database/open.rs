@@ -3,7 +3,7 @@
 //! Owns what it takes to put a database in service; reading its journal is in `load.rs`.
 
 use super::shares::Shares;
-use super::watch::MONITORS;
+use super::watch::{CONDITION_STEPS, MONITORS};
 use super::watchers::Watchers;
 use super::{Head, Hosted};
 use crate::Policy;
@@ -122,6 +122,7 @@ impl Hosted {
             }),
             watchers: Mutex::new(Watchers::new(system.clock.uuid_source().next_u64())),
             monitors: Mutex::new(Shares::new(MONITORS)),
+            condition_steps: Mutex::new(Shares::new(CONDITION_STEPS)),
             locking,
             access,
             clock: system.clock,

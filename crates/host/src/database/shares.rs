@@ -62,6 +62,10 @@ impl Shares {
 
     /// Takes `amount`, unless that is more than a bound allows.
     pub(super) fn take(&mut self, holder: Holder, amount: u64) -> Result<(), Full> {
+        if amount == 0 {
+            // Also if others have all there is, or more than is open to this one.
+            return Ok(());
+        }
         let Bound { connection, peer, all, kept } = self.bound;
         let has = |taken: Option<&u64>| taken.copied().unwrap_or(0).saturating_add(amount);
         if has(self.sessions.get(&holder.session)) > connection {

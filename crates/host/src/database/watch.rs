@@ -2,7 +2,7 @@
 
 use super::convert::Held;
 use super::queue::{Entry, Rewatch, Watch};
-use super::shares::{Bound, Full, Holder};
+use super::shares::{Bound, Full, Holder, Shares};
 use super::{Head, Hosted, lock};
 use crate::outbox::Ticket;
 use crate::session::{MonitorRecord, Session};
@@ -12,9 +12,11 @@ use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Error, tag};
 use paceline_types::Uuid;
 use paceline_types::limits::{
-    MONITORS_DATABASE_MAX, MONITORS_KEPT, MONITORS_MAX, MONITORS_PEER_MAX,
+    CONDITION_STEPS_DATABASE_MAX, CONDITION_STEPS_FREE, CONDITION_STEPS_KEPT, CONDITION_STEPS_MAX,
+    CONDITION_STEPS_PEER_MAX, MONITORS_DATABASE_MAX, MONITORS_KEPT, MONITORS_MAX,
+    MONITORS_PEER_MAX,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What a client asks to watch.
 pub struct WatchRequest {
@@ -45,31 +47,61 @@ pub(super) const MONITORS: Bound = Bound {
     kept: MONITORS_KEPT as u64,
 };
 
-/// A place among the monitors of a database; dropping it frees it.
-pub(crate) struct MonitorPlace {
+/// How many steps their conditions may take for every row that changes.
+pub(super) const CONDITION_STEPS: Bound = Bound {
+    connection: CONDITION_STEPS_MAX,
+    peer: CONDITION_STEPS_PEER_MAX,
+    all: CONDITION_STEPS_DATABASE_MAX,
+    kept: CONDITION_STEPS_KEPT,
+};
+
+/// What a monitor takes of one of these; dropping it gives it back.
+pub(crate) struct MonitorShare {
     database: Arc<Hosted>,
+    of: fn(&Hosted) -> &Mutex<Shares>,
     holder: Holder,
+    amount: u64,
 }
 
-impl Drop for MonitorPlace {
+impl Drop for MonitorShare {
     fn drop(&mut self) {
-        lock(&self.database.monitors).give_back(self.holder, 1);
+        lock((self.of)(&self.database)).give_back(self.holder, self.amount);
     }
 }
 
 impl Hosted {
-    fn place_for_monitor(self: &Arc<Self>, session: &Session) -> Result<MonitorPlace, Error> {
+    fn share(
+        self: &Arc<Self>,
+        session: &Session,
+        (of, amount): (fn(&Self) -> &Mutex<Shares>, u64),
+        what: &str,
+    ) -> Result<MonitorShare, Error> {
         let holder = Holder::of(session);
-        let taken = lock(&self.monitors).take(holder, 1);
-        taken.map_err(|full| {
-            let details = match full {
-                Full::Connection => "this connection has too many monitors",
-                Full::Peer => "the connections of this client have too many monitors",
-                Full::All => "this database has too many monitors",
+        lock(of(self)).take(holder, amount).map_err(|full| {
+            let who = match full {
+                Full::Connection => "this connection has",
+                Full::Peer => "the connections of this client have",
+                Full::All => "this database has",
             };
-            Error::new(tag::RESOURCES, details)
+            Error::new(tag::RESOURCES, format!("{who} {what}"))
         })?;
-        Ok(MonitorPlace { database: self.clone(), holder })
+        Ok(MonitorShare { database: self.clone(), of, holder, amount })
+    }
+
+    fn place_for_monitor(self: &Arc<Self>, session: &Session) -> Result<MonitorShare, Error> {
+        self.share(session, (|this| &this.monitors, 1), "too many monitors")
+    }
+
+    /// Conditions are tested on every row that changes, while others wait.
+    fn steps_for_monitor(
+        self: &Arc<Self>,
+        session: &Session,
+        monitor: &Monitor,
+    ) -> Result<MonitorShare, Error> {
+        let steps = u64::try_from(monitor.weight()).unwrap_or(u64::MAX);
+        let steps = steps.saturating_sub(CONDITION_STEPS_FREE);
+        let what = "monitors with too many or too long clauses other than ==";
+        self.share(session, (|this| &this.condition_steps, steps), what)
     }
 
     /// Begins a monitor; its initial content is left in the client's outbox. An error is to be
@@ -110,6 +142,7 @@ impl Hosted {
             return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
         }
         let place = Arc::new(self.place_for_monitor(session)?);
+        let steps = Arc::new(self.steps_for_monitor(session, &monitor)?);
         let monitor = Arc::new(monitor);
         let bytes = monitor.memory() + id.len() + 256;
         if !session.hold(bytes) {
@@ -120,7 +153,8 @@ impl Hosted {
             self.locking.note_watched();
         }
         let (database, known) = (self.clone(), monitor.clone());
-        let record = MonitorRecord { database, monitor: known, bytes, _place: place };
+        let record =
+            MonitorRecord { database, monitor: known, bytes, _place: place, _steps: steps };
         session.remember_monitor(id.clone(), record);
         let rows = head.pin(session);
         let session = session.clone();
@@ -164,7 +198,8 @@ impl Hosted {
         if old_id != new_id && session.monitor(&new_id).is_some() {
             return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
         }
-        if !session.rename_monitor(&old_id, &new_id, &to) {
+        let steps = self.steps_for_monitor(session, &to)?;
+        if !session.rename_monitor(&old_id, &new_id, (&to, steps)) {
             let details = "this connection holds too many monitors";
             return Err(Error::new(tag::RESOURCES, details));
         }

@@ -4,7 +4,8 @@
 //! found by the tables they watch, so a commit looks only at those that watch a table it changed. Touched
 //! only by whoever publishes, in the order of the queue, and by clients that leave.
 
-use crate::outbox::{Content, Later, Outgoing, Reply, Ticket, Update};
+use crate::budget::Budget;
+use crate::outbox::{Body, Content, Later, Outgoing, Reply, Ticket, Update};
 use crate::session::Session;
 use paceline_locks::SessionId;
 use paceline_tables::monitor::{Dump, Monitor, Version, merge};
@@ -54,9 +55,12 @@ struct News<'a> {
 
 impl News<'_> {
     /// Encodes what a group is told, by way of `buffer`; none if that is nothing.
-    fn encode(&self, monitor: &Monitor, buffer: &mut Vec<u8>) -> Option<Arc<[u8]>> {
+    fn encode(&self, group: &Group, buffer: &mut Vec<u8>) -> Option<Arc<Body>> {
         buffer.clear();
-        monitor.update(self.changes, self.schema, buffer).then(|| buffer.as_slice().into())
+        // All sessions have the same budget.
+        let budget: &Arc<Budget> = group.members.values().next()?.outbox.budget();
+        let monitor = &group.monitor;
+        monitor.update(self.changes, self.schema, buffer).then(|| Body::new(buffer, budget))
     }
 
     fn leave(
@@ -64,7 +68,7 @@ impl News<'_> {
         id: &Ticket,
         session: &Session,
         monitor: &Arc<Monitor>,
-        body: Arc<[u8]>,
+        body: Arc<Body>,
     ) -> Option<Waker> {
         let (id, monitor) = (id.clone(), monitor.clone());
         let update = Update::new(id, self.transaction, body, monitor, self.schema.clone());
@@ -143,8 +147,8 @@ impl Watchers {
                 if tables.iter().take(at).any(|earlier| monitor.table(*earlier).is_some()) {
                     continue;
                 }
-                let Some(body) = news.encode(monitor, &mut buffer) else { continue };
                 let Some(group) = self.groups.get(&number) else { continue };
+                let Some(body) = news.encode(group, &mut buffer) else { continue };
                 for ((session_id, id), session) in &group.members {
                     if !except.contains(session_id) {
                         wakers.extend(news.leave(id, session, monitor, body.clone()));
@@ -165,14 +169,12 @@ impl Watchers {
         let transaction = Uuid::from_halves(self.epoch, number);
         let news = News { changes: &commit.changes, schema: &commit.schema, transaction };
         // Clients that watch the same share what is encoded, as they do when all are told.
-        let mut bodies: BTreeMap<u64, Option<Arc<[u8]>>> = BTreeMap::new();
+        let mut bodies: BTreeMap<u64, Option<Arc<Body>>> = BTreeMap::new();
         let mut buffer = Vec::new();
         for session in only {
             for ((_, id), number) in self.of_session(*session) {
                 let Some(group) = self.groups.get(number) else { continue };
-                let body = bodies
-                    .entry(*number)
-                    .or_insert_with(|| news.encode(&group.monitor, &mut buffer));
+                let body = bodies.entry(*number).or_insert_with(|| news.encode(group, &mut buffer));
                 let member = group.members.get(&(*session, id.clone()));
                 if let (Some(body), Some(session)) = (body, member) {
                     wakers.extend(news.leave(id, session, &group.monitor, body.clone()));

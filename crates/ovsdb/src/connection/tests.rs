@@ -1,10 +1,13 @@
 //! A connection over a pipe, polled by hand.
 
 use super::*;
-use paceline_host::{Host, Policy, RealDisk, create_file};
+use crate::turns::Turns;
+use paceline_host::{Host, Part, Peer, Policy, RealDisk, create_file};
 use paceline_tables::{json, schema::Schema};
 use paceline_types::Role;
-use paceline_types::limits::{FRAME_BYTES_MAX, REPLY_BYTES_MAX, SNAPSHOT_REPLY_BYTES};
+use paceline_types::limits::{
+    FRAME_BYTES_MAX, REPLY_BYTES_MAX, SNAPSHOT_REPLY_BYTES, UNREAD_BYTES_TOGETHER_MAX,
+};
 use std::sync::Arc;
 use std::task::Waker;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
@@ -13,6 +16,10 @@ const SCHEMA: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {"Thing
     "columns": {"name": {"type": "string"}}}}}"#;
 
 const MONITORS: usize = 60;
+
+fn turns() -> PeerTurns {
+    Turns::new().of(Peer::Owner)
+}
 
 struct World {
     runtime: tokio::runtime::Runtime,
@@ -36,7 +43,7 @@ impl World {
         Self { runtime, directory, host }
     }
 
-    fn connect(&self, role: Role, turns: &Turns) -> (Connection<DuplexStream>, DuplexStream) {
+    fn connect(&self, role: Role, turns: &PeerTurns) -> (Connection<DuplexStream>, DuplexStream) {
         let session = self.host.begin_session(Some(role), |id| format!("test#{}", id.0));
         let (near, far) = duplex(256 << 10);
         let bounds = Bounds { frame_bytes_max: FRAME_BYTES_MAX, depth_max: 100, probe: None };
@@ -66,7 +73,7 @@ fn settle(connection: &mut Connection<DuplexStream>) {
 fn requests_wait_while_answers_are_unread_d1() {
     let world = World::new("unread");
     let _guard = world.runtime.enter();
-    let turns = Turns::new();
+    let turns = turns();
     let (mut writer, mut far) = world.connect(Role::Admin, &turns);
     let text = "x".repeat(50_000);
     let insert = format!(r#"{{"op":"insert","table":"Thing","row":{{"name":"{text}"}}}}"#);
@@ -118,7 +125,7 @@ fn requests_wait_while_answers_are_unread_d1() {
 #[test]
 fn long_messages_take_turns_d1() {
     let world = World::new("turns");
-    let turns = Turns::new();
+    let turns = turns();
     let all = FRAME_BYTES_MAX;
     let message = format!(r#"{{"id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(200_000));
     world.runtime.block_on(async {
@@ -138,4 +145,106 @@ fn long_messages_take_turns_d1() {
         drop(far);
         serving.await.unwrap();
     });
+}
+
+/// What others leave unread, so that `left` bytes are left of the budget.
+fn leave_of_budget(connection: &Connection<DuplexStream>, left: usize) -> Part {
+    let mut others = connection.methods.session().outbox.budget().part();
+    others.set(UNREAD_BYTES_TOGETHER_MAX - left);
+    others
+}
+
+/// D1: messages that do not end count in the budget of all connections, and one that has its share of it is refused.
+#[test]
+fn messages_that_do_not_end_count_d1() {
+    let world = World::new("unended");
+    let _guard = world.runtime.enter();
+    let (mut first, mut far) = world.connect(Role::Viewer, &turns());
+    let budget = first.methods.session().outbox.budget().clone();
+    let begin = format!(r#"{{"id":1,"method":"echo","params":["{}"#, "x".repeat(200_000));
+    world.runtime.block_on(far.write_all(begin.as_bytes())).unwrap();
+    settle(&mut first);
+    assert!(first.ending.is_none());
+    assert!(budget.used() >= 200_000, "{} bytes count", budget.used());
+
+    let (mut second, mut far) = world.connect(Role::Viewer, &turns());
+    let _others = leave_of_budget(&second, 500_000);
+    world.runtime.block_on(far.write_all(begin.as_bytes())).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let end = (0..1_000).find_map(|_| match second.poll(&mut cx) {
+        Poll::Ready(end) => Some(end),
+        Poll::Pending => None,
+    });
+    let Some(End::Cut(reason)) = end else { panic!("{end:?}") };
+    assert!(reason.contains("no memory"), "{reason}");
+
+    // A short one has its place always.
+    let (mut third, mut far) = world.connect(Role::Viewer, &turns());
+    world.runtime.block_on(far.write_all(&begin.as_bytes()[..50_000])).unwrap();
+    settle(&mut third);
+    assert!(third.ending.is_none());
+    drop((first, second, third, _others));
+    assert_eq!(budget.used(), 0);
+}
+
+/// D1: an answer that has left the outbox counts until the client has taken it; one that there is no room for is not
+/// kept.
+#[test]
+fn an_answer_that_is_being_sent_counts_d1() {
+    let world = World::new("sending");
+    let turns = turns();
+    let message = format!(r#"{{"id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(2_000_000));
+    world.runtime.block_on(async {
+        let (connection, mut far) = world.connect(Role::Viewer, &turns);
+        let budget = connection.methods.session().outbox.budget().clone();
+        let serving = tokio::spawn(connection.run());
+        far.write_all(message.as_bytes()).await.unwrap();
+        let mut first = [0; 1];
+        far.read_exact(&mut first).await.unwrap();
+        assert!(budget.used() > 1_000_000, "{} bytes count", budget.used());
+        let mut rest = vec![0; 2_000_000];
+        far.read_exact(&mut rest).await.unwrap();
+        drop(far);
+        serving.await.unwrap();
+        assert_eq!(budget.used(), 0);
+    });
+}
+
+/// D1: a client that takes a long answer in bits, and always leaves some, does not let the buffer grow.
+#[test]
+fn a_client_that_reads_in_bits_keeps_no_more_than_a_piece_d1() {
+    let world = World::new("bits");
+    let _guard = world.runtime.enter();
+    let turns = turns();
+    let (mut writer, mut far) = world.connect(Role::Admin, &turns);
+    let text = "x".repeat(20_000);
+    let insert = format!(r#"{{"op":"insert","table":"Thing","row":{{"name":"{text}"}}}}"#);
+    for _ in 0..50 {
+        let request = format!(r#"{{"id":1,"method":"transact","params":["Things",{insert}]}}"#);
+        world.runtime.block_on(far.write_all(request.as_bytes())).unwrap();
+        settle(&mut writer);
+    }
+    let session = world.host.begin_session(Some(Role::Viewer), |id| format!("test#{}", id.0));
+    let (near, mut far) = duplex(4 << 10);
+    let bounds = Bounds { frame_bytes_max: FRAME_BYTES_MAX, depth_max: 100, probe: None };
+    let methods = Methods::new(world.host.clone(), session);
+    let mut reader = Connection::new(near, methods, bounds, turns);
+    let request = br#"{"id":7,"method":"monitor","params":["Things",1,{"Thing":{}}]}"#;
+    world.runtime.block_on(far.write_all(request)).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let (mut answer, mut longest) = (Vec::new(), 0);
+    let mut piece = vec![0; 4 << 10];
+    for _ in 0..100_000 {
+        assert!(reader.poll(&mut cx).is_pending());
+        longest = longest.max(reader.out.len());
+        let mut buffer = ReadBuf::new(&mut piece);
+        if Pin::new(&mut far).poll_read(&mut cx, &mut buffer).is_ready() {
+            answer.extend_from_slice(buffer.filled());
+        }
+        if answer.ends_with(br#""id":7}"#) {
+            break;
+        }
+    }
+    assert!(answer.len() > 1_000_000, "{} bytes of answer", answer.len());
+    assert!(longest < 400_000, "a buffer of {longest} bytes");
 }

@@ -102,6 +102,12 @@ impl Framer {
         }
     }
 
+    /// Bytes that are kept of a message whose end has not come yet.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Whether a message has begun and not ended.
     #[must_use]
     pub fn is_partial(&self) -> bool {

@@ -82,6 +82,12 @@ impl Selected {
         self.pinned = Some(content);
     }
 
+    /// Whether the content that the rows are of is kept with them.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.pinned.is_some()
+    }
+
     /// The rows.
     #[must_use]
     pub fn rows(&self) -> &[Row] {

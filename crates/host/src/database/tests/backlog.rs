@@ -1,10 +1,12 @@
 //! What a client that does not read keeps in memory, and how that counts.
 
 use super::*;
-use crate::WatchRequest;
+use crate::{Interest, Part, WatchRequest};
 use paceline_tables::Row;
 use paceline_tables::monitor::Version;
-use paceline_types::limits::REPLY_BYTES_MAX;
+use paceline_types::limits::{REPLY_BYTES_MAX, UNREAD_BYTES_TOGETHER_MAX};
+use std::sync::atomic::AtomicUsize;
+use std::task::{Wake, Waker};
 
 fn watch(database: &Arc<Hosted>, session: &Arc<Session>, column: &str) {
     let requests = parse(&format!(r#"{{"Thing": {{"columns": ["{column}"]}}}}"#));
@@ -242,4 +244,122 @@ fn an_old_dump_that_keeps_little_is_not_dropped_d1() {
     assert_eq!(weighing.run(now), 0);
     assert!(slow.outbox.closed().is_none());
     assert_eq!(received(&slow), ["reply 0", "reply \"c\""]);
+}
+
+/// What others leave unread, so that `left` bytes are left of the budget.
+fn leave_of_budget(session: &Session, left: usize) -> Part {
+    let mut others = session.outbox.budget().part();
+    others.set(UNREAD_BYTES_TOGETHER_MAX - left);
+    others
+}
+
+/// D1: the more all clients leave unread, the less one may before its requests wait; and it may again when they have
+/// read.
+#[test]
+fn answers_that_others_leave_unread_leave_less_for_one_d1() {
+    let world = World::new("budget-replies");
+    let things = world.open(SCHEMA);
+    let (reader, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    let insert = format!(
+        r#"[{{"op": "insert", "table": "Thing", "row": {{"name": "{}"}}}}]"#,
+        "x".repeat(100_000)
+    );
+    change(&things, &writer, &insert);
+    let select = r#"[{"op": "select", "table": "Thing", "where": []}]"#;
+    (0..10).for_each(|_| transact(&things, &reader, "1", select));
+    things.flush_blocking();
+    assert!(!reader.is_full(), "1 MB of a client that is alone");
+    let others = leave_of_budget(&reader, 1 << 20);
+    assert!(reader.is_full(), "a quarter of 1 MiB is left to each");
+    assert!(reader.outbox.closed().is_none());
+    drop(others);
+    assert!(!reader.is_full());
+}
+
+/// D1: the same of notifications, but for that the client is cut off.
+#[test]
+fn notifications_that_others_leave_unread_leave_less_for_one_d1() {
+    let world = World::new("budget-notices");
+    let things = world.open(SCHEMA);
+    let (reader, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    change(&things, &writer, r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
+    watch(&things, &reader, "name");
+    let text = "x".repeat(400_000);
+    set_name(&things, &writer, &text);
+    assert_eq!(received(&reader).len(), 1);
+    let _others = leave_of_budget(&reader, 2 << 20);
+    set_name(&things, &writer, &text[1..]);
+    assert_eq!(received(&reader).len(), 1, "it reads, and has its share");
+    let _more = leave_of_budget(&reader, UNREAD_BYTES_TOGETHER_MAX - (1 << 20));
+    set_name(&things, &writer, &text);
+    assert!(reader.outbox.closed().is_some(), "a quarter of 1 MiB is left to each");
+}
+
+/// D1: what goes to many clients is in memory once and counts once: however many there are, none is cut off for a
+/// long update. What waits counts no more when it is taken, or its client is gone.
+#[test]
+fn an_update_to_many_counts_once_d1() {
+    let world = World::new("budget-shared");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    let readers: Vec<_> = (0..200).map(|_| world.client(Role::Viewer)).collect();
+    change(&things, &writer, r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
+    readers.iter().for_each(|reader| watch(&things, reader, "name"));
+    let budget = writer.outbox.budget();
+    assert_eq!(budget.used(), 0);
+    let _others = leave_of_budget(&writer, 8 << 20);
+    let before = budget.used();
+    set_name(&things, &writer, &"x".repeat(1 << 20));
+    assert!(readers.iter().all(|reader| reader.outbox.closed().is_none()));
+    let used = budget.used() - before;
+    assert!((1 << 20..2 << 20).contains(&used), "{used} bytes count");
+    let (some, others) = readers.split_at(100);
+    some.iter().for_each(|reader| assert_eq!(received(reader).len(), 1));
+    others.iter().for_each(|reader| world.host.end_session(reader));
+    assert_eq!(budget.used(), before);
+}
+
+/// D1: an answer for which the budget has no room is not kept, and its client is cut off; what others wait for is not
+/// touched.
+#[test]
+fn an_answer_beyond_the_budget_is_not_kept_d1() {
+    let world = World::new("budget-spent");
+    let things = world.open(SCHEMA);
+    let (small, large) = (world.client(Role::Viewer), world.client(Role::Viewer));
+    let others = leave_of_budget(&small, 1 << 20);
+    let before = small.outbox.budget().used();
+    let answer = |session: &Arc<Session>, bytes: usize| {
+        things.answer(session, ticket("1"), Reply::Text(vec![b'x'; bytes]));
+        things.flush_blocking();
+    };
+    answer(&small, 10_000);
+    answer(&large, 2 << 20);
+    assert!(large.outbox.closed().is_some());
+    assert!(small.outbox.closed().is_none());
+    assert!(small.outbox.budget().used() < before + 20_000);
+    drop(others);
+}
+
+/// A connection that has sent all answers and waits only for its requests to count no more is woken for that: it may
+/// have looked between an answer that was left and the end of the count.
+#[test]
+fn a_client_whose_requests_count_no_more_is_looked_at_again() {
+    struct Woken(AtomicUsize);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let world = World::new("settled");
+    let client = world.client(Role::Viewer);
+    let woken = Arc::new(Woken(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&woken));
+    for (bytes, rest) in [(1_000, 0), (REPLY_BYTES_MAX, 1_000)] {
+        let before = woken.0.load(Ordering::Relaxed);
+        client.charge(bytes + rest);
+        assert!(!client.outbox.register(&waker, Interest::Items));
+        client.discharge(bytes);
+        assert_eq!(woken.0.load(Ordering::Relaxed), before + 1, "{bytes} of {}", bytes + rest);
+        client.discharge(rest);
+    }
 }

@@ -26,6 +26,63 @@ fn fill(database: &Arc<Hosted>, session: &Arc<Session>) -> (usize, String) {
     (count, error.details)
 }
 
+/// Conditions that take some 6,000 steps to test on a row.
+fn long_conditions() -> String {
+    let clauses: Vec<String> = (0..3_000).map(|n| format!(r#"["name", "!=", "{n}"]"#)).collect();
+    format!("[{}]", clauses.join(","))
+}
+
+/// D4: the conditions that every row is tested on are bounded over all connections of a client, and over all clients,
+/// also when they are changed; those that end make room.
+#[test]
+fn conditions_are_bounded_d4() {
+    let world = World::new("conditions");
+    let things = world.open(SCHEMA);
+    let of = |peer| {
+        let session = world.client(Role::Viewer);
+        session.count_with(peer);
+        session
+    };
+    let conditions = long_conditions();
+    let watch = |session: &Arc<Session>| {
+        let requests = parse(&format!(r#"{{"Thing": {{"where": {conditions}}}}}"#));
+        let (ticket, id) = (ticket("1"), ticket("\"m\""));
+        let request = WatchRequest { ticket, id, requests, version: Version::V2, since: None };
+        things.watch(session, request)
+    };
+    let fill = |peer| {
+        let mut sessions = Vec::new();
+        loop {
+            let session = of(peer);
+            match watch(&session) {
+                Ok(()) => sessions.push(session),
+                Err(error) => break (sessions, error.details),
+            }
+            assert!(sessions.len() < 100, "conditions without bound");
+        }
+    };
+    let (first, details) = fill(Peer::User(1));
+    assert!(first.len() > 10 && details.starts_with("the connections of this client"), "{details}");
+    let (second, details) = fill(Peer::User(2));
+    assert!(second.len() > 10 && details.starts_with("this database"), "{details}");
+    assert!(watch(&of(Peer::Owner)).is_ok(), "a part is kept");
+
+    // A monitor that anybody may have is no way around that.
+    let sly = of(Peer::User(1));
+    things.watch(&sly, request(3, Version::V2, None)).unwrap();
+    things.flush_blocking();
+    let change = |id: &str| {
+        let conditions = parse(&format!(r#"{{"Thing": [{{"where": {conditions}}}]}}"#));
+        things.rewatch(&sly, ticket("c"), (ticket("3"), ticket(id)), conditions)
+    };
+    assert_eq!(change("4").unwrap_err().tag, tag::RESOURCES);
+    first.iter().take(5).for_each(|session| world.host.end_session(session));
+    things.flush_blocking();
+    drop(first);
+    change("3").unwrap();
+    assert!(watch(&of(Peer::User(1))).is_ok());
+}
+
 /// D4: monitors are bounded per connection, per client and per database; each one that ends makes room.
 #[test]
 fn monitors_are_bounded_d4() {
