@@ -9,16 +9,17 @@
 
 use crate::audit::Audit;
 use crate::control::Control;
+use crate::database::shares::{Bound, Full, Holder, Shares};
 use crate::database::{Hosted, OwnRow};
 use crate::kept::{Cause, Key, Ledger};
 use crate::outbox::{Later, Outgoing, Reply, Ticket};
 use crate::own;
 use crate::session::Session;
 use crate::tasks::Tasks;
-use paceline_locks::{Changed, Effect, LockError, LockView, Locks, SessionId};
+use paceline_locks::{Changed, Effect, LockError, LockView, Locks, SessionId, cost};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
-use paceline_types::limits::SESSION_BYTES_MAX;
+use paceline_types::limits::{LOCKS_BYTES_MAX, SESSION_BYTES_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -28,6 +29,15 @@ use std::task::Waker;
 /// one of a run, so that few grants skip few numbers at a restart.
 const RESERVE_MIN: u64 = 1 << 12;
 const RESERVE_MAX: u64 = 1 << 20;
+
+/// What the locks of connections may take together, of which one user or address has a quarter and the last tenth is
+/// kept (D1). What a connection may take `Locks` knows.
+const BOUND: Bound = Bound {
+    connection: u64::MAX,
+    peer: LOCKS_BYTES_MAX as u64 / 4,
+    all: LOCKS_BYTES_MAX as u64,
+    kept: LOCKS_BYTES_MAX as u64 / 10,
+};
 
 /// What a client asks of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +92,8 @@ pub struct Locking {
 struct State {
     locks: Locks,
     sessions: BTreeMap<SessionId, Arc<Session>>,
+    /// What the locks of connections take. Sessions of the API count elsewhere, by user.
+    shares: Shares,
     /// The generation that the table of locks shows.
     shown: u64,
     /// Whether the table must be compared with every lock, because its last changes were undone.
@@ -104,6 +116,7 @@ impl Locking {
             state: Mutex::new(State {
                 locks,
                 sessions: BTreeMap::new(),
+                shares: Shares::new(BOUND),
                 shown: 0,
                 show_all: false,
                 lost: Vec::new(),
@@ -233,8 +246,11 @@ impl Locking {
         let mut state = self.state();
         let owned: Vec<Arc<str>> =
             state.locks.owned(session).map(|(name, _)| Arc::clone(name)).collect();
+        let bytes = state.locks.session_bytes(session);
         state.locks.release_all(session);
-        state.sessions.remove(&session);
+        if let Some(ended) = state.sessions.remove(&session) {
+            state.give_back(&ended, bytes);
+        }
         let wakers = state.drain_effects(&self.ledger);
         let noted = owned.iter().map(|name| state.note(&self.ledger, name, cause));
         let is_noted = noted.fold(false, |any, one| any | one);
@@ -261,18 +277,7 @@ impl Locking {
             // Nothing would ever release what a session gets after its end.
             return Err(LockError::Ended);
         }
-        let text = match operation {
-            LockOperation::Lock if !state.locks.lock(session.id, name)? => "{\"locked\":false}",
-            LockOperation::Lock => "{\"locked\":true}",
-            LockOperation::Steal => {
-                state.locks.steal(session.id, name)?;
-                "{\"locked\":true}"
-            }
-            LockOperation::Unlock => {
-                state.locks.unlock(session.id, name)?;
-                "{}"
-            }
-        };
+        let text = state.operate(session, operation, name)?;
         tracing::debug!(client = %session.name, lock = name, answer = text, "{operation:?}");
         let mut wakers = state.drain_effects(&self.ledger);
         let mut lost = std::mem::take(&mut state.lost);
@@ -410,6 +415,55 @@ impl Locking {
 }
 
 impl State {
+    /// Does a lock operation, and counts what it changes; the answer.
+    fn operate(
+        &mut self,
+        session: &Session,
+        operation: LockOperation,
+        name: &str,
+    ) -> Result<&'static str, LockError> {
+        let bytes = cost(name);
+        if operation == LockOperation::Unlock {
+            self.locks.unlock(session.id, name)?;
+            self.give_back(session, bytes);
+            return Ok("{}");
+        }
+        // What it has asked for already is counted, and is refused below.
+        let is_new = self.locks.standing(session.id, name).is_none();
+        if is_new {
+            self.take(session, bytes)?;
+        }
+        let done = match operation {
+            LockOperation::Steal => self.locks.steal(session.id, name).map(|()| true),
+            _ => self.locks.lock(session.id, name),
+        };
+        if is_new && done.is_err() {
+            self.give_back(session, bytes);
+        }
+        Ok(if done? { "{\"locked\":true}" } else { "{\"locked\":false}" })
+    }
+
+    /// Counts what a lock of a connection takes.
+    fn take(&mut self, session: &Session, bytes: usize) -> Result<(), LockError> {
+        if session.peer().is_none() {
+            return Ok(());
+        }
+        let taken = self.shares.take(Holder::of(session), bytes as u64);
+        taken.map_err(|full| {
+            LockError::TooManyTogether(match full {
+                Full::Connection | Full::Peer => "the locks of all connections of one client",
+                Full::All => "the locks of all connections",
+            })
+        })
+    }
+
+    /// Gives back what [`State::take`] took.
+    fn give_back(&mut self, session: &Session, bytes: usize) {
+        if session.peer().is_some() && bytes > 0 {
+            self.shares.give_back(Holder::of(session), bytes as u64);
+        }
+    }
+
     /// Leaves what happened in the outboxes of those it happened to.
     fn drain_effects(&mut self, ledger: &Ledger) -> Vec<Waker> {
         let mut wakers = Vec::new();
@@ -491,4 +545,71 @@ fn fencing_row(until: u64) -> OwnRow {
     let until = Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)));
     let values = vec![("name", Datum::One(Atom::string("paceline"))), ("fencing_reserved", until)];
     OwnRow::of_text("paceline", Some(values))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bound, LockOperation, Shares, StealReply};
+    use crate::kept::tests::World;
+    use crate::places::Peer;
+    use paceline_locks::{LockError, cost};
+    use paceline_types::Role;
+    use std::sync::Arc;
+
+    /// D1: the locks of all connections of one user are bounded together, those that it waits for included, and others
+    /// get theirs. What is refused, given back or left behind by a connection that ends counts no longer.
+    #[test]
+    fn the_locks_of_one_user_leave_room_for_others_d1() {
+        use LockOperation::{Lock, Steal, Unlock};
+        let world = World::new("lock-shares");
+        let host = world.host();
+        let one = cost("l0") as u64;
+        let bound = Bound { connection: u64::MAX, peer: 3 * one, all: 6 * one, kept: one };
+        host.locking().state().shares = Shares::new(bound);
+        let connect = |peer| {
+            let session = host.begin_session(Some(Role::Client), |id| id.0.to_string());
+            session.count_with(peer);
+            session
+        };
+        let operate = |session: &_, operation, name| {
+            let ticket = Arc::from(&b"1"[..]);
+            host.locking().operate(session, ticket, operation, name, StealReply::AtOnce)
+        };
+        let full = |which| Err(LockError::TooManyTogether(which));
+        let of_one = full("the locks of all connections of one client");
+        let (a, b) = (connect(Peer::User(1)), connect(Peer::User(1)));
+        for _ in 0..10 {
+            assert_eq!(operate(&a, Lock, "l0"), Ok(()));
+            assert_eq!(operate(&a, Lock, "l0"), Err(LockError::MustUnlock));
+            assert_eq!(operate(&b, Lock, "l0"), Ok(()), "it waits");
+            assert_eq!(operate(&b, Steal, "l1"), Ok(()));
+            assert_eq!(operate(&a, Lock, "l2"), of_one);
+            assert_eq!(operate(&a, Steal, "l1"), of_one);
+            assert_eq!(
+                operate(&a, Lock, "l0"),
+                Err(LockError::MustUnlock),
+                "it is counted already"
+            );
+            for (session, name) in [(&a, "l0"), (&b, "l0"), (&b, "l1")] {
+                assert_eq!(operate(session, Unlock, name), Ok(()));
+                assert_eq!(operate(session, Unlock, name), Err(LockError::NotLocked));
+            }
+        }
+        ["l0", "l1", "l2"].iter().for_each(|name| operate(&b, Lock, name).unwrap());
+        let (other, root) = (connect(Peer::User(2)), connect(Peer::Owner));
+        ["l3", "l4"].iter().for_each(|name| operate(&other, Lock, name).unwrap());
+        assert_eq!(operate(&other, Lock, "l5"), full("the locks of all connections"));
+        assert_eq!(operate(&root, Lock, "l5"), Ok(()));
+        assert_eq!(operate(&root, Lock, "l6"), full("the locks of all connections"));
+        host.end_session(&b);
+        ["l0", "l1"].iter().for_each(|name| operate(&a, Lock, name).unwrap());
+        // Without numbers nothing is granted, and nothing is counted.
+        [&a, &other, &root].iter().for_each(|session| host.end_session(session));
+        host.locking().stop();
+        let c = connect(Peer::User(1));
+        for _ in 0..10 {
+            assert_eq!(operate(&c, Lock, "l0"), Err(LockError::Exhausted));
+        }
+        assert!(host.locking().state().shares.is_empty());
+    }
 }
