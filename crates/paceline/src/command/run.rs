@@ -293,6 +293,8 @@ impl Signals {
 
     /// What came until now was meant for the command, which has ended.
     async fn forget(&mut self) {
+        // One that came with the end of the command may be unread in the runtime's pipe: this lets it be read.
+        tokio::task::yield_now().await;
         for listener in [&mut self.interrupt, &mut self.quit, &mut self.terminate, &mut self.hangup]
         {
             forget(listener).await;
