@@ -329,7 +329,9 @@ fn of_lock(error: LockError) -> Problem {
         LockError::MustUnlock => Problem::conflict(error.to_string())
             .hint("the session owns this lock or stands in line for it already"),
         LockError::NotLocked => Problem::conflict(error.to_string()),
-        LockError::TooMany | LockError::Exhausted => Problem::resources(error.to_string()),
+        LockError::TooMany | LockError::TooManyTogether(_) | LockError::Exhausted => {
+            Problem::resources(error.to_string())
+        }
         LockError::Ended => HoldError::SessionEnded.into(),
     }
 }

@@ -7,18 +7,22 @@
 //! that is noted in the ledger under the same mutex (L5). Fencing numbers come from a range that is reserved on disk ahead (L2);
 //! the next range is reserved when half of this one is used.
 
+#[cfg(test)]
+mod tests;
+
 use crate::audit::Audit;
 use crate::control::Control;
+use crate::database::shares::{Bound, Full, Holder, Shares};
 use crate::database::{Hosted, OwnRow};
 use crate::kept::{Cause, Key, Ledger};
 use crate::outbox::{Later, Outgoing, Reply, Ticket};
 use crate::own;
 use crate::session::Session;
 use crate::tasks::Tasks;
-use paceline_locks::{Changed, Effect, LockError, LockView, Locks, SessionId};
+use paceline_locks::{Changed, Effect, LockError, LockView, Locks, SessionId, cost};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
-use paceline_types::limits::SESSION_BYTES_MAX;
+use paceline_types::limits::{LOCKS_BYTES_MAX, SESSION_BYTES_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -28,6 +32,15 @@ use std::task::Waker;
 /// one of a run, so that few grants skip few numbers at a restart.
 const RESERVE_MIN: u64 = 1 << 12;
 const RESERVE_MAX: u64 = 1 << 20;
+
+/// What the locks of connections may take together, of which one user or address has a quarter and the last tenth is
+/// kept (D1). What a connection may take `Locks` knows.
+const BOUND: Bound = Bound {
+    connection: u64::MAX,
+    peer: LOCKS_BYTES_MAX as u64 / 4,
+    all: LOCKS_BYTES_MAX as u64,
+    kept: LOCKS_BYTES_MAX as u64 / 10,
+};
 
 /// What a client asks of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +95,8 @@ pub struct Locking {
 struct State {
     locks: Locks,
     sessions: BTreeMap<SessionId, Arc<Session>>,
+    /// What the locks of connections take. Sessions of the API count elsewhere, by user.
+    shares: Shares,
     /// The generation that the table of locks shows.
     shown: u64,
     /// Whether the table must be compared with every lock, because its last changes were undone.
@@ -104,6 +119,7 @@ impl Locking {
             state: Mutex::new(State {
                 locks,
                 sessions: BTreeMap::new(),
+                shares: Shares::new(BOUND),
                 shown: 0,
                 show_all: false,
                 lost: Vec::new(),
@@ -233,8 +249,11 @@ impl Locking {
         let mut state = self.state();
         let owned: Vec<Arc<str>> =
             state.locks.owned(session).map(|(name, _)| Arc::clone(name)).collect();
+        let bytes = state.locks.session_bytes(session);
         state.locks.release_all(session);
-        state.sessions.remove(&session);
+        if let Some(ended) = state.sessions.remove(&session) {
+            state.give_back(&ended, bytes);
+        }
         let wakers = state.drain_effects(&self.ledger);
         let noted = owned.iter().map(|name| state.note(&self.ledger, name, cause));
         let is_noted = noted.fold(false, |any, one| any | one);
@@ -261,18 +280,7 @@ impl Locking {
             // Nothing would ever release what a session gets after its end.
             return Err(LockError::Ended);
         }
-        let text = match operation {
-            LockOperation::Lock if !state.locks.lock(session.id, name)? => "{\"locked\":false}",
-            LockOperation::Lock => "{\"locked\":true}",
-            LockOperation::Steal => {
-                state.locks.steal(session.id, name)?;
-                "{\"locked\":true}"
-            }
-            LockOperation::Unlock => {
-                state.locks.unlock(session.id, name)?;
-                "{}"
-            }
-        };
+        let text = state.operate(session, operation, name)?;
         tracing::debug!(client = %session.name, lock = name, answer = text, "{operation:?}");
         let mut wakers = state.drain_effects(&self.ledger);
         let mut lost = std::mem::take(&mut state.lost);
@@ -410,6 +418,55 @@ impl Locking {
 }
 
 impl State {
+    /// Does a lock operation, and counts what it changes; the answer.
+    fn operate(
+        &mut self,
+        session: &Session,
+        operation: LockOperation,
+        name: &str,
+    ) -> Result<&'static str, LockError> {
+        let bytes = cost(name);
+        if operation == LockOperation::Unlock {
+            self.locks.unlock(session.id, name)?;
+            self.give_back(session, bytes);
+            return Ok("{}");
+        }
+        // What it has asked for already is counted, and is refused below.
+        let is_new = self.locks.standing(session.id, name).is_none();
+        if is_new {
+            self.take(session, bytes)?;
+        }
+        let done = match operation {
+            LockOperation::Steal => self.locks.steal(session.id, name).map(|()| true),
+            _ => self.locks.lock(session.id, name),
+        };
+        if is_new && done.is_err() {
+            self.give_back(session, bytes);
+        }
+        Ok(if done? { "{\"locked\":true}" } else { "{\"locked\":false}" })
+    }
+
+    /// Counts what a lock of a connection takes.
+    fn take(&mut self, session: &Session, bytes: usize) -> Result<(), LockError> {
+        if session.peer().is_none() {
+            return Ok(());
+        }
+        let taken = self.shares.take(Holder::of(session), bytes as u64);
+        taken.map_err(|full| {
+            LockError::TooManyTogether(match full {
+                Full::Connection | Full::Peer => "the locks of all connections of one client",
+                Full::All => "the locks of all connections",
+            })
+        })
+    }
+
+    /// Gives back what [`State::take`] took.
+    fn give_back(&mut self, session: &Session, bytes: usize) {
+        if session.peer().is_some() && bytes > 0 {
+            self.shares.give_back(Holder::of(session), bytes as u64);
+        }
+    }
+
     /// Leaves what happened in the outboxes of those it happened to.
     fn drain_effects(&mut self, ledger: &Ledger) -> Vec<Waker> {
         let mut wakers = Vec::new();

@@ -103,6 +103,7 @@ impl Ledger {
     }
 }
 
-fn cost(name: &str) -> usize {
+/// What an entry for `name` costs of a budget.
+pub fn cost(name: &str) -> usize {
     name.len() + ENTRY_BYTES
 }

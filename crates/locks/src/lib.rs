@@ -30,7 +30,7 @@ mod line;
 mod locks;
 
 pub use changed::{CHANGED_NAMES_MAX, Changed};
-pub use ledger::{ENTRY_BYTES, Standing};
+pub use ledger::{ENTRY_BYTES, Standing, cost};
 pub use locks::{LockView, Locks};
 pub use paceline_types::SessionId;
 
@@ -69,6 +69,9 @@ pub enum LockError {
     Exhausted,
     /// One more entry would exceed the session's budget of bytes.
     TooMany,
+    /// All clients together, or all sessions of one client, have as much as they may: which of these, it says. The
+    /// owner of the sessions returns it.
+    TooManyTogether(&'static str),
     /// The session has ended. The owner of the sessions returns it: this crate does not know them.
     Ended,
 }
@@ -80,6 +83,9 @@ impl fmt::Display for LockError {
             LockError::NotLocked => "this session has nothing to unlock here",
             LockError::Exhausted => "no fencing number is left in the reserved range",
             LockError::TooMany => "the locks of this session exceed its memory budget",
+            LockError::TooManyTogether(which) => {
+                return write!(f, "{which} take as much memory as they may");
+            }
             LockError::Ended => "this session has ended",
         })
     }

@@ -289,6 +289,7 @@ pub(crate) fn lock_error(
         LockError::TooMany => {
             Error::new(tag::RESOURCES, "this connection holds as many locks as its memory allows")
         }
+        LockError::TooManyTogether(_) => Error::new(tag::RESOURCES, error.to_string()),
         // Nobody reads this answer.
         LockError::Ended => Error::new(tag::RESOURCES, "the connection has ended"),
         LockError::Exhausted => Error::new(

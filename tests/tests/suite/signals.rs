@@ -144,18 +144,78 @@ fn a_script_ends_with_the_command_that_a_key_kills() {
 
 /// Counts signals until its input ends, and then tells how many it got.
 const COUNTER_OF_ALL: &str = r#"
-import os, signal, sys
-count = 0
-def got(number, frame):
-    global count
-    count += 1
-    os.write(1, b"got it\n")
+import os, select, signal
+# Every signal leaves a byte in this pipe, so that one which comes just before the wait ends that, too.
+came, comes = os.pipe()
+os.set_blocking(comes, False)
+signal.set_wakeup_fd(comes)
 for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"):
-    signal.signal(getattr(signal, name), got)
+    signal.signal(getattr(signal, name), lambda number, frame: None)
 os.write(1, b"runs\n")
-sys.stdin.read()
+count = 0
+while True:
+    ready, _, _ = select.select([came, 0], [], [])
+    if came in ready:
+        os.read(came, 1)
+        count += 1
+        os.write(1, b"got it\n")
+    else:
+        break
 print("ends", count)
 "#;
+
+/// `paceline permit` in a process group of its own, with a command that counts signals.
+struct Counting {
+    child: Child,
+    keys: ChildStdin,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Counting {
+    fn start(daemon: &Daemon) -> Self {
+        let mut command = Command::new(paceline_binary());
+        command.args(["permit", "--data"]).arg(daemon.data());
+        command.args(["--", "python3", "-c", COUNTER_OF_ALL]);
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let keys = child.stdin.take().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        next(&mut lines, "runs");
+        Self { child, keys, lines }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Stops the process by which the command line knows whether others got a signal, too.
+    fn stop_witness(&self) {
+        let children = |pid: Pid| {
+            let pid = pid.as_raw_pid();
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap()
+        };
+        let is_witness = |pid: &&str| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("--witness")
+        };
+        // One that a signal ended is replaced.
+        let witness = loop {
+            let children = children(self.pid());
+            if let Some(pid) = children.split_whitespace().find(is_witness) {
+                break pid.parse().unwrap();
+            }
+        };
+        kill_process(Pid::from_raw(witness).unwrap(), Signal::STOP).unwrap();
+    }
+
+    /// Ends the input of the command, and tells how many signals it got.
+    fn end(mut self) -> String {
+        drop(self.keys);
+        let counted = next(&mut self.lines, "ends ");
+        assert!(self.child.wait().unwrap().success());
+        counted
+    }
+}
 
 /// Whoever signals the whole process group reaches the command once, with or without a terminal: what it got
 /// itself is not passed on.
@@ -165,20 +225,25 @@ fn a_signal_to_the_whole_group_reaches_the_command_once() {
     let scratch = Scratch::new();
     let daemon = Launch::new(&scratch).start().unwrap();
     for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
-        let mut command = Command::new(paceline_binary());
-        command.args(["permit", "--data"]).arg(daemon.data());
-        command.args(["--", "python3", "-c", COUNTER_OF_ALL]);
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let keys = child.stdin.take().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        next(&mut lines, "runs");
+        let mut counting = Counting::start(&daemon);
         for _ in 0..TIMES {
-            kill_process_group(Pid::from_child(&child), signal).unwrap();
-            next(&mut lines, "got it");
+            kill_process_group(counting.pid(), signal).unwrap();
+            next(&mut counting.lines, "got it");
         }
-        drop(keys);
-        assert_eq!(next(&mut lines, "ends "), TIMES.to_string(), "{signal:?}");
-        assert!(child.wait().unwrap().success());
+        assert_eq!(counting.end(), TIMES.to_string(), "{signal:?}");
     }
+}
+
+/// A signal that is sent to the command line alone reaches the command also if nobody can say whether others got it.
+#[test]
+fn a_signal_is_not_lost_with_its_witness() {
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let mut counting = Counting::start(&daemon);
+    for signal in [Signal::TERM, Signal::HUP] {
+        counting.stop_witness();
+        kill_process(counting.pid(), signal).unwrap();
+        next(&mut counting.lines, "got it");
+    }
+    assert_eq!(counting.end(), "2");
 }

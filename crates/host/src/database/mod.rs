@@ -19,7 +19,7 @@ mod open;
 mod pins;
 mod queue;
 mod readers;
-mod shares;
+pub(crate) mod shares;
 mod troubles;
 mod waits;
 mod watch;

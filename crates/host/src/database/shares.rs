@@ -1,5 +1,5 @@
 //! How much clients have of something that a database has a bounded amount of: monitors, transactions that
-//! wait, and the steps that trying those again takes.
+//! wait, and the steps that trying those again takes. The locks of connections are counted likewise.
 //!
 //! Promises that neither a connection nor a client with many connections (a user of this machine, or an
 //! address) takes all of it: each has a bound well below the database's, and a part is kept for root and
@@ -13,20 +13,20 @@ use std::collections::btree_map::Entry;
 
 /// How much there is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
+pub(crate) struct Bound {
     /// For one connection.
-    pub(super) connection: u64,
+    pub(crate) connection: u64,
     /// For all connections of one user or address.
-    pub(super) peer: u64,
+    pub(crate) peer: u64,
     /// For all clients of the database.
-    pub(super) all: u64,
+    pub(crate) all: u64,
     /// The part of that which only root and the user who runs the daemon may take.
-    pub(super) kept: u64,
+    pub(crate) kept: u64,
 }
 
 /// Which bound a client has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Full {
+pub(crate) enum Full {
     Connection,
     Peer,
     All,
@@ -34,20 +34,20 @@ pub(super) enum Full {
 
 /// Whose share it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Holder {
+pub(crate) struct Holder {
     session: SessionId,
     peer: Option<Peer>,
 }
 
 impl Holder {
-    pub(super) fn of(session: &Session) -> Self {
+    pub(crate) fn of(session: &Session) -> Self {
         Self { session: session.id, peer: session.peer() }
     }
 }
 
 /// What clients have.
 #[derive(Debug)]
-pub(super) struct Shares {
+pub(crate) struct Shares {
     bound: Bound,
     all: u64,
     /// Only connections and peers that have something.
@@ -56,12 +56,18 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    pub(super) const fn new(bound: Bound) -> Self {
+    pub(crate) const fn new(bound: Bound) -> Self {
         Self { bound, all: 0, sessions: BTreeMap::new(), peers: BTreeMap::new() }
     }
 
+    /// Whether nobody has anything.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        (self.all, self.sessions.len(), self.peers.len()) == (0, 0, 0)
+    }
+
     /// Takes `amount`, unless that is more than a bound allows.
-    pub(super) fn take(&mut self, holder: Holder, amount: u64) -> Result<(), Full> {
+    pub(crate) fn take(&mut self, holder: Holder, amount: u64) -> Result<(), Full> {
         if amount == 0 {
             // Also if others have all there is, or more than is open to this one.
             return Ok(());
@@ -89,7 +95,7 @@ impl Shares {
     }
 
     /// Gives back what [`Shares::take`] took.
-    pub(super) fn give_back(&mut self, holder: Holder, amount: u64) {
+    pub(crate) fn give_back(&mut self, holder: Holder, amount: u64) {
         self.all -= amount;
         subtract(self.sessions.entry(holder.session), amount);
         if let Some(peer) = holder.peer.filter(|peer| *peer != Peer::Owner) {
@@ -138,7 +144,7 @@ mod tests {
         }
         assert_eq!(taken.len(), 12);
         taken.into_iter().for_each(|holder| shares.give_back(holder, 1));
-        assert_eq!((shares.all, shares.sessions.len(), shares.peers.len()), (0, 0, 0));
+        assert!(shares.is_empty());
         assert_eq!(shares.take(holder(1, Peer::User(1)), 4), Err(Full::Connection));
         assert_eq!(shares.take(holder(1, Peer::User(1)), 3), Ok(()));
     }

@@ -39,7 +39,7 @@ impl Registry {
             Asking::Wait(_) => LockOperation::Lock,
             Asking::Steal => LockOperation::Steal,
         };
-        let asked = session.mailbox.operate(operation, name).map_err(HoldError::Lock)?;
+        let asked = session.mailbox.operate(operation, name)?;
         // A client that is not told that its session owns the lock gives back what it asked for.
         let untold = Untold { session, name, number: asked.number, is_told: false };
         if let Asking::Wait(wait) = asking
@@ -78,7 +78,7 @@ impl Registry {
     pub async fn unlock(&self, session: &HeldSession, name: &str) -> Result<bool, HoldError> {
         let what = format!("lock {name} of {}", session.key);
         if let Err(error) = session.mailbox.operate(LockOperation::Unlock, name) {
-            return self.released_again(&what).await.ok_or(HoldError::Lock(error));
+            return self.released_again(&what).await.ok_or(error);
         }
         Ok(self.forgotten(|| what).await)
     }

@@ -4,6 +4,8 @@
 //! it there: the outbox wakes a waker, and this one takes the mail. It locks nothing but itself and
 //! never calls the host from there, so it may be woken from anywhere.
 
+use super::HoldError;
+use super::shares::{Amount, Share, Taker};
 use crate::{Host, Interest, LockOperation, Outgoing, Reply, Session, StealReply, Ticket};
 use paceline_locks::LockError;
 use std::collections::BTreeMap;
@@ -44,6 +46,8 @@ pub(super) enum Turn {
 pub(super) struct Mailbox {
     host: Weak<Host>,
     session: Arc<Session>,
+    /// Whose share its locks count in.
+    taker: Taker,
     /// Held for one operation: those of one session happen one after the other.
     turn: Mutex<()>,
     state: Mutex<State>,
@@ -59,8 +63,16 @@ struct State {
     replies: BTreeMap<u64, Option<Vec<u8>>>,
     /// Who waits to hear that the session owns a lock.
     waiting: BTreeMap<String, oneshot::Sender<Turn>>,
-    /// The number of the operation by which the session owns each lock or stands in line for it.
-    asked: BTreeMap<String, u64>,
+    /// The locks that the session owns or stands in line for.
+    asked: BTreeMap<String, Standing>,
+}
+
+/// A lock that a session owns or stands in line for.
+struct Standing {
+    /// The number of the operation that asked for it; 0 in an earlier run.
+    number: u64,
+    /// What it takes of its user's share.
+    _share: Option<Share>,
 }
 
 impl Mailbox {
@@ -68,10 +80,11 @@ impl Mailbox {
         host: &Arc<Host>,
         session: &Arc<Session>,
         notices: broadcast::Sender<Notice>,
+        taker: Taker,
     ) -> Arc<Self> {
         let (host, session) = (Arc::downgrade(host), Arc::clone(session));
         let (turn, state, over) = (Mutex::default(), Mutex::default(), Semaphore::new(0));
-        let mailbox = Arc::new(Self { host, session, turn, state, notices, over });
+        let mailbox = Arc::new(Self { host, session, taker, turn, state, notices, over });
         mailbox.take_mail();
         mailbox
     }
@@ -81,7 +94,7 @@ impl Mailbox {
         self: &Arc<Self>,
         operation: LockOperation,
         name: &str,
-    ) -> Result<Asked, LockError> {
+    ) -> Result<Asked, HoldError> {
         let _turn = crate::sync::lock(&self.turn);
         self.operate_in_turn(operation, name)
     }
@@ -90,17 +103,26 @@ impl Mailbox {
     /// back itself meanwhile and may have asked anew.
     pub(super) fn give_back(self: &Arc<Self>, name: &str, number: u64) {
         let _turn = crate::sync::lock(&self.turn);
-        if self.state().asked.get(name) == Some(&number) {
+        if self.state().asked.get(name).is_some_and(|standing| standing.number == number) {
             // It fails only if the session is over, and then there is nothing to give back.
             let _ = self.operate_in_turn(LockOperation::Unlock, name);
         }
+    }
+
+    /// The session owns a lock that it owned in an earlier run.
+    pub(super) fn restore(&self, name: String) {
+        let share = Some(self.taker.restore(Amount::of_lock(&name)));
+        self.state().asked.insert(name, Standing { number: 0, _share: share });
     }
 
     fn operate_in_turn(
         self: &Arc<Self>,
         operation: LockOperation,
         name: &str,
-    ) -> Result<Asked, LockError> {
+    ) -> Result<Asked, HoldError> {
+        // What the session has asked for already counts, and is refused below.
+        let is_new = operation != LockOperation::Unlock && !self.state().asked.contains_key(name);
+        let share = is_new.then(|| self.taker.take(Amount::of_lock(name))).transpose()?;
         let (sender, turn) = oneshot::channel();
         // The grant may come before the answer; a second wait by the same session is refused below and
         // must not replace the first.
@@ -139,14 +161,14 @@ impl Mailbox {
                 waiter.into_iter().for_each(|waiter| drop(waiter.send(Turn::GivenUp)));
             }
             (Ok(()), _) => {
-                state.asked.insert(name.to_owned(), number);
+                state.asked.insert(name.to_owned(), Standing { number, _share: share });
                 if owns {
                     state.waiting.remove(name);
                 }
             }
         }
         drop(state);
-        done?;
+        done.map_err(HoldError::Lock)?;
         Ok(Asked { number, owns, turn })
     }
 
@@ -177,6 +199,7 @@ impl Mailbox {
         }
         // Whoever waits hears that nothing comes any more.
         state.waiting.clear();
+        state.asked.clear();
         self.over.close();
         self.session.outbox.awake();
     }

@@ -45,13 +45,15 @@ pub type Keys = Box<dyn Fn(&str) -> String + Send + Sync>;
 /// Bounds of what clients hold.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldLimits {
-    /// Sessions at a time. Of this and the next two one user has a quarter at most, and the last tenth is for root
+    /// Sessions at a time. Of this and the next three one user has a quarter at most, and the last tenth is for root
     /// and the user who runs the daemon, who may have all.
     pub sessions_max: usize,
     /// Permits that are held or waited for.
     pub requests_max: usize,
     /// Attributes, claims and names of these together.
     pub bytes_max: usize,
+    /// Names and bookkeeping of the locks that sessions own or wait for.
+    pub lock_bytes_max: usize,
     /// Leases that ran out and are remembered, so that a late renewal hears why it fails.
     pub expired_max: usize,
 }
@@ -62,6 +64,7 @@ impl Default for HoldLimits {
             sessions_max: 100_000,
             requests_max: limits::REQUESTS_MAX,
             bytes_max: limits::REQUESTS_BYTES_MAX,
+            lock_bytes_max: limits::LOCKS_BYTES_MAX,
             expired_max: 10_000,
         }
     }

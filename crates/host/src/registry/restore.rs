@@ -1,11 +1,11 @@
 //! What an earlier run left: its sessions, locks and permits go on, each with its whole lease.
 
-use super::Registry;
 use super::leases::LEASE;
 use super::permits::Belonging;
 use super::shares::Amount;
+use super::{HeldSession, Registry};
 use crate::{Keeper, KeptLock, KeptPermit, KeptSession, TakenOver};
-use paceline_types::{Role, SessionId};
+use paceline_types::Role;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Registry {
             return;
         }
         let counts = (sessions.len(), locks.len(), permits.len());
-        let mut known: BTreeMap<String, (SessionId, String)> = BTreeMap::new();
+        let mut known: BTreeMap<String, Arc<HeldSession>> = BTreeMap::new();
         let mut bound: Vec<KeptSession> = Vec::new();
         for mut kept in sessions {
             if kept.lease.is_none() && kept.processes.is_empty() {
@@ -33,11 +33,13 @@ impl Registry {
             let session = self.host.restore_session(kept.number, Role::Client, kept.name.clone());
             let share = self.shares.restore(&kept.user, Amount::SESSION);
             let (shared, _) = self.add_session(session, &kept, share);
-            known.insert(shared.session.name.clone(), (shared.session.id, shared.key.clone()));
+            known.insert(shared.session.name.clone(), shared);
         }
         for KeptLock { name, session, fencing } in locks {
-            if let Some((session, _)) = known.get(&session) {
-                self.host.locking().restore(*session, &name, fencing);
+            if let Some(session) = known.get(&session)
+                && self.host.locking().restore(session.session.id, &name, fencing)
+            {
+                session.mailbox.restore(name);
             }
         }
         for kept in permits {
@@ -77,10 +79,10 @@ impl Registry {
         &self,
         keeper: &Keeper,
         kept: KeptPermit,
-        sessions: &BTreeMap<String, (SessionId, String)>,
+        sessions: &BTreeMap<String, Arc<HeldSession>>,
     ) {
         let session = sessions.get(&kept.session);
-        let permit = match keeper.restore_permit(&kept, session.map(|(id, _)| *id)) {
+        let permit = match keeper.restore_permit(&kept, session.map(|session| session.session.id)) {
             Ok(permit) => permit,
             Err(error) => {
                 tracing::error!(permit = kept.name, %error, "a permit of the last run is none");
@@ -92,7 +94,7 @@ impl Registry {
         (view.granted_us, view.waited) = (kept.granted_us, kept.waited);
         view.name = kept.name;
         // Locks are required only until a permit is given, so nothing is kept of the session that owned them.
-        let session = session.map(|(_, key)| key.clone());
+        let session = session.map(|session| session.key.clone());
         let of = Belonging { session, span: kept.lease, ..Belonging::default() };
         // It fails only if its session is over, and then so is the permit.
         drop(self.add_permit(permit, view, digest(&kept.digest), of, share));

@@ -99,7 +99,7 @@ impl Registry {
     ) -> (Arc<HeldSession>, SessionView) {
         session.set_change_aware(true);
         session.keep_locks(kept.is_long());
-        let mailbox = Mailbox::new(&self.host, &session, self.notices.clone());
+        let mailbox = Mailbox::new(&self.host, &session, self.notices.clone(), share.taker());
         let (key, span, is_long) = ((self.keys)(&kept.salt), kept.lease, kept.is_long());
         let shared = Arc::new(HeldSession { key: key.clone(), session, mailbox, is_long });
         let mut state = self.state();

@@ -2,10 +2,12 @@
 //!
 //! Promises (D1) that no user takes all of it: each has a quarter at most, all users together leave a tenth
 //! free, and only root and the user who runs the daemon may take that too. Sessions, requests (those that wait
-//! and those that run) and the bytes that clients gave them are counted, also those of an earlier run. Its
+//! and those that run), the bytes that clients gave them and those of locks (owned and waited for) are counted,
+//! also those of an earlier run. Its
 //! mutex is taken last, and nothing is called while it is held.
 
 use super::{HoldError, HoldLimits};
+use paceline_locks::cost;
 use paceline_types::Request;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -22,6 +24,7 @@ pub(super) struct Amount {
     sessions: usize,
     requests: usize,
     bytes: usize,
+    lock_bytes: usize,
 }
 
 /// What is taken, and by whom.
@@ -39,11 +42,17 @@ struct Taken {
     each: HashMap<Arc<str>, Amount>,
 }
 
-/// Something that is taken. Dropping it gives it back.
-pub(super) struct Share {
+/// Who takes something.
+#[derive(Clone)]
+pub(super) struct Taker {
     shares: Arc<Shares>,
     /// None for root and the user who runs the daemon.
     user: Option<Arc<str>>,
+}
+
+/// Something that is taken. Dropping it gives it back.
+pub(super) struct Share {
+    taker: Taker,
     amount: Amount,
 }
 
@@ -55,29 +64,40 @@ const BYTES: [&str; 2] = [
     "bytes of attributes, claims and names of permits",
     "bytes of attributes, claims and names of one user's permits",
 ];
+const LOCK_BYTES: [&str; 2] = [
+    "bytes of names and bookkeeping of locks that sessions own or wait for",
+    "bytes of names and bookkeeping of locks that one user's sessions own or wait for",
+];
 
 impl Amount {
     /// One session.
-    pub(super) const SESSION: Self = Self { sessions: 1, requests: 0, bytes: 0 };
+    pub(super) const SESSION: Self = Self { sessions: 1, requests: 0, bytes: 0, lock_bytes: 0 };
 
     /// One request, with what its client gave it beside its attributes: the name of its permit.
     pub(super) fn of_request(request: &Request, name: &str) -> Self {
         let claims: usize = request.claims.iter().map(|claim| claim.resource.len()).sum();
         let locks: usize = request.locks.iter().map(|lock| lock.len()).sum();
         let bytes = request.attributes.bytes() + claims + locks + name.len();
-        Self { sessions: 0, requests: 1, bytes }
+        Self { sessions: 0, requests: 1, bytes, lock_bytes: 0 }
+    }
+
+    /// One lock that a session owns or stands in line for.
+    pub(super) fn of_lock(name: &str) -> Self {
+        Self { sessions: 0, requests: 0, bytes: 0, lock_bytes: cost(name) }
     }
 
     fn add(&mut self, more: &Self) {
         self.sessions += more.sessions;
         self.requests += more.requests;
         self.bytes += more.bytes;
+        self.lock_bytes += more.lock_bytes;
     }
 
     fn take_away(&mut self, less: &Self) {
         self.sessions -= less.sessions;
         self.requests -= less.requests;
         self.bytes -= less.bytes;
+        self.lock_bytes -= less.lock_bytes;
     }
 }
 
@@ -113,7 +133,36 @@ impl Shares {
             taken.each.entry(Arc::clone(&user)).or_default().add(&amount);
             user
         });
-        Share { shares: Arc::clone(self), user, amount }
+        Share { taker: Taker { shares: Arc::clone(self), user }, amount }
+    }
+}
+
+#[cfg(test)]
+impl Shares {
+    /// Whether nobody has anything.
+    pub(super) fn is_empty(&self) -> bool {
+        let taken = crate::sync::lock(&self.taken);
+        (taken.all, taken.users, taken.each.len()) == Default::default()
+    }
+}
+
+impl Taker {
+    /// Takes something.
+    pub(super) fn take(&self, amount: Amount) -> Result<Share, HoldError> {
+        let (user, is_owner) = (self.user.as_deref().unwrap_or_default(), self.user.is_none());
+        self.shares.take(user, is_owner, amount)
+    }
+
+    /// Counts what it has from an earlier run, whether or not there is room.
+    pub(super) fn restore(&self, amount: Amount) -> Share {
+        self.shares.add(&mut crate::sync::lock(&self.shares.taken), self.user.as_deref(), amount)
+    }
+}
+
+impl Share {
+    /// Who took it.
+    pub(super) fn taker(&self) -> Taker {
+        self.taker.clone()
     }
 }
 
@@ -147,15 +196,17 @@ impl Taken {
         };
         check(|amount| amount.sessions, limits.sessions_max, SESSIONS)?;
         check(|amount| amount.requests, limits.requests_max, REQUESTS)?;
-        check(|amount| amount.bytes, limits.bytes_max, BYTES)
+        check(|amount| amount.bytes, limits.bytes_max, BYTES)?;
+        check(|amount| amount.lock_bytes, limits.lock_bytes_max, LOCK_BYTES)
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut taken = crate::sync::lock(&self.shares.taken);
+        let Taker { shares, user } = &self.taker;
+        let mut taken = crate::sync::lock(&shares.taken);
         taken.all.take_away(&self.amount);
-        let Some(user) = &self.user else { return };
+        let Some(user) = user else { return };
         taken.users.take_away(&self.amount);
         if let Some(own) = taken.each.get_mut(user) {
             own.take_away(&self.amount);
@@ -171,11 +222,16 @@ mod tests {
     use super::{Amount, Shares};
     use crate::registry::{HoldError, HoldLimits};
 
-    const LIMITS: HoldLimits =
-        HoldLimits { sessions_max: 4, requests_max: 40, bytes_max: 400, expired_max: 0 };
+    const LIMITS: HoldLimits = HoldLimits {
+        sessions_max: 4,
+        requests_max: 40,
+        bytes_max: 400,
+        lock_bytes_max: 4_000,
+        expired_max: 0,
+    };
 
     fn amount(requests: usize, bytes: usize) -> Amount {
-        Amount { sessions: 0, requests, bytes }
+        Amount { sessions: 0, requests, bytes, lock_bytes: 0 }
     }
 
     /// D1: a user has its quarter, all users together leave a tenth, and what is given back is free again.
@@ -205,8 +261,7 @@ mod tests {
             assert_eq!(fill("root", true).2, 40);
             assert_eq!(fill("root", true).1, 40 * unit);
             held.clear();
-            let taken = shares.taken.lock().unwrap();
-            assert_eq!((taken.all, taken.users, taken.each.len()), Default::default());
+            assert!(shares.is_empty());
         }
     }
 

@@ -301,3 +301,76 @@ fn one_user_leaves_room_for_permits_to_others_d1() {
     world.block_on(world.registry.settle("x0"));
     ask(&world, 0, "ann", false).unwrap();
 }
+
+/// D1: the locks of all sessions of one user, owned and waited for, are bounded together, also over a restart, so that
+/// others and root get theirs. What is refused, given back or ends with its session counts no longer.
+#[test]
+fn one_user_leaves_room_for_locks_to_others_d1() {
+    let one = paceline_locks::cost("lock00");
+    let limits = HoldLimits { lock_bytes_max: 20 * one, ..Default::default() };
+    let mut world = World::with("locks", limits);
+    world.host().open_for_service();
+    let begin = |world: &World, user: &str, is_owner: bool| {
+        let lease = Some(Some(Span::from_secs(3_600)));
+        let (name, user) = (user.to_owned(), user.to_owned());
+        let beginning = Beginning { name, user, is_owner, lease, process: None };
+        world.block_on(world.registry.begin_session(beginning)).unwrap().0
+    };
+    let lock = |world: &World, session: &HeldSession, number: usize| {
+        let (name, wait) = (format!("lock{number:02}"), Asking::Wait(Span::ZERO));
+        let asked = world.registry.lock(session, &name, wait, None, pending());
+        match world.block_on(asked) {
+            Ok(_) => Ok(()),
+            Err(HoldError::TooMany(what, max)) => Err((what.contains("one user's"), max / one)),
+            Err(error) => panic!("{error:?}"),
+        }
+    };
+    let full = Err((true, 5));
+    let [first, second] = ["ann"; 2].map(|user| begin(&world, user, false));
+    for _ in 0..3 {
+        for number in 0..3 {
+            assert_eq!(lock(&world, &first, number), Ok(()));
+        }
+        for number in [3, 4] {
+            assert_eq!(lock(&world, &second, number), Ok(()));
+        }
+        assert_eq!(lock(&world, &first, 90), full);
+        assert_eq!(lock(&world, &second, 90), full);
+        // Whoever waits counts, and no longer when it has left the line.
+        world.block_on(world.registry.unlock(&second, "lock04")).unwrap();
+        for _ in 0..3 {
+            let wait = Asking::Wait(Span::ZERO);
+            let asked = world.registry.lock(&second, "lock00", wait, None, pending());
+            assert!(matches!(world.block_on(asked), Err(HoldError::Taken { .. })));
+        }
+        second.mailbox.operate(crate::LockOperation::Lock, "lock00").unwrap();
+        assert_eq!(lock(&world, &first, 90), full);
+        for (session, number) in [(&second, 3), (&second, 0), (&first, 0), (&first, 1), (&first, 2)]
+        {
+            let name = format!("lock{number:02}");
+            world.block_on(world.registry.unlock(session, &name)).unwrap();
+        }
+    }
+    (0..3).for_each(|number| lock(&world, &first, number).unwrap());
+    (3..5).for_each(|number| lock(&world, &second, number).unwrap());
+    let keys = [&first, &second].map(|session| session.key.clone());
+    world.restart();
+    world.host().open_for_service();
+    let third = begin(&world, "ann", false);
+    assert_eq!(lock(&world, &third, 90), full);
+    for (user, numbers) in [("ben", 5..10), ("cid", 10..15), ("dee", 15..18)] {
+        let session = begin(&world, user, false);
+        numbers.for_each(|number| assert_eq!(lock(&world, &session, number), Ok(())));
+        let all = if user == "dee" { Err((false, 18)) } else { full };
+        assert_eq!(lock(&world, &session, 90), all);
+    }
+    // A token may carry root's name, and is not root.
+    assert_eq!(lock(&world, &begin(&world, "root", false), 90), Err((false, 18)));
+    let root = begin(&world, "root", true);
+    (18..20).for_each(|number| assert_eq!(lock(&world, &root, number), Ok(())));
+    assert_eq!(lock(&world, &root, 90), Err((false, 20)));
+    world.block_on(world.registry.give_up_session(&keys[0]));
+    world.registry.end_session(&keys[1]);
+    (0..5).for_each(|number| lock(&world, &third, number).unwrap());
+    assert_eq!(lock(&world, &third, 90), full);
+}

@@ -134,6 +134,7 @@ fn refused(error: LockError) -> &'static str {
         LockError::NotLocked => "not locked",
         LockError::Exhausted => "exhausted",
         LockError::TooMany => "too many",
+        LockError::TooManyTogether(_) => "too many together",
         LockError::Ended => "ended",
     }
 }

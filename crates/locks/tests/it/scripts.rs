@@ -127,6 +127,7 @@ fn refused(error: LockError) -> String {
         LockError::NotLocked => "not locked",
         LockError::Exhausted => "exhausted",
         LockError::TooMany => "too many",
+        LockError::TooManyTogether(_) => "too many together",
         LockError::Ended => "ended",
     }
     .to_string()

@@ -13,7 +13,7 @@
 //! does: it is only asked in other threads. One that comes while it is told what is given back ends us, and then
 //! the end of our connection tells it.
 
-use super::witness::Witness;
+use super::witness::{Answer, Witness};
 use crate::failure::Failure;
 use crate::screen::warn;
 use paceline_client::{Client, Error, Session};
@@ -255,13 +255,14 @@ impl Signals {
     }
 
     /// Whether the signal that came was sent to the whole group, and so to the command too. Without a
-    /// witness a key of the terminal is taken for that, because a command that gets Ctrl-C twice may end
+    /// witness that says so a key of the terminal is taken for that, because a command that gets Ctrl-C twice may end
     /// without tidying up; what ends programs otherwise is passed on, because one that misses it goes on.
     async fn all_got_it(&mut self, signal: Signal) -> bool {
-        let Some(mut witness) = self.witness.take() else {
-            return self.has_terminal && matches!(signal, Signal::INT | Signal::QUIT);
-        };
-        if witness.answers().await {
+        let is_key = matches!(signal, Signal::INT | Signal::QUIT);
+        let unless_known = self.has_terminal && is_key;
+        let Some(mut witness) = self.witness.take() else { return unless_known };
+        let answer = witness.answer().await;
+        if answer == Answer::Here {
             self.witness = Some(witness);
             return false;
         }
@@ -272,9 +273,11 @@ impl Signals {
                 break;
             }
         }
+        if answer == Answer::Silent {
+            return unless_known;
+        }
         // A signal that is sent twice may come for the second time while nobody can say where it went: it is
         // taken for the same kind. Keys are pressed in a hurry, also one after the other.
-        let is_key = matches!(signal, Signal::INT | Signal::QUIT);
         for (listener, is_same) in [
             (&mut self.interrupt, is_key),
             (&mut self.quit, is_key),
@@ -290,6 +293,8 @@ impl Signals {
 
     /// What came until now was meant for the command, which has ended.
     async fn forget(&mut self) {
+        // One that came with the end of the command may be unread in the runtime's pipe: this lets it be read.
+        tokio::task::yield_now().await;
         for listener in [&mut self.interrupt, &mut self.quit, &mut self.terminate, &mut self.hangup]
         {
             forget(listener).await;
@@ -304,7 +309,11 @@ impl Signals {
         let is_key = match &mut self.witness {
             _ if signal.is_none() => false,
             _ if self.to_all == signal => true,
-            Some(witness) => !witness.answers().await,
+            Some(witness) => match witness.answer().await {
+                Answer::Here => false,
+                Answer::Gone => true,
+                Answer::Silent => self.has_terminal,
+            },
             None => self.has_terminal,
         };
         if let Some(witness) = self.witness.take() {

@@ -20,14 +20,27 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 const WORD: &str = "--witness-of-signals";
 const DIE: &str = "--die-of-signal";
 
-/// How long an answer may take. It is late only if somebody stopped the witness and not us.
+/// How long an answer is waited for before it is seen whether somebody stopped the witness and not us, and how often:
+/// on a busy machine an answer may be late.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
+const ANSWERS_MAX: usize = 10;
 
 /// The other process.
 pub struct Witness {
     child: Child,
     ask: ChildStdin,
     answer: ChildStdout,
+}
+
+/// What a witness says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is there, and so did not get the signal that we got.
+    Here,
+    /// It is dead.
+    Gone,
+    /// Nothing: somebody stopped it, or it does not run.
+    Silent,
 }
 
 /// Ends this process by a signal, and returns only if that fails. A shell goes on with its script after Ctrl-C
@@ -69,17 +82,31 @@ impl Witness {
         let mut child = command.stderr(Stdio::null()).kill_on_drop(true).spawn().ok()?;
         let (ask, answer) = (child.stdin.take()?, child.stdout.take()?);
         let mut witness = Self { child, ask, answer };
-        witness.answers().await.then_some(witness)
+        (witness.answer().await == Answer::Here).then_some(witness)
     }
 
-    /// Whether it is there, and so did not get the signal that we got.
-    pub async fn answers(&mut self) -> bool {
-        let Self { ask, answer, .. } = self;
-        let asked = async {
-            ask.write_all(b"?").await?;
-            answer.read_exact(&mut [0]).await
-        };
-        matches!(tokio::time::timeout(ANSWER_MAX, asked).await, Ok(Ok(_)))
+    /// Asks whether it is there. One that is silent must not be asked again, because it may answer later.
+    pub async fn answer(&mut self) -> Answer {
+        if self.ask.write_all(b"?").await.is_err() {
+            return Answer::Gone;
+        }
+        for _ in 0..ANSWERS_MAX {
+            let mut byte = [0];
+            match tokio::time::timeout(ANSWER_MAX, self.answer.read_exact(&mut byte)).await {
+                Ok(Ok(_)) => return Answer::Here,
+                Ok(Err(_)) => return Answer::Gone,
+                Err(_) if self.is_stopped() => break,
+                Err(_) => {}
+            }
+        }
+        Answer::Silent
+    }
+
+    fn is_stopped(&self) -> bool {
+        let status = self.child.id().map(|pid| format!("/proc/{pid}/status"));
+        let status = status.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+        state.is_some_and(|state| state.trim_start().starts_with(['T', 't']))
     }
 
     /// Sees it off.

@@ -1,0 +1,61 @@
+//! What the locks of connections may take.
+
+use super::{Bound, LockOperation, Shares, StealReply};
+use crate::kept::tests::World;
+use crate::places::Peer;
+use paceline_locks::{LockError, cost};
+use paceline_types::Role;
+use std::sync::Arc;
+
+/// D1: the locks of all connections of one user are bounded together, those that it waits for included, and others
+/// get theirs. What is refused, given back or left behind by a connection that ends counts no longer.
+#[test]
+fn the_locks_of_one_user_leave_room_for_others_d1() {
+    use LockOperation::{Lock, Steal, Unlock};
+    let world = World::new("lock-shares");
+    let host = world.host();
+    let one = cost("l0") as u64;
+    let bound = Bound { connection: u64::MAX, peer: 3 * one, all: 6 * one, kept: one };
+    host.locking().state().shares = Shares::new(bound);
+    let connect = |peer| {
+        let session = host.begin_session(Some(Role::Client), |id| id.0.to_string());
+        session.count_with(peer);
+        session
+    };
+    let operate = |session: &_, operation, name| {
+        let ticket = Arc::from(&b"1"[..]);
+        host.locking().operate(session, ticket, operation, name, StealReply::AtOnce)
+    };
+    let full = |which| Err(LockError::TooManyTogether(which));
+    let of_one = full("the locks of all connections of one client");
+    let (a, b) = (connect(Peer::User(1)), connect(Peer::User(1)));
+    for _ in 0..10 {
+        assert_eq!(operate(&a, Lock, "l0"), Ok(()));
+        assert_eq!(operate(&a, Lock, "l0"), Err(LockError::MustUnlock));
+        assert_eq!(operate(&b, Lock, "l0"), Ok(()), "it waits");
+        assert_eq!(operate(&b, Steal, "l1"), Ok(()));
+        assert_eq!(operate(&a, Lock, "l2"), of_one);
+        assert_eq!(operate(&a, Steal, "l1"), of_one);
+        assert_eq!(operate(&a, Lock, "l0"), Err(LockError::MustUnlock), "it is counted already");
+        for (session, name) in [(&a, "l0"), (&b, "l0"), (&b, "l1")] {
+            assert_eq!(operate(session, Unlock, name), Ok(()));
+            assert_eq!(operate(session, Unlock, name), Err(LockError::NotLocked));
+        }
+    }
+    ["l0", "l1", "l2"].iter().for_each(|name| operate(&b, Lock, name).unwrap());
+    let (other, root) = (connect(Peer::User(2)), connect(Peer::Owner));
+    ["l3", "l4"].iter().for_each(|name| operate(&other, Lock, name).unwrap());
+    assert_eq!(operate(&other, Lock, "l5"), full("the locks of all connections"));
+    assert_eq!(operate(&root, Lock, "l5"), Ok(()));
+    assert_eq!(operate(&root, Lock, "l6"), full("the locks of all connections"));
+    host.end_session(&b);
+    ["l0", "l1"].iter().for_each(|name| operate(&a, Lock, name).unwrap());
+    // Without numbers nothing is granted, and nothing is counted.
+    [&a, &other, &root].iter().for_each(|session| host.end_session(session));
+    host.locking().stop();
+    let c = connect(Peer::User(1));
+    for _ in 0..10 {
+        assert_eq!(operate(&c, Lock, "l0"), Err(LockError::Exhausted));
+    }
+    assert!(host.locking().state().shares.is_empty());
+}
