@@ -141,6 +141,7 @@ impl Registry {
         // The client waits here while another one waits for all of them.
         let stage = Granted::during(granted, along.pending.stage.lock()).await;
         let mut stage = stage.ok_or(HoldError::TakenAway)?;
+        let mut has_waited = false;
         loop {
             *stage = match &mut *stage {
                 Stage::New => {
@@ -159,6 +160,7 @@ impl Registry {
                     }
                 }
                 Stage::Waiting(waiting) => {
+                    has_waited = true;
                     let id = waiting.id();
                     let decided = Box::pin(during(granted, terms, waiting)).await?;
                     match decide(id, decided) {
@@ -168,6 +170,9 @@ impl Registry {
                 }
                 Stage::Granted(untold) => {
                     // A client that leaves now leaves the permit to the next one that waits.
+                    if has_waited {
+                        see_who_left().await;
+                    }
                     check(granted)?;
                     let written = self.written().await;
                     let share = share.take().ok_or(HoldError::PermitOver)?;
@@ -245,7 +250,15 @@ async fn wait(
     granted: Option<&Granted>,
 ) -> Result<Permit, AskError> {
     let id = waiting.id();
-    decide(id, during(granted, terms, waiting).await?)
+    let decided = during(granted, terms, waiting).await?;
+    see_who_left().await;
+    decide(id, decided)
+}
+
+/// Lets the runtime look at its sockets before a client that waited is answered: one that disconnected
+/// meanwhile is then seen to have left, and what it waited for goes to the next one.
+pub(super) async fn see_who_left() {
+    tokio::task::yield_now().await;
 }
 
 /// Waits for a request, unless the client may no longer ask, or the session that the permit is to belong to

@@ -3,7 +3,7 @@
 //! A session that asks stands in line while its request waits, and leaves the line when that ends
 //! without the lock, whichever way it ends.
 
-use super::ask::check;
+use super::ask::{check, see_who_left};
 use super::mailbox::Turn;
 use super::{HeldSession, HoldError, Registry};
 use crate::LockOperation;
@@ -58,6 +58,7 @@ impl Registry {
                 Some(Err(_)) => return Err(HoldError::SessionEnded),
                 None => return Err(self.taken(name, wait)),
             }
+            see_who_left().await;
         }
         // None if another session stole it meanwhile, or this one gave it back.
         let fencing = self.host.locking().fencing(session.session.id, name);

@@ -398,7 +398,10 @@ impl World {
 
     /// A client that waits for something leaves.
     pub(super) fn leave(&mut self) -> Result<(), String> {
-        let asks = self.flights.iter().filter(|(_, flight)| !matches!(flight.what, What::Edit(_)));
+        // One that leaves while it gives back by name may give back what has the name later.
+        let stays =
+            |what: &What| matches!(what, What::Edit(_) | What::Settle { .. } | What::Unlock { .. });
+        let asks = self.flights.iter().filter(|(_, flight)| !stays(&flight.what));
         let asks: Vec<u64> = asks.map(|(number, _)| *number).collect();
         let Some(number) = self.rng.pick_any(&asks) else { return Ok(()) };
         let Some(flight) = self.flights.remove(&number) else { return Ok(()) };
