@@ -392,7 +392,8 @@ impl World {
                     Some(at) => self.machine.clock.advance_to(at),
                     None => {
                         self.machine.clock.advance_to(until);
-                        return Ok(());
+                        // Something may have been done while the last look waited for a lock.
+                        return self.look();
                     }
                 }
             }
