@@ -2,7 +2,7 @@
 //!
 //! Each may keep a quarter of what is left of the whole, so one alone has all that a connection may have, and many
 //! share: the more they keep, the less each may (the dynamic threshold of a switch's buffer). A little is always
-//! allowed, so that nobody is shut out. What is let go counts no more from that moment on, whoever drops it.
+//! allowed, so that no client is shut out. Bytes stop counting when they are dropped, whichever part drops them.
 //! Promises that all together keep no more than the budget, and a little for each connection (promise D1).
 //! Counts only; what happens to a connection that has more than its share is for others to say. Takes no lock.
 

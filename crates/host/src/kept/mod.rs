@@ -310,7 +310,7 @@ impl Keeper {
         let now = self.clock.now();
         let (known, place) = self.ledger.book().known(now);
         let wait = known.map(Wait::Known).unwrap_or_else(|| {
-            // Mostly it is written here and now, and nobody has to be told.
+            // Mostly it is written at once, and no waiter is needed.
             self.write();
             self.ledger.book().wait(now, place)
         });
