@@ -118,6 +118,7 @@ impl Delivery {
             flow.wait(cx);
             let has_queued = self.poll_queue(flow, cx)?;
             flow.hold(self.pending.len());
+            flow.end_turn(false);
             if flow.has_ended() {
                 return Poll::Ready(Ok(()));
             }

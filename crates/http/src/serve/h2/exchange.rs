@@ -207,7 +207,10 @@ impl<'a> Exchange<'a> {
     fn waits_for_client(&self) -> bool {
         match &self.phase {
             Phase::Head { .. } => !self.is_sent && self.sent.is_empty(),
-            Phase::Body { delivery, .. } => delivery.pending() > 0 || self.answer.flow.queued() > 0,
+            Phase::Body { delivery, .. } => {
+                let flow = &self.answer.flow;
+                delivery.pending() > 0 || flow.queued() > 0 || flow.waits_for_turn()
+            }
             Phase::Done => true,
         }
     }
@@ -297,15 +300,19 @@ impl<'a> Exchange<'a> {
             flow.hold(pending + self.upstream.buf.capacity());
             let max = flow.held_max();
             let room = max.saturating_sub(flow.queued() + pending);
+            let mut is_stopped = false;
             let reads = match &self.phase {
                 // A head before the last one leaves before another is read.
                 Phase::Head { .. } => flow.has_no_head(),
-                // In large pieces, not in as many as frames leave.
-                Phase::Body { decoder, .. } => !decoder.is_done() && room >= max / 2,
-                Phase::Done => false,
+                Phase::Body { decoder, .. } if !decoder.is_done() => {
+                    is_stopped = max == 0 && flow.has_room(pending);
+                    // In large pieces, not in as many as frames leave.
+                    max > 0 && room >= max / 2
+                }
+                Phase::Body { .. } | Phase::Done => false,
             };
             if !reads {
-                self.pause(pending);
+                self.pause(pending, is_stopped);
                 return Ok(moved);
             }
             if self.read_response(room)? {
@@ -313,7 +320,7 @@ impl<'a> Exchange<'a> {
                 continue;
             }
             // The body may begin behind the head.
-            let max = if self.is_answered() { room } else { max };
+            let max = if self.is_answered() { room } else { self.answer.flow.head_max() };
             match self.upstream.buf.poll_fill_by(max, &mut self.upstream.stream, cx) {
                 Poll::Ready(Ok(0)) => self.server_ended()?,
                 Poll::Ready(Ok(_)) => {}
@@ -322,7 +329,7 @@ impl<'a> Exchange<'a> {
                 }
                 Poll::Ready(Err(_)) => return Err(Failure::Response("the response is cut short")),
                 Poll::Pending => {
-                    self.pause(pending);
+                    self.pause(pending, false);
                     return Ok(moved);
                 }
             }
@@ -330,10 +337,12 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Nothing is read for now: what the buffer holds for nothing is for others (D1).
-    fn pause(&mut self, pending: usize) {
-        self.upstream.buf.pause(self.answer.flow.is_short());
-        self.answer.flow.hold(pending + self.upstream.buf.capacity());
+    /// Nothing is read for now, by itself or because it `is_stopped`: what the buffer holds for nothing is for others (D1).
+    fn pause(&mut self, pending: usize, is_stopped: bool) {
+        let flow = &mut *self.answer.flow;
+        self.upstream.buf.pause(is_stopped || flow.is_short());
+        flow.hold(pending + self.upstream.buf.capacity());
+        flow.end_turn(is_stopped);
     }
 
     /// Takes what there is of the response, up to `room` bytes of its body; tells whether that was anything.
@@ -362,6 +371,9 @@ impl<'a> Exchange<'a> {
                     delivery.add(&input[progress.data]);
                     self.upstream.buf.consume(progress.read);
                     has_read = true;
+                }
+                if has_read {
+                    self.answer.flow.use_turn();
                 }
                 Ok(has_read)
             }

@@ -6,7 +6,7 @@
 
 use super::frames::{CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Head, Part};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -15,11 +15,15 @@ use tokio::time::Instant;
 /// What one stream may hold for its client.
 const STREAM_HELD_MAX: usize = 128 << 10;
 
-/// What all streams of a connection may hold so, buffers included; above it each may only hold `PIECE`. With a hundred
-/// streams that is less than 1 MiB.
+/// What all streams of a connection may hold so, buffers included. Above it streams take turns, and only where little is
+/// on its way to the client each may hold `PIECE`. With a hundred streams that is less than 1 MiB.
 const CONNECTION_HELD_MAX: usize = 384 << 10;
 
-/// What a stream may always hold.
+/// What keeps a socket busy. While `h2` has less, what the connection holds cannot leave before windows of single streams
+/// open: then the others go on in small pieces.
+const QUEUED_MIN: i64 = 32 << 10;
+
+/// What a stream may hold then.
 const PIECE: usize = 4 << 10;
 
 /// The shortest piece that is queued behind another: each costs some hundred bytes besides its own.
@@ -32,6 +36,10 @@ const FIRST_WINDOW: i64 = 65_535;
 #[derive(Debug)]
 pub(super) struct Outlet {
     streams: RefCell<BTreeMap<u32, Rc<Sent>>>,
+    /// Streams that would read on but wait for their turn, the first one first.
+    turns: RefCell<VecDeque<u32>>,
+    /// Whether it is one's turn that has not read since.
+    is_given: Cell<bool>,
     /// Bytes that are held for the client, within `h2` or before it.
     held: Cell<usize>,
     /// What of that is within `h2`.
@@ -54,7 +62,20 @@ struct Sent {
     /// Whether the block that is being written is the end of the stream.
     is_last_block: Cell<bool>,
     has_ended: Cell<bool>,
+    turn: Cell<Turn>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// Whether a stream waits for its turn.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    #[default]
+    Idle,
+    Waits,
+    /// It is its turn, and it has not read since.
+    Has,
+    /// It has read since.
+    Uses,
 }
 
 impl Sent {
@@ -69,6 +90,8 @@ impl Outlet {
     pub fn new() -> Rc<Self> {
         Rc::new(Self {
             streams: RefCell::default(),
+            turns: RefCell::default(),
+            is_given: Cell::new(false),
             held: Cell::new(0),
             queued: Cell::new(0),
             window: Cell::new(FIRST_WINDOW),
@@ -83,6 +106,11 @@ impl Outlet {
         if !matches!(head.kind, DATA | HEADERS | CONTINUATION) {
             return;
         }
+        self.note(head, part);
+        self.pass_turn();
+    }
+
+    fn note(&self, head: Head, part: Part<'_>) {
         let streams = self.streams.borrow();
         let sent = streams.get(&head.stream);
         match part {
@@ -110,6 +138,33 @@ impl Outlet {
                 }
                 sent.wake();
             }
+        }
+    }
+
+    /// Whether it holds so much that its streams take turns.
+    fn is_short(&self) -> bool {
+        self.held.get() >= CONNECTION_HELD_MAX
+    }
+
+    /// What a stream may hold whose turn it is.
+    fn held_max(&self) -> usize {
+        match self.is_short() {
+            false => STREAM_HELD_MAX,
+            true if self.queued.get() < QUEUED_MIN => PIECE,
+            true => 0,
+        }
+    }
+
+    /// It is the next one's turn, if that could read anything.
+    fn pass_turn(&self) {
+        if self.is_given.get() || self.held_max() == 0 {
+            return;
+        }
+        let Some(next) = self.turns.borrow_mut().pop_front() else { return };
+        if let Some(sent) = self.streams.borrow().get(&next) {
+            self.is_given.set(true);
+            sent.turn.set(Turn::Has);
+            sent.wake();
         }
     }
 
@@ -158,6 +213,12 @@ impl Drop for Flow {
         self.outlet.queued.set(self.outlet.queued.get() - self.queued() as i64);
         self.outlet.held.set(self.outlet.held.get() - self.held);
         self.outlet.streams.borrow_mut().remove(&self.stream);
+        match self.sent.turn.get() {
+            Turn::Waits => self.outlet.turns.borrow_mut().retain(|stream| *stream != self.stream),
+            Turn::Has | Turn::Uses => self.outlet.is_given.set(false),
+            Turn::Idle => {}
+        }
+        self.outlet.pass_turn();
     }
 }
 
@@ -187,22 +248,73 @@ impl Flow {
         self.held = held;
     }
 
-    /// The task is woken when something has left.
+    /// The task is woken when something has left, or it is its turn: it may have got that while it was polled.
     pub fn wait(&self, cx: &Context<'_>) {
+        if self.sent.turn.get() == Turn::Has {
+            cx.waker().wake_by_ref();
+        }
         let mut waker = self.sent.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
     }
 
-    /// Whether its connection holds so much that each stream may only hold little.
+    /// Whether its connection holds so much that streams take turns.
     pub fn is_short(&self) -> bool {
-        self.outlet.held.get() >= CONNECTION_HELD_MAX
+        self.outlet.is_short()
     }
 
-    /// How much it may hold.
+    /// How much it may hold: nothing more, if others are before it.
     pub fn held_max(&self) -> usize {
+        match self.sent.turn.get() {
+            Turn::Has | Turn::Uses => self.outlet.held_max(),
+            Turn::Idle if self.outlet.turns.borrow().is_empty() => self.outlet.held_max(),
+            Turn::Idle | Turn::Waits => 0,
+        }
+    }
+
+    /// How much it may read at a time before its head is whole. Heads take no turns.
+    pub fn head_max(&self) -> usize {
         if self.is_short() { PIECE } else { STREAM_HELD_MAX }
+    }
+
+    /// It has read on.
+    pub fn use_turn(&self) {
+        if self.sent.turn.get() == Turn::Has {
+            self.sent.turn.set(Turn::Uses);
+        }
+    }
+
+    /// It has read what it can for now. One that was `stopped`, as it may hold nothing more, waits for its turn; else that
+    /// is the next one's.
+    pub fn end_turn(&self, stopped: bool) {
+        let turn = self.sent.turn.get();
+        if matches!(turn, Turn::Has | Turn::Uses) {
+            self.outlet.is_given.set(false);
+        }
+        if stopped {
+            let mut turns = self.outlet.turns.borrow_mut();
+            match turn {
+                Turn::Waits => {}
+                // Others were quicker: it stays the next one.
+                Turn::Has => turns.push_front(self.stream),
+                Turn::Idle | Turn::Uses => turns.push_back(self.stream),
+            }
+            self.sent.turn.set(Turn::Waits);
+        } else if turn != Turn::Waits {
+            self.sent.turn.set(Turn::Idle);
+        }
+        self.outlet.pass_turn();
+    }
+
+    /// Whether it holds so little that it would read on if it may.
+    pub fn has_room(&self, pending: usize) -> bool {
+        self.queued() + pending <= STREAM_HELD_MAX / 2
+    }
+
+    /// Whether it would read on, and others are before it.
+    pub fn waits_for_turn(&self) -> bool {
+        self.sent.turn.get() == Turn::Waits
     }
 
     /// Bytes of the body that have left.
@@ -236,7 +348,8 @@ impl Flow {
     /// connection's window has been open for as long: until then what the client lets it send may go to others.
     pub fn patience(&self, wait: Duration) -> Option<Instant> {
         let outlet = &self.outlet;
-        let is_held_up = self.queued() > 0 || !self.has_no_head() || outlet.is_tight();
+        let is_held_up =
+            self.queued() > 0 || !self.has_no_head() || self.waits_for_turn() || outlet.is_tight();
         let last = outlet.last.get();
         let held_up =
             if is_held_up { Some(last) } else { outlet.tight.get().map(|at| at.min(last)) };
@@ -246,8 +359,10 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONNECTION_HELD_MAX, Flow, Outlet, PIECE, STREAM_HELD_MAX};
+    use super::{CONNECTION_HELD_MAX, Flow, Outlet, PIECE, STREAM_HELD_MAX, Turn};
     use crate::serve::h2::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS};
+    use std::collections::VecDeque;
+    use std::rc::Rc;
     use std::time::Duration;
 
     fn write(outlet: &Outlet, kind: u8, flags: u8, stream: u8, len: u8) {
@@ -276,19 +391,84 @@ mod tests {
         assert!(trailers.is_cut() && !data.is_cut());
     }
 
+    /// A connection with so many streams.
+    fn streams(outlet: &Rc<Outlet>, count: u32) -> Vec<Flow> {
+        (0..count).map(|n| Flow::new(outlet, 2 * n + 1)).collect()
+    }
+
+    /// The stream reads as much as it may, and `h2` takes all of it or nothing. Tells how much.
+    fn read(flow: &mut Flow, is_taken: bool) -> usize {
+        let max = flow.held_max();
+        let room = max.saturating_sub(flow.held);
+        if room > 0 {
+            flow.use_turn();
+            if is_taken {
+                flow.give(room);
+            }
+            flow.hold(flow.held + if is_taken { 0 } else { room });
+        }
+        flow.end_turn(max == 0);
+        room
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_a_connection_holds_bounds_its_streams_d1() {
-        let outlet = Outlet::new();
-        let mut flows: Vec<Flow> = (0..100).map(|n| Flow::new(&outlet, 2 * n + 1)).collect();
-        let mut held = 0;
-        for flow in &mut flows {
-            let len = flow.held_max();
-            flow.hold(len);
-            held += len;
+        for is_taken in [false, true] {
+            let outlet = Outlet::new();
+            let mut flows = streams(&outlet, 100);
+            let mut held = 0;
+            for _ in 0..3 {
+                held += flows.iter_mut().map(|flow| read(flow, is_taken)).sum::<usize>();
+            }
+            assert!(held <= CONNECTION_HELD_MAX + STREAM_HELD_MAX + 100 * PIECE, "{held}");
+            drop(flows);
+            assert_eq!(Flow::new(&outlet, 1).held_max(), STREAM_HELD_MAX, "it is given back");
         }
-        assert!(held <= CONNECTION_HELD_MAX + STREAM_HELD_MAX + 100 * PIECE, "{held}");
-        drop(flows);
-        assert_eq!(Flow::new(&outlet, 1).held_max(), STREAM_HELD_MAX, "it is given back");
+    }
+
+    /// Streams whose own windows are closed hold all that the connection may: the others go on.
+    #[tokio::test(start_paused = true)]
+    async fn who_has_room_goes_on_beside_closed_windows_d1() {
+        let outlet = Outlet::new();
+        let mut flows = streams(&outlet, 100);
+        let (closed, open) = flows.split_at_mut(10);
+        closed.iter_mut().for_each(|flow| _ = read(flow, false));
+        for flow in open {
+            assert_eq!(read(flow, true), PIECE);
+            flow.sent.bytes.set(flow.given);
+            outlet.queued.set(0);
+            flow.hold(0);
+        }
+    }
+
+    /// A socket that takes what `h2` has, the oldest first. Whoever's data has left would read on at once.
+    #[tokio::test(start_paused = true)]
+    async fn streams_read_in_turns_once_their_connection_holds_enough() {
+        let outlet = Outlet::new();
+        let mut flows = streams(&outlet, 100);
+        let (mut read_by, mut leaving) = (vec![0; flows.len()], VecDeque::new());
+        let mut read_on = |flow: &mut Flow, leaving: &mut VecDeque<_>| {
+            let len = read(flow, true);
+            if len > 0 {
+                read_by[flow.stream as usize / 2] += len;
+                leaving.push_back((flow.stream as usize / 2, len));
+            }
+        };
+        flows.iter_mut().for_each(|flow| read_on(flow, &mut leaving));
+        for _ in 0..2_000 {
+            let (at, len) = leaving.pop_front().expect("somebody always has something");
+            let sent = &flows[at].sent;
+            sent.bytes.set(sent.bytes.get() + len as u64);
+            outlet.queued.set(outlet.queued.get() - len as i64);
+            flows[at].hold(0);
+            outlet.pass_turn();
+            read_on(&mut flows[at], &mut leaving);
+            while let Some(next) = flows.iter_mut().find(|flow| flow.sent.turn.get() == Turn::Has) {
+                read_on(next, &mut leaving);
+            }
+        }
+        let (least, most) = (read_by.iter().min().unwrap(), read_by.iter().max().unwrap());
+        assert!(*least > 0 && most - least <= 2 * STREAM_HELD_MAX, "{least} to {most}");
     }
 
     /// On a made-up clock: a client that reads one of many streams and widens the connection's window by what it has read,
