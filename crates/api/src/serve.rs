@@ -131,7 +131,7 @@ impl Api {
         let limits = options.limits;
         let wall = Arc::new(Wall::new(host.clock()));
         let registry = Registry::new(Arc::clone(&host), secret.keys(), limits.holding);
-        registry.take_over();
+        registry.take_over()?;
         let followers = Arc::new(Semaphore::new(limits.followers_max));
         let first_token = token::First::new(options.token.clone());
         let closing = watch::channel(false).0;

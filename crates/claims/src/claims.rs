@@ -34,7 +34,7 @@ pub(crate) use step::walk_cost;
 use crate::graph::Graph;
 use crate::mark::{Mark, MarkMode, NodeKey, Root, add_root, combine};
 use crate::node::{Nodes, Tag};
-use crate::wanted::{Resting, Wanted};
+use crate::wanted::{Resting, Wanted, numbers};
 use aside::{Aside, Lack};
 use edit::Edit;
 use made::Made;
@@ -370,7 +370,7 @@ impl Claims {
             add_root(&mut roots, Root { key, mode: claim.mode, claim: number });
         }
         // Keys of made nodes are higher than all others, so the roots before them keep their numbers.
-        for (root, number) in roots.iter().zip(0u16..).skip(known) {
+        for (root, number) in roots.iter().zip(numbers()).skip(known) {
             marks.push(Mark { key: root.key, mode: MarkMode::full(root.mode), root: number });
         }
         combine(&mut marks);

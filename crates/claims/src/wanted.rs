@@ -75,7 +75,13 @@ impl Graph {
                 _ => {}
             }
         }
-        Ok(Wanted::new(self, claims.iter().map(|claim| (&*claim.resource, claim.mode))))
+        Ok(self.resolve_held(claims))
+    }
+
+    /// The same for claims of a request that was granted: edits may have given it more than a request may ask for.
+    #[must_use]
+    pub fn resolve_held(self: &Arc<Self>, claims: &[Claim]) -> Wanted {
+        Wanted::new(self, claims.iter().map(|claim| (&*claim.resource, claim.mode)))
     }
 }
 
@@ -115,7 +121,7 @@ impl Wanted {
         claims: impl Iterator<Item = (&'a str, Mode)>,
     ) -> Self {
         let listed = |((name, mode), claim)| Listed { id: None, name, mode, claim };
-        Self::from_list(graph, claims.zip(0..).map(listed))
+        Self::from_list(graph, claims.zip(numbers()).map(listed))
     }
 
     /// The claims of a request that slept, in the graph as it is now.
@@ -145,14 +151,15 @@ impl Wanted {
     /// A resource that was renamed is still the one that was claimed, and a name that it left behind
     /// is not; one that is gone is looked for by its name. The list is in the order of the claims.
     fn from_list<'a>(graph: &Arc<Graph>, list: impl Iterator<Item = Listed<'a>>) -> Self {
-        let (mut roots, mut unknown) = (vec![], vec![]);
+        let (mut roots, mut unknown) = (vec![], Vec::<(u16, Claim)>::new());
         for Listed { id, name, mode, claim } in list {
             let known = id.filter(|id| graph.name(*id).is_some());
             match known.or_else(|| graph.find(name)) {
                 Some(id) => add_root(&mut roots, Root { key: NodeKey(id.0), mode, claim }),
-                None => add_unknown(&mut unknown, name, mode, claim),
+                None => unknown.push((claim, Claim { resource: name.into(), mode })),
             }
         }
+        let unknown = once_each(unknown);
         let (marks, walked, too_wide) = match graph.marks_within(&roots) {
             Ok((marks, walked)) => (marks, walked, None),
             Err(key) => (Box::default(), EDGES_WALKED_MAX, Some(key)),
@@ -220,10 +227,23 @@ struct Listed<'a> {
     claim: u16,
 }
 
-fn add_unknown(unknown: &mut Vec<(u16, Claim)>, name: &str, mode: Mode, number: u16) {
-    match unknown.iter_mut().find(|(_, claim)| *claim.resource == *name) {
-        Some((_, claim)) if mode == Mode::Exclusive => claim.mode = mode,
-        Some(_) => {}
-        None => unknown.push((number, Claim { resource: name.into(), mode })),
+/// Numbers of claims. Only one that holds more than it could ask for has claims that share the last one.
+pub(crate) fn numbers() -> impl Iterator<Item = u16> {
+    (0..u16::MAX).chain(std::iter::repeat(u16::MAX))
+}
+
+/// Each name once, with the first of its numbers and the stronger of its modes, in the order of the numbers.
+fn once_each(mut unknown: Vec<(u16, Claim)>) -> Vec<(u16, Claim)> {
+    if unknown.len() > 1 {
+        unknown.sort_by(|(_, one), (_, other)| one.resource.cmp(&other.resource));
+        unknown.dedup_by(|(_, later), (_, first)| {
+            let is_same = later.resource == first.resource;
+            if is_same && later.mode == Mode::Exclusive {
+                first.mode = Mode::Exclusive;
+            }
+            is_same
+        });
+        unknown.sort_by_key(|(number, _)| *number);
     }
+    unknown
 }

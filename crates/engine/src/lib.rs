@@ -55,7 +55,7 @@ pub use effect::{Effect, Ended, Grant, Outcome};
 pub use engine::{Engine, Stats};
 pub use explain::{Explanation, Foreseen};
 pub use paceline_routing::{Of as RoutingOf, RoutingError};
-pub use prepare::{Prepared, RequestError, prepare};
+pub use prepare::{Prepared, RequestError, prepare, prepare_held};
 pub use quota::Quota;
 pub use reads::Reads;
 pub use reroute::Rerouted;

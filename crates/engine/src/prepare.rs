@@ -182,6 +182,13 @@ pub(crate) struct Filled {
 /// When it is no request: a number or a name is out of bounds.
 pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, RequestError> {
     check(&request)?;
+    Ok(prepare_held(snapshot, request))
+}
+
+/// The same for a request that was granted in an earlier run, which may have more than one may ask for: edits of resources
+/// add to what a permit claims.
+#[must_use]
+pub fn prepare_held(snapshot: &Snapshot, request: Request) -> Prepared {
     let wanted = resolve(snapshot, &request);
     let mut draft = Draft {
         request,
@@ -198,7 +205,7 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
     if draft.is_connection() {
         draft.plan_counts(snapshot);
         draft.plan_steps(snapshot, Priority::START, PoolId::DEFAULT);
-        return Ok(Prepared(Box::new(Work::new(draft))));
+        return Prepared(Box::new(Work::new(draft)));
     }
     draft.find_route(snapshot);
     draft.plan_counts(snapshot);
@@ -207,7 +214,7 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
         let pool = snapshot.pools.pool_for(priority).id;
         draft.plan_steps(snapshot, priority, pool);
     }
-    Ok(Prepared(Box::new(Work::new(draft))))
+    Prepared(Box::new(Work::new(draft)))
 }
 
 impl Draft {
@@ -479,7 +486,7 @@ pub(crate) fn resolve(snapshot: &Snapshot, request: &Request) -> Option<Wanted> 
     if request.claims.is_empty() {
         return None;
     }
-    snapshot.graph.resolve(&request.claims).ok()
+    Some(snapshot.graph.resolve_held(&request.claims))
 }
 
 fn check(request: &Request) -> Result<(), RequestError> {

@@ -106,7 +106,7 @@ impl Machine {
         let keys = Box::new(|salt: &str| format!("key {salt}"));
         let limits = HoldLimits { sessions_max: 1_000, expired_max: 1_000, ..Default::default() };
         let registry = Registry::new(Arc::clone(&host), keys, limits);
-        registry.take_over();
+        registry.take_over()?;
         host.open_for_service();
         self.processes.serve(executor);
         registry.begin_service()?;

@@ -7,7 +7,7 @@
 use super::{Admission, Control, Permit, State};
 use crate::kept::{Cause, KeptPermit, Key};
 use paceline_claims::{Graph, Holding};
-use paceline_engine::{RequestError, prepare};
+use paceline_engine::{RequestError, prepare_held};
 use paceline_types::{Priority, Request, RequestId, SessionId, Span, Time, Unknown};
 use std::sync::Arc;
 
@@ -80,20 +80,16 @@ impl Control {
 
     /// Lets a permit of an earlier run go on, with what it held, in a session of this number if it has
     /// one. To be called before any request is admitted.
-    ///
-    /// # Errors
-    ///
-    /// When it is no request.
     pub fn restore_kept(
         self: &Arc<Self>,
         kept: &KeptPermit,
         session: Option<SessionId>,
         claims: Vec<paceline_types::Claim>,
-    ) -> Result<Permit, RequestError> {
+    ) -> Permit {
         let mut request = kept.request.clone();
         (request.session, request.claims, request.unknown) = (session, claims, Unknown::Create);
         let logs = self.logs_values(&request);
-        let prepared = prepare(&self.snapshot(), request)?;
+        let prepared = prepare_held(&self.snapshot(), request);
         let priority = Priority::new(kept.priority.into()).unwrap_or(Priority::START);
         let mut state = self.state();
         let grant = state.engine.restore(self.clock.now(), kept.number, prepared, priority);
@@ -109,7 +105,7 @@ impl Control {
         let unknown = kept.request.unknown;
         state.kept.insert(kept.number, KeptRequest { terms, unknown, granted });
         self.finish(state);
-        Ok(Permit::new(self, kept.number, logs, grant))
+        Permit::new(self, kept.number, logs, grant)
     }
 
     /// When a request was let run, in microseconds since 1970: as it is kept, or by the clocks now.

@@ -204,6 +204,21 @@ impl Hosted {
         let rows = head.database.store().rows(id);
         rows.filter_map(|row| read(schema.table(id), row)).collect()
     }
+
+    /// The same, where each row must be readable; else the error names the first that is not.
+    pub(crate) fn all_own_rows<T>(
+        &self,
+        table: &str,
+        read: impl Fn(&TableSchema, &Row) -> Option<T>,
+    ) -> Result<Vec<T>, String> {
+        let rows = self.own_rows(table, |schema, row| {
+            Some(read(schema, row).ok_or_else(|| {
+                let uuid = paceline_tables::row_uuid(row);
+                format!("the row {uuid} of {table} cannot be read; see: paceline show-log")
+            }))
+        });
+        rows.into_iter().collect()
+    }
 }
 
 impl Head {

@@ -30,7 +30,6 @@ use crate::own;
 use crate::system::System;
 use crate::tasks::Tasks;
 use book::{Told, Wait};
-use paceline_engine::RequestError;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
 use paceline_types::{SessionId, Span, Time};
@@ -73,6 +72,7 @@ pub struct Keeper {
 }
 
 /// What an earlier run left.
+#[derive(Debug)]
 pub struct TakenOver {
     /// The sessions.
     pub sessions: Vec<KeptSession>,
@@ -171,10 +171,14 @@ impl Keeper {
 
     /// What was kept in an earlier run, sessions included. Sessions bound to a process are among them if
     /// it lives; rows of others are deleted.
-    pub fn take_over(self: &Arc<Self>) -> TakenOver {
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read: somebody may hold what it says (R2).
+    pub fn take_over(self: &Arc<Self>) -> Result<TakenOver, String> {
         let same_boot = self.own.own_text(own::DAEMON_TABLE, "machine");
         let same_boot = same_boot.is_none_or(|last| last.is_empty() || self.machine.is(&last));
-        let rows = self.own.own_rows(own::SESSION_TABLE, KeptSession::read);
+        let rows = self.own.all_own_rows(own::SESSION_TABLE, KeptSession::read)?;
         // A process that cannot be seen may be alive.
         let lives = |session: &KeptSession| {
             let processes = &session.processes;
@@ -187,11 +191,11 @@ impl Keeper {
         let mut gone: Vec<Key> = dead.collect();
         let taken: BTreeSet<&str> = sessions.iter().map(|session| &*session.name).collect();
         let is_taken = |name: &str| taken.contains(name);
-        let locks = self.own.own_rows(own::LEASED_LOCK_TABLE, KeptLock::read);
+        let locks = self.own.all_own_rows(own::LEASED_LOCK_TABLE, KeptLock::read)?;
         let (locks, orphans): (Vec<_>, Vec<_>) =
             locks.into_iter().partition(|lock| is_taken(&lock.session));
         gone.extend(orphans.iter().map(|lock| Key::Lock(lock.name.as_str().into())));
-        let permits = self.own.own_rows(own::PERMIT_TABLE, KeptPermit::read);
+        let permits = self.own.all_own_rows(own::PERMIT_TABLE, KeptPermit::read)?;
         let has_session =
             |permit: &KeptPermit| permit.session.is_empty() || is_taken(&permit.session);
         let has_end = |permit: &KeptPermit| !permit.session.is_empty() || permit.lease.is_some();
@@ -209,22 +213,14 @@ impl Keeper {
         let of = |session: &KeptSession| (Arc::from(session.name.as_str()), session.clone());
         self.sessions().extend(sessions.iter().map(of));
         self.write();
-        TakenOver { sessions, locks, permits }
+        Ok(TakenOver { sessions, locks, permits })
     }
 
     /// Lets a permit of an earlier run go on, with what it held, in a session of this number if it has
     /// one. To be called before any request is admitted.
-    ///
-    /// # Errors
-    ///
-    /// When it is no request.
-    pub fn restore_permit(
-        &self,
-        permit: &KeptPermit,
-        session: Option<SessionId>,
-    ) -> Result<Permit, RequestError> {
+    pub fn restore_permit(&self, permit: &KeptPermit, session: Option<SessionId>) -> Permit {
         let restored = self.control.restore_kept(permit, session, self.own.claims_of(permit));
-        // Its row may name by name what is a resource by now; one that is no request goes.
+        // Its row may name by name what is a resource by now.
         self.ledger.note(Key::Permit(permit.number), Cause::Changed);
         restored
     }

@@ -107,13 +107,13 @@ impl World {
     fn restore(&self) -> BTreeMap<u64, Vec<(String, Mode)>> {
         let keeper = self.host().keeper().unwrap();
         let mut claims = BTreeMap::new();
-        for permit in keeper.take_over().permits {
+        for permit in keeper.take_over().unwrap().permits {
             let claimed = keeper.own.claims_of(&permit);
             let mut claimed: Vec<(String, Mode)> =
                 claimed.into_iter().map(|claim| (claim.resource.into(), claim.mode)).collect();
             claimed.sort();
             claims.insert(permit.number.0, claimed);
-            std::mem::forget(keeper.restore_permit(&permit, None).unwrap());
+            std::mem::forget(keeper.restore_permit(&permit, None));
         }
         self.host().open_for_service();
         claims
@@ -199,7 +199,7 @@ fn what_is_held_comes_back_as_it_was_p3() {
 
     let keeper = world.host().keeper().unwrap();
     assert_eq!(keeper.closed_for(), std::time::Duration::ZERO, "the machine did not die");
-    let taken = keeper.take_over();
+    let taken = keeper.take_over().unwrap();
     assert_eq!(taken.sessions, [lasting.clone(), bound], "c4: one whose process is dead is over");
     let [first, second] = &taken.permits[..] else { panic!("{:?}", taken.permits) };
     assert_eq!((first.number, second.number), (ids[0], ids[1]));
@@ -250,7 +250,7 @@ fn locks_of_sessions_that_outlive_the_daemon_are_kept_as_they_are_owned_l5() {
     ];
     world.written();
     world.kill();
-    let locks = world.host().keeper().unwrap().take_over().locks;
+    let locks = world.host().keeper().unwrap().take_over().unwrap().locks;
     let mut locks: Vec<_> =
         locks.iter().map(|lock| (&*lock.name, lock.session.clone(), lock.fencing)).collect();
     locks.sort_unstable();
@@ -390,6 +390,62 @@ fn transient_resources_that_are_held_are_held_after_a_restart_c1_p3() {
     assert_eq!(taken(&world), [true, true, true, false], "other has no child any more");
 }
 
+/// A permit may have more claims than one may ask for: those of the resource that it claimed, once that is deleted, and
+/// 70,000 are more than numbers of claims can tell apart. It holds all of them also after a restart.
+#[test]
+fn what_edits_add_to_a_permit_is_held_after_a_restart_c1_p3() {
+    for (count, is_persistent) in [(300, true), (300, false), (70_000, true)] {
+        let mut world = World::new(&format!("wide-{count}-{is_persistent}"));
+        let child = |n: usize| {
+            format!(
+                r#"{{"op": "insert", "table": "Resource", "row": {{"name": "c{n}",
+                 "parents": ["named-uuid", "r"], "persistent": {is_persistent}}}}}"#
+            )
+        };
+        let children: Vec<String> = (0..count).map(child).collect();
+        world.edit(&format!(
+            r#"[{{"op": "insert", "table": "Resource", "uuid-name": "r",
+              "row": {{"name": "r", "persistent": true}}}}, {}]"#,
+            children.join(",")
+        ));
+        let held = world.admit(claiming(&[("r", Mode::Exclusive)]), leased());
+        if is_persistent {
+            world.edit(
+                r#"[{"op": "update", "table": "Resource", "where": [["name", "!=", "r"]],
+                  "row": {"parents": ["set", []]}},
+                 {"op": "delete", "table": "Resource", "where": [["name", "==", "r"]]}]"#,
+            );
+        }
+        world.written();
+        std::mem::forget(held);
+        for _ in 0..2 {
+            world.kill();
+            world.restore();
+            let last = format!("c{}", count - 1);
+            for name in ["r", "c0", "c5", &last] {
+                let asked = world.host().control().admit(claiming_new(name)).unwrap();
+                assert!(matches!(asked, Admission::Waiting(_)), "{name} {count} {is_persistent}");
+            }
+        }
+    }
+}
+
+/// What cannot be read may be held by somebody: it is named, and nothing is taken over.
+#[test]
+fn a_row_that_cannot_be_read_is_named_r2() {
+    let world = World::new("unreadable");
+    let held = world.admit(Request::new(Attributes::new()), leased());
+    world.written();
+    let own = &world.host().keeper().unwrap().own;
+    let read = own.all_own_rows(crate::own::PERMIT_TABLE, |_, _| None::<()>);
+    let error = read.unwrap_err();
+    assert!(
+        error.starts_with("the row ") && error.contains(" of Permit cannot be read"),
+        "{error}"
+    );
+    drop(held);
+}
+
 /// Names are used again at once, by permits that come before the last one of that name is deleted.
 #[test]
 fn a_name_that_is_used_again_keeps_its_row_p3() {
@@ -405,7 +461,7 @@ fn a_name_that_is_used_again_keeps_its_row_p3() {
     world.written();
     std::mem::forget(before);
     world.kill();
-    let permits = world.host().keeper().unwrap().take_over().permits;
+    let permits = world.host().keeper().unwrap().take_over().unwrap().permits;
     assert_eq!(permits.iter().map(|permit| permit.number).collect::<Vec<_>>(), [last]);
 }
 
@@ -421,7 +477,7 @@ fn an_orderly_end_keeps_what_is_held_and_closes_nothing_p3() {
     given_back.settle();
     world.host().shut_down();
     world.kill();
-    let permits = world.host().keeper().unwrap().take_over().permits;
+    let permits = world.host().keeper().unwrap().take_over().unwrap().permits;
     assert_eq!(permits.iter().map(|permit| permit.number).collect::<Vec<_>>(), [id]);
     let machine = world.host().database("Paceline").unwrap().own_text("Daemon", "machine");
     assert_eq!(machine.as_deref(), Some(""));
@@ -485,7 +541,7 @@ fn no_lock_is_granted_once_the_daemon_retires_l1_l5() {
     assert_eq!(host.locking().fencing(bob.id, "leader"), None, "it was told to end");
     host.shut_down();
     world.kill();
-    let locks = world.host().keeper().unwrap().take_over().locks;
+    let locks = world.host().keeper().unwrap().take_over().unwrap().locks;
     let locks: Vec<_> = locks.iter().map(|lock| (&*lock.session, lock.fencing)).collect();
     assert_eq!(locks, [(&*ann.name, fencing)]);
 }

@@ -12,11 +12,15 @@ use std::sync::Arc;
 impl Registry {
     /// Takes over what is kept. To be called before any door is open, so that nothing is granted that
     /// somebody has (P3, L5, C4).
-    pub fn take_over(self: &Arc<Self>) {
-        let Some(keeper) = self.host.keeper() else { return };
-        let TakenOver { sessions, locks, permits } = keeper.take_over();
+    ///
+    /// # Errors
+    ///
+    /// When what is kept cannot be read.
+    pub fn take_over(self: &Arc<Self>) -> Result<(), String> {
+        let Some(keeper) = self.host.keeper() else { return Ok(()) };
+        let TakenOver { sessions, locks, permits } = keeper.take_over()?;
         if sessions.is_empty() && permits.is_empty() {
-            return;
+            return Ok(());
         }
         let counts = (sessions.len(), locks.len(), permits.len());
         let mut known: BTreeMap<String, Arc<HeldSession>> = BTreeMap::new();
@@ -49,6 +53,7 @@ impl Registry {
         let (sessions, locks, permits) = counts;
         tracing::info!(sessions, locks, permits, "what clients held in the last run is theirs");
         self.state().restored = bound;
+        Ok(())
     }
 
     /// Begins to end what is over: bound sessions whose processes are dead, and leases that ran out. To be
@@ -82,13 +87,7 @@ impl Registry {
         sessions: &BTreeMap<String, Arc<HeldSession>>,
     ) {
         let session = sessions.get(&kept.session);
-        let permit = match keeper.restore_permit(&kept, session.map(|session| session.session.id)) {
-            Ok(permit) => permit,
-            Err(error) => {
-                tracing::error!(permit = kept.name, %error, "a permit of the last run is none");
-                return;
-            }
-        };
+        let permit = keeper.restore_permit(&kept, session.map(|session| session.session.id));
         let share = self.shares.restore(&kept.user, Amount::of_request(&kept.request, &kept.name));
         let mut view = self.describe(&permit, &kept.user);
         (view.granted_us, view.waited) = (kept.granted_us, kept.waited);

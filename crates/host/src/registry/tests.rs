@@ -79,7 +79,7 @@ impl World {
     fn restart(&mut self) {
         self.runs.kill();
         self.registry = registry(self.runs.host(), self.limits);
-        self.registry.take_over();
+        self.registry.take_over().unwrap();
     }
 
     /// The names of sessions that have a row.
