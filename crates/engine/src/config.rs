@@ -138,6 +138,7 @@ impl Plan {
             graph,
             hasher: current.hasher,
             names: Arc::new(names),
+            renames: Arc::clone(&current.renames),
         };
         Ok(Self { snapshot: Arc::new(snapshot), warnings })
     }

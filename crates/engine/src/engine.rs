@@ -134,6 +134,7 @@ impl Engine {
             graph: Arc::clone(claims.graph()),
             hasher,
             names: Arc::new(Names::default()),
+            renames: [].into(),
         });
         Self {
             now: Time(0),
@@ -292,7 +293,15 @@ impl Engine {
         let new = plan.snapshot();
         let same_rules = Arc::ptr_eq(&self.snapshot.rules, &new.rules);
         let rules_since = if same_rules { self.snapshot.rules_since } else { generation };
-        let snapshot = Arc::new(Snapshot { generation, rules_since, ..(**new).clone() });
+        let renames = match Arc::ptr_eq(&self.snapshot.routing, &new.routing) {
+            true => Arc::clone(&self.snapshot.renames),
+            false => {
+                let old = Arc::clone(&self.snapshot.routing);
+                self.rename_frontends(generation, &old, &new.routing).into()
+            }
+        };
+        let snapshot = Snapshot { generation, rules_since, renames, ..(**new).clone() };
+        let snapshot = Arc::new(snapshot);
         let old = std::mem::replace(&mut self.snapshot, Arc::clone(&snapshot));
         if !same_rules {
             self.rule_counts = self.rule_counts.carry_over(&old.rules, &snapshot.rules);

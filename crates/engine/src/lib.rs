@@ -42,6 +42,7 @@ mod input;
 mod prepare;
 mod quota;
 mod reads;
+mod renames;
 mod reroute;
 mod restore;
 mod route;

@@ -6,6 +6,7 @@
 
 use crate::gate::is_gate;
 use crate::input::Still;
+use crate::renames::name_now;
 use crate::snapshot::Snapshot;
 use crate::work::Work;
 use paceline_checkpoints::{At, Checked, KeyHash, Limit};
@@ -105,6 +106,8 @@ impl Prepared {
 pub(crate) struct Draft {
     pub(crate) request: Request,
     pub(crate) generation: u64,
+    /// The generation whose name of its frontend it has.
+    pub(crate) named_at: u64,
     /// Where it goes, if its frontend is configured.
     pub(crate) route: Option<Route>,
     pub(crate) candidates: Candidates,
@@ -191,6 +194,7 @@ pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, Reques
 pub fn prepare_held(snapshot: &Snapshot, request: Request) -> Prepared {
     let wanted = resolve(snapshot, &request);
     let mut draft = Draft {
+        named_at: request.named_in.unwrap_or(snapshot.generation),
         request,
         generation: snapshot.generation,
         route: None,
@@ -202,6 +206,7 @@ pub fn prepare_held(snapshot: &Snapshot, request: Request) -> Prepared {
         wanted,
         resting: None,
     };
+    draft.name_frontend(snapshot);
     if draft.is_connection() {
         draft.plan_counts(snapshot);
         draft.plan_steps(snapshot, Priority::START, PoolId::DEFAULT);
@@ -221,6 +226,17 @@ impl Draft {
     /// Whether it is a connection, which passes checkpoints of its frontend and nothing else.
     pub(crate) fn is_connection(&self) -> bool {
         self.request.on == On::Connection
+    }
+
+    /// Sets its attribute `frontend`, which an edit may have renamed. Whether that is news.
+    fn name_frontend(&mut self, snapshot: &Snapshot) -> bool {
+        let since = std::mem::replace(&mut self.named_at, snapshot.generation);
+        let attributes = &mut self.request.attributes;
+        let name = name_now(&snapshot.renames, since, attributes.known(Known::Frontend));
+        if let Some(name) = name {
+            attributes.put(Known::Frontend, name);
+        }
+        name.is_some()
     }
 
     /// Asks the lines of its frontend that read no counter for its backend. Whether it goes elsewhere
@@ -279,7 +295,8 @@ impl Draft {
 
     /// Prepares again for another configuration; the decision stands if there was one.
     pub(crate) fn refresh(&mut self, snapshot: &Snapshot, decided: Option<(Priority, PoolId)>) {
-        let same_rules = self.generation >= snapshot.rules_since;
+        // What the rules said of it under another name is void.
+        let same_rules = !self.name_frontend(snapshot) && self.generation >= snapshot.rules_since;
         self.generation = snapshot.generation;
         if let Some((priority, pool)) = decided {
             let backend = self.route.and_then(|route| route.chosen.backend);

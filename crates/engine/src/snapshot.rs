@@ -3,6 +3,7 @@
 
 use crate::config::Names;
 use crate::reads::Reads;
+use crate::renames::Renames;
 use paceline_checkpoints::{At, Checked, CheckpointSet, KeyHasher, Spec};
 use paceline_claims::{Graph, Resource};
 use paceline_pools::{PoolSet, PoolSpec};
@@ -39,6 +40,8 @@ pub struct Snapshot {
     pub(crate) graph: Arc<Graph>,
     pub(crate) hasher: KeyHasher,
     pub(crate) names: Arc<Names>,
+    /// What the last edits renamed.
+    pub(crate) renames: Arc<[Renames]>,
 }
 
 impl Snapshot {

@@ -62,6 +62,8 @@ pub struct Request {
     pub wait_max: Option<Span>,
     /// The session whose end gives back what the request holds.
     pub session: Option<SessionId>,
+    /// The generation of the configuration that its frontend has its name in; none: the one in use.
+    pub named_in: Option<u64>,
 }
 
 impl Request {
@@ -77,6 +79,7 @@ impl Request {
             locks: vec![],
             wait_max: None,
             session: None,
+            named_in: None,
         }
     }
 }

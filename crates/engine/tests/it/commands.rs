@@ -57,9 +57,8 @@ impl World {
                 self.configure()
             }
             "frontend" | "backend" | "delete-frontend" | "delete-backend" | "up" | "down"
-            | "reroute" | "rename-server" | "rename-backend" | "slept" | "site" | "servers" => {
-                self.route(command, first, rest.get(1..).unwrap_or_default())
-            }
+            | "rename-frontends" | "reroute" | "rename-server" | "rename-backend" | "slept"
+            | "site" | "servers" => self.route(command, first, rest.get(1..).unwrap_or_default()),
             "submit" => self.submit(first, rest.get(1..).unwrap_or_default()),
             "prepare" => {
                 let prepared = self.prepare(rest.get(1..).unwrap_or_default())?;

@@ -9,6 +9,7 @@ mod claims;
 mod commands;
 mod holders;
 mod plans;
+mod renames;
 mod routed;
 mod routing;
 mod script;

@@ -2,6 +2,7 @@
 
 use crate::commands::{Answer, number, pairs, span};
 use crate::world::World;
+use paceline_checkpoints::At;
 use paceline_engine::Rerouted;
 use paceline_routing::{Backend, Frontend, Server, UseBackend};
 use paceline_types::{BackendId, ServerId};
@@ -48,6 +49,7 @@ impl World {
                 }
                 self.configure()
             }
+            "rename-frontends" => self.rename_frontends(first),
             "slept" => self.slept(first),
             "site" => self.site(first),
             _ => Ok(self.servers()),
@@ -58,6 +60,23 @@ impl World {
     fn site(&self, name: &str) -> Answer {
         let site = self.engine.grant(self.id(name)?).and_then(|grant| grant.site);
         Ok(vec![site.map_or_else(|| "none".into(), |site| site.address.to_string())])
+    }
+
+    /// `OLD:NEW,...`: these frontends and what names them, in one edit.
+    fn rename_frontends(&mut self, renames: &str) -> Answer {
+        let renames: Vec<_> = renames.split(',').filter_map(|pair| pair.split_once(':')).collect();
+        let new = |name: &mut Box<str>| {
+            if let Some((_, new)) = renames.iter().find(|(old, _)| **name == **old) {
+                *name = (*new).into();
+            }
+        };
+        self.frontends.iter_mut().for_each(|frontend| new(&mut frontend.name));
+        for spec in &mut self.checkpoints {
+            if let At::Frontend(name) = &mut spec.at {
+                new(name);
+            }
+        }
+        self.configure()
     }
 
     fn frontend(&mut self, name: &str, rest: &[&str]) -> Answer {

@@ -191,8 +191,7 @@ async fn begin(
         }
     }
     let mut permit = None;
-    if gate.shapes_connections {
-        let request = attributes::connection(&gate, &peer, gate.spec.timeouts.queue);
+    if let Some(request) = attributes::connection(&worker.control, &gate, &peer) {
         match admit(&worker, request, &socket).await {
             Ok(granted) => permit = Some(granted),
             // A refused connection is closed without a word: none was asked.

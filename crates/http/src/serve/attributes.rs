@@ -8,7 +8,7 @@ use crate::serve::table::{Gate, Wanted};
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_host::Control;
 use paceline_routing::{Frontend, UserFrom};
-use paceline_types::{AttributeError, Attributes, Known, Request, Span};
+use paceline_types::{AttributeError, Attributes, Known, Request};
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -74,8 +74,11 @@ pub(crate) fn request(
     peer: &Peer,
     writer: &RequestWriter<'_>,
 ) -> Result<Request, AttributeError> {
-    let wanted = gate.wanted(control.generation(), &peer.place, || control.snapshot());
-    gathered(&wanted, gate, peer, writer)
+    let (wanted, generation) =
+        gate.wanted(control.generation(), &peer.place, || control.snapshot());
+    let mut request = gathered(&wanted, gate, peer, writer)?;
+    request.named_in = Some(generation);
+    Ok(request)
 }
 
 /// The same where it is known what is read.
@@ -124,13 +127,18 @@ fn gathered(
     Ok(request)
 }
 
-/// The request that a connection itself is, for checkpoints on connections.
-pub(crate) fn connection(gate: &Gate, peer: &Peer, wait_max: Option<Span>) -> Request {
+/// The request that a connection itself is, if there are checkpoints on connections.
+pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<Request> {
+    let (wanted, generation) =
+        gate.wanted(control.generation(), &peer.place, || control.snapshot());
+    if !wanted.shapes_connections {
+        return None;
+    }
     let mut attributes = Attributes::with_capacity(96);
     let client = peer.client.as_ref().unwrap_or(&peer.address);
     for (name, value) in [
         (Known::Kind, "http"),
-        (Known::Frontend, &*gate.spec.name),
+        (Known::Frontend, &*wanted.frontend),
         (Known::Client, client),
         (Known::Host, client),
     ] {
@@ -139,8 +147,9 @@ pub(crate) fn connection(gate: &Gate, peer: &Peer, wait_max: Option<Span>) -> Re
     }
     let mut request = Request::new(attributes);
     request.on = paceline_types::On::Connection;
-    request.wait_max = wait_max;
-    request
+    request.wait_max = gate.spec.timeouts.queue;
+    request.named_in = Some(generation);
+    Some(request)
 }
 
 fn text(bytes: &[u8]) -> Cow<'_, str> {

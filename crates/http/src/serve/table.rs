@@ -35,8 +35,6 @@ pub(crate) struct Table {
 pub(crate) struct Gate {
     pub spec: Frontend,
     pub tls: Option<Tls>,
-    /// Whether checkpoints want to see its connections.
-    pub shapes_connections: bool,
     /// The generation of the configuration that it is from.
     generation: u64,
     /// What that reads of a head.
@@ -59,6 +57,8 @@ pub(crate) struct Wanted {
     pub cookies: Vec<(Box<str>, Box<str>)>,
     /// Where the user's name is from.
     pub user: Option<UserFrom>,
+    /// Whether checkpoints stand before its connections.
+    pub shapes_connections: bool,
 }
 
 impl Wanted {
@@ -68,6 +68,7 @@ impl Wanted {
             headers: names(snapshot.reads().headers(), "header."),
             cookies: names(snapshot.reads().cookies(), "cookie."),
             user: spec.user_from,
+            shapes_connections: snapshot.shapes_connections(&spec.name),
         }
     }
 
@@ -76,6 +77,7 @@ impl Wanted {
         let (headers, cookies) = (snapshot.reads().headers(), snapshot.reads().cookies());
         self.frontend == spec.name
             && self.user == spec.user_from
+            && self.shapes_connections == snapshot.shapes_connections(&spec.name)
             && self.headers.iter().map(|(name, _)| name).eq(headers)
             && self.cookies.iter().map(|(name, _)| name).eq(cookies)
     }
@@ -206,7 +208,6 @@ impl Gate {
             generation: snapshot.generation(),
             wanted: Wanted::new(snapshot, spec),
             tls: extras.tls,
-            shapes_connections: snapshot.shapes_connections(&spec.name),
             pages: extras.pages,
             timeouts: Timeouts {
                 header: duration(spec.timeouts.header),
@@ -219,7 +220,8 @@ impl Gate {
         }
     }
 
-    /// What is read of a head by the configuration in use, whose generation is `generation`.
+    /// What is read of a head by the configuration in use, whose generation is `generation`; and that of the one which says
+    /// so, which may be a later one.
     ///
     /// The engine uses an edit when it is answered, and the table follows a little later, or much later
     /// where files are slow. A new rule must not miss what it reads meanwhile, and a name that now belongs to
@@ -229,18 +231,19 @@ impl Gate {
         generation: u64,
         place: &Place,
         snapshot: impl FnOnce() -> Arc<Snapshot>,
-    ) -> Cow<'_, Wanted> {
+    ) -> (Cow<'_, Wanted>, u64) {
         if generation == self.generation {
-            return Cow::Borrowed(&self.wanted);
+            return (Cow::Borrowed(&self.wanted), generation);
         }
         let snapshot = snapshot();
-        match self.successor(&snapshot, place) {
+        let wanted = match self.successor(&snapshot, place) {
             Some(spec) if self.wanted.is_of(&snapshot, spec) => Cow::Borrowed(&self.wanted),
             Some(spec) => Cow::Owned(Wanted::new(&snapshot, spec)),
             None => {
                 Cow::Owned(Wanted { frontend: "".into(), ..Wanted::new(&snapshot, &self.spec) })
             }
-        }
+        };
+        (wanted, snapshot.generation())
     }
 
     /// What this frontend is, for connections from `place`, in another configuration.

@@ -122,7 +122,7 @@ fn request_at(address: &str, engine: &Engine, gate: &Gate, fields: &str) -> Requ
     let (head, text) = head(fields);
     let place = Arc::new(Place { number: 1, address: address.parse().unwrap() });
     let peer = Peer::new(Speaker::Ip([192, 0, 2, 7].into()), Arc::clone(&place));
-    let wanted = gate.wanted(engine.snapshot().generation(), &place, || engine.snapshot());
+    let (wanted, _) = gate.wanted(engine.snapshot().generation(), &place, || engine.snapshot());
     gathered(&wanted, gate, &peer, &writer(&head, &text)).unwrap()
 }
 

@@ -1,0 +1,79 @@
+//! What became of frontends that an edit renamed.
+//!
+//! A frontend has no number that outlives its name: it is known by where it listens. Requests carry its name, and the
+//! checkpoints of their way are found by it. Promises that a request, be it on its way, running or not yet
+//! submitted, has the name of the frontend that now listens where its own did, so that it passes that one's
+//! checkpoints (P1, S1).
+
+use crate::engine::Engine;
+use paceline_routing::{Frontend, Routing};
+use paceline_types::Known;
+use std::collections::BTreeMap;
+
+/// Edits that are remembered for requests that were prepared and are not submitted yet.
+const EDITS_MAX: usize = 16;
+
+/// What one edit renamed.
+#[derive(Clone, Debug)]
+pub(crate) struct Renames {
+    /// The generation of the configuration that it made.
+    generation: u64,
+    to: BTreeMap<Box<str>, Box<str>>,
+}
+
+impl Renames {
+    /// The frontends of one configuration that have other names in the next.
+    fn new(generation: u64, old: &Routing, new: &Routing) -> Self {
+        let listening = new.frontends().iter();
+        let listening = listening.flat_map(|one| one.listen.iter().map(|at| (at, &*one.name)));
+        let at: BTreeMap<_, &str> = listening.filter(|(at, _)| !at.is_any_port()).collect();
+        let renamed = |old: &Frontend| {
+            let mut names = old.listen.iter().filter_map(|address| at.get(address));
+            let first = names.clone().next()?;
+            // One that still has an address of its own is itself.
+            let is_itself = names.any(|name| **name == *old.name);
+            (!is_itself).then(|| (old.name.clone(), (*first).into()))
+        };
+        Self { generation, to: old.frontends().iter().filter_map(renamed).collect() }
+    }
+}
+
+/// The name that a frontend has now which had `name` in the configuration `since`, if it has another.
+pub(crate) fn name_now<'a>(edits: &'a [Renames], since: u64, name: &str) -> Option<&'a str> {
+    let later = edits.iter().filter(|edit| edit.generation > since);
+    later.fold(None, |now: Option<&str>, edit| match edit.to.get(now.unwrap_or(name)) {
+        Some(to) => Some(to),
+        None => now,
+    })
+}
+
+impl Engine {
+    /// Gives all requests the names that their frontends have from this generation on. Returns what is remembered of this
+    /// edit and those before it. It takes a look at every request, but only where a frontend was renamed.
+    pub(crate) fn rename_frontends(
+        &mut self,
+        generation: u64,
+        old: &Routing,
+        new: &Routing,
+    ) -> Vec<Renames> {
+        let mut edits = self.snapshot.renames.to_vec();
+        let edit = Renames::new(generation, old, new);
+        if edit.to.is_empty() {
+            return edits;
+        }
+        for work in self.requests.values_mut() {
+            let attributes = &mut work.draft.request.attributes;
+            if let Some(name) = edit.to.get(attributes.known(Known::Frontend)) {
+                let before = attributes.bytes();
+                attributes.put(Known::Frontend, name);
+                self.bytes = self.bytes + attributes.bytes() - before;
+            }
+            work.draft.named_at = generation;
+        }
+        if edits.len() == EDITS_MAX {
+            edits.remove(0);
+        }
+        edits.push(edit);
+        edits
+    }
+}
