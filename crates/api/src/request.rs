@@ -6,7 +6,7 @@ use crate::members::Members;
 use crate::respond::Problem;
 use paceline_host::Host;
 use paceline_host::registry::{HeldSession, Terms};
-use paceline_types::{Attributes, Claim, Mode, On, Request, Unknown};
+use paceline_types::{Attributes, Claim, Mode, Request, Unknown};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -60,16 +60,9 @@ impl Asked {
         };
         let (shared, locks_of) = (find(session)?, find(locks_of)?);
         let session_id = locks_of.as_ref().or(shared.as_ref()).map(|shared| shared.session.id);
-        let request = Request {
-            on: On::Request,
-            attributes,
-            cost,
-            claims,
-            unknown,
-            locks,
-            wait_max,
-            session: session_id,
-        };
+        let asked = Request::new(attributes);
+        let request =
+            Request { cost, claims, unknown, locks, wait_max, session: session_id, ..asked };
         let (user, is_owner) = (identity.name.clone(), identity.is_owner);
         let terms = Terms { session: shared, locks_of, lease, user, is_owner };
         terms.check()?;

@@ -12,6 +12,7 @@ use crate::config::{Config, Names, Plan};
 use crate::effect::{Effect, Ended, Grant, Outcome};
 use crate::prepare::Prepared;
 use crate::snapshot::{Routes, Snapshot};
+use crate::weight::Weight;
 use crate::work::{Stage, Work};
 use paceline_checkpoints::{Checkpoints, Held, KeyHash, KeyHasher};
 use paceline_claims::Claims;
@@ -60,7 +61,7 @@ pub struct Engine {
     /// Who holds a count that others may wait for, for `why`.
     pub(crate) count_users: BTreeSet<(CheckpointId, KeyHash, RequestId)>,
     /// The attributes of all requests together.
-    pub(crate) bytes: usize,
+    pub(crate) weight: Weight,
     /// How many more requests this call may move.
     pub(crate) budget: usize,
     pub(crate) stats: Stats,
@@ -155,7 +156,7 @@ impl Engine {
             sleepers: BTreeSet::new(),
             slot_users: BTreeSet::new(),
             count_users: BTreeSet::new(),
-            bytes: 0,
+            weight: Weight::default(),
             budget: 0,
             stats: Stats::default(),
             snapshot,
@@ -206,7 +207,7 @@ impl Engine {
         let id = RequestId(self.next_id);
         self.next_id += 1;
         self.stats.submitted += 1;
-        let admitted = match self.exhausted(prepared.request().attributes.bytes()) {
+        let admitted = match self.exhausted(prepared.request()) {
             Some(refusal) => Err(refusal),
             None => self.classify(id, prepared, owns),
         };
@@ -554,23 +555,16 @@ impl Engine {
         true
     }
 
-    /// Why there is no room for one more request with so many bytes of attributes, if there is none.
-    pub(crate) fn exhausted(&self, bytes: usize) -> Option<Refusal> {
-        let exhausted =
-            |of, max: usize| Some(Refusal::lasting(Reason::Exhausted { of, max: max as u64 }));
-        let snapshot = &self.snapshot;
-        if self.requests.len() >= snapshot.requests_max {
-            return exhausted("requests", snapshot.requests_max);
-        }
-        if self.bytes + bytes > snapshot.requests_bytes_max {
-            return exhausted("bytes of attributes", snapshot.requests_bytes_max);
-        }
-        None
+    /// Why there is no room for one more request, if there is none.
+    pub(crate) fn exhausted(&self, request: &Request) -> Option<Refusal> {
+        let Snapshot { requests_max, requests_bytes_max, .. } = *self.snapshot;
+        let (of, max) = self.weight.lacks(request, requests_max, requests_bytes_max)?;
+        Some(Refusal::lasting(Reason::Exhausted { of, max: max as u64 }))
     }
 
     /// Remembers whom a request belongs to, until it ends.
     pub(crate) fn remember(&mut self, work: &Work) {
-        self.bytes += work.draft.request.attributes.bytes();
+        self.weight.add(&work.draft.request);
         let Some(session) = work.draft.request.session else { return };
         self.sessions.insert((session, work.rank.id));
         for lock in &work.draft.request.locks {
@@ -579,7 +573,7 @@ impl Engine {
     }
 
     pub(crate) fn forget(&mut self, work: &Work) {
-        self.bytes -= work.draft.request.attributes.bytes();
+        self.weight.remove(&work.draft.request);
         let Some(session) = work.draft.request.session else { return };
         self.sessions.remove(&(session, work.rank.id));
         for lock in &work.draft.request.locks {

@@ -78,7 +78,7 @@ impl Engine {
     ) -> Explanation {
         self.handle_timeout(now);
         let Prepared(mut work) = prepared.clone();
-        if let Some(refusal) = self.exhausted(prepared.request().attributes.bytes()) {
+        if let Some(refusal) = self.exhausted(prepared.request()) {
             let mut explanation = self.ask_rules(&work, &[], false);
             (explanation.backend, explanation.foreseen) = (None, Foreseen::Refuse(refusal));
             return explanation;

@@ -48,6 +48,7 @@ mod restore;
 mod route;
 mod snapshot;
 mod walk;
+mod weight;
 mod why;
 mod work;
 

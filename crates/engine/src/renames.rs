@@ -62,11 +62,11 @@ impl Engine {
             return edits;
         }
         for work in self.requests.values_mut() {
-            let attributes = &mut work.draft.request.attributes;
-            if let Some(name) = edit.to.get(attributes.known(Known::Frontend)) {
-                let before = attributes.bytes();
-                attributes.put(Known::Frontend, name);
-                self.bytes = self.bytes + attributes.bytes() - before;
+            let request = &mut work.draft.request;
+            if let Some(name) = edit.to.get(request.attributes.known(Known::Frontend)) {
+                let before = request.bytes();
+                request.attributes.put(Known::Frontend, name);
+                self.weight.changed(request, before);
             }
             work.draft.named_at = generation;
         }

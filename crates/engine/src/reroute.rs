@@ -100,9 +100,9 @@ impl Engine {
     fn learn_names(&mut self, work: &mut Work, backend: BackendId, server: ServerId) {
         let snapshot = self.snapshot();
         if snapshot.routing.backend_by_id(backend).is_some() {
-            let before = work.draft.request.attributes.bytes();
+            let before = work.draft.request.bytes();
             work.draft.name_backend(&snapshot, Some(backend));
-            self.bytes = self.bytes + work.draft.request.attributes.bytes() - before;
+            self.weight.changed(&work.draft.request, before);
         }
         if let Some(name) = snapshot.routing.server_name(server) {
             self.name_server(work, name);

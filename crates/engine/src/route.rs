@@ -125,10 +125,10 @@ impl Engine {
 
     /// Its attribute `server`.
     pub(crate) fn name_server(&mut self, work: &mut Work, name: &str) {
-        let attributes = &mut work.draft.request.attributes;
-        let before = attributes.bytes();
-        attributes.put(Known::Server, name);
-        self.bytes = self.bytes + attributes.bytes() - before;
+        let request = &mut work.draft.request;
+        let before = request.bytes();
+        request.attributes.put(Known::Server, name);
+        self.weight.changed(request, before);
     }
 
     /// Where among what it holds the count of its backend's gate is, if it still counts.
@@ -197,9 +197,9 @@ impl Engine {
         if let Some(seat) = work.seat.take() {
             self.leave_seat(seat);
         }
-        let before = work.draft.request.attributes.bytes();
+        let before = work.draft.request.bytes();
         work.draft.leave_server();
-        self.bytes = self.bytes + work.draft.request.attributes.bytes() - before;
+        self.weight.changed(&work.draft.request, before);
         work.position = Some(BEHIND_BACKEND);
     }
 

@@ -398,9 +398,9 @@ impl Engine {
         if let Some(name) = server.and_then(|server| snapshot.routing.server_name(server)) {
             self.name_server(work, name);
         }
-        let before = work.draft.request.attributes.bytes();
+        let before = work.draft.request.bytes();
         work.draft.refresh(&snapshot, Some((work.priority, work.pool)));
-        self.bytes = self.bytes + work.draft.request.attributes.bytes() - before;
+        self.weight.changed(&work.draft.request, before);
     }
 
     /// What a checkpoint's expressions say of a request that reaches it, if it applies.
@@ -458,8 +458,17 @@ impl Engine {
             return Place::Checkpoint { name: "deleted".into(), key: None };
         };
         let live = self.live(&work.draft, work.priority);
-        let key = checkpoint.key.as_ref().map(|key| key.key(&live).unwrap_or_default().into());
+        let key = checkpoint.key.as_ref().map(|key| shown(&key.key(&live).unwrap_or_default()));
         Place::Checkpoint { name: checkpoint.spec.name.clone(), key }
+    }
+}
+
+/// A key as people are shown it: a client may bring one of many thousand bytes, and it is told and logged with every
+/// refusal.
+fn shown(key: &str) -> Box<str> {
+    match key.len() > limits::KEY_SHOWN_BYTES_MAX {
+        true => format!("{}…", &key[..key.floor_char_boundary(limits::KEY_SHOWN_BYTES_MAX)]).into(),
+        false => key.into(),
     }
 }
 

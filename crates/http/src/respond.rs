@@ -93,6 +93,17 @@ impl Reply {
         }
     }
 
+    /// The response to a request whose head is one too many for its connection.
+    pub fn heads_too_long() -> Self {
+        let message = "the heads of this connection's requests are too long together";
+        Self::new(503, "exhausted", message)
+    }
+
+    /// The response where all descriptors for connections to servers are in use.
+    pub fn no_descriptor() -> Self {
+        Self::new(503, "exhausted", "there are too many connections to servers")
+    }
+
     /// The response in place of one that does not come; none if nobody is there to read it.
     pub fn failed(failure: &Failure) -> Option<Self> {
         Some(match failure {

@@ -25,9 +25,13 @@ use clap::Parser;
 use failure::Failure;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 fn main() -> ExitCode {
-    if let Some(code) = command::witness::play(std::env::args_os()) {
+    let played = command::witness::play(std::env::args_os());
+    if let Some(code) = played.or_else(|| command::starter::play(std::env::args_os())) {
         return code;
     }
     let arguments = match cli::Arguments::try_parse().map_err(with_tip) {
@@ -122,5 +126,8 @@ fn start_log(level: cli::Level) {
         .with_max_level(level.filter())
         // A log that cannot be written is no reason to fail.
         .log_internal_errors(false)
+        .finish()
+        // What libraries log of what clients send is for those who write them, and clients could fill a disk with it.
+        .with(filter_fn(|metadata| metadata.target().starts_with("paceline")))
         .init();
 }

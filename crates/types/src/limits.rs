@@ -126,6 +126,9 @@ pub const ATTRIBUTE_NAME_BYTES_MAX: usize = 256;
 /// Claims of one request.
 pub const CLAIMS_MAX: usize = 256;
 
+/// The longest key of a checkpoint that is shown whole, in bytes.
+pub const KEY_SHOWN_BYTES_MAX: usize = 256;
+
 /// Locks that one request may require.
 pub const REQUIRED_LOCKS_MAX: usize = 64;
 

@@ -134,11 +134,27 @@ impl Refusal {
     }
 }
 
+/// A text from a client within a line for people: no character of it ends the line or turns its direction.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            let turns = matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            match c.is_control() || turns {
+                true => write!(f, "{}", c.escape_debug())?,
+                false => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Checkpoint { name, key: Some(key) } => {
-                write!(f, "checkpoint \"{name}\" (key \"{key}\")")
+                write!(f, "checkpoint \"{name}\" (key \"{}\")", OneLine(key))
             }
             Self::Checkpoint { name, key: None } => write!(f, "checkpoint \"{name}\""),
             Self::Pool(name) => write!(f, "pool \"{name}\""),

@@ -62,8 +62,10 @@ pub struct Request {
     pub wait_max: Option<Span>,
     /// The session whose end gives back what the request holds.
     pub session: Option<SessionId>,
-    /// The generation of the configuration that its frontend has its name in; none: the one in use.
+    /// The generation of the configuration that its frontend has its name in; none if it came in at no frontend.
     pub named_in: Option<u64>,
+    /// Bytes that its door keeps for it besides its attributes.
+    pub kept_bytes: usize,
 }
 
 impl Request {
@@ -80,6 +82,13 @@ impl Request {
             wait_max: None,
             session: None,
             named_in: None,
+            kept_bytes: 0,
         }
+    }
+
+    /// Bytes that are kept for it.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.attributes.bytes() + self.kept_bytes
     }
 }

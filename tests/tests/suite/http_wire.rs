@@ -5,6 +5,7 @@
 
 mod door;
 mod frames;
+mod greedy;
 mod head_limits;
 mod http2_flow;
 mod http2_frames;

@@ -4,6 +4,7 @@
 mod audit;
 mod away;
 mod bad_input;
+mod begun;
 mod clients;
 mod config;
 mod crash;

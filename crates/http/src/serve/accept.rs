@@ -3,6 +3,7 @@
 use crate::serve::admit::{Stop, admit};
 use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
+use crate::serve::descriptors::Descriptor;
 use crate::serve::h1::{Connection, Left};
 use crate::serve::listen::{BACKLOG, Listening, Place};
 use crate::serve::stream::{Socket, Stream};
@@ -122,7 +123,9 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Pla
             // worker that has a use for it.
             Ok(accepted) => tokio::select! {
                 biased;
-                () = room(&gate) => take(&worker, gate, &place, accepted),
+                descriptor = room(&worker, &gate) => {
+                    take(&worker, gate, &place, accepted, descriptor);
+                }
                 () = worker.configured() => held = Some(accepted),
             },
             Err(error) if is_of_one(&error) => {}
@@ -137,7 +140,8 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Pla
     let Some(gate) = last else { return };
     for (number, accepted) in held.into_iter().chain(waiting).enumerate() {
         gate.tally.connections.fetch_add(1, Ordering::Relaxed);
-        take(&worker, Arc::clone(&gate), &place, accepted);
+        let descriptor = worker.descriptors.of_client_now();
+        take(&worker, Arc::clone(&gate), &place, accepted, descriptor);
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
         }
@@ -150,8 +154,10 @@ fn is_of_one(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | PermissionDenied)
 }
 
-/// Waits until the frontend may have one more connection, and counts it.
-async fn room(gate: &Gate) {
+/// Waits until the frontend may have one more connection, and counts it. Gives the descriptor that the connection uses.
+async fn room(worker: &Worker, gate: &Gate) -> Option<Descriptor> {
+    // It is given back if the frontend has no room until there are other settings.
+    let descriptor = worker.descriptors.of_client().await;
     let max = gate.spec.connections_max as usize;
     let one_more = |count: usize| (count < max).then_some(count + 1);
     let connections = &gate.tally.connections;
@@ -160,16 +166,22 @@ async fn room(gate: &Gate) {
         let mut freed = pin!(gate.tally.room.notified());
         freed.as_mut().enable();
         if connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
-            return;
+            return descriptor;
         }
         freed.await;
     }
 }
 
 /// Serves a connection that is counted.
-fn take(worker: &Rc<Worker>, gate: Arc<Gate>, place: &Arc<Place>, accepted: Accepted) {
+fn take(
+    worker: &Rc<Worker>,
+    gate: Arc<Gate>,
+    place: &Arc<Place>,
+    accepted: Accepted,
+    descriptor: Option<Descriptor>,
+) {
     gate.tally.accepted.fetch_add(1, Ordering::Relaxed);
-    let present = worker.enter(Arc::clone(&gate));
+    let present = worker.enter(Arc::clone(&gate), descriptor);
     let peer = Peer::new(accepted.from, Arc::clone(place));
     task::spawn(begin(Rc::clone(worker), present, gate, peer, accepted.socket));
 }

@@ -77,7 +77,7 @@ pub(crate) fn request(
     let (wanted, generation) =
         gate.wanted(control.generation(), &peer.place, || control.snapshot());
     let mut request = gathered(&wanted, gate, peer, writer)?;
-    request.named_in = Some(generation);
+    (request.named_in, request.kept_bytes) = (Some(generation), writer.bytes.len());
     Ok(request)
 }
 

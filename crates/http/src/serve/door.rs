@@ -5,6 +5,7 @@
 
 use crate::respond::Page;
 use crate::serve::accept;
+use crate::serve::descriptors::Descriptors;
 use crate::serve::file;
 use crate::serve::health::{Ward, Watchers};
 use crate::serve::listen::{self, Listening, Place};
@@ -39,6 +40,8 @@ pub struct Options {
     /// Whether a frontend that cannot be opened at the start keeps the door from opening. If not, the others
     /// are opened.
     pub is_strict: bool,
+    /// Descriptors that it may have for connections of clients, and for connections to servers.
+    pub descriptors_each: usize,
 }
 
 /// The open door.
@@ -83,6 +86,7 @@ impl Door {
         let mut keeper = Keeper {
             ward: Ward::new(Arc::clone(&control)),
             control,
+            descriptors: Descriptors::new(options.descriptors_each),
             options,
             log: log.clone(),
             watchers,
@@ -157,6 +161,7 @@ struct Keeper {
     log: Writer,
     watchers: Watchers,
     orphans: Arc<Orphans>,
+    descriptors: Descriptors,
     ward: Ward,
     workers: Vec<mpsc::UnboundedSender<Job>>,
     listeners: BTreeMap<Spot, Open>,
@@ -283,9 +288,10 @@ impl Keeper {
             let (sender, jobs) = mpsc::unbounded_channel();
             let (control, log) = (Arc::clone(&self.control), self.log.clone());
             let (watchers, orphans) = (self.watchers.clone(), Arc::clone(&self.orphans));
+            let descriptors = self.descriptors.clone();
             std::thread::Builder::new()
                 .name(format!("http-{number}"))
-                .spawn(move || work(control, log, watchers, orphans, jobs))
+                .spawn(move || work(control, log, watchers, orphans, descriptors, jobs))
                 .map_err(|error| format!("cannot start a thread: {error}"))?;
             self.workers.push(sender);
         }
@@ -431,6 +437,7 @@ fn work(
     log: Writer,
     watchers: Watchers,
     orphans: Arc<Orphans>,
+    descriptors: Descriptors,
     mut jobs: mpsc::UnboundedReceiver<Job>,
 ) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
@@ -442,7 +449,7 @@ fn work(
     };
     let local = LocalSet::new();
     local.block_on(&runtime, async move {
-        let worker = Worker::new(control, Log::new(log), watchers, orphans);
+        let worker = Worker::new(control, Log::new(log), watchers, orphans, descriptors);
         while let Some(job) = jobs.recv().await {
             match job {
                 Job::Configure(table) => worker.configure(table),

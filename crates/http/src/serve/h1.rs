@@ -357,7 +357,7 @@ impl Connection {
         match end {
             End::Whole { keeps, reuses } => {
                 if reuses {
-                    self.worker.idle.put(upstream);
+                    self.worker.keep(upstream);
                 }
                 (if keeps { After::Next } else { After::Close }, None)
             }

@@ -62,6 +62,9 @@ const SEND_BUFFER: usize = 128 << 10;
 /// whoever asks only to give up makes work for nothing.
 const GIVEN_UP_MAX: u32 = 100;
 
+/// Heads of all requests of a connection together: a client can name long fields by a byte.
+const HEADS_BYTES_MAX: usize = 1 << 20;
+
 /// How long a client on whose connection nothing happens may take to agree that it ends: a request may be
 /// on its way.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -79,11 +82,31 @@ struct Shared {
     is_faulty: Cell<bool>,
     /// Whether no frontend listens any more where it came in: then the connection ends.
     is_closing: Cell<bool>,
+    /// Bytes of the heads of its requests.
+    heads: Cell<usize>,
     presence: Rc<Presence>,
     outlet: Rc<Outlet>,
 }
 
+/// The head of a request, which counts while it is kept.
+struct KeptHead<'a>(&'a Cell<usize>, usize);
+
+impl Drop for KeptHead<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - self.1);
+    }
+}
+
 impl Shared {
+    /// Counts the head of a request; none if those of the connection are too long together.
+    fn keep_head(&self, len: usize) -> Option<KeptHead<'_>> {
+        let heads = self.heads.get() + len;
+        (heads <= HEADS_BYTES_MAX).then(|| {
+            self.heads.set(heads);
+            KeptHead(&self.heads, len)
+        })
+    }
+
     /// A request is over.
     fn count(&self, is_given_up: bool) {
         let count = self.given_up.get();
@@ -137,6 +160,7 @@ pub(crate) async fn run(
         given_up: Cell::default(),
         is_faulty: Cell::default(),
         is_closing: Cell::default(),
+        heads: Cell::default(),
         presence,
         outlet,
     });
@@ -329,6 +353,8 @@ impl One<'_> {
         let (parts, body) = request.into_parts();
         let (worker, peer) = (&self.shared.worker, &self.shared.peer);
         let (text, mut head) = (head::text(&parts, body.is_end_stream()), RequestHead::default());
+        // It is kept once while it waits.
+        drop(parts);
         let read = match &text {
             Ok(text) => head.read(text).map_err(Reply::bad_head),
             Err(error) => Err(Reply::bad_request(*error)),
@@ -346,8 +372,11 @@ impl One<'_> {
         let is_too_long = matches!(head.framing, Framing::Length(len) if len > limit);
         let forwarded = peer.forwarded(&self.gate.spec, self.shared.is_tls);
         let writer = RequestWriter { head: &head, bytes, forwarded, upgrades: false };
+        let shared = self.shared;
+        let kept = shared.keep_head(bytes.len());
         let outcome = match attributes::request(&worker.control, self.gate, peer, &writer) {
             _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
+            _ if kept.is_none() => Err(Stop::Reply(Reply::heads_too_long())),
             _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
             Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
             Ok(request) => self.admit(request).await,
@@ -365,7 +394,9 @@ impl One<'_> {
             }
         };
         record.admitted();
-        match self.exchange(&mut permit, writer, body, &mut record).await {
+        let exchanged = self.exchange(&mut permit, writer, body, &mut record).await;
+        drop(kept);
+        match exchanged {
             Ok((status, delivery)) => {
                 // The server is done, whatever its client does.
                 record.settle(worker, &permit);
@@ -486,7 +517,7 @@ impl One<'_> {
                 }
                 Ok(answered) => {
                     if answered.reuses {
-                        worker.idle.put(upstream);
+                        worker.keep(upstream);
                     }
                     return Ok((response.status, answered.delivery));
                 }

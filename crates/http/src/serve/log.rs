@@ -24,6 +24,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
+/// The longest target, and the longest of other texts from clients, in a line.
+const TARGET_BYTES_MAX: usize = 2 << 10;
+const FIELD_BYTES_MAX: usize = 1 << 10;
+
 /// Pieces of text on their way to the file.
 const PIECES_MAX: usize = 64;
 
@@ -271,12 +275,15 @@ impl Record {
         let protocol = if head.is_11 { "HTTP/1.1" } else { "HTTP/1.0" };
         let mut record = Self::without_head(gate, peer);
         if let Some(line) = &mut record.line {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let text =
+                |bytes: &[u8]| cut(String::from_utf8_lossy(bytes).into_owned(), FIELD_BYTES_MAX);
             line.method = text(head.method(bytes));
-            line.target = text(head.target.path(bytes));
+            let (path, query) = (head.target.path(bytes), head.target.query(bytes));
+            let mut target = String::from_utf8_lossy(path).into_owned();
             if head.target.query.is_some() {
-                let _ = write!(line.target, "?{}", text(head.target.query(bytes)));
+                let _ = write!(target, "?{}", String::from_utf8_lossy(query));
             }
+            line.target = cut(target, TARGET_BYTES_MAX);
             line.client = attributes::client(gate, peer, head, bytes).into();
             line.authority = text(head.target.authority(bytes));
             line.protocol = protocol;
@@ -452,13 +459,23 @@ fn or_dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
+/// The text, or its beginning and a mark. Over HTTP/2 a byte can name a field of several thousand, and a log must not grow
+/// so much faster than what is sent.
+fn cut(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        text.truncate(text.floor_char_boundary(max));
+        text.push('…');
+    }
+    text
+}
+
 /// Writes the time in each queue, and the values asked for, where there are any.
 fn write_objects(out: &mut String, settled: &Settled, queues: &str, values: &str) {
     write_object(out, queues, &settled.slept, |out, span| {
         let _ = write!(out, "{}", Seconds(Duration::from_nanos(span.0)));
     });
     write_object(out, values, &settled.values, |out, value| match value {
-        Some(value) => push_json(out, value),
+        Some(value) => push_json(out, &cut(value.clone(), FIELD_BYTES_MAX)),
         None => out.push_str("null"),
     });
 }

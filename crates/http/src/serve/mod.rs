@@ -4,6 +4,7 @@ mod accept;
 mod admit;
 mod attributes;
 mod buffer;
+mod descriptors;
 mod dial;
 pub(crate) mod door;
 mod exchange;

@@ -4,6 +4,7 @@
 //! first, so that those above the need grow old and are closed.
 
 use crate::serve::buffer::Buffer;
+use crate::serve::descriptors::Descriptor;
 use crate::serve::dial;
 use crate::serve::resolve;
 use crate::serve::stream::{ServerStream, Socket};
@@ -38,6 +39,7 @@ pub(crate) struct Upstream {
     pub target: Arc<Target>,
     /// Whether it was used before: then the server may be closing it right now.
     pub is_reused: bool,
+    _descriptor: Descriptor,
 }
 
 /// The idle connections of one worker.
@@ -88,6 +90,12 @@ impl Idle {
         }
     }
 
+    /// Closes one of them, for its descriptor; tells whether there was any.
+    pub fn close_one(&self) -> bool {
+        let mut by_server = self.by_server.borrow_mut();
+        by_server.values_mut().any(|idle| idle.pop().is_some())
+    }
+
     /// Closes all to servers that are not in use any more.
     pub fn retain(&self, is_kept: impl Fn(ServerId) -> bool) {
         self.by_server.borrow_mut().retain(|id, _| is_kept(*id));
@@ -128,6 +136,8 @@ pub(crate) enum ConnectError {
     Tls(io::Error),
     /// What TLS needs could not be read from files; the log has told why.
     Unready,
+    /// All descriptors for servers were in use.
+    NoDescriptor,
 }
 
 impl fmt::Display for ConnectError {
@@ -136,6 +146,7 @@ impl fmt::Display for ConnectError {
             Self::Socket(error) => error.fmt(f),
             Self::Tls(error) => write!(f, "TLS: {error}"),
             Self::Unready => f.write_str("TLS: the files of its backend cannot be read"),
+            Self::NoDescriptor => f.write_str("there are too many connections to servers"),
         }
     }
 }
@@ -143,7 +154,7 @@ impl fmt::Display for ConnectError {
 impl ConnectError {
     /// Whether it is about TLS.
     pub const fn is_of_tls(&self) -> bool {
-        !matches!(self, Self::Socket(_))
+        matches!(self, Self::Tls(_) | Self::Unready)
     }
 
     /// Whether it says something about the server, not about this machine's means.
@@ -157,7 +168,7 @@ impl ConnectError {
         let error = match self {
             Self::Socket(error) => error,
             Self::Tls(_) => return true,
-            Self::Unready => return false,
+            Self::Unready | Self::NoDescriptor => return false,
         };
         !matches!(error.kind(), AddrNotAvailable | OutOfMemory | PermissionDenied)
             && !error.raw_os_error().is_some_and(|number| NO_DESCRIPTORS.contains(&number))
@@ -166,7 +177,7 @@ impl ConnectError {
     /// What clients are told of it; nothing about the connection itself.
     pub fn for_clients(&self) -> Option<&'static str> {
         match self {
-            Self::Socket(_) => None,
+            Self::Socket(_) | Self::NoDescriptor => None,
             Self::Tls(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Some("the handshake took too long")
             }
@@ -176,11 +187,17 @@ impl ConnectError {
     }
 }
 
-/// Connects to a server.
-pub(crate) async fn connect(target: &Arc<Target>) -> Result<Upstream, ConnectError> {
-    let stream = open(target, duration(target.timeouts.connect)).await?;
-    let target = Arc::clone(target);
-    Ok(Upstream { stream, buf: Buffer::default(), target, is_reused: false })
+/// Connects to a server once there is a descriptor for it, which may take as long as to connect.
+pub(crate) async fn connect(
+    target: &Arc<Target>,
+    descriptor: impl Future<Output = Option<Descriptor>>,
+) -> Result<Upstream, ConnectError> {
+    let wait = duration(target.timeouts.connect);
+    let descriptor = timeout_at(Instant::now() + wait, descriptor).await.unwrap_or_default();
+    let descriptor = descriptor.ok_or(ConnectError::NoDescriptor)?;
+    let stream = open(target, wait).await?;
+    let (target, buf) = (Arc::clone(target), Buffer::default());
+    Ok(Upstream { stream, buf, target, is_reused: false, _descriptor: descriptor })
 }
 
 /// Connects to a server, and shakes hands if it speaks TLS, both within `wait`.

@@ -5,6 +5,7 @@
 
 use crate::respond::Reply;
 use crate::serve::admit::{Stop, refused};
+use crate::serve::descriptors::{Descriptor, Descriptors};
 use crate::serve::gone::Gone;
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
 use crate::serve::listen::Place;
@@ -34,6 +35,7 @@ pub(crate) struct Worker {
     pub log: Log,
     pub watchers: Watchers,
     pub orphans: Arc<Orphans>,
+    pub descriptors: Descriptors,
     table: RefCell<Arc<Table>>,
     is_draining: Cell<bool>,
     connections: RefCell<BTreeMap<u64, Rc<Presence>>>,
@@ -81,6 +83,7 @@ pub(crate) struct Present {
     number: u64,
     pub presence: Rc<Presence>,
     gate: Arc<Gate>,
+    _descriptor: Option<Descriptor>,
 }
 
 impl Drop for Present {
@@ -99,6 +102,7 @@ impl Worker {
         log: Log,
         watchers: Watchers,
         orphans: Arc<Orphans>,
+        descriptors: Descriptors,
     ) -> Rc<Self> {
         Rc::new_cyclic(|own| Self {
             own: Weak::clone(own),
@@ -110,6 +114,7 @@ impl Worker {
             log,
             watchers,
             orphans,
+            descriptors,
             table: RefCell::default(),
             is_draining: Cell::new(false),
             connections: RefCell::default(),
@@ -118,11 +123,11 @@ impl Worker {
     }
 
     /// A connection has come.
-    pub fn enter(self: &Rc<Self>, gate: Arc<Gate>) -> Present {
+    pub fn enter(self: &Rc<Self>, gate: Arc<Gate>, descriptor: Option<Descriptor>) -> Present {
         let number = self.numbers.replace(self.numbers.get() + 1);
         let presence = Rc::<Presence>::default();
         self.connections.borrow_mut().insert(number, Rc::clone(&presence));
-        Present { worker: Rc::clone(self), number, presence, gate }
+        Present { worker: Rc::clone(self), number, presence, gate, _descriptor: descriptor }
     }
 
     /// Uses other settings from now on.
@@ -263,6 +268,26 @@ impl Worker {
         }
     }
 
+    /// Keeps a connection to a server for the next request, unless others wait for its descriptor.
+    pub fn keep(&self, upstream: Upstream) {
+        if self.descriptors.has_spare() {
+            self.idle.put(upstream);
+        }
+    }
+
+    /// A descriptor for a connection to a server. If none is left, one of a connection that is idle will do; else those
+    /// that others have are waited for.
+    async fn descriptor(&self) -> Option<Descriptor> {
+        loop {
+            if let Some(descriptor) = self.descriptors.of_server_now() {
+                return Some(descriptor);
+            }
+            if !self.idle.close_one() {
+                return self.descriptors.of_server().await;
+            }
+        }
+    }
+
     /// A connection to the server that the request was given, or to another if it cannot be connected
     /// to. Without `is_fresh` one that was used before will do.
     pub async fn connect(&self, permit: &mut Permit, is_fresh: bool) -> Result<Upstream, Gone> {
@@ -284,13 +309,16 @@ impl Worker {
             if !is_fresh && let Some(upstream) = self.idle.take(&target) {
                 return Ok(upstream);
             }
-            let error = match connect(&target).await {
+            let error = match connect(&target, self.descriptor()).await {
                 Ok(upstream) => {
                     target.vitals.succeed();
                     return Ok(upstream);
                 }
                 Err(error) => error,
             };
+            if matches!(error, ConnectError::NoDescriptor) {
+                return Err(Gone::Reply(Reply::no_descriptor()));
+            }
             // A server that is dead is down after a few failures; until then a request may come to it again. Once it
             // is down, or an edit has moved it, what failed there is explained, and a request that waited for its
             // turn again begins anew.

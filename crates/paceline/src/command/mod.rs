@@ -26,6 +26,7 @@ pub mod resources;
 pub mod rules;
 mod run;
 pub mod servers;
+pub mod starter;
 pub mod token;
 pub mod tree;
 pub mod why;

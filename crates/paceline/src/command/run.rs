@@ -2,7 +2,7 @@
 //!
 //! What is held hangs on a session that is bound to a connection. The command inherits that
 //! connection, so the session ends only when both it and we are gone: who kills us does not free what
-//! the command still uses. When the command ends, we end the session ourselves, so that a process it
+//! the command still uses. It begins when the daemon knows its process (`starter`). When the command ends, we end the session ourselves, so that a process it
 //! left behind keeps nothing. Over TCP the session has a lease, which we renew; there what is held is
 //! free one lease after we are killed.
 //!
@@ -13,18 +13,21 @@
 //! does: it is only asked in other threads. One that comes while it is told what is given back ends us, and then
 //! the end of our connection tells it.
 
+use super::starter::Starter;
 use super::witness::{Answer, Witness};
 use crate::failure::Failure;
 use crate::screen::warn;
 use paceline_client::{Client, Error, Session};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal, kill_process};
-use std::ffi::OsString;
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt as _;
+use std::pin::pin;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 
@@ -36,6 +39,11 @@ const BY_SIGNAL: i32 = 128;
 
 /// How often a witness is replaced for one signal; a new one may get the next signal before it stands there.
 const WITNESSES_MAX: usize = 5;
+
+/// How long a daemon that went away between the grant and the command's beginning is waited for, and the pauses.
+const AWAY_MAX: Duration = Duration::from_secs(60);
+const AWAY_PAUSE: Duration = Duration::from_millis(10);
+const AWAY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What is held, and what the command is told of it.
 pub struct Held<'a> {
@@ -139,39 +147,95 @@ async fn wait_for(
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| "no command".to_owned())?;
+    let starter = held.session.descriptor().map(|_| Starter::new()).transpose();
+    let starter = starter.map_err(|error| format!("cannot start: {error}"))?;
     // Only the command inherits it: a witness must not hold anything.
     hand_on(&held.session, true)?;
-    let mut command = Command::new(program);
-    command.args(arguments).envs(held.environment.iter().map(|(name, value)| (name, value)));
-    let mut child = command.spawn().map_err(|error| {
-        let code = match error.kind() {
-            std::io::ErrorKind::NotFound => NO_SUCH_COMMAND,
-            _ => CANNOT_RUN,
-        };
-        let program = program.to_string_lossy();
-        Failure::new(
-            code,
-            format!("cannot run {program}: {error}"),
-            "see that CMD after -- is a program",
-        )
-    })?;
-    hand_on(&held.session, false)?;
-    if let Some(pid) = child.id() {
-        // So that the command holds it also if both the daemon and we are killed. It fails if the command
-        // ended already.
-        let joined = held.client.join_session(held.session.id());
-        tokio::task::spawn_blocking(move || joined.add_process(pid));
+    let mut command = match &starter {
+        Some(starter) => starter.command(words),
+        None => Command::new(program),
+    };
+    if starter.is_none() {
+        command.args(arguments);
     }
+    command.envs(held.environment.iter().map(|(name, value)| (name, value)));
+    let mut child = command.spawn().map_err(|error| cannot_run(program, &error))?;
+    hand_on(&held.session, false)?;
+    let is_told = Cell::new(false);
+    let joined = held.client.join_session(held.session.id());
+    let mut begun = pin!(begin(starter, child.id(), joined, program, &is_told));
+    let mut has_begun = false;
     loop {
         tokio::select! {
+            biased;
+            begins = &mut begun, if !has_begun => match begins {
+                Ok(()) => has_begun = true,
+                // A signal may have ended it before it began.
+                Err(failure) => match child.try_wait() {
+                    Ok(Some(status)) if status.signal().is_some() => {
+                        return ended(status, signals).await;
+                    }
+                    _ => {
+                        let _ = child.kill().await;
+                        return Err(failure);
+                    }
+                },
+            },
             status = child.wait() => {
                 let status = status.map_err(|error| format!("cannot wait for it: {error}"))?;
-                let key = signals.killed(status.signal()).await;
-                return Ok(Ended { code: exit_code(status), key });
+                if !has_begun && is_told.get() {
+                    begun.await?;
+                }
+                return ended(status, signals).await;
             }
             signal = signals.next() => pass_on(&child, signal),
         }
     }
+}
+
+async fn ended(status: ExitStatus, signals: &mut Signals) -> Result<Ended, Failure> {
+    let key = signals.killed(status.signal()).await;
+    Ok(Ended { code: exit_code(status), key })
+}
+
+/// Lets the command run once the daemon knows its process, if that waits for it.
+async fn begin(
+    starter: Option<Starter>,
+    pid: Option<u32>,
+    session: Session,
+    program: &OsStr,
+    is_told: &Cell<bool>,
+) -> Result<(), Failure> {
+    let (Some(starter), Some(pid)) = (starter, pid) else { return Ok(()) };
+    let waiting = starter.meet(pid).await.map_err(|error| format!("cannot start: {error}"))?;
+    let known = tokio::task::spawn_blocking(move || make_known(&session, pid)).await;
+    known.map_err(|error| format!("cannot start: {error}"))??;
+    is_told.set(true);
+    waiting.begin().await.map_err(|error| cannot_run(program, &error))
+}
+
+/// Has the daemon know the command's process. One that was restarted since the grant has taken the session over.
+fn make_known(session: &Session, pid: u32) -> Result<(), Error> {
+    let (since, mut pause) = (Instant::now(), AWAY_PAUSE);
+    loop {
+        match session.add_process(pid) {
+            Err(error) if error.is_unreachable() && since.elapsed() < AWAY_MAX => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(AWAY_PAUSE_MAX);
+            }
+            known => return known,
+        }
+    }
+}
+
+fn cannot_run(program: &OsStr, error: &std::io::Error) -> Failure {
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => NO_SUCH_COMMAND,
+        _ => CANNOT_RUN,
+    };
+    let program = program.to_string_lossy();
+    let hint = "see that CMD after -- is a program";
+    Failure::new(code, format!("cannot run {program}: {error}"), hint)
 }
 
 /// Whether programs that we start inherit the connection that the session is bound to.

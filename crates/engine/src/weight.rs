@@ -1,0 +1,95 @@
+//! How many requests there are, and what is kept for them.
+//!
+//! Promises that requests which come in at frontends, where anybody may be a client, have half of what there is at most:
+//! permits and locks are not refused because of them (D1).
+
+use paceline_types::Request;
+
+/// Requests and the bytes that are kept for them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    requests: usize,
+    bytes: usize,
+}
+
+/// All requests, and which of them came in at frontends.
+#[derive(Debug, Default)]
+pub(crate) struct Weight {
+    all: Amount,
+    of_frontends: Amount,
+}
+
+impl Weight {
+    fn change(&mut self, request: &Request, change: impl Fn(&mut Amount)) {
+        change(&mut self.all);
+        if request.named_in.is_some() {
+            change(&mut self.of_frontends);
+        }
+    }
+
+    pub fn add(&mut self, request: &Request) {
+        self.change(request, |amount| {
+            amount.requests += 1;
+            amount.bytes += request.bytes();
+        });
+    }
+
+    pub fn remove(&mut self, request: &Request) {
+        self.change(request, |amount| {
+            amount.requests -= 1;
+            amount.bytes -= request.bytes();
+        });
+    }
+
+    /// A request had so many bytes before its attributes were changed.
+    pub fn changed(&mut self, request: &Request, before: usize) {
+        self.change(request, |amount| amount.bytes = amount.bytes + request.bytes() - before);
+    }
+
+    /// What there is no room for, and how much of it there may be, if there is none for this request.
+    pub fn lacks(
+        &self,
+        request: &Request,
+        requests_max: usize,
+        bytes_max: usize,
+    ) -> Option<(&'static str, usize)> {
+        let within = |amount: Amount, requests_max: usize, bytes_max: usize| {
+            if amount.requests >= requests_max {
+                return Some(("requests", requests_max));
+            }
+            let is_much = amount.bytes + request.bytes() > bytes_max;
+            is_much.then_some(("bytes of attributes", bytes_max))
+        };
+        let of_frontends = request
+            .named_in
+            .and_then(|_| within(self.of_frontends, requests_max.div_ceil(2), bytes_max / 2));
+        of_frontends.or_else(|| within(self.all, requests_max, bytes_max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Weight;
+    use paceline_types::{Attributes, Request};
+
+    /// D1: what comes in at frontends leaves half to others.
+    #[test]
+    fn frontends_take_half_of_it_d1() {
+        let http =
+            Request { named_in: Some(1), kept_bytes: 100, ..Request::new(Attributes::new()) };
+        let permit = Request { named_in: None, ..http.clone() };
+        let (count_max, bytes_max) = (10, 100_000);
+        let mut weight = Weight::default();
+        for _ in 0..5 {
+            assert_eq!(weight.lacks(&http, count_max, bytes_max), None);
+            weight.add(&http);
+        }
+        assert_eq!(weight.lacks(&http, count_max, bytes_max), Some(("requests", 5)));
+        assert_eq!(weight.lacks(&permit, count_max, bytes_max), None);
+        let heavy = Request { kept_bytes: 50_000, ..http.clone() };
+        assert_eq!(weight.lacks(&heavy, 100, bytes_max), Some(("bytes of attributes", 50_000)));
+        assert_eq!(weight.lacks(&Request { named_in: None, ..heavy }, 100, bytes_max), None);
+        (0..5).for_each(|_| weight.remove(&http));
+        assert_eq!(weight.lacks(&http, 1, 200), None, "all of it is given back");
+    }
+}

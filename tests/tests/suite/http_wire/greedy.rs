@@ -1,0 +1,133 @@
+//! Clients of a frontend that want more than there is: what is kept for other doors is there, and logs do not grow much
+//! faster than what is sent (D1).
+
+use super::frames::{ACK, END_STREAM, Frame, HEADERS, Http2, PING, request};
+use paceline_tests::{Latch, Proxy, Upstream};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde_json::json;
+use std::sync::Arc;
+
+const STREAMS: u32 = 100;
+
+fn connect(proxy: &Proxy) -> Http2 {
+    Http2::connect(proxy.address("web").parse().unwrap())
+}
+
+/// One connection of a client can need a hundred to a server: a quarter of all descriptors is for those. Who finds none
+/// in time is told so, and the other doors have theirs.
+#[test]
+fn clients_of_a_frontend_leave_descriptors_to_others_d1() {
+    const FILES: u64 = 800;
+    let limit = Rlimit { current: Some(FILES), maximum: Some(FILES) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        theirs.pass();
+        call.answer(200, "late");
+    });
+    let address = upstream.address();
+    let proxy = Proxy::start(&format!(
+        "[[backend]]\nname = \"app\"\ntimeouts = {{ connect = \"500ms\" }}\n\
+         servers = [{{ name = \"one\", address = \"{address}\" }}]\n{}",
+        Proxy::FRONTEND
+    ));
+    let mut clients: Vec<Http2> = (0..8).map(|_| connect(&proxy)).collect();
+    for client in &mut clients {
+        (0..STREAMS).for_each(|number| client.ask(2 * number + 1, "/"));
+    }
+    let _ = upstream.wait_for(FILES as usize / 4);
+    let mut api = proxy.daemon.api();
+    api.call("POST", "/v1/permits", &json!({"attributes": {}, "lease": "5s"})).expect(201);
+    // Those who get no connection are refused, none of them before it waited for one.
+    let record = &proxy.records(1)[0];
+    assert_eq!((&record["status"], &record["error"]), (&503.into(), &"exhausted".into()));
+    assert_eq!(upstream.count(), FILES as usize / 4, "no more connections than may be");
+    latch.open();
+    let mut answers = vec![];
+    for client in &mut clients {
+        let mut ended = 0;
+        while ended < STREAMS {
+            let frame = client.next().expect("every request is answered");
+            ended += u32::from(frame.ends());
+            answers.extend((frame.kind == HEADERS).then(|| frame.status()));
+        }
+    }
+    assert!(answers.iter().all(|status| [200, 503].contains(status)), "{answers:?}");
+    assert!(answers.iter().filter(|status| **status == 200).count() >= FILES as usize / 4);
+}
+
+/// What a library has to say about frames is not for the log, which clients could fill with it.
+#[test]
+fn frames_that_nobody_asked_for_are_no_lines_of_the_log() {
+    let upstream = Upstream::saying("hello");
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut client = connect(&proxy);
+    client.send_at_once(&vec![Frame::new(PING, ACK, 0, *b"unasked!"); 1_000]);
+    client.serves(1);
+    let ended = proxy.daemon.terminate();
+    assert!(!ended.log.contains("PING"), "{}", ended.log);
+}
+
+/// A key, and what else a client says, may be long; over HTTP/2 a byte can name it. A line is short all the same.
+#[test]
+fn what_a_client_says_is_cut_in_the_access_log_d1() {
+    let upstream = Upstream::saying("hello");
+    let proxy = Proxy::before(
+        upstream.address(),
+        "log_values = { key = 'header[\"x-key\"]' }\n\
+         [[checkpoint]]\nname = \"one\"\nat = \"frontend web\"\nkey = 'header[\"x-key\"]'\n\
+         rate = \"1/h\"\nqueue = { max_len = 0 }\n",
+    );
+    let mut client = connect(&proxy);
+    let long = "ä".repeat(2_500);
+    let path = format!("/{}", "x".repeat(5_000));
+    let fields = [("x-key", &*long), ("user-agent", &long), ("referer", &long)];
+    for stream in [1, 3] {
+        client.headers(stream, &request("GET", &path, &fields), END_STREAM);
+        let (status, body) = client.response(stream);
+        assert!(body.len() < 1_000, "{status} {body}");
+    }
+    for line in proxy.log_lines(2) {
+        assert!(line.len() < 8 << 10, "{} bytes", line.len());
+        let record: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(record["user_agent"].as_str().unwrap().ends_with("ä…"), "{line}");
+    }
+}
+
+/// Requests that wait keep their heads, which cost a client next to nothing over HTTP/2: a connection may have 1 MiB of
+/// them, and has it again when they are over.
+#[test]
+fn heads_of_one_connection_are_bounded_d1() {
+    const HEAD_BYTES: usize = 30_000;
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        theirs.pass();
+        call.answer(200, "late");
+    });
+    let proxy = Proxy::before(upstream.address(), "");
+    let mut client = connect(&proxy);
+    let long = "x".repeat(HEAD_BYTES);
+    let ask = |client: &mut Http2, stream| {
+        client.headers(stream, &request("GET", "/", &[("x-long", &long)]), END_STREAM);
+    };
+    (0..STREAMS).for_each(|number| ask(&mut client, 2 * number + 1));
+    let room = (1 << 20) / (HEAD_BYTES + 1_000);
+    let _ = upstream.wait_for(room);
+    let (mut statuses, mut ended) = (vec![], 0);
+    while ended < STREAMS {
+        let frame = client.next().expect("every request is answered");
+        statuses.extend((frame.kind == HEADERS).then(|| frame.status()));
+        ended += u32::from(frame.ends());
+        // Those that are refused are answered while the others wait.
+        if statuses.len() == STREAMS as usize - 2 * room {
+            latch.open();
+        }
+    }
+    let refused = statuses.iter().filter(|status| **status == 503).count();
+    assert!((60..=70).contains(&refused), "{refused} of {STREAMS}");
+    let late = 2 * STREAMS + 1;
+    ask(&mut client, late);
+    assert_eq!(client.response(late).0, 200, "there is room again");
+}
