@@ -1,6 +1,6 @@
 //! The simulation itself: ten thousand seeds, the stories of the invariants, and the checks checked.
 
-use crate::history::{CHURN, ROUTES_EVERY};
+use crate::history::{CHURN, ROUTES_EVERY, SIGNS};
 use crate::invariants::{fair_shares, long_run, predicted, starvation};
 use crate::run::{run, run_with_restart};
 use crate::subject::Naive;
@@ -45,6 +45,19 @@ fn seeds_that_edit_back_p1_s1() {
     for seed in CHURN..CHURN + 1_500 {
         if let Err(failure) = run(seed, &mut World::new()) {
             panic!("{failure}");
+        }
+    }
+}
+
+/// P1 and S1 over names of a frontend that change while requests wait there and run; half of them edit much else back.
+#[test]
+fn seeds_that_rename_frontends_p1_s1() {
+    for number in 0..750 {
+        for from in [SIGNS, SIGNS | CHURN] {
+            let seed = from + (number + 1) * ROUTES_EVERY - 1;
+            if let Err(failure) = run(seed, &mut World::new()) {
+                panic!("{failure}");
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ pub const TASKS: [&str; 4] = ["load", "loop", "scan", ""];
 /// Values of `text`.
 pub const TEXTS: [&str; 4] = ["select 1", "select 2", "insert", "update"];
 /// Frontends.
-pub const FRONTENDS: [&str; 2] = ["api", "web"];
+pub const FRONTENDS: [&str; 3] = ["api", "web", "site"];
 /// Backends at the start.
 pub const BACKENDS: [&str; 2] = ["db", "app"];
 /// Every name that a backend may get, and none.

@@ -31,6 +31,9 @@ pub const WIDE: u64 = 1 << 5;
 /// every 32,768.
 pub const CHURN: u64 = 1 << 14;
 
+/// Seeds with this bit, of those that have frontends, rename theirs: the second 32,768 of every 65,536.
+pub const SIGNS: u64 = 1 << 15;
+
 /// One thing that happens.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -102,6 +105,7 @@ impl History {
         let every = if profile.wide { ROUTES_EVERY / 2 } else { ROUTES_EVERY };
         profile.routes = seed % every == every - 1;
         profile.churn = seed & CHURN != 0;
+        profile.signs = seed & SIGNS != 0 && profile.routes;
         profile.widen();
         profile.stir();
         let clock = rng.pick(&[0, 1, 1_000_000 * MS, 1_000_000 * MS, 1_000_000_000 * MS]);

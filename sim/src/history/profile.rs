@@ -64,6 +64,8 @@ pub struct Profile {
     pub wide: bool,
     /// Whether what is edited is often edited back, while much runs.
     pub churn: bool,
+    /// Whether frontends are renamed.
+    pub signs: bool,
 }
 
 impl Profile {
@@ -100,6 +102,7 @@ impl Profile {
             routes: false,
             wide: false,
             churn: false,
+            signs: false,
         };
         profile.dwell(rng);
         // Few settles fill the house, many empty it.

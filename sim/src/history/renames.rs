@@ -62,6 +62,22 @@ impl History {
         Some(format!("pools renamed {changes:?}, checkpoints too {follows}"))
     }
 
+    /// The frontend stays where it listens; its checkpoints follow, or are nobody's.
+    pub(super) fn rename_frontend(&mut self, config: &mut Config) -> Option<String> {
+        let frontend = config.frontends.first_mut()?;
+        let new = if frontend.name == "web" { "site" } else { "web" };
+        let old = std::mem::replace(&mut frontend.name, new);
+        let follows = self.rng.chance(85);
+        for checkpoint in config.checkpoints.iter_mut().filter(|_| follows) {
+            if let At::Frontend(name) = &mut checkpoint.at
+                && *name == old
+            {
+                *name = new;
+            }
+        }
+        Some(format!("frontend renamed {new}, checkpoints too {follows}"))
+    }
+
     fn rename_backend(&mut self, _: &Model, config: &mut Config) -> Option<String> {
         let names: Vec<&str> = config.backends.iter().map(|backend| backend.name).collect();
         let changes = self.changes(&names, &BACKEND_NAMES[..4])?;

@@ -123,7 +123,8 @@ impl History {
             arrival.frontend = "api";
             return;
         }
-        (arrival.frontend, arrival.backend, arrival.server) = ("web", "", "");
+        let name = config.frontends.first().map_or("web", |frontend| frontend.name);
+        (arrival.frontend, arrival.backend, arrival.server) = (name, "", "");
         if self.rng.chance(20) {
             arrival.connection = true;
             (arrival.claims, arrival.locks, arrival.unknown) = (vec![], vec![], Unknown::Refuse);
@@ -176,6 +177,9 @@ impl History {
     }
 
     fn edit_route(&mut self, config: &mut Config) -> Option<String> {
+        if self.profile.signs && self.rng.chance(30) {
+            return self.rename_frontend(config);
+        }
         if self.profile.churn && self.rng.chance(50) {
             return self.edit_fleet(config);
         }

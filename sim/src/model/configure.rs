@@ -29,6 +29,7 @@ impl Model {
         self.begin(now);
         self.edits += 1;
         let old = std::mem::replace(&mut self.config, config);
+        self.frontend_renamed(&old);
         self.add_gates();
         self.sites_changed();
         let mut moves: Vec<Move> =
@@ -47,6 +48,16 @@ impl Model {
             self.move_next(&mut moves[index]);
         }
         self.due();
+    }
+
+    /// There is one frontend at most, and it is where it was, whatever it is called.
+    fn frontend_renamed(&mut self, old: &Config) {
+        let ([old], [new]) = (&old.frontends[..], &self.config.frontends[..]) else { return };
+        for request in self.requests.values_mut() {
+            if request.arrival.frontend == old.name {
+                request.arrival.frontend = new.name;
+            }
+        }
     }
 
     /// The rank of the next waiter that a changed checkpoint lets go.

@@ -35,13 +35,13 @@ pub fn request(arrival: &Arrival) -> Request {
     let claim = |(name, mode): &(&'static str, _)| Claim { resource: (*name).into(), mode: *mode };
     Request {
         on: if arrival.connection { On::Connection } else { On::Request },
-        attributes,
         cost: arrival.cost as u32,
         claims: arrival.claims.iter().map(claim).collect(),
         unknown: arrival.unknown,
         locks: arrival.locks.iter().map(|lock| (*lock).into()).collect(),
         wait_max: arrival.wait_max.map(Span),
         session: arrival.session.map(SessionId),
+        ..Request::new(attributes)
     }
 }
 
@@ -68,7 +68,7 @@ pub fn config(config: &Config, pools: &PoolSet) -> engine::Config {
 }
 
 fn frontend(frontend: &model::config::Frontend) -> routing::Frontend {
-    let listen = vec![routing::Address::Unix(format!("/run/{}", frontend.name).into())];
+    let listen = vec![routing::Address::Unix("/run/door".into())];
     let line = |(when, backend): &(When, &'static str)| routing::UseBackend {
         when: condition(*when),
         backend: (*backend).into(),
