@@ -69,6 +69,7 @@ impl Asked {
             locks,
             wait_max,
             session: session_id,
+            named_in: None,
         };
         let (user, is_owner) = (identity.name.clone(), identity.is_owner);
         let terms = Terms { session: shared, locks_of, lease, user, is_owner };
