@@ -12,6 +12,7 @@ mod clock;
 mod contained;
 mod control;
 mod database;
+mod jobs;
 mod kept;
 mod locking;
 mod made;
