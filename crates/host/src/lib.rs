@@ -12,6 +12,7 @@ mod clock;
 mod contained;
 mod control;
 mod database;
+mod jobs;
 mod kept;
 mod locking;
 mod made;
@@ -125,7 +126,7 @@ impl Host {
     /// The same on a machine of the caller's.
     pub fn on(system: System, policy: Policy) -> Result<Arc<Self>, OpenDatabaseError> {
         let (clock, ledger) = (system.clock, Arc::new(Ledger::default()));
-        let locking = Arc::new(Locking::new(Arc::clone(&ledger), system.tasks.clone()));
+        let locking = Arc::new(Locking::new(Arc::clone(&ledger), clock, system.tasks.clone()));
         let seed = random_seed(clock.uuid_source());
         let control = Control::new(clock, Arc::clone(&locking), Arc::clone(&ledger), seed);
         control.run_timer(&system.tasks);

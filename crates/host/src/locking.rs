@@ -4,34 +4,30 @@
 //! order of what happened: a `stolen` before the stealer's reply (L4), a `locked` after the reply
 //! that said it would come. The reply to a steal whose loss must be written first takes its place at once and is
 //! filled in later, so that a `stolen` by the next thief stays behind it. Whenever a session that outlives the daemon is granted a lock or loses one,
-//! that is noted in the ledger under the same mutex (L5). Fencing numbers come from a range that is reserved on disk ahead (L2);
-//! the next range is reserved when half of this one is used.
+//! that is noted in the ledger under the same mutex (L5). Fencing numbers come from a range that is reserved on disk ahead
+//! ([`numbers`], L2).
 
+mod numbers;
 #[cfg(test)]
 mod tests;
 
 use crate::audit::Audit;
+use crate::clock::Clock;
 use crate::control::Control;
 use crate::database::shares::{Bound, Full, Holder, Shares};
 use crate::database::{Hosted, OwnRow};
 use crate::kept::{Cause, Key, Ledger};
 use crate::outbox::{Later, Outgoing, Reply, Ticket};
-use crate::own;
 use crate::session::Session;
 use crate::tasks::Tasks;
+use numbers::Reservations;
 use paceline_locks::{Changed, Effect, LockError, LockView, Locks, SessionId, cost};
 use paceline_tables::value::{Atom, Datum};
-use paceline_tables::{Error, tag};
 use paceline_types::limits::{LOCKS_BYTES_MAX, SESSION_BYTES_MAX};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::Waker;
-
-/// How many fencing numbers are reserved first, and at most at a time. Each reservation doubles the last
-/// one of a run, so that few grants skip few numbers at a restart.
-const RESERVE_MIN: u64 = 1 << 12;
-const RESERVE_MAX: u64 = 1 << 20;
 
 /// What the locks of connections may take together, of which one user or address has a quarter and the last tenth is
 /// kept (D1). What a connection may take `Locks` knows.
@@ -80,20 +76,19 @@ pub struct Locking {
     own: OnceLock<Arc<Hosted>>,
     /// Whether someone watches the table of locks, so that changes must be shown at once.
     watched: AtomicBool,
-    reserving: AtomicBool,
-    /// How many numbers were reserved last.
-    step: AtomicU64,
     /// Who must know when a session loses a lock.
     control: OnceLock<Weak<Control>>,
     /// Where steals are recorded.
     audit: OnceLock<Arc<Audit>>,
     /// Where changes of locks of sessions that outlive the daemon are noted.
     ledger: Arc<Ledger>,
+    clock: Clock,
     tasks: Tasks,
 }
 
 struct State {
     locks: Locks,
+    reservations: Reservations,
     sessions: BTreeMap<SessionId, Arc<Session>>,
     /// What the locks of connections take. Sessions of the API count elsewhere, by user.
     shares: Shares,
@@ -112,12 +107,13 @@ struct State {
 pub(crate) type KeptOwner = (String, u64, bool);
 
 impl Locking {
-    pub(crate) fn new(ledger: Arc<Ledger>, tasks: Tasks) -> Self {
-        // Without a reserved range nothing is granted; `reserve` brings the first one.
+    pub(crate) fn new(ledger: Arc<Ledger>, clock: Clock, tasks: Tasks) -> Self {
+        // Without a reserved range nothing is granted; `begin` brings the first one.
         let locks = Locks::new(0, 0, SESSION_BYTES_MAX);
         Self {
             state: Mutex::new(State {
                 locks,
+                reservations: Reservations::default(),
                 sessions: BTreeMap::new(),
                 shares: Shares::new(BOUND),
                 shown: 0,
@@ -127,11 +123,10 @@ impl Locking {
             }),
             own: OnceLock::new(),
             watched: AtomicBool::new(false),
-            reserving: AtomicBool::new(false),
-            step: AtomicU64::new(RESERVE_MIN),
             control: OnceLock::new(),
             audit: OnceLock::new(),
             ledger,
+            clock,
             tasks,
         }
     }
@@ -189,55 +184,9 @@ impl Locking {
         is_quiet().then(|| state.locks.iter().filter_map(owner).collect())
     }
 
-    /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
-    /// of this run before it returns.
-    pub(crate) fn begin(self: &Arc<Self>, own: &Arc<Hosted>) -> Result<(), Error> {
-        let used = own.own_integer(own::DAEMON_TABLE, "fencing_reserved")?.unwrap_or(0).max(1);
-        self.state().locks = Locks::new(used, used, SESSION_BYTES_MAX);
-        let _ = self.own.set(own.clone());
-        self.reserve(used + RESERVE_MIN);
-        own.flush_blocking();
-        match self.state().locks.fencing_left() {
-            0 => Err(Error::new(tag::IO, "cannot write the range of fencing numbers to disk")),
-            _ => Ok(()),
-        }
-    }
-
-    /// Reserves numbers up to `until`; they are used once that is on disk.
-    fn reserve(self: &Arc<Self>, until: u64) {
-        let Some(own) = self.own.get() else { return };
-        if self.reserving.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let this = self.clone();
-        let done = Box::new(move |outcome: Result<(), Error>| {
-            this.reserving.store(false, Ordering::Release);
-            match outcome {
-                Ok(()) => {
-                    let mut state = this.state();
-                    state.locks.extend(until);
-                    let wakers = state.drain_effects(&this.ledger);
-                    drop(state);
-                    // The waiters write what was granted to them. The head may be locked here.
-                    wakers.into_iter().for_each(Waker::wake);
-                }
-                Err(error) => tracing::error!(%error, "cannot reserve fencing numbers"),
-            }
-        });
-        own.maintain(own::DAEMON_TABLE, "name", vec![fencing_row(until)], true, Some(done));
-    }
-
     /// Service ends: nothing is granted any more.
     pub(crate) fn stop(&self) {
         self.state().locks.stop();
-    }
-
-    /// Service has ended: the next run goes on with the next number.
-    pub(crate) fn number_no_more(&self) {
-        let next = self.state().locks.next_fencing();
-        if let Some(own) = self.own.get() {
-            own.maintain(own::DAEMON_TABLE, "name", vec![fencing_row(next)], true, None);
-        }
     }
 
     pub(crate) fn add_session(&self, session: &Arc<Session>) {
@@ -245,7 +194,7 @@ impl Locking {
     }
 
     /// Releases everything a client held, because it left, or because it said so.
-    pub(crate) fn end_session(&self, session: SessionId, cause: Cause) {
+    pub(crate) fn end_session(self: &Arc<Self>, session: SessionId, cause: Cause) {
         let mut state = self.state();
         let owned: Vec<Arc<str>> =
             state.locks.owned(session).map(|(name, _)| Arc::clone(name)).collect();
@@ -257,11 +206,13 @@ impl Locking {
         let wakers = state.drain_effects(&self.ledger);
         let noted = owned.iter().map(|name| state.note(&self.ledger, name, cause));
         let is_noted = noted.fold(false, |any, one| any | one);
+        let range = state.next_range();
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         if is_noted {
             self.ledger.write();
         }
+        self.reserve(range);
         self.show();
     }
 
@@ -297,7 +248,7 @@ impl Locking {
             None => Reply::Text(text.into()),
         };
         wakers.extend(session.outbox.leave(Outgoing::Reply(ticket, reply)));
-        let (left, next) = (state.locks.fencing_left(), state.locks.next_fencing());
+        let range = state.next_range();
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         if is_noted {
@@ -312,15 +263,7 @@ impl Locking {
         if let Some(control) = self.control.get().and_then(Weak::upgrade) {
             lost.iter().for_each(|(loser, lock)| control.lock_lost(*loser, lock));
         }
-        let step = self.step.load(Ordering::Relaxed);
-        if left < step / 2 {
-            let more = (2 * step).min(RESERVE_MAX);
-            self.step.store(more, Ordering::Relaxed);
-            self.reserve(next + more);
-            if let Some(own) = self.own.get() {
-                own.flush();
-            }
-        }
+        self.reserve(range);
         self.show();
         Ok(())
     }
@@ -541,11 +484,4 @@ impl State {
             ("fencing", Datum::One(Atom::Integer(fencing))),
         ]
     }
-}
-
-/// The row that says which fencing numbers are reserved.
-fn fencing_row(until: u64) -> OwnRow {
-    let until = Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)));
-    let values = vec![("name", Datum::One(Atom::string("paceline"))), ("fencing_reserved", until)];
-    OwnRow::of_text("paceline", Some(values))
 }

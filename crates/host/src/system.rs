@@ -31,7 +31,7 @@ impl System {
             clock: Clock::new(),
             disk,
             tasks: runtime.into(),
-            processes: Arc::new(RealProcesses),
+            processes: Arc::new(RealProcesses::default()),
             machine: Machine::this(),
         }
     }

@@ -1,8 +1,9 @@
 //! Where the host's tasks and its work that blocks are run.
 //!
-//! The daemon runs them on tokio. A simulator passes an [`Executor`] of its own, which decides what runs
+//! The daemon runs tasks on tokio, and work that blocks on threads of its own ([`crate::jobs`]). A simulator passes an [`Executor`] of its own, which decides what runs
 //! next.
 
+use crate::jobs::Jobs;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -28,7 +29,7 @@ pub struct Tasks(Place);
 
 #[derive(Clone)]
 enum Place {
-    Tokio(Handle),
+    Tokio(Handle, Arc<Jobs>),
     Other(Arc<dyn Executor>),
 }
 
@@ -41,14 +42,14 @@ impl Tasks {
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         match &self.0 {
-            Place::Tokio(runtime) => drop(runtime.spawn(task)),
+            Place::Tokio(runtime, _) => drop(runtime.spawn(task)),
             Place::Other(executor) => executor.spawn(Box::pin(task)),
         }
     }
 
     pub(crate) fn spawn_blocking(&self, job: impl FnOnce() + Send + 'static) {
         match &self.0 {
-            Place::Tokio(runtime) => drop(runtime.spawn_blocking(job)),
+            Place::Tokio(_, jobs) => jobs.spawn(Box::new(job)),
             Place::Other(executor) => executor.spawn_blocking(Box::new(job)),
         }
     }
@@ -56,6 +57,7 @@ impl Tasks {
 
 impl From<Handle> for Tasks {
     fn from(runtime: Handle) -> Self {
-        Self(Place::Tokio(runtime))
+        let jobs = Arc::new(Jobs::new(runtime.clone()));
+        Self(Place::Tokio(runtime, jobs))
     }
 }

@@ -146,6 +146,11 @@ impl Locks {
         self.reserved_until = self.next_fencing;
     }
 
+    /// Whether [`Locks::stop`] was called.
+    pub const fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
     /// The oldest effect not yet taken.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()

@@ -30,8 +30,12 @@ pub fn run(options: Serve) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("paceline")
+        .thread_keep_alive(Duration::MAX)
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
+    // A worker of the runtime that blocks in place leaves its tasks to another thread. One is started now and stays: if
+    // there were none, and the system gave none, that would be a panic.
+    drop(runtime.spawn_blocking(|| ()));
     // A file that grows past a limit is a full disk, not a reason to die.
     let xfsz = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
     let _xfsz = runtime.block_on(async { signal(xfsz) }).map_err(|error| error.to_string())?;

@@ -156,7 +156,7 @@ impl Control {
         let ledger = Arc::new(Ledger::default());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let tasks = runtime.handle().clone().into();
-        let locking = Arc::new(Locking::new(Arc::clone(&ledger), tasks));
+        let locking = Arc::new(Locking::new(Arc::clone(&ledger), Clock::new(), tasks));
         let control = Self::new(Clock::new(), locking, ledger, 1);
         timer::spawn(&control);
         control

@@ -15,6 +15,7 @@ mod book;
 mod machine;
 mod process;
 mod rows;
+mod watching;
 
 pub(crate) use book::{Book, Cause, Key};
 pub use machine::Machine;
@@ -229,7 +230,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// When there is no thread to watch them.
+    /// When they are the first to be watched, and there is no thread for that.
     pub fn watch(
         &self,
         sessions: &[KeptSession],

@@ -1,11 +1,9 @@
 //! Processes, told apart also when a number is used again.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use super::watching::Watching;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 
 /// A process, by its number and the moment it was started.
@@ -61,16 +59,28 @@ pub trait Processes: Send + Sync {
 pub type Ended = Box<dyn Fn(Vec<String>) + Send + Sync>;
 
 /// The processes of this machine.
-#[derive(Clone, Copy, Debug)]
-pub struct RealProcesses;
+#[derive(Default)]
+pub struct RealProcesses(Watching);
+
+impl RealProcesses {
+    pub(super) fn is_known_dead(process: &Process) -> bool {
+        look(process.pid).is_ok_and(|now| now != Some(*process))
+    }
+}
 
 impl Processes for RealProcesses {
     fn is_dead(&self, process: &Process) -> bool {
-        look(process.pid).is_ok_and(|now| now != Some(*process))
+        Self::is_known_dead(process)
     }
 
     fn watch(&self, processes: Vec<(Process, Vec<String>)>, ended: Ended) -> io::Result<()> {
-        watch_by(processes, ended, |pid| pidfd_open(pid, PidfdFlags::empty()))
+        self.0.watch(processes, ended)
+    }
+}
+
+impl fmt::Debug for RealProcesses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RealProcesses").finish_non_exhaustive()
     }
 }
 
@@ -111,63 +121,6 @@ fn has_living_thread(pid: u32) -> bool {
     })
 }
 
-/// How often processes are looked at that the system does not let us watch.
-const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-
-/// Watches processes by a thread that lasts as long as one of them lives. One that the system gives no
-/// descriptor for is looked at every second.
-fn watch_by<T: Send + 'static>(
-    processes: Vec<(Process, T)>,
-    ended: impl Fn(T) + Send + 'static,
-    open: impl Fn(Pid) -> Result<OwnedFd, Errno>,
-) -> io::Result<()> {
-    let mut watched: Vec<(OwnedFd, T)> = Vec::new();
-    let mut looked_at: Vec<(Process, T)> = Vec::new();
-    for (process, of) in processes {
-        let number = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-        let file = number.map(&open);
-        // Opened before looking, so that it is of this process if that lives.
-        match (RealProcesses.is_dead(&process), file) {
-            (true, _) => ended(of),
-            (false, Some(Ok(file))) => watched.push((file, of)),
-            (false, _) => looked_at.push((process, of)),
-        }
-    }
-    if !looked_at.is_empty() {
-        let count = looked_at.len();
-        tracing::warn!(count, "cannot watch processes; looking at them every second");
-    }
-    if watched.is_empty() && looked_at.is_empty() {
-        return Ok(());
-    }
-    let thread = std::thread::Builder::new().name("paceline-watch".into());
-    thread.spawn(move || wait_for_all(watched, looked_at, &ended)).map(drop)
-}
-
-fn wait_for_all<T>(
-    mut watched: Vec<(OwnedFd, T)>,
-    mut looked_at: Vec<(Process, T)>,
-    ended: &impl Fn(T),
-) {
-    while !watched.is_empty() || !looked_at.is_empty() {
-        let mut files: Vec<PollFd<'_>> =
-            watched.iter().map(|(file, _)| PollFd::new(file, PollFlags::IN)).collect();
-        match poll(&mut files, (!looked_at.is_empty()).then_some(&LOOK)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => {
-                tracing::error!(%error, "cannot watch processes; what they hold stays held");
-                return;
-            }
-        }
-        let dead: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
-        let mut dead = dead.into_iter();
-        let over = watched.extract_if(.., |_| dead.next().unwrap_or(false));
-        over.for_each(|(_, of)| ended(of));
-        let over = looked_at.extract_if(.., |(process, _)| RealProcesses.is_dead(process));
-        over.for_each(|(_, of)| ended(of));
-    }
-}
-
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.pid, self.start)
@@ -176,42 +129,101 @@ impl fmt::Display for Process {
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, Processes as _, RealProcesses, watch_by};
+    use super::{Process, Processes, RealProcesses, Watching};
     use rustix::io::Errno;
-    use std::process::{Command, Stdio};
+    use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc::{Receiver, channel};
+    use std::thread::ThreadId;
+
+    fn begin() -> (Child, Process) {
+        let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let process = Process::of(child.id()).unwrap();
+        (child, process)
+    }
+
+    fn kill(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// What ends, and the thread that reports it.
+    fn watch(
+        processes: &RealProcesses,
+        of: Vec<(Process, Vec<String>)>,
+    ) -> Receiver<(Vec<String>, ThreadId)> {
+        let (sender, receiver) = channel();
+        let ended = move |names| sender.send((names, std::thread::current().id())).unwrap();
+        processes.watch(of, Box::new(ended)).unwrap();
+        receiver
+    }
 
     #[test]
     fn a_process_is_known_dead_when_it_is_c4() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let process = Process::of(child.id()).unwrap();
-        assert!(!RealProcesses.is_dead(&process));
+        let processes = RealProcesses::default();
+        let (mut child, process) = begin();
+        assert!(!processes.is_dead(&process));
         assert_eq!(Process::parse(&process.to_string()), Some(process));
         assert_eq!(process.user(), Process::of(std::process::id()).unwrap().user());
         let other = Process { start: process.start + 1, ..process };
-        assert!(RealProcesses.is_dead(&other), "another one had this number");
-        let (sender, receiver) = std::sync::mpsc::channel();
+        assert!(processes.is_dead(&other), "another one had this number");
         let of = vec![(process, vec!["child".into()]), (other, vec!["other".into()])];
-        RealProcesses.watch(of, Box::new(move |name| sender.send(name).unwrap())).unwrap();
-        assert_eq!(receiver.recv().unwrap(), ["other"], "it was dead already");
+        let receiver = watch(&processes, of);
+        assert_eq!(receiver.recv().unwrap().0, ["other"], "it was dead already");
         assert!(receiver.try_recv().is_err(), "the child lives");
         child.kill().unwrap();
-        assert_eq!(receiver.recv().unwrap(), ["child"]);
-        assert!(RealProcesses.is_dead(&process), "though nobody has waited for it");
+        assert_eq!(receiver.recv().unwrap().0, ["child"]);
+        assert!(processes.is_dead(&process), "though nobody has waited for it");
         child.wait().unwrap();
         assert_eq!(Process::of(process.pid).filter(|now| *now == process), None);
     }
 
-    /// As when all descriptors are in use.
+    /// D1: however many processes are watched, and however much belongs to each, one thread does it.
+    #[test]
+    fn one_thread_watches_all_processes_d1() {
+        let processes = RealProcesses::default();
+        let children: Vec<(Child, Process)> = (0..3).map(|_| begin()).collect();
+        let mut receivers = Vec::new();
+        for name in ["a", "b"] {
+            for (_, process) in &children {
+                receivers.push(watch(&processes, vec![(*process, vec![name.to_owned()])]));
+            }
+        }
+        children.into_iter().for_each(|(child, _)| kill(child));
+        let told: Vec<(Vec<String>, ThreadId)> =
+            receivers.iter().map(|receiver| receiver.recv().unwrap()).collect();
+        let names: Vec<&str> = told.iter().flat_map(|(names, _)| names).map(|n| &**n).collect();
+        assert_eq!(names, ["a", "a", "a", "b", "b", "b"]);
+        assert!(told.iter().all(|(_, thread)| *thread == told[0].1), "{told:?}");
+    }
+
+    /// As when all descriptors are in use: also if the thread waits for others already.
     #[test]
     fn a_process_that_cannot_be_watched_is_looked_at_c4() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let process = Process::of(child.id()).unwrap();
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let ended = move |name| sender.send(name).unwrap();
-        watch_by(vec![(process, "child")], ended, |_| Err(Errno::MFILE)).unwrap();
+        let processes = RealProcesses(Watching::by(|_| Err(Errno::MFILE)));
+        let ((first, process), (second, other)) = (begin(), begin());
+        let receiver = watch(&processes, vec![(process, vec!["first".into()])]);
+        let later = watch(&processes, vec![(other, vec!["second".into()])]);
         assert!(receiver.try_recv().is_err(), "the child lives");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(receiver.recv().unwrap(), "child");
+        kill(first);
+        assert_eq!(receiver.recv().unwrap().0, ["first"]);
+        kill(second);
+        assert_eq!(later.recv().unwrap().0, ["second"]);
+    }
+
+    /// Each process has one descriptor, however much belongs to it.
+    #[test]
+    fn a_process_is_opened_once_d1() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static OPENED: AtomicUsize = AtomicUsize::new(0);
+        let processes = RealProcesses(Watching::by(|pid| {
+            OPENED.fetch_add(1, Ordering::Relaxed);
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+        }));
+        let (child, process) = begin();
+        let receivers: Vec<_> =
+            (0..10).map(|_| watch(&processes, vec![(process, vec!["x".into()])])).collect();
+        assert_eq!(OPENED.load(Ordering::Relaxed), 1);
+        kill(child);
+        receivers.iter().for_each(|receiver| assert_eq!(receiver.recv().unwrap().0, ["x"]));
     }
 }

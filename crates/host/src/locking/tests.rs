@@ -1,11 +1,14 @@
-//! What the locks of connections may take.
+//! What the locks of connections may take, and that they are granted while there are numbers.
 
 use super::{Bound, LockOperation, Shares, StealReply};
 use crate::kept::tests::World;
 use crate::places::Peer;
+use crate::{Outgoing, Session};
 use paceline_locks::{LockError, cost};
 use paceline_types::Role;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 /// D1: the locks of all connections of one user are bounded together, those that it waits for included, and others
 /// get theirs. What is refused, given back or left behind by a connection that ends counts no longer.
@@ -58,4 +61,53 @@ fn the_locks_of_one_user_leave_room_for_others_d1() {
         assert_eq!(operate(&c, Lock, "l0"), Err(LockError::Exhausted));
     }
     assert!(host.locking().state().shares.is_empty());
+}
+
+/// J5: fencing numbers run out while the disk is full. When it has room again, the session that waits for a lock
+/// without an owner gets it, and free locks are granted, though no client does anything for that.
+#[test]
+fn locks_are_granted_again_when_a_full_disk_has_room_j5() {
+    use LockOperation::{Lock, Unlock};
+    let world = World::new("lock-room");
+    let host = world.host();
+    let connect = || host.begin_session(Some(Role::Client), |id| id.0.to_string());
+    let operate = |session: &_, operation, name| {
+        let ticket = Arc::from(&b"1"[..]);
+        host.locking().operate(session, ticket, operation, name, StealReply::AtOnce)
+    };
+    let (owner, waiter, other) = (connect(), connect(), connect());
+    operate(&owner, Lock, "held").unwrap();
+    operate(&waiter, Lock, "held").unwrap();
+    world.inject("full-after=0");
+    while operate(&other, Lock, "free").is_ok() {
+        operate(&other, Unlock, "free").unwrap();
+        while other.outbox.take().is_some() {}
+    }
+    assert_eq!(operate(&other, Lock, "free"), Err(LockError::Exhausted));
+    host.end_session(&owner);
+    assert_eq!(host.locking().fencing(waiter.id, "held"), None);
+    // Every attempt so far is over, so that only another one can succeed.
+    let _ = host.database("Paceline").unwrap().copy();
+    world.inject("");
+    world.runtime().block_on(async {
+        let locked = tokio::time::timeout(Duration::from_secs(60), hear_locked(&waiter));
+        assert_eq!(&*locked.await.expect("it waits for ever"), "held");
+    });
+    assert!(host.locking().fencing(waiter.id, "held").is_some());
+    assert_eq!(operate(&other, Lock, "free"), Ok(()));
+}
+
+/// The next lock that a session is told it owns.
+async fn hear_locked(session: &Session) -> Arc<str> {
+    std::future::poll_fn(|context| {
+        loop {
+            match session.outbox.take() {
+                Some(Outgoing::Locked(name)) => return Poll::Ready(name),
+                Some(_) => {}
+                None if session.outbox.register(context.waker(), crate::Interest::Items) => {}
+                None => return Poll::Pending,
+            }
+        }
+    })
+    .await
 }

@@ -1,0 +1,158 @@
+//! The fencing numbers of locks: reserved on disk ahead, so that none is used again after a restart (L2).
+//!
+//! Whoever uses numbers asks for the next range when half of the last one is used. At most one reservation is under way.
+//! One that fails is repeated after [`RETRY_PAUSE`] until it is written. So while few numbers are left a reservation is
+//! under way, and locks are granted again when a full disk has room (J5), also to sessions that wait for want of a number.
+
+use super::{Locking, State};
+use crate::database::{Hosted, OwnRow};
+use crate::own;
+use paceline_locks::Locks;
+use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Error, tag};
+use paceline_types::Span;
+use paceline_types::limits::SESSION_BYTES_MAX;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// How many fencing numbers are reserved first, and at most at a time. Each reservation doubles the last
+/// one of a run, so that few grants skip few numbers at a restart.
+const RESERVE_MIN: u64 = 1 << 12;
+const RESERVE_MAX: u64 = 1 << 20;
+
+/// The time between a reservation that failed and the next one.
+const RETRY_PAUSE: Span = Span::from_secs(1);
+
+/// How far numbers are reserved; changed under the mutex of the locks.
+pub(super) struct Reservations {
+    /// How many numbers were reserved last.
+    step: u64,
+    /// Whether a reservation is being written, or waits to be repeated.
+    is_under_way: bool,
+    /// Whether the last one failed.
+    has_failed: bool,
+}
+
+/// The numbers to be reserved next.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    until: u64,
+    step: u64,
+}
+
+impl Default for Reservations {
+    fn default() -> Self {
+        Self { step: RESERVE_MIN, is_under_way: false, has_failed: false }
+    }
+}
+
+impl State {
+    /// The range to reserve now, if few numbers are left and no reservation is under way. The caller passes it to
+    /// [`Locking::reserve`] once it has dropped the mutex.
+    pub(super) fn next_range(&mut self) -> Option<Range> {
+        let Reservations { step, is_under_way, .. } = &mut self.reservations;
+        let is_low = self.locks.fencing_left() < *step / 2;
+        if !is_low || *is_under_way || self.locks.is_stopped() {
+            return None;
+        }
+        *is_under_way = true;
+        let step = (2 * *step).min(RESERVE_MAX);
+        Some(Range { until: self.locks.next_fencing() + step, step })
+    }
+}
+
+impl Locking {
+    /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
+    /// of this run before it returns.
+    pub(crate) fn begin(self: &Arc<Self>, own: &Arc<Hosted>) -> Result<(), Error> {
+        let used = own.own_integer(own::DAEMON_TABLE, "fencing_reserved")?.unwrap_or(0).max(1);
+        let mut state = self.state();
+        state.locks = Locks::new(used, used, SESSION_BYTES_MAX);
+        state.reservations = Reservations { is_under_way: true, ..Reservations::default() };
+        drop(state);
+        let _ = self.own.set(own.clone());
+        self.write_range(own, Range { until: used + RESERVE_MIN, step: RESERVE_MIN });
+        own.flush_blocking();
+        match self.state().locks.fencing_left() {
+            0 => Err(Error::new(tag::IO, "cannot write the range of fencing numbers to disk")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Service has ended: the next run goes on with the next number.
+    pub(crate) fn number_no_more(&self) {
+        let next = self.state().locks.next_fencing();
+        if let Some(own) = self.own.get() {
+            own.maintain(own::DAEMON_TABLE, "name", vec![fencing_row(next)], true, None);
+        }
+    }
+
+    /// Reserves what [`State::next_range`] found due; the numbers are used once that is on disk.
+    pub(super) fn reserve(self: &Arc<Self>, range: Option<Range>) {
+        if let (Some(own), Some(range)) = (self.own.get(), range) {
+            self.write_range(own, range);
+            own.flush();
+        }
+    }
+
+    fn write_range(self: &Arc<Self>, own: &Arc<Hosted>, range: Range) {
+        let this = self.clone();
+        let done = Box::new(move |outcome: Result<(), Error>| match outcome {
+            Ok(()) => this.reserved(range),
+            Err(error) => this.retry_later(&error),
+        });
+        let row = vec![fencing_row(range.until)];
+        own.maintain(own::DAEMON_TABLE, "name", row, true, Some(done));
+    }
+
+    /// A range is on disk: sessions that wait for want of a number are granted their locks. The head may be locked
+    /// here, so that a task does what needs it.
+    fn reserved(self: &Arc<Self>, Range { until, step }: Range) {
+        let mut state = self.state();
+        let before = state.locks.generation();
+        state.locks.extend(until);
+        let wakers = state.drain_effects(&self.ledger);
+        let had_failed = state.reservations.has_failed;
+        state.reservations = Reservations { step, is_under_way: false, has_failed: false };
+        let has_granted = state.locks.generation() != before;
+        let range = state.next_range();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        if had_failed {
+            tracing::info!("fencing numbers are reserved again");
+        }
+        if has_granted || range.is_some() {
+            let this = self.clone();
+            self.tasks.spawn(async move {
+                this.ledger.write();
+                this.reserve(range);
+                this.show();
+            });
+        }
+    }
+
+    /// Asks for a range again after a pause, unless nothing needs one by then.
+    fn retry_later(self: &Arc<Self>, error: &Error) {
+        let is_news = !std::mem::replace(&mut self.state().reservations.has_failed, true);
+        if is_news {
+            tracing::error!(%error, "cannot reserve fencing numbers; trying again");
+        }
+        let (this, clock) = (Arc::downgrade(self), self.clock);
+        self.tasks.spawn(async move {
+            clock.sleep(RETRY_PAUSE).await;
+            let Some(this) = this.upgrade() else { return };
+            let mut state = this.state();
+            state.reservations.is_under_way = false;
+            let range = state.next_range();
+            drop(state);
+            this.reserve(range);
+        });
+    }
+}
+
+/// The row that says which fencing numbers are reserved.
+fn fencing_row(until: u64) -> OwnRow {
+    let until = Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)));
+    let values = vec![("name", Datum::One(Atom::string("paceline"))), ("fencing_reserved", until)];
+    OwnRow::of_text("paceline", Some(values))
+}
