@@ -362,19 +362,24 @@ async fn serve(
         .writev(false)
         .serve_connection(stream, service);
     tokio::pin!(served);
-    let left = left(&socket, &connection);
-    tokio::pin!(left);
+    let over = async {
+        tokio::select! {
+            () = left(&socket, &connection) => {}
+            () = overflow(&socket, &connection) => {}
+        }
+    };
+    tokio::pin!(over);
     let ended = tokio::select! {
         biased;
         ended = &mut served => ended,
-        () = &mut left => return,
+        () = &mut over => return,
         // An answer that is on its way is sent, and then the connection is closed.
         () = async { drop(closing.wait_for(|closing| *closing).await) } => {
             served.as_mut().graceful_shutdown();
             tokio::select! {
                 biased;
                 ended = served => ended,
-                () = left => return,
+                () = over => return,
             }
         }
     };
@@ -396,4 +401,15 @@ async fn left(socket: &Socket, connection: &Connection) {
         }
         moved = now;
     }
+}
+
+/// Ends when the client sends what it must not while its request waits, or too much of it.
+async fn overflow(socket: &Socket, connection: &Connection) {
+    tokio::select! {
+        biased;
+        // Then the library reads whatever comes, at its own pace.
+        () = connection.sealed() => std::future::pending().await,
+        () = socket.overflow() => {}
+    }
+    tracing::debug!(origin = ?connection.origin, "the client sends too much while its request waits");
 }
