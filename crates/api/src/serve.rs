@@ -7,7 +7,7 @@ use crate::router::Routes;
 use crate::secret::Secret;
 use crate::socket::{Handle, Socket};
 use crate::token;
-use crate::{App, Shared, path};
+use crate::{App, Shared, path, sessions};
 use axum::Router;
 use axum::body::HttpBody as _;
 use axum::extract::Request;
@@ -164,7 +164,8 @@ impl Api {
         let tcp = tcp.transpose().map_err(failed)?;
         // Nothing may end before: it would be taken for the end of a start that failed, and kept.
         app.host.open_for_service();
-        app.registry.begin_service().inspect_err(|_| app.host.retire())?;
+        let bound = app.registry.begin_service().inspect_err(|_| app.host.retire())?;
+        bound.into_iter().for_each(|(session, user)| sessions::watch_role(&app, session, &user));
         let sweeping = tokio::spawn(Arc::clone(&app.registry).sweep());
         let mut tasks = vec![sweeping, tokio::spawn(accept.unix(unix))];
         let bound = tcp.map(|(listener, address)| {
