@@ -106,6 +106,15 @@ impl Connection {
         self.is_sealed.load(Ordering::Relaxed)
     }
 
+    /// Ends when no more requests are taken. It is looked at whenever the task of the connection runs.
+    pub(crate) async fn sealed(&self) {
+        std::future::poll_fn(|_| match self.is_sealed() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
     /// The head of a request is complete, or its answer is ready: what comes next is another one.
     pub(crate) fn head_done(&self) {
         self.head_began.store(0, Ordering::Relaxed);

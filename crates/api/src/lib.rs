@@ -6,6 +6,7 @@
 //! rows: it translates, and `respond` is the one place where a refusal becomes a status.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod ahead;
 mod backup;
 mod body;
 mod config;

@@ -7,7 +7,7 @@ use crate::router::Routes;
 use crate::secret::Secret;
 use crate::socket::{Handle, Socket};
 use crate::token;
-use crate::{App, Shared, path};
+use crate::{App, Shared, path, sessions};
 use axum::Router;
 use axum::body::HttpBody as _;
 use axum::extract::Request;
@@ -164,7 +164,8 @@ impl Api {
         let tcp = tcp.transpose().map_err(failed)?;
         // Nothing may end before: it would be taken for the end of a start that failed, and kept.
         app.host.open_for_service();
-        app.registry.begin_service().inspect_err(|_| app.host.retire())?;
+        let bound = app.registry.begin_service().inspect_err(|_| app.host.retire())?;
+        bound.into_iter().for_each(|(session, user)| sessions::watch_role(&app, session, &user));
         let sweeping = tokio::spawn(Arc::clone(&app.registry).sweep());
         let mut tasks = vec![sweeping, tokio::spawn(accept.unix(unix))];
         let bound = tcp.map(|(listener, address)| {
@@ -362,19 +363,24 @@ async fn serve(
         .writev(false)
         .serve_connection(stream, service);
     tokio::pin!(served);
-    let left = left(&socket, &connection);
-    tokio::pin!(left);
+    let over = async {
+        tokio::select! {
+            () = left(&socket, &connection) => {}
+            () = overflow(&socket, &connection) => {}
+        }
+    };
+    tokio::pin!(over);
     let ended = tokio::select! {
         biased;
         ended = &mut served => ended,
-        () = &mut left => return,
+        () = &mut over => return,
         // An answer that is on its way is sent, and then the connection is closed.
         () = async { drop(closing.wait_for(|closing| *closing).await) } => {
             served.as_mut().graceful_shutdown();
             tokio::select! {
                 biased;
                 ended = served => ended,
-                () = left => return,
+                () = over => return,
             }
         }
     };
@@ -396,4 +402,15 @@ async fn left(socket: &Socket, connection: &Connection) {
         }
         moved = now;
     }
+}
+
+/// Ends when the client sends what it must not while its request waits, or too much of it.
+async fn overflow(socket: &Socket, connection: &Connection) {
+    tokio::select! {
+        biased;
+        // Then the library reads whatever comes, at its own pace.
+        () = connection.sealed() => std::future::pending().await,
+        () = socket.overflow() => {}
+    }
+    tracing::debug!(origin = ?connection.origin, "the client sends too much while its request waits");
 }

@@ -8,7 +8,8 @@ use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
 use paceline_host::Process;
-use paceline_host::registry::{Beginning, SessionView};
+use paceline_host::registry::{Beginning, HeldSession, SessionView};
+use paceline_types::Role;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -99,6 +100,24 @@ async fn begin_bound(
         });
     }
     created(&describe(app, &session.key, view))
+}
+
+/// Ends a bound session of the last run when the role of its user is taken away, or if it was meanwhile. It has no
+/// connection that would end with the role.
+pub(crate) fn watch_role(app: &App, session: Arc<HeldSession>, user: &str) {
+    let (role, granted) = app.host.access().of_name(user);
+    if role.is_none_or(|role| role < Role::Client) {
+        tracing::info!(session = session.name(), user, "a session ends: its user has no role");
+        return app.registry.end_session(&session.key);
+    }
+    let Some(granted) = granted else { return };
+    let registry = Arc::clone(&app.registry);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = granted.revoked() => registry.end_session(&session.key),
+            () = session.ended() => {}
+        }
+    });
 }
 
 /// `POST /v1/sessions/{session}/processes`

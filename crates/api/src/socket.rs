@@ -3,9 +3,11 @@
 //!
 //! The library stops reading while a request is answered and bytes of the next one are in its buffer.
 //! Then it does not see that the client has left. The system reports the end of a connection apart from
-//! its data, so [`Socket::left`] sees it whatever the client sent before.
+//! its data, so [`Socket::left`] sees it whatever the client sent before. A client has no reason to send
+//! descriptors: the connection of one that does ends, because a descriptor may be that of the connection itself.
 
-use rustix::net::Shutdown;
+use crate::ahead::Ahead;
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::pin::Pin;
@@ -14,16 +16,20 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
+/// How often the library may have its turn without reading before what it leaves unread is too much.
+const TURNS_MAX: u32 = 4;
+
 /// A socket of either kind.
 #[derive(Debug)]
 pub(crate) enum Socket {
-    Unix(UnixStream),
+    /// With what came while the library did not read.
+    Unix(UnixStream, Ahead),
     Tcp(TcpStream),
 }
 
 impl From<UnixStream> for Socket {
     fn from(stream: UnixStream) -> Self {
-        Self::Unix(stream)
+        Self::Unix(stream, Ahead::default())
     }
 }
 
@@ -37,7 +43,7 @@ impl From<TcpStream> for Socket {
 macro_rules! either {
     ($socket:expr, $method:ident($($argument:expr),*)) => {
         match $socket {
-            Socket::Unix(stream) => stream.$method($($argument),*),
+            Socket::Unix(stream, _) => stream.$method($($argument),*),
             Socket::Tcp(stream) => stream.$method($($argument),*),
         }
     };
@@ -49,7 +55,7 @@ impl Socket {
     pub(crate) async fn left(&self) {
         // Interest in urgent data is also told of the end, but not of ordinary data.
         let ended = match self {
-            Self::Unix(stream) => stream.ready(Interest::PRIORITY).await,
+            Self::Unix(stream, _) => stream.ready(Interest::PRIORITY).await,
             Self::Tcp(stream) => stream.ready(Interest::PRIORITY).await,
         };
         if ended.is_ok_and(|ready: Ready| !ready.is_read_closed()) {
@@ -58,14 +64,53 @@ impl Socket {
         }
     }
 
+    /// Reads what comes on a unix socket while the library does not, and ends when the connection must. It must
+    /// be polled behind the library, in the same task.
+    pub(crate) async fn overflow(&self) {
+        let Self::Unix(stream, ahead) = self else { return std::future::pending().await };
+        let mut turns = 0;
+        // Whoever reads has taken something after a few turns, of which one may be to ask for more of a body.
+        while turns < TURNS_MAX {
+            let room = ahead.room();
+            turns = if room == 0 { turns + 1 } else { 0 };
+            if stream.readable().await.is_err() {
+                return;
+            }
+            match self.read_ahead(ahead, room) {
+                Ok(false) => return std::future::pending().await,
+                // The library may have looked for bytes just before these came.
+                Ok(true) => tokio::task::yield_now().await,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Reads so many bytes at most; whether more may come.
+    fn read_ahead(&self, ahead: &Ahead, room: usize) -> io::Result<bool> {
+        if room == 0 {
+            return Ok(true);
+        }
+        let mut space = [0; 4 << 10];
+        let mut whole = ReadBuf::new(&mut space);
+        let mut buffer = whole.take(room);
+        self.try_read(&mut buffer)?;
+        ahead.keep(buffer.filled());
+        Ok(!buffer.filled().is_empty())
+    }
+
     fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
         let room = buffer.remaining();
         let mut is_read = false;
         let mut read = || {
-            let count = either!(self, try_read_buf(buffer))?;
+            let count = match self {
+                Self::Unix(stream, _) => receive(stream, buffer)?,
+                Self::Tcp(stream) => stream.try_read_buf(buffer)?,
+            };
             is_read = true;
-            // A short read has emptied the socket, so the next read would only return `WouldBlock`. The
-            // runtime clears the socket's readiness on that error alone, so it is returned here already.
+            // A short read has emptied the socket (of a unix socket, because no descriptors came, which end a
+            // read), so the next read would only return `WouldBlock`. The runtime clears the socket's readiness
+            // on that error alone, so it is returned here already.
             match 0 < count && count < room {
                 true => Err(io::ErrorKind::WouldBlock.into()),
                 false => Ok(()),
@@ -78,6 +123,18 @@ impl Socket {
     }
 }
 
+/// Receives bytes, and fails if descriptors came with them, which the system has closed then.
+fn receive(stream: &UnixStream, buffer: &mut ReadBuf<'_>) -> io::Result<usize> {
+    let mut space = [io::IoSliceMut::new(buffer.initialize_unfilled())];
+    let mut control = RecvAncillaryBuffer::new(&mut []);
+    let received = recvmsg(stream, &mut space, &mut control, RecvFlags::empty())?;
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the client sent descriptors"));
+    }
+    buffer.advance(received.bytes);
+    Ok(received.bytes)
+}
+
 /// A handle to a socket that reads and writes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle(pub(crate) Arc<Socket>);
@@ -88,6 +145,11 @@ impl AsyncRead for Handle {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if let Socket::Unix(_, ahead) = &*self.0
+            && ahead.read(buffer)
+        {
+            return Poll::Ready(Ok(()));
+        }
         loop {
             ready!(either!(&*self.0, poll_read_ready(cx)))?;
             match self.0.try_read(buffer) {

@@ -172,9 +172,13 @@ impl Client {
             _ => None,
         });
         let (status, body) = told?;
-        let answer = read_answer(status, &body)?;
-        Ok(answer.get("written") != Some(&Value::Bool(false)))
+        Ok(is_written(&read_answer(status, &body)?))
     }
+}
+
+/// Whether the answer to a release says that it is on disk.
+pub(crate) fn is_written(answer: &Value) -> bool {
+    answer.get("written") != Some(&Value::Bool(false))
 }
 
 /// Whether the daemon has decided, so that telling it again is of no use.

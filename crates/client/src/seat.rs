@@ -7,7 +7,7 @@
 use crate::client::{Away, Client, Patience, hung_up, read_answer};
 use crate::connection::{Connection, Lost, silent};
 use crate::error::Error;
-use crate::owed::Release;
+use crate::owed::{Release, is_written};
 use crate::request::Method;
 use crate::session::Opened;
 use crate::wire::Message;
@@ -113,8 +113,15 @@ impl Client {
         let patience = Patience::After(Duration::ZERO);
         let (path, body) = (&release.path, release.body.as_ref());
         match seat.ask(self, Method::Delete, path, body, patience) {
-            Ok(_) => {
+            Ok(answer) if is_written(&answer) => {
                 self.keep_seat(seat);
+                Ok(())
+            }
+            // Were the daemon killed now, the session would hold it again: its end is told until it is on disk.
+            // The connection is closed after that, because its end would end the session unwritten. The seat
+            // is not used again, or an unlock that is repeated could give back a lock that it owns anew.
+            Ok(_) => {
+                let _ = self.give_back_again(Release::session(&seat.session));
                 Ok(())
             }
             // The seat may still hold something: dropping it ends its session.

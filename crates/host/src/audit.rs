@@ -2,8 +2,9 @@
 //!
 //! Owns the file `audit.log` in the data directory, one JSON object a line, and the thread that writes
 //! it. Records are handed over in the order things happened, and when the disk is slow, whoever makes
-//! one waits. What the disk refuses is lost and told in the log. Only names of rows and columns are told, never values, so that no
-//! secret gets here.
+//! one waits. What the disk refuses is kept ([`KEPT_BYTES_MAX`]) and tried again, with the next record and every
+//! second; of more than that only the number is recorded. Only names of rows and columns are told, never
+//! values, so that no secret gets here.
 
 use crate::clock::{rfc3339, wall_ms};
 use paceline_tables::json::write_string;
@@ -11,15 +12,22 @@ use paceline_tables::schema::{ColumnId, Schema};
 use paceline_tables::value::Atom;
 use paceline_tables::{Changes, RowChange};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Records that may wait to be written.
 const WAITING_MAX: usize = 10_000;
+
+/// Bytes of records that are kept while the disk refuses them.
+const KEPT_BYTES_MAX: usize = 8 << 20;
+
+/// How long to wait before the disk is tried again, if no record comes.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Rows of one transaction that a record names; of more it tells the number.
 const ROWS_MAX: usize = 100;
@@ -38,11 +46,16 @@ impl Audit {
     ///
     /// When the file or the thread cannot be had.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
+        let mut writer = Writer::new(file);
+        if is_torn(&writer.file)? {
+            writer.lines.push(b'\n');
+        }
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let thread = std::thread::Builder::new()
             .name("paceline-audit".into())
-            .spawn(move || write_all(file, &receiver))?;
+            .spawn(move || write_all(writer, &receiver))?;
         Ok(Self { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
     }
 
@@ -156,21 +169,181 @@ pub(crate) fn row_title(schema: &Schema, change: &RowChange) -> String {
     }
 }
 
-fn write_all(mut file: File, receiver: &Receiver<Vec<u8>>) {
-    while let Ok(mut lines) = receiver.recv() {
-        lines.extend(receiver.try_iter().flatten());
-        if let Err(error) = file.write_all(&lines) {
-            tracing::error!(%error, "cannot write the audit log");
+/// Whether the last line has no end, because an earlier run was killed while the disk was full.
+fn is_torn(file: &File) -> io::Result<bool> {
+    let mut last = [0];
+    match file.metadata()?.len().checked_sub(1) {
+        Some(at) => file.read_exact_at(&mut last, at).map(|()| last != *b"\n"),
+        None => Ok(false),
+    }
+}
+
+fn write_all(mut writer: Writer<File>, receiver: &Receiver<Vec<u8>>) {
+    loop {
+        let first = match writer.is_failing {
+            true => receiver.recv_timeout(RETRY),
+            false => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        if first == Err(RecvTimeoutError::Disconnected) {
+            break;
+        }
+        first.into_iter().chain(receiver.try_iter()).for_each(|line| writer.add(&line));
+        writer.write();
+    }
+    writer.write();
+    let lost = writer.count();
+    if lost > 0 {
+        tracing::error!(lost, "the last records of the audit log cannot be written");
+    }
+    if let Err(error) = writer.file.sync_data() {
+        tracing::error!(%error, "cannot sync the audit log");
+    }
+}
+
+/// Writes lines, and keeps what is refused.
+struct Writer<F> {
+    file: F,
+    /// What is not written. It may begin in the middle of a line, of which the file has the rest.
+    lines: Vec<u8>,
+    /// Records that came when no more could be kept.
+    left_out: u64,
+    /// Whether the last try failed.
+    is_failing: bool,
+}
+
+impl<F: Write> Writer<F> {
+    const fn new(file: F) -> Self {
+        Self { file, lines: vec![], left_out: 0, is_failing: false }
+    }
+
+    /// One more record, to be written next.
+    fn add(&mut self, line: &[u8]) {
+        let fits = self.left_out == 0 && self.lines.len() + line.len() <= KEPT_BYTES_MAX;
+        match fits || !self.is_failing {
+            true => self.lines.extend_from_slice(line),
+            false => self.left_out += 1,
         }
     }
-    if let Err(error) = file.sync_data() {
-        tracing::error!(%error, "cannot sync the audit log");
+
+    /// Tries to write everything. The first failure in a row is told, and the first success after it.
+    fn write(&mut self) {
+        let mut tried = self.try_write();
+        let left_out = self.left_out;
+        if tried.is_ok() && left_out > 0 {
+            self.left_out = 0;
+            self.lines = begin("paceline", "records left out");
+            self.lines.extend_from_slice(format!(",\"left_out\":{left_out}}}\n").as_bytes());
+            tried = self.try_write();
+        }
+        match tried {
+            Err(error) if !self.is_failing => {
+                tracing::error!(%error, "cannot write the audit log; its records are kept");
+                self.is_failing = true;
+            }
+            Ok(()) if self.is_failing => {
+                tracing::info!(left_out, "the audit log is written again");
+                self.is_failing = false;
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+
+    fn try_write(&mut self) -> io::Result<()> {
+        while !self.lines.is_empty() {
+            match self.file.write(&self.lines) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => drop(self.lines.drain(..count.min(self.lines.len()))),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that are not written.
+    fn count(&self) -> u64 {
+        let kept = self.lines.iter().filter(|byte| **byte == b'\n').count();
+        self.left_out.saturating_add(kept as u64)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Audit;
+    use super::{Audit, KEPT_BYTES_MAX, Writer};
+    use std::io;
+
+    /// A disk with room for so many bytes.
+    struct Disk {
+        written: Vec<u8>,
+        room: usize,
+    }
+
+    impl io::Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(self.room);
+            if count == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.written.extend_from_slice(&bytes[..count]);
+            self.room -= count;
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A1: what a full disk refuses is written when there is room, whole and in order; of what is too much to be
+    /// kept, the number is.
+    #[test]
+    fn records_that_a_full_disk_refuses_are_kept_a1() {
+        const LINE: &[u8] = b"{\"what\":\"steal\"}\n";
+        let lines = |text: &[u8]| text.split_inclusive(|byte| *byte == b'\n').count();
+        let mut writer = Writer::new(Disk { written: vec![], room: 3 * LINE.len() + 5 });
+        for _ in 0..10 {
+            writer.add(LINE);
+            writer.write();
+        }
+        assert!(writer.is_failing);
+        writer.file.room = usize::MAX;
+        writer.write();
+        assert!(!writer.is_failing);
+        assert_eq!(writer.file.written, LINE.repeat(10));
+
+        writer.file.room = 0;
+        let count = KEPT_BYTES_MAX / LINE.len();
+        for _ in 0..count + 7 {
+            writer.add(LINE);
+            if !writer.is_failing {
+                writer.write();
+            }
+        }
+        assert!(writer.lines.len() <= KEPT_BYTES_MAX);
+        assert_eq!(writer.count(), count as u64 + 7);
+        writer.file.room = usize::MAX;
+        writer.write();
+        let written = &writer.file.written;
+        assert_eq!(lines(written), 10 + count + 1);
+        assert!(written.ends_with(b"\"what\":\"records left out\",\"left_out\":7}\n"));
+        assert_eq!((writer.count(), writer.lines.len()), (0, 0));
+    }
+
+    /// A1: a daemon that was killed while the disk was full leaves half a record, and the next run does not add to it.
+    #[test]
+    fn a_half_record_of_an_earlier_run_spoils_no_other_a1() {
+        let path = std::env::temp_dir().join(format!("paceline-torn-{}", std::process::id()));
+        for (before, after) in [("", ""), ("{}\n", "{}\n"), ("{}\n{\"at\":", "{}\n{\"at\":\n")] {
+            std::fs::write(&path, before).unwrap();
+            let audit = Audit::open(&path).unwrap();
+            audit.record("eva", "steal", "lock");
+            audit.close();
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            let added = text.strip_prefix(after).unwrap_or_else(|| panic!("{text}"));
+            assert!(added.starts_with("{\"at\"") && added.lines().count() == 1, "{text}");
+        }
+    }
 
     #[test]
     fn records_are_lines_in_order_and_all_there_at_the_end_a1() {

@@ -37,6 +37,42 @@ fn edits_and_steals_are_recorded_with_who_and_what_a1() {
     assert!(!text.contains("a secret"), "no values in it: {text}");
 }
 
+/// A full disk refuses no steal, so it must not hide one: what cannot be recorded is recorded when there is room,
+/// whole and in order (A1, J5).
+#[test]
+fn steals_on_a_full_disk_are_recorded_when_there_is_room_a1() {
+    const STEALS: usize = 50;
+    let scratch = Scratch::new();
+    let daemon = launch(&scratch).start().unwrap();
+    let mut api = daemon.api();
+    let sessions = [(); 2].map(|()| {
+        let begun = api.call("POST", "/v1/sessions", &json!({"lease": "1h"})).expect(201);
+        begun["session"].as_str().unwrap().to_owned()
+    });
+    let steal = |session: &String| json!({"session": session, "steal": true});
+    let _ = api.call("PUT", "/v1/locks/x", &steal(&sessions[0])).expect(200);
+    // The journal has no room, and the audit log has some for half a record.
+    daemon.limit_file_size(Some(200));
+    for number in 1..=STEALS {
+        let stolen = api.call("PUT", "/v1/locks/x", &steal(&sessions[number % 2])).expect(200);
+        assert_eq!(stolen["written"], false, "{stolen}");
+        // Who lost it leaves the line, to steal it back.
+        let loser = &sessions[(number + 1) % 2];
+        let _ = api.delete(&format!("/v1/locks/x?session={loser}")).expect(200);
+    }
+    daemon.limit_file_size(None);
+    let log = daemon.terminate().log;
+    let text = std::fs::read_to_string(scratch.path().join("data/audit.log")).unwrap();
+    let line = |line: &str| {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    };
+    let lines: Vec<Value> = text.lines().map(line).collect();
+    let steals = lines.iter().filter(|line| line["what"] == "steal").count();
+    assert!(steals >= STEALS, "{steals} of {STEALS}: {text}");
+    let told = log.lines().filter(|line| line.contains("cannot write the audit log"));
+    assert_eq!(told.count(), 1, "{log}");
+}
+
 /// The file of a daemon that had only locks is brought to the schema of this one.
 #[test]
 fn an_older_file_is_brought_to_this_schema() {

@@ -3,9 +3,12 @@
 use crate::client::Client;
 use crate::world::World;
 use paceline_api::Limits;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::json;
-use std::io::{Read as _, Write as _};
+use std::io::{BufReader, IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -69,6 +72,81 @@ fn a_session_ends_with_its_connection_whatever_was_sent_before_p4() {
             drop(holder);
             other.put(&path, json!({ "session": own, "wait": "10s" })).expect(200);
         }
+    }
+}
+
+/// Sends bytes with the sender's own end of the connection.
+fn send_itself(stream: &UnixStream, bytes: &[u8]) {
+    let (own, mut space) = ([stream.as_fd()], [MaybeUninit::uninit(); 64]);
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&own)));
+    // It fails if the daemon has ended the connection by now, which is what it should do.
+    let _ = sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+}
+
+/// P4: what a client that is gone has sent does not keep its connection open, even if that is the connection.
+#[test]
+fn a_connection_that_was_sent_to_itself_ends_with_its_client_p4() {
+    let world = World::new();
+    world.checkpoint("one", json!({ "concurrency": 1, "queue": { "max_len": 10 } }));
+    world.unix().post("/v1/permits", json!({})).expect(201);
+    let mut other = world.unix();
+    let own = other.session(json!({}));
+    let follow = b"GET /v1/events HTTP/1.1\r\nhost: p\r\n\r\n".to_vec();
+    let ways: [fn(&UnixStream); 4] = [
+        |stream| send_itself(stream, b"\r\n"),
+        |stream| {
+            drop((&*stream).write_all(b"GET"));
+            send_itself(stream, b" ");
+        },
+        // The daemon has both before it reads the first, which may end a read.
+        |stream| (0..20).for_each(|_| send_itself(stream, b"\r\n")),
+        |stream| {
+            // Behind more than is kept.
+            drop((&*stream).write_all(&b"\r\n".repeat(100 << 10)));
+            send_itself(stream, b"\r\n");
+        },
+    ];
+    for (round, send) in ways.into_iter().enumerate() {
+        for state in ["idle", "waiting", "following"] {
+            let path = format!("/v1/locks/lock_{round}_{state}");
+            let stream = UnixStream::connect(world.socket()).unwrap();
+            let same = Box::new(stream.try_clone().unwrap());
+            let mut holder = Client { stream: BufReader::new(same), token: None };
+            let session = holder.session(json!({ "bound": true }));
+            holder.put(&path, json!({ "session": session })).expect(200);
+            match state {
+                "waiting" => drop(wait_behind(&mut holder, &world)),
+                "following" => {
+                    holder.raw(&follow);
+                    assert_eq!(holder.head().0, 200);
+                }
+                _ => {}
+            }
+            send(&stream);
+            drop((stream, holder));
+            other.put(&path, json!({ "session": own, "wait": "10s" })).expect(200);
+        }
+    }
+}
+
+/// Requests that were sent behind one that waits are answered in their order once it is.
+#[test]
+fn requests_behind_one_that_waits_are_answered_after_it() {
+    const REQUESTS: usize = 1_000;
+    let world = World::new();
+    world.checkpoint("one", json!({ "concurrency": 1, "queue": { "max_len": 10 } }));
+    let mut first = world.unix();
+    let permit = first.post("/v1/permits", json!({})).expect(201);
+    let mut waiter = world.unix();
+    wait_behind(&mut waiter, &world);
+    // More than the library reads ahead by itself.
+    waiter.raw(&b"GET /healthz HTTP/1.1\r\nhost: paceline\r\n\r\n".repeat(REQUESTS));
+    let path = format!("/v1/permits/{}", permit["permit"].as_str().unwrap());
+    first.delete(&path).expect(204);
+    waiter.answer().expect(201);
+    for _ in 0..REQUESTS {
+        waiter.answer().expect(200);
     }
 }
 

@@ -10,5 +10,6 @@ mod leaving;
 mod objects;
 mod permits;
 mod questions;
+mod restored;
 mod tokens;
 mod world;

@@ -23,7 +23,27 @@ impl World {
     }
 
     pub fn with(limits: Limits) -> Self {
+        Self::start(scratch(), limits)
+    }
+
+    /// The next run of this daemon, as if it had been killed now. It has a copy of the files, because a process cannot
+    /// open them twice.
+    pub fn next_run(&self) -> Self {
         let directory = scratch();
+        for file in std::fs::read_dir(&self.directory).unwrap().map(Result::unwrap) {
+            let name = file.file_name();
+            if file.file_type().unwrap().is_file() && !name.to_string_lossy().contains('~') {
+                std::fs::copy(file.path(), directory.join(name)).unwrap();
+            }
+        }
+        Self::start(directory, Limits::default())
+    }
+
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.as_ref().unwrap().block_on(future)
+    }
+
+    fn start(directory: PathBuf, limits: Limits) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()

@@ -1,10 +1,11 @@
 //! Permits, locks and sessions: held by guards, given back.
 
-use crate::fake::{Asked, Fake, Reply, error};
+use crate::fake::{Asked, Fake, Reply, World, error};
 use paceline_client::{
     Client, Error, LockOptions, Options, PermitRequest, SessionOptions, Target, Token,
 };
 use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn unix(fake: &Fake) -> Client {
@@ -177,5 +178,32 @@ fn what_a_silent_daemon_does_not_hear_is_waited_for_once() {
             let told: Vec<_> = told.iter().filter(|line| line.contains("/permits/")).collect();
             assert!(told.iter().all(|line| *line == told[0]), "{told:?}: the first one alone");
         }
+    }
+}
+
+/// J5: on a full disk a release is repeated until it is written, also that of a seat, because a daemon that was
+/// killed before would have the program hold it again.
+#[test]
+fn a_release_that_is_not_written_is_repeated_until_it_is_j5() {
+    const TRIES: usize = 3;
+    let is_end = |asked: &Asked| asked.line().starts_with("DELETE /v1/sessions/");
+    for kind in ["permit", "lock"] {
+        let tries = AtomicUsize::new(0);
+        let fake = Fake::start(move |asked| {
+            let is_written = is_end(asked) && tries.fetch_add(1, Ordering::Relaxed) >= TRIES;
+            let full = json!({"released": true, "written": false});
+            (asked.method == "DELETE" && !is_written).then(|| Reply::Json(200, full))
+        });
+        let client = unix(&fake);
+        match kind {
+            "permit" => client.permit(PermitRequest::new()).unwrap().settle().unwrap(),
+            _ => client.lock("deploy", &LockOptions::default()).unwrap().unlock().unwrap(),
+        }
+        let ends = |world: &World| world.asked.iter().filter(|asked| is_end(asked)).count();
+        fake.wait_until(|world| ends(world) == TRIES + 1);
+        // The session was ended, so another one is begun.
+        drop(client.lock("other", &LockOptions::default()).unwrap());
+        let begun = fake.lines().iter().filter(|line| *line == "POST /v1/sessions").count();
+        assert_eq!(begun, 2, "{kind}");
     }
 }

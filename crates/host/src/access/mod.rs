@@ -25,6 +25,9 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 /// What whoever is refused is told, at every door.
 pub const REFUSED: &str = "caller does not have the necessary permission";
 
+/// The name of user 0, whatever the system calls it.
+const ROOT: &str = "root";
+
 /// The longest text about what was refused that is recorded.
 const WHAT_CHARS_MAX: usize = 200;
 
@@ -94,6 +97,19 @@ impl Access {
         if self.is_owner(uid) {
             return (Some(Role::Admin), None);
         }
+        self.by_row(name)
+    }
+
+    /// The same for a user of whom only the name is left, which the kernel gave in an earlier run.
+    #[must_use]
+    pub fn of_name(&self, name: &str) -> (Option<Role>, Option<Arc<Granted>>) {
+        if name == self.own_user.1 || name == ROOT {
+            return (Some(Role::Admin), None);
+        }
+        self.by_row(name)
+    }
+
+    fn by_row(&self, name: &str) -> (Option<Role>, Option<Arc<Granted>>) {
         let granted = self.grants.read().unwrap_or_else(crate::broken).user(name);
         (granted.as_ref().map(|granted| granted.role()), granted)
     }
@@ -110,7 +126,7 @@ impl Access {
     pub fn user_name(&self, uid: u32) -> String {
         match uid {
             uid if uid == self.own_user.0 => self.own_user.1.clone(),
-            0 => "root".to_owned(),
+            0 => ROOT.to_owned(),
             uid => system_name(uid),
         }
     }

@@ -15,6 +15,11 @@ impl Expired {
         Self { max, order: VecDeque::new(), names: HashSet::new() }
     }
 
+    /// How many are remembered.
+    pub(super) const fn max(&self) -> usize {
+        self.max
+    }
+
     pub(super) fn note(&mut self, name: String) {
         if !self.names.insert(name.clone()) {
             return;

@@ -1,6 +1,6 @@
 //! Leases, in the order they run out, and the one task that sleeps until the next one does.
 
-use super::{HoldError, Registry};
+use super::{HoldError, Registry, State};
 use paceline_types::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -122,8 +122,7 @@ impl Registry {
         };
         let end = || {
             for (lease, leased) in &due {
-                let (Leased::Session(name) | Leased::Permit(name)) = leased;
-                self.state().expired.note(name.clone());
+                self.state().note_expired(leased);
                 match leased {
                     Leased::Session(name) => self.end_session(name),
                     Leased::Permit(name) => self.end_permit(name, *lease),
@@ -134,6 +133,21 @@ impl Registry {
             self.together(end);
         }
         due.len() == DUE_MAX
+    }
+}
+
+impl State {
+    /// Remembers that something ran out: a session with its permits.
+    fn note_expired(&mut self, leased: &Leased) {
+        let (Leased::Session(name) | Leased::Permit(name)) = leased;
+        if let Leased::Session(key) = leased
+            && let Some(entry) = self.sessions.get(key)
+        {
+            // The names that would be forgotten at once are passed over.
+            let names = entry.permits.iter().take(self.expired.max());
+            names.for_each(|name| self.expired.note(name.clone()));
+        }
+        self.expired.note(name.clone());
     }
 }
 

@@ -57,14 +57,21 @@ impl Registry {
     }
 
     /// Begins to end what is over: bound sessions whose processes are dead, and leases that ran out. To be
-    /// called once the doors are open, because until then nothing that ends is given back.
+    /// called once the doors are open, because until then nothing that ends is given back. Answers the bound
+    /// sessions with their users, for whoever knows their roles.
     ///
     /// # Errors
     ///
     /// When the processes that hold something cannot be watched.
-    pub fn begin_service(self: &Arc<Self>) -> Result<(), String> {
+    pub fn begin_service(self: &Arc<Self>) -> Result<Vec<(Arc<HeldSession>, String)>, String> {
         let bound = std::mem::take(&mut self.state().restored);
-        self.watch(&bound)
+        self.watch(&bound)?;
+        let state = self.state();
+        let session = |kept: KeptSession| {
+            let entry = state.sessions.get(state.keys.get(&kept.name)?)?;
+            Some((Arc::clone(&entry.shared), kept.user))
+        };
+        Ok(bound.into_iter().filter_map(session).collect())
     }
 
     /// Ends bound sessions when their processes are dead (C4).

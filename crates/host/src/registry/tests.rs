@@ -5,7 +5,7 @@ use super::{
 };
 use crate::kept::tests::World as Runs;
 use crate::{Host, Process};
-use paceline_types::{Attributes, Claim, Mode, Request, Span, Unknown};
+use paceline_types::{Attributes, Claim, Mode, Request, Span, Time, Unknown};
 use std::future::pending;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -373,4 +373,28 @@ fn one_user_leaves_room_for_locks_to_others_d1() {
     world.registry.end_session(&keys[1]);
     (0..5).for_each(|number| lock(&world, &third, number).unwrap());
     assert_eq!(lock(&world, &third, 90), full);
+}
+
+/// P2: a permit ends with the lease of its session, and whoever renews it later hears that it was too late.
+#[test]
+fn a_late_renewal_of_a_permit_hears_that_its_session_expired_p2() {
+    let world = World::new("late");
+    world.host().open_for_service();
+    let session = world.session();
+    let terms = terms(Some(&session), None);
+    let asked = world.registry.ask(Request::new(Attributes::new()), &terms, None);
+    let permit = world.block_on(asked).unwrap().name;
+    assert!(world.registry.renew_permit(&permit).is_ok());
+    // The lease ends now.
+    {
+        let mut state = world.registry.state();
+        let lease = state.sessions.get(&session.key).unwrap().lease.unwrap();
+        let leased = state.leases.end(lease).unwrap();
+        state.leases.begin(Time(0), Span::ZERO, leased);
+    }
+    world.registry.end_due();
+    assert_eq!(world.registry.counts(), (0, 0));
+    let late = world.registry.renew_permit(&permit);
+    assert!(matches!(late, Err(HoldError::PermitExpired)), "{late:?}");
+    assert!(matches!(world.registry.renew_permit("p-99"), Err(HoldError::NoPermit)));
 }
