@@ -38,7 +38,7 @@ fn clients_of_a_frontend_leave_descriptors_to_others_d1() {
     }
     let _ = upstream.wait_for(FILES as usize / 4);
     let mut api = proxy.daemon.api();
-    api.call("POST", "/v1/permits", &json!({"attributes": {}, "lease": "5s"})).expect(201);
+    let _ = api.call("POST", "/v1/permits", &json!({"attributes": {}, "lease": "5s"})).expect(201);
     // Those who get no connection are refused, none of them before it waited for one.
     let record = &proxy.records(1)[0];
     assert_eq!((&record["status"], &record["error"]), (&503.into(), &"exhausted".into()));
