@@ -9,13 +9,18 @@ use crate::access::Access;
 use crate::audit::Audit;
 use crate::database::{Claims, follow_all, followed};
 use crate::kept::{KeptPermit, PermitRow};
-use paceline_claims::Graph;
+use crate::own;
+use paceline_claims::{Graph, follow};
 use paceline_engine::{Plan, Snapshot};
 use paceline_model::{Figures, Model, ModelError, Put};
 use paceline_tables::schema::TableId;
-use paceline_tables::{Changes, Database, Error, Store, Violation};
+use paceline_tables::{Changes, Database, Error, Store, Violation, tag};
 use paceline_types::{Claim, RequestId, Role, Uuid};
 use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Claims that an edit may give those who hold permits, beyond what they have: each takes some 140 bytes of memory
+/// and as many of the record of the edit.
+const CLAIMS_ADDED_MAX: usize = 1_000_000;
 
 /// What is to be done when a commit is published.
 pub(crate) type Consequence = Box<dyn FnOnce() + Send>;
@@ -121,9 +126,11 @@ impl Planner {
         if let Some(plan) = &plan {
             let (old, new) = (Arc::clone(planned.graph()), Arc::clone(plan.snapshot().graph()));
             if !Arc::ptr_eq(&old, &new) {
-                known.push(Arc::clone(&new));
+                let both = (old, new);
+                check_growth(model, database.store(), &both)?;
+                known.push(Arc::clone(&both.1));
                 forget_used(known, self.control.snapshot().graph());
-                graphs = Some((old, new));
+                graphs = Some(both);
             }
             *planned = Arc::clone(plan.snapshot());
             *warnings = warn(plan);
@@ -251,8 +258,39 @@ impl Trial {
         if !self.model.concerns(changes) {
             return Ok(());
         }
-        self.model.plan(&self.planned, database.store()).map(drop).map_err(constraint)
+        let plan = self.model.plan(&self.planned, database.store()).map_err(constraint)?;
+        let graphs = (Arc::clone(self.planned.graph()), Arc::clone(plan.snapshot().graph()));
+        check_growth(&self.model, database.store(), &graphs)
     }
+}
+
+/// That an edit does not give those who hold permits more claims than there is room for (D1). To delete a
+/// resource that is held gives each of its holders a claim for each of its children.
+fn check_growth(model: &Model, store: &Store, (old, new): &Graphs) -> Result<(), Error> {
+    let schema = model.schema();
+    let Some(permits) = schema.table_id(own::PERMIT_TABLE) else { return Ok(()) };
+    let nodes = old.len().saturating_add(new.len());
+    if Arc::ptr_eq(old, new) || store.row_count(permits).saturating_mul(nodes) <= CLAIMS_ADDED_MAX {
+        return Ok(());
+    }
+    let table = schema.table(permits);
+    let growth = |row| {
+        let holding = Claims::of(table, row)?.holding(model);
+        let is_held = !holding.is_empty();
+        is_held.then(|| follow((old, new), &holding).len().saturating_sub(holding.len()))
+    };
+    let (mut added, mut holders) = (0usize, 0usize);
+    for more in store.rows(permits).filter_map(growth).filter(|more| *more > 0) {
+        (added, holders) = (added.saturating_add(more), holders + 1);
+        if added > CLAIMS_ADDED_MAX {
+            let details = format!(
+                "{holders} permits or more would gain more than {CLAIMS_ADDED_MAX} claims, because they hold what \
+                 is changed; wait until some are given back, or change fewer resources at a time"
+            );
+            return Err(Error::new(tag::RESOURCES, details));
+        }
+    }
+    Ok(())
 }
 
 /// Forgets the graphs before the one that the engine uses.

@@ -163,13 +163,13 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    fn of(table: &TableSchema, row: &Row) -> Option<Self> {
+    pub(crate) fn of(table: &TableSchema, row: &Row) -> Option<Self> {
         let (resources, names) = (table.column_id("resources")?, table.column_id("claims")?);
         Some(crate::kept::read_claims(&row[resources.index()], &row[names.index()]))
     }
 
     /// The same in the words of the claims.
-    fn holding(&self, model: &Model) -> Vec<(Claimed, Mode)> {
+    pub(crate) fn holding(&self, model: &Model) -> Vec<(Claimed, Mode)> {
         let resources = self.resources.iter().map(|(row, mode)| {
             let claimed = match model.resource_of(*row) {
                 Some(id) => Claimed::Resource(id),

@@ -6,7 +6,7 @@ use crate::{
     Reply, StealReply, Terms,
 };
 use paceline_journal::disk::{Death, Faults, FaultyDisk};
-use paceline_tables::{Error, json};
+use paceline_tables::{Error, json, tag};
 use paceline_types::{Attributes, Claim, Mode, Request, RequestId, Role, Span, Unknown};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -428,6 +428,44 @@ fn what_edits_add_to_a_permit_is_held_after_a_restart_c1_p3() {
             }
         }
     }
+}
+
+/// D1: an edit that would give the holders of a resource more claims than there is room for is refused, and changes
+/// nothing; when enough of them are gone, it is done.
+#[test]
+fn an_edit_that_adds_too_many_claims_is_refused_d1() {
+    const HOLDERS: usize = 1_000;
+    let world = World::new("growth");
+    let child = |n: usize| {
+        format!(
+            r#"{{"op": "insert", "table": "Resource", "row": {{"name": "c{n}",
+             "parents": ["named-uuid", "r"]}}}}"#
+        )
+    };
+    let children: Vec<String> = (0..1_001).map(child).collect();
+    world.edit(&format!(
+        r#"[{{"op": "insert", "table": "Resource", "uuid-name": "r", "row": {{"name": "r"}}}}, {}]"#,
+        children.join(",")
+    ));
+    let hold = |_| world.admit(claiming(&[("r", Mode::Shared)]), leased());
+    let mut held: Vec<Permit> = (0..HOLDERS).map(hold).collect();
+    world.written();
+    let delete = r#"[{"op": "update", "table": "Resource", "where": [["name", "!=", "r"]],
+          "row": {"parents": ["set", []]}},
+         {"op": "delete", "table": "Resource", "where": [["name", "==", "r"]]}]"#;
+    for _ in 0..2 {
+        let error = world.try_edit(delete).unwrap_err();
+        assert_eq!(error.tag, tag::RESOURCES, "{error}");
+        assert!(error.details.starts_with("1000 permits"), "{error}");
+    }
+    // What stands in the way is held as it was.
+    assert!(world.is_taken("r") && world.is_taken("c7"));
+    held.truncate(10);
+    world.written();
+    world.edit(delete);
+    assert!(world.is_taken("c7"));
+    held.clear();
+    assert!(!world.is_taken("c7"));
 }
 
 /// What cannot be read may be held by somebody: it is named, and nothing is taken over.

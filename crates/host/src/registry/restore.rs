@@ -95,7 +95,7 @@ impl Registry {
     ) {
         let session = sessions.get(&kept.session);
         let permit = keeper.restore_permit(&kept, session.map(|session| session.session.id));
-        let share = self.shares.restore(&kept.user, Amount::of_request(&kept.request, &kept.name));
+        let share = self.shares.restore(&kept.user, Amount::of_kept(&kept));
         let mut view = self.describe(&permit, &kept.user);
         (view.granted_us, view.waited) = (kept.granted_us, kept.waited);
         view.name = kept.name;

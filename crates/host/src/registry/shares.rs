@@ -2,13 +2,14 @@
 //!
 //! Promises (D1) that no user takes all of it: each has a quarter at most, all users together leave a tenth
 //! free, and only root and the user who runs the daemon may take that too. Sessions, requests (those that wait
-//! and those that run), the bytes that clients gave them and those of locks (owned and waited for) are counted,
-//! also those of an earlier run. Its
-//! mutex is taken last, and nothing is called while it is held.
+//! and those that run), the bytes that clients gave them with their bookkeeping, and those of locks (owned and
+//! waited for) are counted, also those of an earlier run. Its mutex is taken last, and nothing is called while it
+//! is held.
 
 use super::{HoldError, HoldLimits};
+use crate::KeptPermit;
 use paceline_locks::cost;
-use paceline_types::Request;
+use paceline_types::{Claim, Request};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -17,6 +18,13 @@ const PARTS_OF_ONE: usize = 4;
 
 /// The part that is kept for root and the user who runs the daemon: one of so many.
 const PARTS_KEPT: usize = 10;
+
+/// What a request takes beside the bytes its client gave it, in the engine, in the books and as a row: itself,
+/// and each of its claims, locks and attributes.
+const REQUEST_BYTES: usize = 256;
+const CLAIM_BYTES: usize = 320;
+const LOCK_BYTES_EACH: usize = 64;
+const ATTRIBUTE_BYTES: usize = 64;
 
 /// How much of everything is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,8 +69,8 @@ const SESSIONS: [&str; 2] = ["sessions", "sessions of one user"];
 const REQUESTS: [&str; 2] =
     ["permits that are held or waited for", "permits of one user that are held or waited for"];
 const BYTES: [&str; 2] = [
-    "bytes of attributes, claims and names of permits",
-    "bytes of attributes, claims and names of one user's permits",
+    "bytes of attributes, claims, names and bookkeeping of permits",
+    "bytes of attributes, claims, names and bookkeeping of one user's permits",
 ];
 const LOCK_BYTES: [&str; 2] = [
     "bytes of names and bookkeeping of locks that sessions own or wait for",
@@ -75,10 +83,21 @@ impl Amount {
 
     /// One request, with what its client gave it beside its attributes: the name of its permit.
     pub(super) fn of_request(request: &Request, name: &str) -> Self {
-        let claims: usize = request.claims.iter().map(|claim| claim.resource.len()).sum();
-        let locks: usize = request.locks.iter().map(|lock| lock.len()).sum();
-        let bytes = request.attributes.bytes() + claims + locks + name.len();
+        let claim = |claim: &Claim| claim.resource.len() + CLAIM_BYTES;
+        let claims: usize = request.claims.iter().map(claim).sum();
+        let locks: usize = request.locks.iter().map(|lock| lock.len() + LOCK_BYTES_EACH).sum();
+        let attributes = request.attributes.iter().count() * ATTRIBUTE_BYTES;
+        let bytes = REQUEST_BYTES + request.attributes.bytes() + attributes;
+        let bytes = bytes + claims + locks + name.len();
         Self { sessions: 0, requests: 1, bytes, lock_bytes: 0 }
+    }
+
+    /// A permit of an earlier run, with all that it claims by now.
+    pub(super) fn of_kept(kept: &KeptPermit) -> Self {
+        let mut amount = Self::of_request(&kept.request, &kept.name);
+        let names: usize = kept.names.iter().map(|(name, _)| name.len()).sum();
+        amount.bytes += names + (kept.names.len() + kept.resources.len()) * CLAIM_BYTES;
+        amount
     }
 
     /// One lock that a session owns or stands in line for.

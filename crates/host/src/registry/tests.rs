@@ -273,7 +273,7 @@ fn one_user_leaves_room_for_permits_to_others_d1() {
     let ask = |world: &World, number: usize, user: &str, is_owner: bool| {
         let terms = Terms { user: user.to_owned(), is_owner, ..terms(None, None) };
         let mut attributes = Attributes::new();
-        attributes.set("text", &"x".repeat(3_000)).unwrap();
+        attributes.set("text", &"x".repeat(2_700)).unwrap();
         let request = Request { attributes, ..Request::new(Attributes::new()) };
         world.block_on(world.registry.ask_by_name(request, &terms, &name(number), None))
     };
@@ -397,4 +397,32 @@ fn a_late_renewal_of_a_permit_hears_that_its_session_expired_p2() {
     let late = world.registry.renew_permit(&permit);
     assert!(matches!(late, Err(HoldError::PermitExpired)), "{late:?}");
     assert!(matches!(world.registry.renew_permit("p-99"), Err(HoldError::NoPermit)));
+}
+
+/// D1: claims and the permit itself take memory also if their names are short, and after a restart, too.
+#[test]
+fn what_a_permit_takes_beside_its_names_counts_d1() {
+    const BYTES_MAX: usize = 4_000_000;
+    let limits = HoldLimits { bytes_max: BYTES_MAX, ..Default::default() };
+    let mut world = World::with("bookkeeping", limits);
+    world.host().open_for_service();
+    let ask = |world: &World| {
+        let mut request = Request::new(Attributes::new());
+        let claim =
+            |number: usize| Claim { resource: number.to_string().into(), mode: Mode::Shared };
+        (request.claims, request.unknown) = ((0..256).map(claim).collect(), Unknown::Create);
+        match world.block_on(world.registry.ask(request, &terms(None, None), None)) {
+            Ok(_) => true,
+            Err(AskError::Hold(HoldError::TooMany(..))) => false,
+            Err(error) => panic!("{error:?}"),
+        }
+    };
+    let mut count = 0;
+    while ask(&world) {
+        count += 1;
+        assert!(count * 256 * 300 < BYTES_MAX / 4, "{count} permits of 256 claims");
+    }
+    world.restart();
+    world.host().open_for_service();
+    assert!(!ask(&world), "they are held, and count");
 }
