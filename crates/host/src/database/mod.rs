@@ -309,7 +309,8 @@ impl Hosted {
         let woken = head.waits.touched_by(&changes);
         head.push(Entry::Commit(Commit {
             consequence,
-            changes: Arc::clone(&changes),
+            bytes: changes.memory(),
+            changes,
             schema: head.database.schema().clone(),
             comment: done.comment,
             durable: done.durable || self.policy.durable,
