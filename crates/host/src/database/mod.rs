@@ -94,6 +94,8 @@ pub struct Hosted {
     repairing: AtomicBool,
     /// Before this time a rewrite that failed is not tried again by itself.
     retry_at: AtomicU64,
+    /// Until this time small writes are left to a thread that may block, since one took long; 0 for never.
+    slow_until: AtomicU64,
     policy: Policy,
     /// Tables that only the server changes.
     maintained: Vec<TableId>,
