@@ -7,6 +7,7 @@
 
 mod access;
 mod audit;
+mod brief;
 mod budget;
 mod clock;
 mod contained;

@@ -1,8 +1,9 @@
 //! Where the host's tasks and its work that blocks are run.
 //!
-//! The daemon runs tasks on tokio, and work that blocks on threads of its own ([`crate::jobs`]). A simulator passes an [`Executor`] of its own, which decides what runs
-//! next.
+//! The daemon runs tasks on tokio, and work that blocks on threads of its own ([`crate::jobs`]). A simulator passes an
+//! [`Executor`] of its own, which decides what runs next.
 
+use crate::brief::{Brief, Briefs};
 use crate::jobs::Jobs;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +26,10 @@ pub trait Executor: Send + Sync {
 
 /// Where tasks and jobs are run.
 #[derive(Clone)]
-pub struct Tasks(Place);
+pub struct Tasks {
+    place: Place,
+    briefs: Arc<Briefs>,
+}
 
 #[derive(Clone)]
 enum Place {
@@ -37,27 +41,34 @@ impl Tasks {
     /// On an executor of the caller's.
     #[must_use]
     pub fn on(executor: Arc<dyn Executor>) -> Self {
-        Self(Place::Other(executor))
+        Self { place: Place::Other(executor), briefs: Arc::new(Briefs::unbounded()) }
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        match &self.0 {
+        match &self.place {
             Place::Tokio(runtime, _) => drop(runtime.spawn(task)),
             Place::Other(executor) => executor.spawn(Box::pin(task)),
         }
     }
 
     pub(crate) fn spawn_blocking(&self, job: impl FnOnce() + Send + 'static) {
-        match &self.0 {
+        match &self.place {
             Place::Tokio(_, jobs) => jobs.spawn(Box::new(job)),
             Place::Other(executor) => executor.spawn_blocking(Box::new(job)),
         }
+    }
+
+    /// Leave to do work on this thread that may wait for the disk and seldom does. None if it is to be done by
+    /// [`Tasks::spawn_blocking`].
+    pub(crate) fn brief(&self) -> Option<Brief<'_>> {
+        self.briefs.begin()
     }
 }
 
 impl From<Handle> for Tasks {
     fn from(runtime: Handle) -> Self {
         let jobs = Arc::new(Jobs::new(runtime.clone()));
-        Self(Place::Tokio(runtime, jobs))
+        let briefs = Arc::new(Briefs::new(&runtime));
+        Self { place: Place::Tokio(runtime, jobs), briefs }
     }
 }

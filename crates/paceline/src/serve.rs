@@ -27,7 +27,10 @@ pub fn run(options: Serve) -> Result<(), String> {
     create(&data, options.socket_mode)?;
     warn_if_shared(&data);
     raise_file_limit();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        // One that waits for the disk leaves another one.
+        .worker_threads(cores.max(2))
         .enable_all()
         .thread_name("paceline")
         .thread_keep_alive(Duration::MAX)

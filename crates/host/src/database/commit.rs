@@ -3,8 +3,8 @@
 //! There is one committer per database at a time. The role is taken by whoever has something to
 //! commit and finds nobody at it, so that a lone client's transaction is written by the thread that
 //! ran it; whoever comes while it is taken leaves its entry behind, and many entries go to one
-//! write and one sync. What waits for the disk (a sync, a large write) moves the role to a thread
-//! that may block. The head is locked only to take entries and to undo.
+//! write and one sync. What waits for the disk (a sync, a large write, any write to a disk that was slow just now) moves the
+//! role to a thread that may block; a small write that waits unexpectedly leaves other threads to the runtime (`brief.rs`). The head is locked only to take entries and to undo.
 //!
 //! If writing fails, every change not yet published is undone, newest first, and refused; what was
 //! only read, or is to be watched from there on, is done again.
@@ -12,17 +12,23 @@
 use super::Hosted;
 use super::queue::{Answer, Commit, Entry, Step};
 use super::watchers::Watchers;
+use crate::brief::{Brief, LONG};
 use crate::contained::for_all;
 use crate::outbox::{Outgoing, Reply};
 use paceline_journal::{AppendError, Position, frame};
 use paceline_locks::SessionId;
 use paceline_tables::{Error, tag, write_record};
+use paceline_types::{Span, Time};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 /// The most that is written without moving to a thread that may block.
 const INLINE_BYTES_MAX: usize = 256 << 10;
+
+/// After a write that took long, others are left to a thread that may block for so long.
+const SLOW: Span = Span::from_secs(1);
 
 /// A journal is rewritten when it is larger than this and than twice its size after the last time.
 const COMPACT_BYTES_MIN: u64 = 10 << 20;
@@ -93,7 +99,8 @@ impl Hosted {
             let mut run = batch.iter().take(step.unwrap_or(batch.len()));
             let blocks = run.any(Entry::wants_sync)
                 || matches!(batch.front(), Some(Entry::Step(Step { blocks: true, .. })));
-            if patience == Patience::None && (blocks || rounds > ROUNDS_MAX) {
+            let must_move = || blocks || rounds > ROUNDS_MAX || self.is_slow();
+            if patience == Patience::None && must_move() {
                 return self.move_role(batch);
             }
             if step == Some(0) {
@@ -106,12 +113,17 @@ impl Hosted {
             }
             let rest = batch.split_off(step.unwrap_or(batch.len()));
             let segment = self.encode(std::mem::replace(&mut batch, rest));
-            if segment.bytes.len() > INLINE_BYTES_MAX && patience == Patience::None {
+            let leave = match (patience, segment.bytes.len()) {
+                (Patience::Blocks, _) | (Patience::None, 0) => Some(None),
+                (Patience::None, ..=INLINE_BYTES_MAX) => self.tasks.brief().map(Some),
+                (Patience::None, _) => None,
+            };
+            let Some(brief) = leave else {
                 let mut all = segment.entries;
                 all.append(&mut batch);
                 return self.move_role(all);
-            }
-            if let Err((entries, error)) = self.write(segment) {
+            };
+            if let Err((entries, error)) = self.write(segment, brief) {
                 self.undo(entries.into_iter().chain(batch.drain(..)).collect(), &error);
             }
         }
@@ -144,15 +156,46 @@ impl Hosted {
         Segment { entries, bytes, ends }
     }
 
+    /// Whether a write took long just now.
+    fn is_slow(&self) -> bool {
+        // Mostly no clock is read.
+        let until = Time(self.slow_until.load(Ordering::Relaxed));
+        until != Time(0) && {
+            let is_slow = self.clock.now() < until;
+            if !is_slow {
+                self.slow_until.store(0, Ordering::Relaxed);
+            }
+            is_slow
+        }
+    }
+
+    /// A small write is over that began at this time.
+    fn note_speed(&self, began: Time) {
+        let now = self.clock.now();
+        if u128::from(now.0.saturating_sub(began.0)) >= LONG.as_nanos() {
+            self.slow_until.store(now.plus(SLOW).0, Ordering::Relaxed);
+        }
+    }
+
     /// Writes a segment, syncs it if one of its entries wants that, and publishes it. On failure
-    /// gives back the entries that are not published.
-    fn write(self: &Arc<Self>, segment: Segment) -> Result<(), (VecDeque<Entry>, Error)> {
+    /// gives back the entries that are not published. `brief` is for the write alone.
+    fn write(
+        self: &Arc<Self>,
+        segment: Segment,
+        brief: Option<Brief<'_>>,
+    ) -> Result<(), (VecDeque<Entry>, Error)> {
         let Segment { mut entries, bytes, ends } = segment;
         let (mut grown, mut written) = (false, false);
         if let Some(log) = &mut *self.writer() {
             let start = log.position();
             if !bytes.is_empty() {
-                match log.append(start, &bytes) {
+                let began = self.clock.now();
+                let appended = log.append(start, &bytes);
+                drop(brief);
+                if bytes.len() <= INLINE_BYTES_MAX {
+                    self.note_speed(began);
+                }
+                match appended {
                     Ok(position) => {
                         written = true;
                         grown = position.0 > COMPACT_BYTES_MIN.max(2 * log.base());

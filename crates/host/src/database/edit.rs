@@ -55,6 +55,7 @@ impl Hosted {
             let schema = head.database.schema().clone();
             let woken = head.waits.touched_by(&changes);
             head.push(Entry::Commit(Commit {
+                bytes: 0,
                 consequence,
                 changes: Arc::clone(&changes),
                 schema,

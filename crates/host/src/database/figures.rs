@@ -86,6 +86,7 @@ impl Hosted {
         match head.database.refresh(puts) {
             Ok(changes) if changes.is_empty() => {}
             Ok(changes) => head.push(Entry::Commit(Commit {
+                bytes: 0,
                 consequence: None,
                 changes: Arc::new(changes),
                 schema,

@@ -113,6 +113,7 @@ impl Hosted {
                 let changes = Arc::new(changes);
                 let again = head.waits.touched_by(&changes);
                 head.push(Entry::Commit(Commit {
+                    bytes: 0,
                     consequence: None,
                     changes: Arc::clone(&changes),
                     schema,

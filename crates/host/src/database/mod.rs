@@ -94,6 +94,8 @@ pub struct Hosted {
     repairing: AtomicBool,
     /// Before this time a rewrite that failed is not tried again by itself.
     retry_at: AtomicU64,
+    /// Until this time small writes are left to a thread that may block, since one took long; 0 for never.
+    slow_until: AtomicU64,
     policy: Policy,
     /// Tables that only the server changes.
     maintained: Vec<TableId>,
@@ -309,7 +311,8 @@ impl Hosted {
         let woken = head.waits.touched_by(&changes);
         head.push(Entry::Commit(Commit {
             consequence,
-            changes: Arc::clone(&changes),
+            bytes: changes.memory(),
+            changes,
             schema: head.database.schema().clone(),
             comment: done.comment,
             durable: done.durable || self.policy.durable,

@@ -133,6 +133,7 @@ impl Hosted {
             troubles: super::troubles::Troubles::default(),
             repairing: AtomicBool::new(false),
             retry_at: AtomicU64::new(0),
+            slow_until: AtomicU64::new(0),
             policy,
             maintained,
             unjournaled: lock_table.into_iter().collect(),

@@ -37,6 +37,8 @@ pub(super) enum Entry {
 /// A transaction that changed the head.
 pub(super) struct Commit {
     pub(super) changes: Arc<Changes>,
+    /// Bytes of memory that the changes keep at the expense of the client; 0 if they are the server's own.
+    pub(super) bytes: usize,
     pub(super) schema: Arc<Schema>,
     pub(super) comment: String,
     pub(super) durable: bool,
@@ -118,17 +120,22 @@ impl Entry {
         match self {
             Self::Commit(commit) => {
                 let answer = commit.answer.as_ref()?;
-                let rows = commit.changes.rows.len() * ENTRY;
-                Some((&answer.session, ENTRY + rows + answer.reply.cost()))
+                Some((&answer.session, ENTRY + commit.bytes + answer.bytes()))
             }
             Self::Answer { answer, again, .. } => {
                 let again = again.as_ref().map_or(0, Request::bytes);
-                Some((&answer.session, ENTRY + again + answer.reply.cost()))
+                Some((&answer.session, ENTRY + again + answer.bytes()))
             }
-            Self::Watch(Watch { session, .. }) | Self::Rewatch(Rewatch { session, .. }) => {
-                Some((session, ENTRY + SNAPSHOT_REPLY_BYTES))
+            Self::Watch(Watch { session, ticket, id, .. }) => {
+                Some((session, ENTRY + ticket.len() + id.len() + SNAPSHOT_REPLY_BYTES))
             }
-            Self::Unwatch { session, .. } => Some((session, ENTRY)),
+            Self::Rewatch(Rewatch { session, ticket, old_id, new_id, .. }) => {
+                let ids = ticket.len() + old_id.len() + new_id.len();
+                Some((session, ENTRY + ids + SNAPSHOT_REPLY_BYTES))
+            }
+            Self::Unwatch { session, ticket, id } => {
+                Some((session, ENTRY + ticket.len() + id.len()))
+            }
             Self::Step(_) => None,
         }
     }
@@ -147,6 +154,11 @@ impl Commit {
 }
 
 impl Answer {
+    /// Bytes of memory this holds.
+    fn bytes(&self) -> usize {
+        self.ticket.len() + self.reply.cost()
+    }
+
     /// Leaves the answer in its client's outbox.
     pub(super) fn leave(self) -> Option<Waker> {
         self.session.outbox.leave(Outgoing::Reply(self.ticket, self.reply))

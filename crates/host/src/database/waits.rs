@@ -35,7 +35,7 @@ impl Request {
 
     /// Bytes of memory this holds.
     pub(super) fn bytes(&self) -> usize {
-        256 + self.operations.iter().map(Json::memory).sum::<usize>()
+        256 + self.ticket.len() + self.operations.iter().map(Json::memory).sum::<usize>()
     }
 }
 
