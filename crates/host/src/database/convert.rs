@@ -171,7 +171,8 @@ impl Hosted {
                     }
                 }
                 drop(head);
-                self.watchers().cancel_all(self.clock.uuid_source().next_u64(), &mut wakers);
+                let epoch = self.clock.uuid_source().next_u64();
+                self.with_watchers(|watchers| watchers.cancel_all(epoch, &mut wakers));
                 (converted.announce)();
                 part = Some(converted.part);
                 answer.reply

@@ -12,6 +12,7 @@ mod copy;
 mod edit;
 mod figures;
 mod kept;
+mod lane;
 mod load;
 mod maintain;
 mod missed;
@@ -20,6 +21,7 @@ mod pins;
 mod queue;
 mod readers;
 pub(crate) mod shares;
+mod tellers;
 mod troubles;
 mod waits;
 mod watch;
@@ -47,6 +49,7 @@ use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
 use crate::tasks::Tasks;
 use paceline_journal::Log;
+use paceline_locks::SessionId;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{
@@ -73,6 +76,8 @@ pub struct Hosted {
     schema: Mutex<Arc<Schema>>,
     writer: Mutex<Option<Box<dyn Log>>>,
     watchers: Mutex<Watchers>,
+    /// Clients that have left, to be taken from the watchers by whoever has those locked.
+    departed: Mutex<Vec<SessionId>>,
     /// How many monitors each client has, those included that are not in `watchers` yet.
     monitors: Mutex<shares::Shares>,
     /// How many steps the conditions of these take beyond the usual, for every row that changes.
@@ -108,7 +113,9 @@ pub struct Hosted {
     /// Has what clients hold written here, if this is the database that it is kept in.
     keeper: OnceLock<Weak<Keeper>>,
     /// Reads that take long.
-    readers: readers::Readers,
+    readers: lane::Lane<readers::Read>,
+    /// Updates that take long to make.
+    tellers: tellers::Tellers,
     /// When figures were last brought up to date; 0 for never.
     figures_shown: AtomicU64,
     /// Whether a task brings them up to date every second; changed with the watchers locked.
@@ -172,8 +179,24 @@ impl Hosted {
         lock(&self.writer)
     }
 
+    #[cfg(test)]
     fn watchers(&self) -> MutexGuard<'_, Watchers> {
         lock(&self.watchers)
+    }
+
+    fn with_watchers<T>(&self, work: impl FnOnce(&mut Watchers) -> T) -> T {
+        let done = work(&mut lock(&self.watchers));
+        self.forget_departed();
+        done
+    }
+
+    /// Takes clients that have left from the watchers, unless somebody has those locked, who does it then.
+    fn forget_departed(&self) {
+        while !lock(&self.departed).is_empty() {
+            let Some(mut watchers) = crate::sync::try_lock(&self.watchers) else { return };
+            let departed = std::mem::take(&mut *lock(&self.departed));
+            departed.into_iter().for_each(|session| watchers.remove_session(session));
+        }
     }
 
     /// The schema.
@@ -460,7 +483,9 @@ impl Hosted {
             head.waits.take(number);
         }
         drop(head);
-        self.watchers().remove_session(session.id);
+        // It must not wait while somebody tells those who watch.
+        lock(&self.departed).push(session.id);
+        self.forget_departed();
     }
 
     /// Tries every parked transaction again.

@@ -121,6 +121,7 @@ impl Hosted {
                 next_conversion: None,
             }),
             watchers: Mutex::new(Watchers::new(system.clock.uuid_source().next_u64())),
+            departed: Mutex::default(),
             monitors: Mutex::new(Shares::new(MONITORS)),
             condition_steps: Mutex::new(Shares::new(CONDITION_STEPS)),
             locking,
@@ -140,7 +141,8 @@ impl Hosted {
             hidden,
             planner: OnceLock::new(),
             keeper: OnceLock::new(),
-            readers: super::readers::Readers::default(),
+            readers: super::lane::Lane::default(),
+            tellers: super::tellers::Tellers::default(),
             figures_shown: AtomicU64::new(0),
             figures_followed: AtomicBool::new(false),
         }

@@ -7,6 +7,7 @@ mod monitors;
 mod order;
 mod repair;
 mod secrets;
+mod telling;
 mod turns;
 
 use super::Hosted;

@@ -159,7 +159,7 @@ fn what_a_client_missed_is_computed_beside_the_committer() {
         insert(&things, &writer, 100);
     }
     // No thread reads before this test says so.
-    things.readers.pause();
+    things.tellers.lane.pause();
     let back = world.client(Role::Viewer);
     things.watch(&back, request(1, Version::V3, Some(transaction))).unwrap();
     things.flush_blocking();
@@ -167,7 +167,7 @@ fn what_a_client_missed_is_computed_beside_the_committer() {
     assert!(!back.is_settled(), "what is being read counts against the client");
     insert(&things, &writer, 1);
     assert!(back.outbox.take().is_none(), "an update has overtaken the answer");
-    things.run_reads();
+    things.run_tellers();
     let Some(Outgoing::Reply(_, Reply::Since { found, content, .. })) = back.outbox.take() else {
         panic!("no answer")
     };
@@ -186,7 +186,7 @@ fn what_a_client_missed_is_answered_at_once_if_it_is_little() {
     let writer = world.client(Role::Admin);
     let transaction = last_transaction(&world, &things);
     insert(&things, &writer, 1);
-    things.readers.pause();
+    things.tellers.lane.pause();
     let back = world.client(Role::Viewer);
     things.watch(&back, request(1, Version::V3, Some(transaction))).unwrap();
     things.flush_blocking();
