@@ -8,10 +8,16 @@ use crate::session::Session;
 use paceline_locks::SessionId;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 
 /// The most threads that do this for one database.
 const THREADS_MAX: usize = 4;
+
+/// As many as that, or half the processors. To ask for them takes long.
+static THREADS: LazyLock<usize> = LazyLock::new(|| {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (cpus / 2).clamp(1, THREADS_MAX)
+});
 
 /// Whose work it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,8 +134,7 @@ impl<T> Lane<T> {
             return false;
         };
         waiting.queue(whose).push_back(work);
-        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let more = state.running < (cpus / 2).clamp(1, THREADS_MAX);
+        let more = state.running < *THREADS;
         state.running += usize::from(more);
         more
     }
