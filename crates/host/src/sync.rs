@@ -16,6 +16,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Takes a lock if nobody has it.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    #[cfg(feature = "simulated")]
+    simulated::let_others_run();
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(crate::broken(poisoned)),
@@ -38,6 +40,13 @@ pub(crate) mod simulated {
     /// From now on this thread calls `run_others` before it takes a lock.
     pub fn yield_at_locks(run_others: Option<Yield>) {
         YIELD.set(run_others);
+    }
+
+    /// Lets others run, if this thread yields at locks and it likes to.
+    pub(super) fn let_others_run() {
+        if let Some(run_others) = YIELD.get() {
+            run_others(false);
+        }
     }
 
     /// Returns when the lock is free, if this thread yields at locks.

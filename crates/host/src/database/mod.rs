@@ -59,7 +59,7 @@ use paceline_types::limits::{CHANGE_STEPS_MAX, READ_AT_ONCE_STEPS_MAX, WAITS_STE
 use paceline_types::{Role, Span};
 use queue::{Answer, Commit, Entry};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -72,6 +72,8 @@ pub struct Hosted {
     /// Its name.
     pub name: String,
     head: Mutex<Head>,
+    /// How many transactions that take long have the head, or are about to.
+    held_long: AtomicUsize,
     /// The schema of the head, for those who want nothing else of it.
     schema: Mutex<Arc<Schema>>,
     writer: Mutex<Option<Box<dyn Log>>>,
@@ -161,6 +163,23 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Says while it lives that a transaction has the head for long, so that nobody waits for the head on a thread that others
+/// need.
+struct Long<'a>(&'a AtomicUsize);
+
+impl<'a> Long<'a> {
+    fn new(held_long: &'a AtomicUsize) -> Self {
+        held_long.fetch_add(1, Ordering::AcqRel);
+        Self(held_long)
+    }
+}
+
+impl Drop for Long<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Whether a transaction came to the limit of what it may take.
 fn is_exhausted(results: &[OpResult]) -> bool {
     results.iter().any(|result| matches!(result, OpResult::Error(e) if e.tag == tag::RESOURCES))
@@ -172,6 +191,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Hosted {
     fn head(&self) -> MutexGuard<'_, Head> {
+        if let Some(head) = crate::sync::try_lock(&self.head) {
+            return head;
+        }
+        if self.held_long.load(Ordering::Acquire) > 0 {
+            return aside(|| lock(&self.head));
+        }
         lock(&self.head)
     }
 
@@ -221,12 +246,19 @@ impl Hosted {
         let mut head = self.head();
         let created = self.clock.now();
         let mut turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, created.plus(TURN_MAX));
-        for (ticket, operations) in transactions {
+        for (at, (ticket, operations)) in transactions.enumerate() {
             if session.outbox.closed().is_some() {
                 // Nobody reads the answers.
                 return;
             }
-            if head.steps > turn_ends.0 || self.clock.now() > turn_ends.1 {
+            // Those who wait already do so on threads that others need, so they go before one that takes long.
+            let is_long = || {
+                let Estimate { work, only_reads, .. } =
+                    Estimate::of(&operations, head.database.store());
+                work > READ_AT_ONCE_STEPS_MAX && !only_reads
+            };
+            let long = (at > 0 && is_long()).then(|| Long::new(&self.held_long));
+            if long.is_some() || head.steps > turn_ends.0 || self.clock.now() > turn_ends.1 {
                 // Others that wait for the head have their turn between two that take long. A lock that
                 // is given up and taken again at once would not let them in.
                 drop(head);
@@ -367,6 +399,7 @@ impl Hosted {
         head.steps += estimate.work;
         let mut execute =
             || head.database.execute_within(&request.operations, &context, Work::at_most(most));
+        let _long = is_long.then(|| Long::new(&self.held_long));
         let outcome = if is_long { aside(execute) } else { execute() };
         match &outcome {
             // It found more than it seemed.
