@@ -19,6 +19,9 @@ use std::task::Waker;
 /// A client that is this far behind gets further updates of a monitor combined into one.
 const COMBINE_BYTES_MIN: usize = 64 << 10;
 
+/// The most that waits behind an answer that is not made yet.
+const EXCUSED_BYTES_MAX: usize = 4 * BACKLOG_BYTES_MAX;
+
 /// What the bookkeeping of an item takes.
 const ITEM_BYTES: usize = 256;
 
@@ -333,6 +336,8 @@ struct State {
     taken: u64,
     reply_bytes: usize,
     notice_bytes: usize,
+    /// What of that came while the first item was not made yet: the client could not read it.
+    excused: usize,
     closed: Option<&'static str>,
     finishing: Option<&'static str>,
     waker: Option<Waker>,
@@ -358,6 +363,7 @@ impl Outbox {
             taken: 0,
             reply_bytes: 0,
             notice_bytes: 0,
+            excused: 0,
             closed: None,
             finishing: None,
             waker: None,
@@ -414,7 +420,7 @@ impl Outbox {
         if state.closed.is_some() {
             return None;
         }
-        let is_behind = state.notice_bytes > COMBINE_BYTES_MIN;
+        let is_behind = state.notice_bytes > COMBINE_BYTES_MIN || !state.is_ready();
         let State { items, notice_bytes, part, .. } = &mut *state;
         match items.back_mut() {
             Some(Item { item: Outgoing::Update(last), cost: counted, own })
@@ -514,6 +520,7 @@ impl Outbox {
             true => state.reply_bytes -= cost,
             false => state.notice_bytes -= cost,
         }
+        state.excused = state.excused.min(state.notice_bytes);
         if state.items.is_empty() {
             // An idle client holds no buffer.
             state.items = VecDeque::new();
@@ -629,8 +636,12 @@ impl State {
 
     /// Cuts a client off that reads nothing. Answers the task to wake.
     fn after_leaving(&mut self) -> Option<Waker> {
+        if !self.items.is_empty() && !self.is_ready() {
+            self.excused = self.notice_bytes;
+        }
         let budget = self.part.budget();
-        if self.notice_bytes > budget.share(BACKLOG_BYTES_MAX) {
+        let allowed = budget.share(BACKLOG_BYTES_MAX) + self.excused;
+        if self.notice_bytes > allowed.min(EXCUSED_BYTES_MAX) {
             self.close("it does not read the notifications it asked for");
         } else if budget.is_spent() && self.part.bytes() > SHARE_BYTES_MIN {
             self.close("there is no memory for its answers: clients leave too much unread");
@@ -643,7 +654,7 @@ impl State {
         self.closed.get_or_insert(reason);
         self.items = VecDeque::new();
         self.part.set(0);
-        (self.reply_bytes, self.notice_bytes) = (0, 0);
+        (self.reply_bytes, self.notice_bytes, self.excused) = (0, 0, 0);
     }
 }
 
