@@ -44,7 +44,9 @@ pub use kept::{
 };
 pub use locking::{LockOperation, LockShown, Locking, StealReply};
 pub use made::MadeClock;
-pub use outbox::{Content, Interest, Outbox, Outgoing, Reply, Ticket, Update};
+pub use outbox::{
+    Content, Interest, Outbox, Outgoing, Reply, SharedText, Ticket, Update, UpdateText,
+};
 pub use paceline_engine::{
     Explanation, Foreseen, Grant, Quota, RequestError, Snapshot, WaitsFor, Why,
 };

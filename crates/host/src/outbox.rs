@@ -7,17 +7,20 @@
 //! item and wakes the task.
 
 use crate::budget::{Budget, Part};
-use paceline_tables::monitor::{Dump, Monitor, Net};
+use paceline_tables::monitor::{Dump, Monitor, Net, Telling};
 use paceline_tables::schema::Schema;
 use paceline_tables::{Changes, Error, OpResult, Row, Snapshot};
 use paceline_types::Uuid;
 use paceline_types::limits::{BACKLOG_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 
 /// A client that is this far behind gets further updates of a monitor combined into one.
 const COMBINE_BYTES_MIN: usize = 64 << 10;
+
+/// The most that waits behind an answer that is not made yet.
+const EXCUSED_BYTES_MAX: usize = 4 * BACKLOG_BYTES_MAX;
 
 /// What the bookkeeping of an item takes.
 const ITEM_BYTES: usize = 256;
@@ -100,6 +103,32 @@ enum Told {
     Body(Arc<Body>),
     /// Several commits, to be encoded when the client is ready for them.
     Net(Net),
+    /// What is still being made. It keeps its place; the connection takes it, and what is behind it, when it is there.
+    Later(Arc<LaterBody>),
+}
+
+/// The place of a text that is still being made; filled with none if there is nothing to tell.
+pub(crate) type LaterBody = OnceLock<Option<Arc<Body>>>;
+
+/// The `<table-updates>` object of an update.
+#[derive(Debug)]
+pub enum UpdateText {
+    /// Nothing is to be told.
+    Nothing,
+    /// A text that is ready.
+    Ready(SharedText),
+    /// A text that is to be made in pieces.
+    Long(Box<Telling>),
+}
+
+/// A text that other clients may get too.
+#[derive(Debug)]
+pub struct SharedText(Arc<Body>);
+
+impl AsRef<[u8]> for SharedText {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.text
+    }
 }
 
 /// The text of an update, which counts once in the budget for all clients that are to get it.
@@ -119,8 +148,7 @@ impl Body {
 
 impl Update {
     pub(crate) fn new(
-        id: Ticket,
-        transaction: Uuid,
+        (id, transaction): (Ticket, Uuid),
         body: Arc<Body>,
         monitor: Arc<Monitor>,
         schema: Arc<Schema>,
@@ -128,15 +156,34 @@ impl Update {
         Self { id, transaction, monitor, schema, told: Told::Body(body) }
     }
 
-    /// Appends the `<table-updates>` object; false, and nothing, if the changes cancel out.
-    pub fn write(&self, out: &mut Vec<u8>) -> bool {
-        match &self.told {
-            Told::Body(body) => {
-                out.extend_from_slice(&body.text);
-                true
+    /// An update whose text is still being made.
+    pub(crate) fn later(
+        (id, transaction): (Ticket, Uuid),
+        place: Arc<LaterBody>,
+        monitor: Arc<Monitor>,
+        schema: Arc<Schema>,
+    ) -> Self {
+        Self { id, transaction, monitor, schema, told: Told::Later(place) }
+    }
+
+    /// The `<table-updates>` object.
+    #[must_use]
+    pub fn into_text(self) -> UpdateText {
+        let ready = |body| UpdateText::Ready(SharedText(body));
+        match self.told {
+            Told::Body(body) => ready(body),
+            Told::Later(place) => {
+                place.get().and_then(Clone::clone).map_or(UpdateText::Nothing, ready)
             }
-            Told::Net(net) => self.monitor.update(&net.changes(), &self.schema, out),
+            Told::Net(net) => {
+                let changes = Arc::new(net.changes());
+                UpdateText::Long(Box::new(Telling::new(self.monitor, self.schema, changes)))
+            }
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        !matches!(&self.told, Told::Later(place) if place.get().is_none())
     }
 
     /// Bytes that this keeps in memory, or takes to send.
@@ -144,13 +191,17 @@ impl Update {
         let told = match &self.told {
             Told::Body(body) => body.text.len(),
             Told::Net(net) => net.memory(),
+            Told::Later(place) => match place.get() {
+                Some(Some(body)) => body.text.len(),
+                _ => ITEM_BYTES,
+            },
         };
         self.id.len() + told + 128
     }
 
     fn own(&self) -> usize {
         match &self.told {
-            Told::Body(_) => self.id.len() + ITEM_BYTES,
+            Told::Body(_) | Told::Later(_) => self.id.len() + ITEM_BYTES,
             Told::Net(_) => self.cost(),
         }
     }
@@ -281,8 +332,12 @@ pub enum Interest {
 #[derive(Debug)]
 struct State {
     items: VecDeque<Item>,
+    /// How many items were taken; so the number of the first that waits.
+    taken: u64,
     reply_bytes: usize,
     notice_bytes: usize,
+    /// What of that came while the first item was not made yet: the client could not read it.
+    excused: usize,
     closed: Option<&'static str>,
     finishing: Option<&'static str>,
     waker: Option<Waker>,
@@ -305,8 +360,10 @@ impl Outbox {
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
         let state = State {
             items: VecDeque::new(),
+            taken: 0,
             reply_bytes: 0,
             notice_bytes: 0,
+            excused: 0,
             closed: None,
             finishing: None,
             waker: None,
@@ -352,18 +409,26 @@ impl Outbox {
     }
 
     /// Leaves an update that tells of `changes`. A client that is behind gets it together with the one
-    /// before it, if that is of the same monitor.
-    pub(crate) fn leave_update(&self, mut update: Update, changes: &Changes) -> Option<Waker> {
+    /// before it, if that is of the same monitor and there are steps left to combine them.
+    pub(crate) fn leave_update(
+        &self,
+        mut update: Update,
+        changes: &Changes,
+        steps_left: &mut usize,
+    ) -> Option<Waker> {
         let mut state = self.state();
         if state.closed.is_some() {
             return None;
         }
-        let is_behind = state.notice_bytes > COMBINE_BYTES_MIN;
+        let is_behind = state.notice_bytes > COMBINE_BYTES_MIN || !state.is_ready();
         let State { items, notice_bytes, part, .. } = &mut *state;
         match items.back_mut() {
             Some(Item { item: Outgoing::Update(last), cost: counted, own })
-                if is_behind && last.is_of_monitor_of(&update) =>
+                if is_behind
+                    && last.is_of_monitor_of(&update)
+                    && changes.rows.len() <= *steps_left =>
             {
+                *steps_left -= changes.rows.len();
                 if let Told::Net(net) = &mut last.told {
                     net.add(&last.monitor, changes);
                     last.transaction = update.transaction;
@@ -383,6 +448,35 @@ impl Outbox {
         let cost = update.cost();
         state.notice_bytes += cost;
         state.push(Outgoing::Update(update), cost);
+        state.after_leaving()
+    }
+
+    /// Leaves an update whose text is still being made. Answers its number, to be given to [`Outbox::told`], and
+    /// the task to wake if the client is cut off.
+    pub(crate) fn leave_later(&self, update: Update) -> (Option<u64>, Option<Waker>) {
+        let mut state = self.state();
+        if state.closed.is_some() {
+            return (None, None);
+        }
+        let number = state.taken + state.items.len() as u64;
+        let cost = update.cost();
+        state.notice_bytes += cost;
+        state.push(Outgoing::Update(update), cost);
+        (Some(number), state.after_leaving())
+    }
+
+    /// Takes note that the text of the update of this number is there. Answers the task to wake.
+    pub(crate) fn told(&self, number: u64) -> Option<Waker> {
+        let mut state = self.state();
+        let at = usize::try_from(number.checked_sub(state.taken)?).ok()?;
+        let State { items, notice_bytes, part, .. } = &mut *state;
+        let Item { item: Outgoing::Update(update), cost: counted, own } = items.get_mut(at)? else {
+            return None;
+        };
+        let cost = update.cost();
+        *notice_bytes = *notice_bytes - *counted + cost;
+        *counted = cost;
+        recount(part, own, update.own());
         state.after_leaving()
     }
 
@@ -419,12 +513,14 @@ impl Outbox {
             return None;
         }
         let Item { item, cost, own } = state.items.pop_front()?;
+        state.taken += 1;
         let rest = state.part.bytes() - own;
         state.part.set(rest);
         match item.is_asked_for() {
             true => state.reply_bytes -= cost,
             false => state.notice_bytes -= cost,
         }
+        state.excused = state.excused.min(state.notice_bytes);
         if state.items.is_empty() {
             // An idle client holds no buffer.
             state.items = VecDeque::new();
@@ -522,6 +618,7 @@ impl State {
             Some(Item { item: Outgoing::Reply(_, Reply::Later(later)), .. }) => {
                 later.reply().is_some()
             }
+            Some(Item { item: Outgoing::Update(update), .. }) => update.is_ready(),
             first => first.is_some(),
         }
     }
@@ -539,8 +636,12 @@ impl State {
 
     /// Cuts a client off that reads nothing. Answers the task to wake.
     fn after_leaving(&mut self) -> Option<Waker> {
+        if !self.items.is_empty() && !self.is_ready() {
+            self.excused = self.notice_bytes;
+        }
         let budget = self.part.budget();
-        if self.notice_bytes > budget.share(BACKLOG_BYTES_MAX) {
+        let allowed = budget.share(BACKLOG_BYTES_MAX) + self.excused;
+        if self.notice_bytes > allowed.min(EXCUSED_BYTES_MAX) {
             self.close("it does not read the notifications it asked for");
         } else if budget.is_spent() && self.part.bytes() > SHARE_BYTES_MIN {
             self.close("there is no memory for its answers: clients leave too much unread");
@@ -553,7 +654,7 @@ impl State {
         self.closed.get_or_insert(reason);
         self.items = VecDeque::new();
         self.part.set(0);
-        (self.reply_bytes, self.notice_bytes) = (0, 0);
+        (self.reply_bytes, self.notice_bytes, self.excused) = (0, 0, 0);
     }
 }
 

@@ -4,7 +4,7 @@
 //! other threads run before a lock is taken, and runs them while one is held by another: so it decides in
 //! which order threads come to the locks. Without the feature nothing of that is compiled.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Takes a lock.
 #[inline]
@@ -12,6 +12,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(feature = "simulated")]
     simulated::wait_for(mutex);
     mutex.lock().unwrap_or_else(crate::broken)
+}
+
+/// Takes a lock if nobody has it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    #[cfg(feature = "simulated")]
+    simulated::let_others_run();
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(crate::broken(poisoned)),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 #[cfg(feature = "simulated")]
@@ -29,6 +40,13 @@ pub(crate) mod simulated {
     /// From now on this thread calls `run_others` before it takes a lock.
     pub fn yield_at_locks(run_others: Option<Yield>) {
         YIELD.set(run_others);
+    }
+
+    /// Lets others run, if this thread yields at locks and it likes to.
+    pub(super) fn let_others_run() {
+        if let Some(run_others) = YIELD.get() {
+            run_others(false);
+        }
     }
 
     /// Returns when the lock is free, if this thread yields at locks.

@@ -3,9 +3,9 @@
 //! A large answer is written piece by piece: [`Writer`] keeps the one it is in the middle of.
 
 use crate::wire::PROBE_ID;
-use paceline_host::{Content, LockError, LockOperation, Outgoing, Reply, Ticket};
+use paceline_host::{Content, LockError, LockOperation, Outgoing, Reply, Ticket, UpdateText};
 use paceline_tables::json::write_string;
-use paceline_tables::monitor::{Dump, Version};
+use paceline_tables::monitor::{Dump, Telling, Version};
 use paceline_tables::{Error, OpResult, Selected, tag};
 use paceline_types::Uuid;
 use tokio::task::block_in_place;
@@ -19,15 +19,31 @@ pub(crate) struct Writer {
     unfinished: Option<Unfinished>,
 }
 
-/// A reply whose end is not written yet.
+/// A reply or an update whose end is not written yet; `ticket` is the id of the request, or of the monitor.
 struct Unfinished {
     ticket: Ticket,
     body: Body,
 }
 
+/// What is tested for an update before others have their turn.
+const UPDATE_STEPS: usize = 100_000;
+
 enum Body {
-    Dump { dump: Box<Dump>, close: &'static str },
-    Results { results: std::vec::IntoIter<OpResult>, rows: Option<Rows>, any: bool },
+    Dump {
+        dump: Box<Dump>,
+        close: &'static str,
+    },
+    Results {
+        results: std::vec::IntoIter<OpResult>,
+        rows: Option<Rows>,
+        any: bool,
+    },
+    /// An update, of which nothing is written before all of it is made.
+    Update {
+        telling: Box<Telling>,
+        version: Version,
+        transaction: Uuid,
+    },
 }
 
 struct Rows {
@@ -54,11 +70,16 @@ impl Writer {
                 more
             }
             Body::Results { results, rows, any } => write_results(results, rows, any, enough, out),
+            Body::Update { telling, .. } => telling.go_on(UPDATE_STEPS),
         };
-        if more {
-            self.unfinished = Some(unfinished);
-        } else {
-            end_result(&unfinished.ticket, out);
+        match unfinished {
+            unfinished if more => self.unfinished = Some(unfinished),
+            Unfinished { ticket, body: Body::Update { telling, version, transaction } } => {
+                if let Some(text) = telling.into_text() {
+                    write_update(&ticket, version, transaction, out, |out| append(&text, out));
+                }
+            }
+            Unfinished { ticket, .. } => end_result(&ticket, out),
         }
         true
     }
@@ -68,8 +89,21 @@ impl Writer {
         match item {
             Outgoing::Reply(ticket, reply) => self.write_reply(ticket, reply, out),
             Outgoing::Update(update) => {
-                let version = update.monitor.version;
-                write_update(&update.id, version, update.transaction, out, |out| update.write(out));
+                let (id, version) = (update.id.clone(), update.monitor.version);
+                let transaction = update.transaction;
+                match update.into_text() {
+                    UpdateText::Nothing => {}
+                    UpdateText::Ready(text) => {
+                        write_update(&id, version, transaction, out, |out| {
+                            append(text.as_ref(), out)
+                        });
+                    }
+                    UpdateText::Long(telling) => {
+                        let body = Body::Update { telling, version, transaction };
+                        self.unfinished = Some(Unfinished { ticket: id, body });
+                        self.go_on(out);
+                    }
+                }
             }
             Outgoing::ConditionUpdate { monitor, transaction, from, to, rows } => {
                 write_update(&monitor, to.version, transaction, out, |out| {
@@ -201,6 +235,11 @@ fn begin_error(ticket: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"result\":null,\"id\":");
     out.extend_from_slice(ticket);
     out.extend_from_slice(b",\"error\":");
+}
+
+fn append(text: &[u8], out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(text);
+    true
 }
 
 /// Appends an update whose body `write` appends, or nothing if there is none.

@@ -32,7 +32,8 @@ impl RowChange {
 
     /// Bytes of memory this keeps, rows included that the database has too. What both rows share counts
     /// once.
-    pub(crate) fn memory(&self) -> usize {
+    #[must_use]
+    pub fn memory(&self) -> usize {
         let row = |row: &Row| row.iter().map(|v| size_of_val(v) + v.memory()).sum::<usize>();
         let shared = match (&self.old, &self.new) {
             (Some(old), Some(new)) => old

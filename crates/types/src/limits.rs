@@ -80,6 +80,13 @@ pub const CONDITION_STEPS_DATABASE_MAX: u64 = 400_000;
 /// The part of them that is kept for root and the user who runs the daemon.
 pub const CONDITION_STEPS_KEPT: u64 = 40_000;
 
+/// Steps that whoever publishes a commit takes to tell those who watch, all together; what takes more is made beside it,
+/// in pieces (promise D4).
+pub const TELL_STEPS_MAX: usize = 100_000;
+
+/// What changes of one database may take that wait to be told to those who watch (promise D1).
+pub const UNTOLD_BYTES_MAX: usize = 256 << 20;
+
 /// Transactions of one connection that may wait at a time: changes try them again (promise D4).
 pub const WAITS_MAX: usize = 100;
 

@@ -11,7 +11,8 @@
 
 use super::Hosted;
 use super::queue::{Answer, Commit, Entry, Step};
-use super::watchers::Watchers;
+use super::tellers::{Job, Tellers};
+use super::watchers::{Gathered, Watchers};
 use crate::brief::{Brief, LONG};
 use crate::contained::for_all;
 use crate::outbox::{Outgoing, Reply};
@@ -241,38 +242,50 @@ impl Hosted {
                 consequence();
             }
         }
-        let mut wakers = Vec::new();
-        let mut charges = Vec::new();
-        let mut watchers = self.watchers();
+        let charges: Vec<_> = entries.iter().filter_map(Entry::charge).collect();
+        let charges: Vec<_> =
+            charges.into_iter().map(|(session, bytes)| (session.clone(), bytes)).collect();
+        let mut gathered = Gathered::default();
+        self.with_watchers(|watchers| match watchers.are_many() {
+            true => super::aside(|| self.publish_to(entries, watchers, &mut gathered)),
+            false => self.publish_to(entries, watchers, &mut gathered),
+        });
+        gathered.jobs.into_iter().for_each(|job| self.tell_beside(job));
+        // Only now: a client is settled when its answers are in its outbox.
+        charges.into_iter().for_each(|(session, bytes)| session.discharge(bytes));
+        gathered.wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn publish_to(
+        self: &Arc<Self>,
+        entries: VecDeque<Entry>,
+        watchers: &mut Watchers,
+        gathered: &mut Gathered,
+    ) {
+        let tellers = &self.tellers;
         let mut run = Vec::new();
-        let mut missed = Vec::new();
         for entry in entries {
-            charges.extend(entry.charge().map(|(session, bytes)| (session.clone(), bytes)));
             match entry {
                 Entry::Watch(watch) => {
-                    publish_run(&mut run, &mut watchers, &mut wakers);
-                    missed.extend(watchers.watch(watch, &mut wakers));
-                    self.follow_figures(&watchers);
+                    publish_run(&mut run, watchers, gathered, tellers);
+                    let missed = watchers.watch(watch, &mut gathered.wakers);
+                    gathered.jobs.extend(missed.map(Job::missed));
+                    self.follow_figures(watchers);
                 }
                 Entry::Rewatch(rewatch) => {
-                    publish_run(&mut run, &mut watchers, &mut wakers);
-                    watchers.rewatch(rewatch, &mut wakers);
+                    publish_run(&mut run, watchers, gathered, tellers);
+                    watchers.rewatch(rewatch, &mut gathered.wakers);
                 }
                 Entry::Unwatch { session, ticket, id } => {
-                    publish_run(&mut run, &mut watchers, &mut wakers);
+                    publish_run(&mut run, watchers, gathered, tellers);
                     watchers.remove(session.id, &id);
                     let reply = Outgoing::Reply(ticket, Reply::Text(b"{}".to_vec()));
-                    wakers.extend(session.outbox.leave(reply));
+                    gathered.wakers.extend(session.outbox.leave(reply));
                 }
                 other => run.push(other),
             }
         }
-        publish_run(&mut run, &mut watchers, &mut wakers);
-        drop(watchers);
-        missed.into_iter().for_each(|missed| self.answer_beside(missed));
-        // Only now: a client is settled when its answers are in its outbox.
-        charges.into_iter().for_each(|(session, bytes)| session.discharge(bytes));
-        wakers.into_iter().for_each(Waker::wake);
+        publish_run(&mut run, watchers, gathered, tellers);
     }
 
     /// Takes back every change that is not published, newest first, and tells those who wait. What
@@ -327,20 +340,25 @@ impl Hosted {
 /// Publishes transactions that were written together. Those who only watch get one update with
 /// their net effect. Those who also wait for an answer here hear of each change by itself: before the
 /// answer that belongs to it or has seen it, and after every answer that has not.
-fn publish_run(run: &mut Vec<Entry>, watchers: &mut Watchers, wakers: &mut Vec<Waker>) {
+fn publish_run(
+    run: &mut Vec<Entry>,
+    watchers: &mut Watchers,
+    gathered: &mut Gathered,
+    tellers: &Tellers,
+) {
     let commits: Vec<&Commit> = run.iter().filter_map(Entry::commit).collect();
     let several = run.len() > 1 && !commits.is_empty() && !watchers.is_idle();
     let waiting: BTreeSet<SessionId> = match several {
         true => run.iter().filter_map(Entry::answer).map(|answer| answer.session.id).collect(),
         false => BTreeSet::new(),
     };
-    let first = watchers.publish(&commits, &waiting, wakers);
+    let first = watchers.publish(&commits, &waiting, gathered, tellers);
     let mut told = 0;
     for entry in run.drain(..) {
         let (answer, done) = match entry {
             Entry::Commit(commit) => {
                 if several {
-                    watchers.tell(&commit, first + told, &waiting, wakers);
+                    watchers.tell(&commit, first + told, &waiting, gathered, tellers);
                 }
                 told += 1;
                 (commit.answer, commit.done)
@@ -348,7 +366,7 @@ fn publish_run(run: &mut Vec<Entry>, watchers: &mut Watchers, wakers: &mut Vec<W
             Entry::Answer { answer, .. } => (Some(answer), None),
             _ => (None, None),
         };
-        wakers.extend(answer.and_then(Answer::leave));
+        gathered.wakers.extend(answer.and_then(Answer::leave));
         if let Some(done) = done {
             done(Ok(()));
         }

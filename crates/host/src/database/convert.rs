@@ -11,7 +11,7 @@ use super::watch::{WatchRequest, changed_monitor};
 use super::{Head, Hosted, lock};
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
-use paceline_journal::Log;
+use paceline_journal::{Log, RewriteError};
 use paceline_tables::json::Json;
 use paceline_tables::schema::Schema;
 use paceline_tables::{Database, Error, convert, tag};
@@ -125,7 +125,11 @@ impl Hosted {
                     let rows = database.snapshot();
                     let replaced = replace(&rows, &[], "converted by paceline", log);
                     replaced.map_err(|error| {
-                        let error = Error::new(tag::IO, error.to_string());
+                        let tag = match error {
+                            RewriteError::Full(_) => tag::RESOURCES,
+                            _ => tag::IO,
+                        };
+                        let error = Error::new(tag, error.to_string());
                         if log.broken().is_some() {
                             // The converted file may have the name already. The old content, which
                             // goes on, must take its place before anything else is written.
@@ -171,7 +175,8 @@ impl Hosted {
                     }
                 }
                 drop(head);
-                self.watchers().cancel_all(self.clock.uuid_source().next_u64(), &mut wakers);
+                let epoch = self.clock.uuid_source().next_u64();
+                self.with_watchers(|watchers| watchers.cancel_all(epoch, &mut wakers));
                 (converted.announce)();
                 part = Some(converted.part);
                 answer.reply

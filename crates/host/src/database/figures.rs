@@ -60,10 +60,11 @@ impl Hosted {
 
     /// Whether somebody watches figures still. If not, the next monitor of some begins anew.
     fn goes_on_following(&self) -> bool {
-        let watchers = self.watchers();
-        let is_watched = watchers.watches(&self.schema(), |table| self.has_figures(table));
-        self.figures_followed.store(is_watched, Ordering::Release);
-        is_watched
+        self.with_watchers(|watchers| {
+            let is_watched = watchers.watches(&self.schema(), |table| self.has_figures(table));
+            self.figures_followed.store(is_watched, Ordering::Release);
+            is_watched
+        })
     }
 
     fn show_figures(self: &Arc<Self>) {

@@ -2,16 +2,17 @@
 //!
 //! The committer takes the transactions that the client does not know out of the history, which costs a
 //! pointer each, keeps the place of the answer in the client's outbox and adds the monitor. The net effect
-//! is computed and encoded beside it, on a thread that reads (`readers.rs`); updates that follow stay behind
-//! the answer until it is there. Only a short answer is made by the committer itself.
+//! is computed and encoded beside it, in pieces, on a thread that tells (`tellers.rs`); updates that follow stay
+//! behind the answer until it is there. Only a short answer is made by the committer itself.
 
 use crate::outbox::{Content, Later, Reply};
 use crate::session::Session;
 use paceline_tables::Changes;
-use paceline_tables::monitor::{Monitor, merge};
+use paceline_tables::monitor::{Monitor, Telling, merge};
 use paceline_tables::schema::Schema;
 use paceline_types::Uuid;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// Clauses tested on changed rows that the committer has time for.
 const SHORT_STEPS_MAX: usize = 256;
@@ -32,6 +33,8 @@ pub(super) struct Missed {
     pub(super) transaction: Uuid,
     /// The place that its answer has in the outbox.
     pub(super) later: Arc<Later>,
+    /// The net effect, in the course of being written.
+    pub(super) telling: Option<Telling>,
 }
 
 impl Missed {
@@ -42,14 +45,26 @@ impl Missed {
             && rows.saturating_mul(self.monitor.weight()) <= SHORT_STEPS_MAX
     }
 
-    /// The answer.
-    pub(super) fn reply(&self) -> Reply {
-        let net = merge(self.transactions.iter().map(|changes| &**changes));
-        let mut text = Vec::new();
-        if !self.monitor.update(&net, &self.schema, &mut text) {
-            text.extend_from_slice(b"{}");
-        }
-        let content = Content::Text(text);
+    /// Goes on with the answer for about so many steps. Answers whether there is more to do.
+    pub(super) fn go_on(&mut self, steps: usize) -> bool {
+        let telling = self.telling.get_or_insert_with(|| {
+            let net = merge(self.transactions.iter().map(|changes| &**changes));
+            self.transactions.clear();
+            Telling::new(self.monitor.clone(), self.schema.clone(), Arc::new(net))
+        });
+        telling.go_on(steps)
+    }
+
+    /// The answer, when all is done.
+    pub(super) fn reply(&mut self) -> Reply {
+        let text = self.telling.take().and_then(Telling::into_text);
+        let content = Content::Text(text.unwrap_or_else(|| b"{}".to_vec()));
         Reply::Since { found: true, transaction: self.transaction, content }
+    }
+
+    /// Puts the answer in its place. Answers the task to wake.
+    pub(super) fn leave(&mut self) -> Option<Waker> {
+        let reply = self.reply();
+        self.session.outbox.fill(&self.later, reply)
     }
 }

@@ -12,6 +12,7 @@ mod copy;
 mod edit;
 mod figures;
 mod kept;
+mod lane;
 mod load;
 mod maintain;
 mod missed;
@@ -20,6 +21,7 @@ mod pins;
 mod queue;
 mod readers;
 pub(crate) mod shares;
+mod tellers;
 mod troubles;
 mod waits;
 mod watch;
@@ -47,6 +49,7 @@ use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
 use crate::tasks::Tasks;
 use paceline_journal::Log;
+use paceline_locks::SessionId;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{
@@ -56,7 +59,7 @@ use paceline_types::limits::{CHANGE_STEPS_MAX, READ_AT_ONCE_STEPS_MAX, WAITS_STE
 use paceline_types::{Role, Span};
 use queue::{Answer, Commit, Entry};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -69,10 +72,14 @@ pub struct Hosted {
     /// Its name.
     pub name: String,
     head: Mutex<Head>,
+    /// How many transactions that take long have the head, or are about to.
+    held_long: AtomicUsize,
     /// The schema of the head, for those who want nothing else of it.
     schema: Mutex<Arc<Schema>>,
     writer: Mutex<Option<Box<dyn Log>>>,
     watchers: Mutex<Watchers>,
+    /// Clients that have left, to be taken from the watchers by whoever has those locked.
+    departed: Mutex<Vec<SessionId>>,
     /// How many monitors each client has, those included that are not in `watchers` yet.
     monitors: Mutex<shares::Shares>,
     /// How many steps the conditions of these take beyond the usual, for every row that changes.
@@ -110,7 +117,9 @@ pub struct Hosted {
     /// Has what clients hold written here, if this is the database that it is kept in.
     keeper: OnceLock<Weak<Keeper>>,
     /// Reads that take long.
-    readers: readers::Readers,
+    readers: lane::Lane<readers::Read>,
+    /// Updates that take long to make.
+    tellers: tellers::Tellers,
     /// When figures were last brought up to date; 0 for never.
     figures_shown: AtomicU64,
     /// Whether a task brings them up to date every second; changed with the watchers locked.
@@ -156,6 +165,23 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Says while it lives that a transaction has the head for long, so that nobody waits for the head on a thread that others
+/// need.
+struct Long<'a>(&'a AtomicUsize);
+
+impl<'a> Long<'a> {
+    fn new(held_long: &'a AtomicUsize) -> Self {
+        held_long.fetch_add(1, Ordering::AcqRel);
+        Self(held_long)
+    }
+}
+
+impl Drop for Long<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Whether a transaction came to the limit of what it may take.
 fn is_exhausted(results: &[OpResult]) -> bool {
     results.iter().any(|result| matches!(result, OpResult::Error(e) if e.tag == tag::RESOURCES))
@@ -167,6 +193,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Hosted {
     fn head(&self) -> MutexGuard<'_, Head> {
+        if let Some(head) = crate::sync::try_lock(&self.head) {
+            return head;
+        }
+        if self.held_long.load(Ordering::Acquire) > 0 {
+            return aside(|| lock(&self.head));
+        }
         lock(&self.head)
     }
 
@@ -174,8 +206,24 @@ impl Hosted {
         lock(&self.writer)
     }
 
+    #[cfg(test)]
     fn watchers(&self) -> MutexGuard<'_, Watchers> {
         lock(&self.watchers)
+    }
+
+    fn with_watchers<T>(&self, work: impl FnOnce(&mut Watchers) -> T) -> T {
+        let done = work(&mut lock(&self.watchers));
+        self.forget_departed();
+        done
+    }
+
+    /// Takes clients that have left from the watchers, unless somebody has those locked, who does it then.
+    fn forget_departed(&self) {
+        while !lock(&self.departed).is_empty() {
+            let Some(mut watchers) = crate::sync::try_lock(&self.watchers) else { return };
+            let departed = std::mem::take(&mut *lock(&self.departed));
+            departed.into_iter().for_each(|session| watchers.remove_session(session));
+        }
     }
 
     /// The schema.
@@ -200,12 +248,19 @@ impl Hosted {
         let mut head = self.head();
         let created = self.clock.now();
         let mut turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, created.plus(TURN_MAX));
-        for (ticket, operations) in transactions {
+        for (at, (ticket, operations)) in transactions.enumerate() {
             if session.outbox.closed().is_some() {
                 // Nobody reads the answers.
                 return;
             }
-            if head.steps > turn_ends.0 || self.clock.now() > turn_ends.1 {
+            // Those who wait already do so on threads that others need, so they go before one that takes long.
+            let is_long = || {
+                let Estimate { work, only_reads, .. } =
+                    Estimate::of(&operations, head.database.store());
+                work > READ_AT_ONCE_STEPS_MAX && !only_reads
+            };
+            let long = (at > 0 && is_long()).then(|| Long::new(&self.held_long));
+            if long.is_some() || head.steps > turn_ends.0 || self.clock.now() > turn_ends.1 {
                 // Others that wait for the head have their turn between two that take long. A lock that
                 // is given up and taken again at once would not let them in.
                 drop(head);
@@ -347,6 +402,7 @@ impl Hosted {
         head.steps += estimate.work;
         let mut execute =
             || head.database.execute_within(&request.operations, &context, Work::at_most(most));
+        let _long = is_long.then(|| Long::new(&self.held_long));
         let outcome = if is_long { aside(execute) } else { execute() };
         match &outcome {
             // It found more than it seemed.
@@ -463,7 +519,9 @@ impl Hosted {
             head.waits.take(number);
         }
         drop(head);
-        self.watchers().remove_session(session.id);
+        // It must not wait while somebody tells those who watch.
+        lock(&self.departed).push(session.id);
+        self.forget_departed();
     }
 
     /// Tries every parked transaction again.

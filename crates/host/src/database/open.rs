@@ -19,7 +19,7 @@ use paceline_types::Role;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::Notify;
 
@@ -121,6 +121,8 @@ impl Hosted {
                 next_conversion: None,
             }),
             watchers: Mutex::new(Watchers::new(system.clock.uuid_source().next_u64())),
+            departed: Mutex::default(),
+            held_long: AtomicUsize::new(0),
             monitors: Mutex::new(Shares::new(MONITORS)),
             condition_steps: Mutex::new(Shares::new(CONDITION_STEPS)),
             locking,
@@ -141,7 +143,8 @@ impl Hosted {
             hidden,
             planner: OnceLock::new(),
             keeper: OnceLock::new(),
-            readers: super::readers::Readers::default(),
+            readers: super::lane::Lane::default(),
+            tellers: super::tellers::Tellers::default(),
             figures_shown: AtomicU64::new(0),
             figures_followed: AtomicBool::new(false),
         }

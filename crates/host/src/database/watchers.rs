@@ -5,20 +5,24 @@
 //! only by whoever publishes, in the order of the queue, and by clients that leave.
 
 use crate::budget::Budget;
-use crate::outbox::{Body, Content, Later, Outgoing, Reply, Ticket, Update};
+use crate::outbox::{Body, Content, Later, LaterBody, Outgoing, Reply, Ticket, Update};
 use crate::session::Session;
 use paceline_locks::SessionId;
-use paceline_tables::monitor::{Dump, Monitor, Version, merge};
+use paceline_tables::monitor::{Dump, Monitor, Telling, Version, merge, steps_of};
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Changes, RowChange};
 use paceline_types::Uuid;
-use paceline_types::limits::{HISTORY_BYTES_MAX, HISTORY_TRANSACTIONS_MAX};
+use paceline_types::limits::{HISTORY_BYTES_MAX, HISTORY_TRANSACTIONS_MAX, TELL_STEPS_MAX};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::missed::Missed;
 use super::queue::{Commit, Rewatch, Watch};
+use super::tellers::{Job, Kept, Member, Tellers, UpdateJob};
+
+/// So many monitors are told in well under a millisecond.
+const MANY: usize = 500;
 
 /// Monitors and history of one database.
 pub(super) struct Watchers {
@@ -43,36 +47,144 @@ pub(super) struct Watchers {
 
 struct Group {
     monitor: Arc<Monitor>,
+    /// The steps that a changed row takes, by table.
+    row_steps: BTreeMap<TableId, usize>,
     members: BTreeMap<(SessionId, Ticket), Arc<Session>>,
+}
+
+impl Group {
+    fn new(monitor: Arc<Monitor>) -> Self {
+        let row_steps = monitor.row_steps().collect();
+        Self { monitor, row_steps, members: BTreeMap::new() }
+    }
+
+    /// Whether somebody is there to be told.
+    fn is_open(&self) -> bool {
+        self.members.values().any(|session| session.outbox.closed().is_none())
+    }
+}
+
+/// What whoever publishes has left to do when it has let go of the watchers, and how much it may still do before.
+pub(super) struct Gathered {
+    pub(super) wakers: Vec<Waker>,
+    /// What takes too long to be done here.
+    pub(super) jobs: Vec<Job>,
+    steps_left: usize,
+}
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self { wakers: Vec::new(), jobs: Vec::new(), steps_left: TELL_STEPS_MAX }
+    }
 }
 
 /// One or more transactions to be told as one.
 struct News<'a> {
     changes: &'a Arc<Changes>,
     schema: &'a Arc<Schema>,
+    /// The id of the last of them.
     transaction: Uuid,
+    /// The tables that somebody watches, with how many rows of each have changed and their bytes.
+    tables: Vec<(TableId, usize, usize)>,
+    kept: Option<Arc<Kept>>,
+    buffer: Vec<u8>,
 }
 
-impl News<'_> {
-    /// Encodes what a group is told, by way of `buffer`; none if that is nothing.
-    fn encode(&self, group: &Group, buffer: &mut Vec<u8>) -> Option<Arc<Body>> {
-        buffer.clear();
-        // All sessions have the same budget.
-        let budget: &Arc<Budget> = group.members.values().next()?.outbox.budget();
-        let monitor = &group.monitor;
-        monitor.update(self.changes, self.schema, buffer).then(|| Body::new(buffer, budget))
+/// What a group is told.
+enum Text {
+    Nothing,
+    Ready(Arc<Body>),
+    /// It takes too long to be made here.
+    Later(Arc<LaterBody>, Vec<Member>),
+}
+
+impl<'a> News<'a> {
+    fn new(
+        watchers: &Watchers,
+        changes: &'a Arc<Changes>,
+        schema: &'a Arc<Schema>,
+        transaction: Uuid,
+    ) -> Self {
+        let weighed = |rows: &[RowChange]| {
+            let table = rows.first().map(|change| change.table);
+            let table = table.filter(|table| watchers.is_watched(*table))?;
+            Some((table, rows.len(), rows.iter().map(RowChange::memory).sum()))
+        };
+        let tables = changes.by_table().filter_map(weighed).collect();
+        Self { changes, schema, transaction, tables, kept: None, buffer: Vec::new() }
     }
 
+    /// The steps that it takes to tell a group.
+    fn steps(&self, group: &Group) -> usize {
+        let of_table = |(table, rows, bytes): &(TableId, usize, usize)| {
+            Some(steps_of(*rows, *group.row_steps.get(table)?, *bytes))
+        };
+        self.tables.iter().filter_map(of_table).fold(0, usize::saturating_add)
+    }
+
+    /// What a group is told, made here if there are steps left for that.
+    fn text(&mut self, group: &Group, gathered: &mut Gathered) -> Text {
+        // All sessions have the same budget.
+        let Some(first) = group.members.values().next().filter(|_| group.is_open()) else {
+            return Text::Nothing;
+        };
+        let budget: &Arc<Budget> = first.outbox.budget();
+        let Some(left) = gathered.steps_left.checked_sub(self.steps(group)) else {
+            return Text::Later(Arc::default(), Vec::new());
+        };
+        gathered.steps_left = left;
+        self.buffer.clear();
+        if group.monitor.update(self.changes, self.schema, &mut self.buffer) {
+            Text::Ready(Body::new(&self.buffer, budget))
+        } else {
+            Text::Nothing
+        }
+    }
+
+    /// Leaves what a group is told with one of its members.
     fn leave(
         &self,
-        id: &Ticket,
-        session: &Session,
+        (id, session): (&Ticket, &Arc<Session>),
         monitor: &Arc<Monitor>,
-        body: Arc<Body>,
-    ) -> Option<Waker> {
-        let (id, monitor) = (id.clone(), monitor.clone());
-        let update = Update::new(id, self.transaction, body, monitor, self.schema.clone());
-        session.outbox.leave_update(update, self.changes)
+        text: &mut Text,
+        gathered: &mut Gathered,
+    ) {
+        let (of, monitor) = ((id.clone(), self.transaction), monitor.clone());
+        let waker = match text {
+            Text::Nothing => None,
+            Text::Ready(body) => {
+                let update = Update::new(of, body.clone(), monitor, self.schema.clone());
+                session.outbox.leave_update(update, self.changes, &mut gathered.steps_left)
+            }
+            Text::Later(place, members) => {
+                let update = Update::later(of, place.clone(), monitor, self.schema.clone());
+                let (number, waker) = session.outbox.leave_later(update);
+                members.extend(number.map(|number| Member::new(session, number)));
+                waker
+            }
+        };
+        gathered.wakers.extend(waker);
+    }
+
+    /// Has the text made that takes too long here.
+    fn finish(
+        &mut self,
+        monitor: &Arc<Monitor>,
+        text: Text,
+        gathered: &mut Gathered,
+        tellers: &Tellers,
+    ) {
+        let Text::Later(place, members) = text else { return };
+        if members.is_empty() {
+            return;
+        }
+        let bytes = || self.tables.iter().map(|(_, _, bytes)| bytes).sum();
+        let kept = self.kept.get_or_insert_with(|| tellers.keep(bytes())).clone();
+        let (monitor, schema) = (monitor.clone(), self.schema.clone());
+        let telling = Telling::new(monitor, schema, self.changes.clone());
+        let number = self.transaction.halves().1;
+        let job = UpdateJob { number, telling, place, members, _kept: kept };
+        gathered.jobs.push(Job::Update(Box::new(job)));
     }
 }
 
@@ -118,7 +230,8 @@ impl Watchers {
         &mut self,
         commits: &[&Commit],
         except: &BTreeSet<SessionId>,
-        wakers: &mut Vec<Waker>,
+        gathered: &mut Gathered,
+        tellers: &Tellers,
     ) -> u64 {
         let first = self.published + 1;
         for commit in commits {
@@ -130,17 +243,20 @@ impl Watchers {
                 [only] => only.changes.clone(),
                 _ => Arc::new(merge(commits.iter().map(|commit| &*commit.changes))),
             };
-            let transaction = self.last_transaction();
-            let news = News { changes: &changes, schema: &last.schema, transaction };
-            self.tell_all(&news, except, wakers);
+            let mut news = News::new(self, &changes, &last.schema, self.last_transaction());
+            self.tell_all(&mut news, except, gathered, tellers);
         }
         first
     }
 
-    fn tell_all(&self, news: &News<'_>, except: &BTreeSet<SessionId>, wakers: &mut Vec<Waker>) {
-        let first = |rows: &[RowChange]| rows.first().map(|change| change.table);
-        let tables: Vec<TableId> = news.changes.by_table().filter_map(first).collect();
-        let mut buffer = Vec::new();
+    fn tell_all(
+        &self,
+        news: &mut News<'_>,
+        except: &BTreeSet<SessionId>,
+        gathered: &mut Gathered,
+        tellers: &Tellers,
+    ) {
+        let tables: Vec<TableId> = news.tables.iter().map(|(table, ..)| *table).collect();
         for (at, table) in tables.iter().enumerate() {
             for (number, monitor) in self.watching(*table) {
                 // One that watches several of these tables hears of all of them at the first.
@@ -148,12 +264,16 @@ impl Watchers {
                     continue;
                 }
                 let Some(group) = self.groups.get(&number) else { continue };
-                let Some(body) = news.encode(group, &mut buffer) else { continue };
+                let mut text = news.text(group, gathered);
+                if matches!(text, Text::Nothing) {
+                    continue;
+                }
                 for ((session_id, id), session) in &group.members {
                     if !except.contains(session_id) {
-                        wakers.extend(news.leave(id, session, monitor, body.clone()));
+                        news.leave((id, session), monitor, &mut text, gathered);
                     }
                 }
+                news.finish(monitor, text, gathered, tellers);
             }
         }
     }
@@ -164,22 +284,25 @@ impl Watchers {
         commit: &Commit,
         number: u64,
         only: &BTreeSet<SessionId>,
-        wakers: &mut Vec<Waker>,
+        gathered: &mut Gathered,
+        tellers: &Tellers,
     ) {
         let transaction = Uuid::from_halves(self.epoch, number);
-        let news = News { changes: &commit.changes, schema: &commit.schema, transaction };
+        let mut news = News::new(self, &commit.changes, &commit.schema, transaction);
         // Clients that watch the same share what is encoded, as they do when all are told.
-        let mut bodies: BTreeMap<u64, Option<Arc<Body>>> = BTreeMap::new();
-        let mut buffer = Vec::new();
+        let mut texts: BTreeMap<u64, Text> = BTreeMap::new();
         for session in only {
             for ((_, id), number) in self.of_session(*session) {
                 let Some(group) = self.groups.get(number) else { continue };
-                let body = bodies.entry(*number).or_insert_with(|| news.encode(group, &mut buffer));
-                let member = group.members.get(&(*session, id.clone()));
-                if let (Some(body), Some(session)) = (body, member) {
-                    wakers.extend(news.leave(id, session, &group.monitor, body.clone()));
+                let text = texts.entry(*number).or_insert_with(|| news.text(group, gathered));
+                if let Some(session) = group.members.get(&(*session, id.clone())) {
+                    news.leave((id, session), &group.monitor, text, gathered);
                 }
             }
+        }
+        for (number, text) in texts {
+            let Some(group) = self.groups.get(&number) else { continue };
+            news.finish(&group.monitor, text, gathered, tellers);
         }
     }
 
@@ -201,6 +324,11 @@ impl Watchers {
             let Some((_, bytes)) = self.history.pop_front() else { break };
             self.history_bytes -= bytes;
         }
+    }
+
+    /// Whether so many watch that telling all of them takes a while, however little it is.
+    pub(super) fn are_many(&self) -> bool {
+        self.members.len() > MANY
     }
 
     /// Whether nobody watches.
@@ -234,9 +362,18 @@ impl Watchers {
                 let schema = rows.schema().clone();
                 let (session, monitor) = (session.clone(), monitor.clone());
                 let later = Arc::new(Later::default());
-                let all =
-                    Missed { session, monitor, schema, transactions, bytes, transaction, later };
+                let mut all = Missed {
+                    session,
+                    monitor,
+                    schema,
+                    transactions,
+                    bytes,
+                    transaction,
+                    later,
+                    telling: None,
+                };
                 if all.is_short() {
+                    while all.go_on(usize::MAX) {}
                     all.reply()
                 } else {
                     let place = Reply::Later(Arc::clone(&all.later));
@@ -281,7 +418,7 @@ impl Watchers {
                     self.by_table.insert((table, number), monitor.clone());
                 }
                 self.same.insert(monitor.clone(), number);
-                self.groups.insert(number, Group { monitor, members: BTreeMap::new() });
+                self.groups.insert(number, Group::new(monitor));
                 number
             }
         };

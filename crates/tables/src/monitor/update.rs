@@ -3,7 +3,7 @@
 use super::{Monitor, MonitoredTable, Select, Version};
 use crate::changes::{Changes, RowChange};
 use crate::json::write_string;
-use crate::schema::{ColumnId, Schema, TableSchema};
+use crate::schema::{ColumnId, Schema, TableId, TableSchema};
 use crate::store::{Row, Snapshot};
 use crate::value::{Datum, diff};
 use paceline_types::Uuid;
@@ -13,17 +13,49 @@ impl Monitor {
     /// the client is to hear nothing.
     pub fn update(&self, changes: &Changes, schema: &Schema, out: &mut Vec<u8>) -> bool {
         let mut writer = Writer::new(out);
-        for rows in changes.by_table() {
-            let table = rows.first().and_then(|change| self.table(change.table));
-            let Some(monitored) = table else { continue };
-            let schema = schema.table(monitored.table);
-            writer.begin_table(&schema.name);
-            for change in rows {
-                monitored.write_change(self.version, change, schema, &mut writer);
+        let mut place = Place::default();
+        while self.write_changes(changes, schema, usize::MAX, &mut place, &mut writer) {}
+        writer.finish()
+    }
+
+    /// Goes on with the changes from `place` on, for about so many steps. Answers whether there is more.
+    pub(super) fn write_changes(
+        &self,
+        changes: &Changes,
+        schema: &Schema,
+        mut steps: usize,
+        place: &mut Place,
+        writer: &mut Writer<'_>,
+    ) -> bool {
+        let enough = writer.out.len().saturating_add(PIECE_BYTES_MAX);
+        while let Some(change) = changes.rows.get(place.next) {
+            if steps == 0 || writer.out.len() > enough {
+                return true;
             }
+            let monitored = self.table(change.table);
+            if place.table != Some(change.table) {
+                self.end_table(place, writer);
+                place.table = Some(change.table);
+                if let Some(monitored) = monitored {
+                    place.row_steps = monitored.row_steps(self.version);
+                    writer.begin_table(&schema.table(change.table).name);
+                }
+            }
+            if let Some(monitored) = monitored {
+                let schema = schema.table(change.table);
+                monitored.write_change(self.version, change, schema, writer);
+                steps = steps.saturating_sub(place.row_steps);
+            }
+            place.next += 1;
+        }
+        self.end_table(place, writer);
+        false
+    }
+
+    fn end_table(&self, place: &mut Place, writer: &mut Writer<'_>) {
+        if place.table.take().is_some_and(|table| self.table(table).is_some()) {
             writer.end_table();
         }
-        writer.finish()
     }
 
     /// Appends what changes for a client whose conditions become those of `to`: rows that come
@@ -55,7 +87,27 @@ impl Monitor {
     }
 }
 
+/// What is written of an update before the caller has its turn.
+const PIECE_BYTES_MAX: usize = 1 << 20;
+
+/// Which change is next in an update that is written in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    next: usize,
+    /// The table of the change before it.
+    table: Option<TableId>,
+    /// What a row of that table takes.
+    row_steps: usize,
+}
+
 impl MonitoredTable {
+    /// The steps it takes at most to tell of one row that changes.
+    pub(super) fn row_steps(&self, version: Version) -> usize {
+        // The row is tested as it was and as it is.
+        let tests = if version == Version::V1 { 0 } else { 2 * self.condition.weight() };
+        1 + tests + self.columns.len()
+    }
+
     fn write_change(
         &self,
         version: Version,
@@ -184,6 +236,12 @@ impl MonitoredTable {
 /// Writes `{table: {uuid: ..., ...}, ...}`, leaving out tables without rows.
 pub(super) struct Writer<'a> {
     pub(super) out: &'a mut Vec<u8>,
+    frame: Frame,
+}
+
+/// Where the parts of a text begin that is not finished.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Frame {
     start: usize,
     table_start: usize,
     rows_start: usize,
@@ -192,33 +250,42 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
-        let start = out.len();
+        let frame = Frame { start: out.len(), ..Frame::default() };
         out.push(b'{');
-        Self { out, start, table_start: 0, rows_start: 0, any: false }
+        Self { out, frame }
     }
 
     /// A writer for one row in the middle of a text that somebody else frames.
     pub(super) fn continuing(out: &'a mut Vec<u8>) -> Self {
-        let start = out.len();
-        Self { out, start, table_start: 0, rows_start: 0, any: false }
+        let frame = Frame { start: out.len(), ..Frame::default() };
+        Self { out, frame }
+    }
+
+    /// A writer that goes on with a text where [`Writer::pause`] left it.
+    pub(super) fn resumed(out: &'a mut Vec<u8>, frame: Frame) -> Self {
+        Self { out, frame }
+    }
+
+    pub(super) fn pause(self) -> Frame {
+        self.frame
     }
 
     fn begin_table(&mut self, name: &str) {
-        self.table_start = self.out.len();
-        if self.any {
+        self.frame.table_start = self.out.len();
+        if self.frame.any {
             self.out.push(b',');
         }
         write_string(name.as_bytes(), self.out);
         self.out.extend_from_slice(b":{");
-        self.rows_start = self.out.len();
+        self.frame.rows_start = self.out.len();
     }
 
     fn end_table(&mut self) {
-        if self.out.len() == self.rows_start {
-            self.out.truncate(self.table_start);
+        if self.out.len() == self.frame.rows_start {
+            self.out.truncate(self.frame.table_start);
         } else {
             self.out.push(b'}');
-            self.any = true;
+            self.frame.any = true;
         }
     }
 
@@ -239,12 +306,12 @@ impl<'a> Writer<'a> {
         self.out.push(b':');
     }
 
-    fn finish(self) -> bool {
-        if self.any {
+    pub(super) fn finish(self) -> bool {
+        if self.frame.any {
             self.out.push(b'}');
         } else {
-            self.out.truncate(self.start);
+            self.out.truncate(self.frame.start);
         }
-        self.any
+        self.frame.any
     }
 }

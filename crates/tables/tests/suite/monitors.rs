@@ -7,11 +7,22 @@ use crate::model::{Clause, Tables};
 use crate::random::Random;
 use crate::world::{DEPTH, World};
 use paceline_tables::json::{self, Json, Object};
-use paceline_tables::monitor::{Dump, Monitor, Requests, Version, merge};
+use paceline_tables::monitor::{self, Dump, Monitor, Requests, Version, merge};
 use paceline_tables::{Changes, RowChange};
 use paceline_types::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The same update, made row by row.
+fn tell_in_pieces(watching: &Arc<Monitor>, world: &World, changes: &Changes) -> Option<Vec<u8>> {
+    let schema = world.real.schema().clone();
+    let watched = |change: &&RowChange| watching.table(change.table).is_some();
+    let rows = changes.rows.iter().filter(watched).count();
+    let mut telling = monitor::Telling::new(watching.clone(), schema, Arc::new(changes.clone()));
+    let pieces = std::iter::from_fn(|| telling.go_on(1).then_some(())).count();
+    assert!(pieces + 1 >= rows, "{rows} rows in {pieces} pieces");
+    telling.into_text()
+}
 
 const KINDS: [&str; 4] = ["initial", "insert", "delete", "modify"];
 
@@ -247,6 +258,8 @@ impl Client {
             let mut text = b"before".to_vec();
             let told = self.monitor.update(changes, world.real.schema(), &mut text);
             assert_eq!(told, text.len() > 6, "what is told and what is written must agree");
+            let in_pieces = tell_in_pieces(&self.monitor, world, changes);
+            assert_eq!(in_pieces.as_deref().unwrap_or_default(), &text[6..]);
             if told {
                 self.apply(world, &text[6..], false);
             }

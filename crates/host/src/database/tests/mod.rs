@@ -8,6 +8,7 @@ mod order;
 mod repair;
 mod secrets;
 mod slow;
+mod telling;
 mod turns;
 
 use super::Hosted;

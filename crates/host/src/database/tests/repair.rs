@@ -96,6 +96,31 @@ fn a_conversion_whose_directory_is_not_synced_is_taken_back_j4() {
     assert_eq!(loaded.database.store().row_count(thing), 1);
 }
 
+/// J5: a conversion for which the disk has no room is refused as such, and the old content goes on.
+#[test]
+fn a_conversion_on_a_full_disk_is_refused_j5() {
+    let world = World::new("conversion-full");
+    let session = world.client(Role::Admin);
+    let things = world.open(SCHEMA);
+    transact(&things, &session, "1", INSERT);
+    things.flush_blocking();
+    assert!(next_error(&session).is_none());
+    world.inject("full-after=10");
+    let schema = SCHEMA.replace("1.0.0", "2.0.0");
+    let converted = world.host.on_converted();
+    things.convert(&session, ticket("2"), &parse(&schema), converted).unwrap();
+    things.flush_blocking();
+    let Some(Outgoing::Reply(_, Reply::Failed(error))) = session.outbox.take() else {
+        panic!("the conversion did not fail");
+    };
+    assert_eq!(error.tag, tag::RESOURCES);
+    world.inject("");
+    transact(&things, &session, "3", INSERT);
+    things.flush_blocking();
+    assert!(next_error(&session).is_none());
+    assert_eq!(&*things.schema().version, "1.0.0");
+}
+
 /// J5: what is given back while the journal is broken does not come back after an orderly end.
 #[test]
 fn what_is_given_back_to_a_broken_journal_is_gone_after_an_orderly_end_j5() {

@@ -35,3 +35,28 @@ fn a_turn_ends_by_time_d4() {
     waiter.unwrap().join().unwrap();
     assert!(in_between, "{count} transactions of 6 ms each, and nobody was let in between");
 }
+
+/// While a transaction has the head for long, who waits for it keeps no task of the runtime waiting: here there is but one
+/// thread for tasks.
+#[test]
+fn who_waits_for_a_long_transaction_lets_other_tasks_run() {
+    let world = World::new("turns-aside");
+    let things = world.open(SCHEMA);
+    let client = world.client(Role::Viewer);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let (sender, told) = std::sync::mpsc::channel();
+    let long = super::super::Long::new(&things.held_long);
+    let head = things.head();
+    let (database, session, begun) = (things.clone(), client.clone(), sender.clone());
+    let waits = runtime.spawn(async move {
+        begun.send("begun").unwrap();
+        database.answer(&session, ticket("1"), Reply::Text(b"[]".to_vec()));
+    });
+    assert_eq!(told.recv().unwrap(), "begun");
+    runtime.spawn(async move { sender.send("another").unwrap() });
+    assert_eq!(told.recv().unwrap(), "another");
+    assert!(client.outbox.take().is_none());
+    drop((head, long));
+    runtime.block_on(waits).unwrap();
+    assert_eq!(received(&client), ["reply 1"]);
+}

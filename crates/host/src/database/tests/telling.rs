@@ -1,0 +1,189 @@
+//! Updates that take long to make: the committer leaves them to others, and nothing overtakes them.
+
+use super::*;
+use crate::WatchRequest;
+use crate::outbox::UpdateText;
+use crate::places::Peer;
+use paceline_tables::monitor::Version;
+
+/// Conditions that take some 2,000 steps to test on a row, and hold for none.
+fn long_conditions(from: usize) -> String {
+    let clause = |n| format!(r#"["tags", "includes", ["set", [{n}, {}]]]"#, n + 1);
+    let clauses: Vec<String> = (from..from + 600).map(clause).collect();
+    format!("[{}]", clauses.join(","))
+}
+
+fn watch(database: &Arc<Hosted>, session: &Arc<Session>, id: &str, conditions: &str) {
+    let requests = format!(
+        r#"{{"Thing": {{"columns": ["name"], "where": {conditions}, "select": {{"initial": false}}}}}}"#
+    );
+    let (ticket, id, requests) = (ticket("0"), ticket(id), parse(&requests));
+    let request = WatchRequest { ticket, id, requests, version: Version::V2, since: None };
+    database.watch(session, request).unwrap();
+    database.flush_blocking();
+    assert_eq!(received(session), ["reply 0"]);
+}
+
+fn inserts(rows: usize) -> String {
+    let one = r#"{"op": "insert", "table": "Thing", "row": {"name": "x"}}"#;
+    format!("[{}]", vec![one; rows].join(","))
+}
+
+fn insert(database: &Arc<Hosted>, session: &Arc<Session>, rows: usize) {
+    transact(database, session, "t", &inserts(rows));
+    database.flush_blocking();
+    assert!(next_error(session).is_none());
+}
+
+/// The rows in each update that a client has.
+fn told(session: &Session) -> Vec<usize> {
+    let rows = |item: Outgoing| match item {
+        Outgoing::Update(update) => match update.into_text() {
+            UpdateText::Nothing => 0,
+            UpdateText::Ready(text) => {
+                String::from_utf8_lossy(text.as_ref()).matches("insert").count()
+            }
+            UpdateText::Long(_) => panic!("not made yet"),
+        },
+        other => panic!("{other:?}"),
+    };
+    std::iter::from_fn(|| session.outbox.take()).map(rows).collect()
+}
+
+/// D4: what takes long to test is not tested by who publishes; others hear at once, and the client itself gets what
+/// follows behind it.
+#[test]
+fn long_conditions_are_tested_beside_the_committer_d4() {
+    let world = World::new("telling");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    let (slow, quick) = (world.client(Role::Viewer), world.client(Role::Viewer));
+    watch(&things, &slow, "1", &format!(r#"[["name", "==", "x"], {}"#, &long_conditions(0)[1..]));
+    watch(&things, &quick, "1", "[]");
+    things.tellers.lane.pause();
+    insert(&things, &writer, 100);
+    assert_eq!(told(&quick), [100]);
+    assert!(slow.outbox.take().is_none(), "the committer has tested long conditions on 100 rows");
+    assert!(!slow.is_settled());
+    things.answer(&slow, ticket("e"), Reply::Text(b"[]".to_vec()));
+    insert(&things, &writer, 1);
+    assert!(slow.outbox.take().is_none(), "an answer or an update has overtaken");
+    things.run_tellers();
+    let Some(Outgoing::Update(first)) = slow.outbox.take() else { panic!("no update") };
+    let UpdateText::Ready(text) = first.into_text() else { panic!("no text") };
+    assert_eq!(String::from_utf8_lossy(text.as_ref()).matches("insert").count(), 100);
+    assert!(matches!(slow.outbox.take(), Some(Outgoing::Reply(..))));
+    assert_eq!(told(&slow), [1]);
+    assert!(slow.is_settled());
+    assert_eq!(slow.waiting_bytes(), 0);
+}
+
+/// The answer to a transaction leaves after the update that tells its own client of it, also if that takes long; and
+/// each change that lies between answers is told between them.
+#[test]
+fn an_answer_stays_behind_a_long_update_of_its_own_change() {
+    let world = World::new("telling-own");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    watch(&things, &writer, "1", &long_conditions(0));
+    things.tellers.lane.pause();
+    hold_back(&things);
+    transact(&things, &writer, "a", &inserts(100));
+    transact(&things, &writer, "b", &inserts(100));
+    publish(&things);
+    assert!(writer.outbox.take().is_none());
+    things.run_tellers();
+    assert_eq!(received(&writer), ["update", "reply a", "update", "reply b"]);
+}
+
+/// D4: however many monitors there are, who publishes takes a bounded number of steps for all of them together.
+#[test]
+fn many_monitors_take_a_bounded_number_of_steps_d4() {
+    let world = World::new("telling-many");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    let viewers: Vec<_> = (0..4).map(|_| world.client(Role::Viewer)).collect();
+    for (at, viewer) in viewers.iter().enumerate() {
+        for id in 0..100 {
+            let conditions = format!(r#"[["name", "!=", "{at}.{id}"]]"#);
+            watch(&things, viewer, &id.to_string(), &conditions);
+        }
+    }
+    things.tellers.lane.pause();
+    const ROWS: usize = 200;
+    insert(&things, &writer, ROWS);
+    let at_once: Vec<_> = viewers.iter().map(|viewer| told(viewer)).collect();
+    let at_once: usize = at_once.iter().map(Vec::len).sum();
+    // A row takes five steps at least: two tests of two, and a column.
+    assert!((1..=100_000 / ROWS / 5).contains(&at_once), "{at_once} updates of 400 at once");
+    things.run_tellers();
+    let later: Vec<usize> = viewers.iter().flat_map(|viewer| told(viewer)).collect();
+    assert_eq!(later, vec![ROWS; 400 - at_once]);
+}
+
+/// D4: monitors of a client that is cut off take none of the steps that there are for all.
+#[test]
+fn nothing_is_tested_for_clients_that_are_cut_off_d4() {
+    let world = World::new("telling-cut");
+    let things = world.open(SCHEMA);
+    let (writer, gone) = (world.client(Role::Admin), world.client(Role::Viewer));
+    for id in 0..100 {
+        watch(&things, &gone, &id.to_string(), &format!(r#"[["name", "!=", "{id}"]]"#));
+    }
+    let other = world.client(Role::Viewer);
+    watch(&things, &other, "1", "[]");
+    things.tellers.lane.pause();
+    gone.outbox.close("it does not read");
+    insert(&things, &writer, 200);
+    assert_eq!(told(&other), [200]);
+    assert!(things.tellers.lane.next().is_none(), "something is to be made");
+}
+
+/// D1: changes that wait to be told are bounded; the client is cut off that is furthest behind, and no other.
+#[test]
+fn changes_that_wait_to_be_told_are_bounded_d1() {
+    let world = World::new("telling-kept");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    let [slow, other] = [1, 2].map(|uid| {
+        let session = world.client(Role::Viewer);
+        session.count_with(Peer::User(uid));
+        session
+    });
+    // Whoever makes these does the first piece of each before it looks what they keep.
+    things.tellers.lane.pause();
+    things.tellers.kept_max.store(1 << 20, Ordering::Relaxed);
+    watch(&things, &slow, "1", &long_conditions(0));
+    let text = "x".repeat(10_000);
+    let one = format!(r#"{{"op": "insert", "table": "Thing", "row": {{"name": "{text}"}}}}"#);
+    let inserts = format!("[{}]", vec![&*one; 40].join(","));
+    for at in 0..4 {
+        if at == 3 {
+            watch(&things, &other, "1", &long_conditions(1));
+        }
+        transact(&things, &writer, "t", &inserts);
+        things.flush_blocking();
+        assert!(next_error(&writer).is_none());
+    }
+    things.run_tellers();
+    assert!(slow.outbox.closed().is_some(), "1.6 MB wait for one client");
+    assert!(other.outbox.closed().is_none());
+    assert_eq!(told(&other), [0]);
+    assert_eq!((slow.waiting_bytes(), other.waiting_bytes()), (0, 0));
+    assert_eq!(things.tellers.kept(), 0);
+}
+
+/// L3: a client that leaves does not wait while those who watch are told; its monitors are taken away after that.
+#[test]
+fn a_client_leaves_while_watchers_are_told_l3() {
+    let world = World::new("telling-leaves");
+    let things = world.open(SCHEMA);
+    let (writer, viewer) = (world.client(Role::Admin), world.client(Role::Viewer));
+    watch(&things, &viewer, "1", "[]");
+    let watchers = things.watchers();
+    world.host.end_session(&viewer);
+    assert!(!watchers.is_idle());
+    drop(watchers);
+    insert(&things, &writer, 1);
+    assert!(things.watchers().is_idle(), "a monitor is left behind");
+}
