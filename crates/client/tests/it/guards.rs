@@ -192,7 +192,7 @@ fn a_release_that_is_not_written_is_repeated_until_it_is_j5() {
         let fake = Fake::start(move |asked| {
             let is_written = is_end(asked) && tries.fetch_add(1, Ordering::Relaxed) >= TRIES;
             let full = json!({"released": true, "written": false});
-            (asked.method == "DELETE" && !is_written).then(|| Reply::Json(200, full))
+            (asked.method == "DELETE" && !is_written).then_some(Reply::Json(200, full))
         });
         let client = unix(&fake);
         match kind {
