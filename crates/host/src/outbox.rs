@@ -7,11 +7,14 @@
 //! item and wakes the task.
 
 use crate::budget::{Budget, Part};
+use crate::database::SELECTED_ROWS_MIN;
 use paceline_tables::monitor::{Dump, Monitor, Net};
 use paceline_tables::schema::Schema;
-use paceline_tables::{Changes, Error, OpResult, Row, Snapshot};
+use paceline_tables::{Changes, Error, OpResult, Snapshot};
 use paceline_types::Uuid;
-use paceline_types::limits::{BACKLOG_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES};
+use paceline_types::limits::{
+    BACKLOG_BYTES_MAX, REPLY_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES,
+};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -226,31 +229,32 @@ impl Reply {
 impl Reply {
     fn own(&self) -> usize {
         match self {
-            Self::Results(results) => {
-                // The rows themselves are weighed with the snapshot that they are of, if that is kept.
-                let pinned = |result: &OpResult| matches!(result, OpResult::Rows(selected) if selected.is_pinned());
-                let is_pinned = results.iter().any(pinned);
-                let own = |result: &OpResult| match result {
-                    OpResult::Rows(selected) if is_pinned => 64 + size_of_val(selected.rows()),
-                    other => result_cost(other),
-                };
-                ITEM_BYTES + results.iter().map(own).sum::<usize>()
-            }
+            Self::Results(results) => ITEM_BYTES + results.iter().map(result_own).sum::<usize>(),
             Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => ITEM_BYTES,
             other => ITEM_BYTES + other.cost(),
         }
     }
 }
 
+/// What a result keeps that nobody else does. Rows are weighed with the snapshot that they are of, if that is kept; if
+/// not, they are few and small, and each counts.
+fn result_own(result: &OpResult) -> usize {
+    match result {
+        OpResult::Rows(selected) => match selected.beside_pinned() {
+            Some(beside) => 64 + size_of_val(selected.rows()) + beside,
+            None => result_cost(result),
+        },
+        other => result_cost(other),
+    }
+}
+
 fn result_cost(result: &OpResult) -> usize {
-    /// Rows looked at to estimate the others.
-    const SAMPLE: usize = 16;
     match result {
         OpResult::Rows(selected) => {
-            let rows = selected.rows();
-            let memory = |row: &Row| row.iter().map(|v| size_of_val(v) + v.memory()).sum::<usize>();
-            let sample: usize = rows.iter().take(SAMPLE).map(memory).sum();
-            32 + sample * rows.len() / rows.len().clamp(1, SAMPLE)
+            // More rows than this are pinned, so that an estimate of what it takes to send them will do.
+            let (rows, weighed) = (selected.rows().len(), SELECTED_ROWS_MIN);
+            let memory = selected.memory(weighed, REPLY_BYTES_MAX);
+            32 + memory.saturating_mul(rows) / rows.clamp(1, weighed)
         }
         OpResult::Error(error) => error_cost(error),
         _ => 64,

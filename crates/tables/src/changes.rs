@@ -4,7 +4,7 @@
 //! the waiting transactions all read.
 
 use crate::schema::{ColumnId, TableId};
-use crate::store::{Row, Store};
+use crate::store::{Row, Store, row_memory};
 use paceline_types::Uuid;
 
 /// One row that came, went or changed.
@@ -33,7 +33,7 @@ impl RowChange {
     /// Bytes of memory this keeps, rows included that the database has too. What both rows share counts
     /// once.
     pub(crate) fn memory(&self) -> usize {
-        let row = |row: &Row| row.iter().map(|v| size_of_val(v) + v.memory()).sum::<usize>();
+        let row = |row: &Row| row_memory(row);
         let shared = match (&self.old, &self.new) {
             (Some(old), Some(new)) => old
                 .iter()

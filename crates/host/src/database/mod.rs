@@ -34,6 +34,7 @@ pub use load::{Loaded, load_file};
 pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
+pub(crate) use pins::SELECTED_ROWS_MIN;
 pub(crate) use watch::MonitorShare;
 pub use watch::WatchRequest;
 
@@ -273,9 +274,7 @@ impl Hosted {
                 return Vec::new();
             }
         };
-        if let Some(selected) = pins::large(&mut done.results) {
-            selected.pin(head.pin(&request.session));
-        }
+        head.pin_large(&request, &mut done.results);
         let mut answer = Answer {
             session: request.session.clone(),
             ticket: request.ticket.clone(),
@@ -291,13 +290,13 @@ impl Hosted {
             return Vec::new();
         };
         if let Some(error) = head.broken.clone() {
-            head.database.undo(&changes);
+            head.undo(&changes);
             return self.refuse(head, answer, error);
         }
         let Planned { consequence, graphs } = match self.judge(head, &request.session, &changes) {
             Ok(planned) => planned,
             Err(error) => {
-                head.database.undo(&changes);
+                head.undo(&changes);
                 if let Reply::Results(results) = &mut answer.reply {
                     results.push(OpResult::Error(error));
                 }

@@ -246,6 +246,101 @@ fn an_old_dump_that_keeps_little_is_not_dropped_d1() {
     assert_eq!(received(&slow), ["reply 0", "reply \"c\""]);
 }
 
+/// Inserts small rows, and then one with so many tags.
+fn fill_with_tags(things: &Arc<Hosted>, writer: &Arc<Session>, tags: usize) {
+    let small = r#"{"op": "insert", "table": "Thing", "row": {}}"#;
+    change(things, writer, &format!("[{}]", vec![small; 40].join(",")));
+    let tags: Vec<String> = (0..tags).map(|tag| tag.to_string()).collect();
+    let large = format!(
+        r#"[{{"op": "insert", "table": "Thing", "row": {{"name": "large", "tags": ["set", [{}]]}}}}]"#,
+        tags.join(",")
+    );
+    change(things, writer, &large);
+}
+
+/// Adds a tag to the row that has many, which makes a copy of them all.
+fn tag(number: usize) -> String {
+    format!(
+        r#"{{"op": "mutate", "table": "Thing", "where": [["name", "==", "large"]],
+            "mutations": [["tags", "insert", {}]]}}"#,
+        number + 1_000_000
+    )
+}
+
+const SELECT: &str = r#"{"op": "select", "table": "Thing", "where": []}"#;
+
+/// The row that has many tags.
+fn large_row(things: &Hosted) -> Row {
+    let head = things.head();
+    let table = head.database.schema().table_id("Thing").unwrap();
+    let mut rows = head.database.store().rows(table);
+    rows.find(|row| row.iter().any(|value| value.len() > 1_000)).unwrap().clone()
+}
+
+/// D1: each row of an answer counts for what it takes, also one behind many that take little.
+#[test]
+fn a_large_row_behind_small_ones_counts_d1() {
+    const TAGS: usize = 50_000;
+    let world = World::new("large-row");
+    let things = world.open(SCHEMA);
+    let (reader, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    fill_with_tags(&things, &writer, TAGS);
+    let mut versions = Vec::new();
+    for at in 0..100 {
+        if reader.is_full() {
+            break;
+        }
+        transact(&things, &reader, "1", &format!("[{SELECT}]"));
+        versions.push(Arc::downgrade(&large_row(&things)));
+        change(&things, &writer, &format!("[{}]", tag(at)));
+    }
+    let kept = versions.iter().filter(|row| row.strong_count() > 0).count();
+    let bytes = kept * TAGS * 16;
+    assert!(
+        bytes <= REPLY_BYTES_MAX + 2 * TAGS * 32,
+        "{bytes} bytes are kept and count for little"
+    );
+}
+
+/// D1: so do rows that a transaction has selected and then changed again, or that were undone: no snapshot has them.
+#[test]
+fn selected_rows_that_no_snapshot_has_count_d1() {
+    const TAGS: usize = 50_000;
+    let world = World::new("own-rows");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    fill_with_tags(&things, &writer, TAGS);
+    let steps: Vec<String> = (0..10).map(|at| format!("{},{SELECT}", tag(at))).collect();
+    for end in [r#"{"op": "abort"}"#, r#"{"op": "comment", "comment": "done"}"#] {
+        let before = writer.outbox.budget().used();
+        transact(&things, &writer, "1", &format!("[{},{end}]", steps.join(",")));
+        things.flush_blocking();
+        let used = writer.outbox.budget().used() - before;
+        assert!(used >= 9 * TAGS * 16, "{used} bytes count with {end}");
+        assert_eq!(received(&writer), ["reply 1"]);
+        assert_eq!(writer.outbox.budget().used(), before);
+    }
+}
+
+/// D1: changes that are refused and undone, and that an answer shows, are weighed with the snapshots.
+#[test]
+fn selected_rows_of_refused_changes_are_weighed_d1() {
+    let world = World::new("refused-rows");
+    let things = world.open(SCHEMA);
+    let (viewer, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    fill_with_tags(&things, &writer, 50_000);
+    things.head().pins.bytes_max = 8 << 20;
+    for at in 0..20 {
+        transact(&things, &viewer, "1", &format!("[{},{SELECT}]", tag(at)));
+    }
+    let (weighing, now) = {
+        let mut head = things.head();
+        (head.pins.take_due().expect("they are due"), head.database.snapshot())
+    };
+    assert_eq!(weighing.run(now), 1);
+    assert!(viewer.outbox.closed().is_some());
+}
+
 /// What others leave unread, so that `left` bytes are left of the budget.
 fn leave_of_budget(session: &Session, left: usize) -> Part {
     let mut others = session.outbox.budget().part();
