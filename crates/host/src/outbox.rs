@@ -3,8 +3,9 @@
 //! Anyone may push; only the client's own connection takes. Order is the order of pushing. Bytes
 //! of notifications are counted, and a client that lets them pile up past its share is cut off
 //! (promise D1); bytes of replies are counted apart, so that its connection can stop reading
-//! further requests. What only this client keeps in memory counts in the budget of all. Pushing never blocks and never runs the connection's code: it only leaves the
-//! item and wakes the task.
+//! further requests. What only this client keeps in memory counts in the budget of its peer. A client that has taken
+//! everything may be sent one item whatever others leave unread. Pushing never blocks and never runs the connection's
+//! code: it only leaves the item and wakes the task.
 
 use crate::budget::{Budget, Part};
 use crate::database::SELECTED_ROWS_MIN;
@@ -320,7 +321,7 @@ impl Outbox {
         Self { budget: Arc::clone(budget), state: Mutex::new(state) }
     }
 
-    /// What all connections may keep together.
+    /// What the connections of its peer may keep together.
     #[must_use]
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
@@ -352,7 +353,8 @@ impl Outbox {
             false => state.notice_bytes += cost,
         }
         state.push(item, cost);
-        state.after_leaving()
+        let is_first = state.items.len() == 1;
+        state.after_leaving(is_first)
     }
 
     /// Leaves an update that tells of `changes`. A client that is behind gets it together with the one
@@ -375,7 +377,7 @@ impl Outbox {
                     *notice_bytes = *notice_bytes - *counted + cost;
                     *counted = cost;
                     recount(part, own, last.own());
-                    return state.after_leaving();
+                    return state.after_leaving(false);
                 }
                 // The next ones join this one.
                 let mut net = Net::default();
@@ -387,7 +389,8 @@ impl Outbox {
         let cost = update.cost();
         state.notice_bytes += cost;
         state.push(Outgoing::Update(update), cost);
-        state.after_leaving()
+        let is_first = state.items.len() == 1;
+        state.after_leaving(is_first)
     }
 
     /// Leaves `item` and wakes the connection.
@@ -413,7 +416,8 @@ impl Outbox {
             place.cost = cost;
             recount(part, &mut place.own, place.item.own());
         }
-        state.after_leaving()
+        let is_first = state.items.len() == 1;
+        state.after_leaving(is_first)
     }
 
     /// Takes the next item, unless that is an answer that is not there yet.
@@ -541,10 +545,13 @@ impl State {
         self.items.push_back(Item { item, cost, own });
     }
 
-    /// Cuts a client off that reads nothing. Answers the task to wake.
-    fn after_leaving(&mut self) -> Option<Waker> {
+    /// Cuts a client off that reads nothing; not for the first item after it had taken everything, if others leave too
+    /// much. Answers the task to wake.
+    fn after_leaving(&mut self, is_first: bool) -> Option<Waker> {
         let budget = self.part.budget();
-        if self.notice_bytes > budget.share(BACKLOG_BYTES_MAX) {
+        if is_first && !budget.is_exceeded() {
+            // It has all the time to read this one.
+        } else if self.notice_bytes > budget.share(BACKLOG_BYTES_MAX) {
             self.close("it does not read the notifications it asked for");
         } else if budget.is_spent() && self.part.bytes() > SHARE_BYTES_MIN {
             self.close("there is no memory for its answers: clients leave too much unread");

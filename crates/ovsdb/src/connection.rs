@@ -215,7 +215,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.count();
     }
 
-    /// Counts what waits here. A client with more than the least is cut off if all have more than there is.
+    /// Counts what waits here. A client with more than the least is cut off if there is no room for one that had read
+    /// everything either.
     fn count(&mut self) {
         let taken = if self.writer.is_unfinished() { self.taken } else { 0 };
         let bytes = self.out.len() + taken;
@@ -223,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return self.part.set(bytes);
         }
         self.part.set(bytes);
-        if bytes > 4 * SHARE_BYTES_MIN && self.part.budget().is_spent() {
+        if bytes > 4 * SHARE_BYTES_MIN && self.part.budget().is_exceeded() {
             let outbox = &self.methods.session().outbox;
             outbox.close("there is no memory for its answers: clients leave too much unread");
         }

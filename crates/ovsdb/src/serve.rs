@@ -7,8 +7,8 @@ use crate::respond::write_refusal;
 use crate::tls::TlsFiles;
 use crate::turns::Turns;
 use paceline_host::{
-    Capacity, Full, Granted, Host, Peer as Comer, Place, Places, SOCKET_MODE, bind_unix, contained,
-    watch_peer,
+    Capacity, Full, Granted, Host, Peer as Comer, Place, Places, SOCKET_MODE, SessionId, bind_unix,
+    contained, watch_peer,
 };
 use paceline_types::Role;
 use paceline_types::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_NO_ROLE, JSON_DEPTH_MAX_OVSDB};
@@ -284,9 +284,9 @@ async fn serve<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let session = host.begin_session(peer.role, |id| format!("{}#{}", peer.name, id.0));
+    let name = |id: SessionId| format!("{}#{}", peer.name, id.0);
+    let session = host.begin_session_of(place.peer(), peer.role, name);
     peer.granted.iter().for_each(|granted| session.follow_role(Arc::clone(granted)));
-    session.count_with(place.peer());
     // Gives everything back also if this task is dropped in the middle.
     let _end = OnDrop(host.clone(), session.clone());
     tracing::debug!(client = %session.name, "connected");

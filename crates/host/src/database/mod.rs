@@ -226,8 +226,8 @@ impl Hosted {
 
     fn accept(self: &Arc<Self>, head: &mut Head, request: Request) {
         if let Some(held) = &mut head.converting {
-            request.session.charge(request.bytes());
-            held.push_back(convert::Held::Transact(request));
+            let session = request.session.clone();
+            held.push_back(convert::Held::new(&session, convert::Asked::Transact(request)));
             return;
         }
         self.begin(head, request);

@@ -57,7 +57,7 @@ impl News<'_> {
     /// Encodes what a group is told, by way of `buffer`; none if that is nothing.
     fn encode(&self, group: &Group, buffer: &mut Vec<u8>) -> Option<Arc<Body>> {
         buffer.clear();
-        // All sessions have the same budget.
+        // The text counts once, for one of those who get it.
         let budget: &Arc<Budget> = group.members.values().next()?.outbox.budget();
         let monitor = &group.monitor;
         monitor.update(self.changes, self.schema, buffer).then(|| Body::new(buffer, budget))

@@ -4,7 +4,7 @@ use super::*;
 use crate::{Interest, Part, WatchRequest};
 use paceline_tables::Row;
 use paceline_tables::monitor::Version;
-use paceline_types::limits::{REPLY_BYTES_MAX, UNREAD_BYTES_TOGETHER_MAX};
+use paceline_types::limits::{REPLY_BYTES_MAX, SHARE_BYTES_MIN, UNREAD_BYTES_TOGETHER_MAX};
 use std::sync::atomic::AtomicUsize;
 use std::task::{Wake, Waker};
 
@@ -341,10 +341,13 @@ fn selected_rows_of_refused_changes_are_weighed_d1() {
     assert!(viewer.outbox.closed().is_some());
 }
 
+/// What all but root may leave unread together.
+const OPEN: usize = UNREAD_BYTES_TOGETHER_MAX - UNREAD_BYTES_TOGETHER_MAX / 10;
+
 /// What others leave unread, so that `left` bytes are left of the budget.
 fn leave_of_budget(session: &Session, left: usize) -> Part {
     let mut others = session.outbox.budget().part();
-    others.set(UNREAD_BYTES_TOGETHER_MAX - left);
+    others.set(OPEN - left);
     others
 }
 
@@ -385,9 +388,116 @@ fn notifications_that_others_leave_unread_leave_less_for_one_d1() {
     let _others = leave_of_budget(&reader, 2 << 20);
     set_name(&things, &writer, &text[1..]);
     assert_eq!(received(&reader).len(), 1, "it reads, and has its share");
-    let _more = leave_of_budget(&reader, UNREAD_BYTES_TOGETHER_MAX - (1 << 20));
+    let _more = leave_of_budget(&reader, OPEN - (1 << 20));
     set_name(&things, &writer, &text);
+    assert!(reader.outbox.closed().is_none(), "it had read everything");
+    set_name(&things, &writer, &text[1..]);
     assert!(reader.outbox.closed().is_some(), "a quarter of 1 MiB is left to each");
+}
+
+/// D1: so do updates that are combined into the only item that waits.
+#[test]
+fn combined_updates_alone_are_bounded_d1() {
+    let world = World::new("combined");
+    let things = world.open(SCHEMA);
+    let (reader, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    watch(&things, &reader, "name");
+    let insert = format!(
+        r#"[{{"op": "insert", "table": "Thing", "row": {{"name": "{}"}}}}]"#,
+        "x".repeat(400_000)
+    );
+    change(&things, &writer, &insert);
+    change(&things, &writer, &insert);
+    assert!(matches!(reader.outbox.take(), Some(Outgoing::Update(_))));
+    for _ in 0..50 {
+        change(&things, &writer, &insert);
+    }
+    assert!(reader.outbox.closed().is_some());
+}
+
+/// Leaves answers for new connections of `peer`, which read nothing, for as long as these may get more.
+fn leave_unread(world: &World, things: &Arc<Hosted>, peer: Peer) -> Vec<Arc<Session>> {
+    let greedy = |_| {
+        let session = world.client_of(peer, Role::Viewer);
+        while !session.is_full() && session.outbox.closed().is_none() {
+            things.answer(&session, ticket("1"), Reply::Text(vec![0; 60_000]));
+        }
+        session
+    };
+    (0..100).map(greedy).collect()
+}
+
+/// D1: what one user or address leaves unread takes nothing from others, root among them: they get long updates and long
+/// answers, also a few before they read.
+#[test]
+fn what_one_peer_leaves_unread_cuts_no_other_d1() {
+    let world = World::new("budget-peers");
+    let things = world.open(SCHEMA);
+    let writer = world.client_of(Peer::Owner, Role::Admin);
+    change(&things, &writer, r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
+    let text = "x".repeat(300_000);
+    for greedy in [Peer::Stranger(65_534), Peer::User(7)] {
+        let unread = leave_unread(&world, &things, greedy);
+        for honest in [Peer::Owner, Peer::User(8)] {
+            let honest = world.client_of(honest, Role::Viewer);
+            watch(&things, &honest, "name");
+            for at in 0..3 {
+                set_name(&things, &writer, &text[at..]);
+                transact(&things, &honest, "2", &format!("[{SELECT}]"));
+                things.answer(&honest, ticket("3"), Reply::Text(vec![0; 300_000]));
+            }
+            assert_eq!(honest.outbox.closed(), None, "beside {greedy:?}");
+            assert!(!honest.is_full());
+            assert_eq!(received(&honest).len(), 9);
+        }
+        drop(unread);
+    }
+}
+
+/// D1: a user without a role has next to nothing, whatever is left.
+#[test]
+fn without_a_role_little_is_kept_d1() {
+    let world = World::new("budget-stranger");
+    let things = world.open(SCHEMA);
+    let stranger = world.client_of(Peer::Stranger(65_534), Role::Viewer);
+    let unread = leave_unread(&world, &things, Peer::Stranger(65_534));
+    assert!(stranger.outbox.budget().used() < 100 * (SHARE_BYTES_MIN + 70_000));
+    assert!(unread.iter().all(|session| session.waiting_bytes() < SHARE_BYTES_MIN + 70_000));
+}
+
+/// D1: if many have spent all there is, a client that has read everything gets one more item, and is cut off for the
+/// next only if it leaves the first; not even one if twice as much as may be is kept.
+#[test]
+fn who_has_read_everything_gets_one_item_d1() {
+    let world = World::new("budget-first");
+    let things = world.open(SCHEMA);
+    let (honest, late) = (
+        world.client_of(Peer::User(1), Role::Viewer),
+        world.client_of(Peer::User(2), Role::Viewer),
+    );
+    let fill = |users: std::ops::Range<u32>| -> Vec<Part> {
+        let fill = |user| {
+            let mut part = world.client_of(Peer::User(user), Role::Viewer).outbox.budget().part();
+            part.set(UNREAD_BYTES_TOGETHER_MAX / 4);
+            part
+        };
+        users.map(fill).collect()
+    };
+    let answer = |session: &Arc<Session>| {
+        things.answer(session, ticket("1"), Reply::Text(vec![0; 1 << 20]));
+    };
+    let _all = fill(10..14);
+    for _ in 0..10 {
+        answer(&honest);
+        assert_eq!(received(&honest), ["reply 1"]);
+    }
+    answer(&honest);
+    assert_eq!(honest.outbox.closed(), None);
+    answer(&honest);
+    assert!(honest.outbox.closed().is_some());
+    let _twice = fill(20..24);
+    answer(&late);
+    assert!(late.outbox.closed().is_some());
 }
 
 /// D1: what goes to many clients is in memory once and counts once: however many there are, none is cut off for a
@@ -428,6 +538,7 @@ fn an_answer_beyond_the_budget_is_not_kept_d1() {
         things.flush_blocking();
     };
     answer(&small, 10_000);
+    answer(&large, 10_000);
     answer(&large, 2 << 20);
     assert!(large.outbox.closed().is_some());
     assert!(small.outbox.closed().is_none());
