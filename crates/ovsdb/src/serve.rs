@@ -1,6 +1,6 @@
 //! Listening: a task for each remote, a task for each client.
 
-use crate::connection::{Bounds, Connection, End};
+use crate::connection::{Bounds, Connection, End, Watched};
 use crate::methods::Methods;
 use crate::remote::Remote;
 use crate::respond::write_refusal;
@@ -216,7 +216,7 @@ impl Accept {
 
     fn spawn<S>(&self, stream: S, peer: Peer, bounds: Bounds, place: Place)
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: AsyncRead + AsyncWrite + Watched + Unpin + Send + 'static,
     {
         let (host, bounds) = (self.host.clone(), (bounds, self.turns.clone()));
         tokio::spawn(async move {
@@ -282,7 +282,7 @@ async fn serve<S>(
     (bounds, turns): (Bounds, Turns),
     place: &Place,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Watched + Unpin,
 {
     let name = |id: SessionId| format!("{}#{}", peer.name, id.0);
     let session = host.begin_session_of(place.peer(), peer.role, name);
