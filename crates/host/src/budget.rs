@@ -1,52 +1,128 @@
 //! What the connections of the daemon keep in memory because their clients do not read, or do not finish what they send.
 //!
-//! Each may keep a quarter of what is left of the whole, so one alone has all that a connection may have, and many
-//! share: the more they keep, the less each may (the dynamic threshold of a switch's buffer). A little is always
-//! allowed, so that no client is shut out. Bytes stop counting when they are dropped, whichever part drops them.
-//! Promises that all together keep no more than the budget, and a little for each connection (promise D1).
-//! Counts only; what happens to a connection that has more than its share is for others to say. Takes no lock.
+//! Counted over all connections, and for each peer: a user of this machine, or an address. A connection may keep a
+//! quarter of what is left to its peer, so one alone has all that a connection may have, and many share: the more they
+//! keep, the less each may (the dynamic threshold of a switch's buffer). A little is always allowed, so that no client
+//! is shut out. Bytes stop counting when they are dropped, whichever part drops them.
+//!
+//! Promises (D1) that all together keep no more than the budget and a little for each connection; that a peer has a
+//! quarter of it at most, all users without a role a sixteenth, and that the last tenth is for root and the user who runs
+//! the daemon. What a client is sent that had read everything is allowed beyond that, up to as much again.
+//!
+//! Counts only; what happens to a connection that has more than its share is for others to say. Takes a lock only when
+//! a connection begins.
 
+use crate::places::Peer;
 use paceline_types::limits::{SHARE_BYTES_MIN, UNREAD_BYTES_TOGETHER_MAX};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 /// What all connections may keep together.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Whole {
     bytes_max: usize,
     used: AtomicUsize,
+    /// What each peer has, while it has connections.
+    peers: Mutex<BTreeMap<Option<Peer>, Weak<Budget>>>,
 }
 
-impl Default for Budget {
+/// What the connections of one peer may keep together.
+#[derive(Debug)]
+pub struct Budget {
+    whole: Arc<Whole>,
+    used: AtomicUsize,
+    /// What it may have of the whole.
+    bytes_max: usize,
+    /// What all may have before this one may have no more.
+    open: usize,
+    /// What it may have whatever the others have.
+    kept: usize,
+    /// What one of its connections may have.
+    share_max: usize,
+}
+
+impl Default for Whole {
     fn default() -> Self {
         Self::of(UNREAD_BYTES_TOGETHER_MAX)
     }
 }
 
-impl Budget {
-    /// A budget of so many bytes.
-    #[must_use]
-    pub fn of(bytes_max: usize) -> Self {
-        Self { bytes_max, used: AtomicUsize::new(0) }
+impl Whole {
+    fn of(bytes_max: usize) -> Self {
+        Self { bytes_max, used: AtomicUsize::new(0), peers: Mutex::default() }
     }
 
+    /// What `peer` may have; sessions without one have one budget together.
+    pub(crate) fn budget(self: &Arc<Self>, peer: Option<Peer>) -> Arc<Budget> {
+        // Users without a role are no better off if they are many.
+        let peer = match peer {
+            Some(Peer::Stranger(_)) => Some(Peer::Stranger(0)),
+            other => other,
+        };
+        let mut peers = crate::sync::lock(&self.peers);
+        let known = peers.get(&peer).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            peers.retain(|_, budget| budget.strong_count() > 0);
+            let budget = Arc::new(self.new_budget(peer));
+            peers.insert(peer, Arc::downgrade(&budget));
+            budget
+        })
+    }
+
+    fn new_budget(self: &Arc<Self>, peer: Option<Peer>) -> Budget {
+        let (all, tenth) = (self.bytes_max, self.bytes_max / 10);
+        let (bytes_max, share_max) = match peer {
+            Some(Peer::Owner) => (all, usize::MAX),
+            Some(Peer::User(_) | Peer::Address(_)) => (all / 4, usize::MAX),
+            // They may do nothing but `echo`.
+            Some(Peer::Stranger(_)) => (all / 16, SHARE_BYTES_MIN),
+            None => (all - tenth, usize::MAX),
+        };
+        let (open, kept) = match peer {
+            Some(Peer::Owner) => (all, tenth),
+            _ => (all - tenth, 0),
+        };
+        let (whole, used) = (Arc::clone(self), AtomicUsize::new(0));
+        Budget { whole, used, bytes_max, open, kept, share_max }
+    }
+
+    fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+impl Budget {
     /// What one connection may keep now, if it may keep `most` when it is alone.
     #[must_use]
     pub fn share(&self, most: usize) -> usize {
-        let left = self.bytes_max.saturating_sub(self.used());
-        (left / 4).max(SHARE_BYTES_MIN).min(most)
+        let (used, all) = (self.used(), self.whole.used());
+        let left = self.bytes_max.saturating_sub(used).min(self.open.saturating_sub(all));
+        let left = left.max(self.kept.saturating_sub(used));
+        (left / 4).max(SHARE_BYTES_MIN).min(most).min(self.share_max)
     }
 
-    /// What all keep.
+    /// What the connections of this peer keep.
     #[must_use]
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether all keep more than they may.
+    /// Whether the peer keeps more than it may, or all do.
     #[must_use]
     pub fn is_spent(&self) -> bool {
-        self.used() > self.bytes_max
+        self.is_more_than(1)
+    }
+
+    /// Whether so much is kept that there is no room for a client either that had read everything.
+    #[must_use]
+    pub fn is_exceeded(&self) -> bool {
+        self.is_more_than(2)
+    }
+
+    fn is_more_than(&self, times: usize) -> bool {
+        let (used, all) = (self.used(), self.whole.used());
+        used > times * self.kept && (used > times * self.bytes_max || all > times * self.open)
     }
 
     /// A part of it, of no bytes yet.
@@ -66,12 +142,13 @@ pub struct Part {
 impl Part {
     /// From now on it is of so many bytes.
     pub fn set(&mut self, bytes: usize) {
-        let used = &self.budget.used;
-        match bytes.checked_sub(self.bytes) {
-            Some(0) => return,
-            Some(more) => used.fetch_add(more, Ordering::Relaxed),
-            None => used.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
-        };
+        for used in [&self.budget.used, &self.budget.whole.used] {
+            match bytes.checked_sub(self.bytes) {
+                Some(0) => return,
+                Some(more) => used.fetch_add(more, Ordering::Relaxed),
+                None => used.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
+            };
+        }
         self.bytes = bytes;
     }
 
@@ -97,36 +174,79 @@ impl Drop for Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
 
+    const ALL: usize = 1 << 30;
     const ALONE: usize = 16 << 20;
 
-    #[test]
-    fn one_alone_has_all_and_many_share() {
-        let budget = Arc::new(Budget::of(1 << 30));
-        let mut greedy = Vec::new();
-        assert_eq!(budget.share(ALONE), ALONE);
-        for _ in 0..10_000 {
+    /// Parts of a budget that are as large as they may be.
+    fn greedy(budget: &Arc<Budget>, count: usize) -> Vec<Part> {
+        let part = |_| {
             let mut part = budget.part();
             part.set(budget.share(ALONE));
-            greedy.push(part);
-        }
-        assert!(budget.share(ALONE) <= 128 << 10, "{} are left to each", budget.share(ALONE));
-        assert!(budget.used() <= (1 << 30) + 10_000 * SHARE_BYTES_MIN);
-        greedy.truncate(10);
-        assert_eq!(budget.share(ALONE), ALONE);
-        greedy.clear();
-        assert_eq!(budget.used(), 0);
+            part
+        };
+        (0..count).map(part).collect()
     }
 
     #[test]
-    fn a_little_is_always_allowed() {
-        let budget = Arc::new(Budget::of(1 << 20));
+    fn one_alone_has_all_and_many_share_d1() {
+        let whole = Arc::new(Whole::of(ALL));
+        let budget = whole.budget(Some(Peer::Owner));
+        assert_eq!(budget.share(ALONE), ALONE);
+        let mut greedy = greedy(&budget, 10_000);
+        assert!(budget.share(ALONE) <= 128 << 10, "{} are left to each", budget.share(ALONE));
+        assert!(budget.used() <= ALL + 10_000 * SHARE_BYTES_MIN);
+        greedy.truncate(10);
+        assert_eq!(budget.share(ALONE), ALONE);
+        greedy.clear();
+        assert_eq!((budget.used(), whole.used()), (0, 0));
+    }
+
+    #[test]
+    fn a_little_is_always_allowed_d1() {
+        let whole = Arc::new(Whole::of(1 << 20));
+        let budget = whole.budget(Some(Peer::User(1)));
         let mut part = budget.part();
         part.set(5 << 20);
-        assert!(budget.is_spent());
+        assert!(budget.is_spent() && budget.is_exceeded());
         assert_eq!(budget.share(ALONE), SHARE_BYTES_MIN);
         assert_eq!(budget.share(100), 100);
+        part.set(300 << 10);
+        assert!(budget.is_spent() && !budget.is_exceeded());
         part.set(1 << 10);
         assert!(!budget.is_spent());
+    }
+
+    /// However many connections a peer has, others have room; and if many peers have all, root has.
+    #[test]
+    fn no_peer_has_all_d1() {
+        let whole = Arc::new(Whole::of(ALL));
+        let little = 1_000 * SHARE_BYTES_MIN;
+        let strangers = whole.budget(Some(Peer::Stranger(65_534)));
+        let stranger = greedy(&strangers, 1_000);
+        assert!(stranger.iter().all(|part| part.bytes() <= SHARE_BYTES_MIN));
+        assert!(Arc::ptr_eq(&strangers, &whole.budget(Some(Peer::Stranger(1)))));
+        let user = whole.budget(Some(Peer::User(1)));
+        let mut greedy_user = greedy(&user, 1_000);
+        assert!(user.used() <= ALL / 4 + little, "{} bytes", user.used());
+        assert!(Arc::ptr_eq(&user, &whole.budget(Some(Peer::User(1)))));
+        let honest = whole.budget(Some(Peer::User(2)));
+        assert_eq!(honest.share(ALONE), ALONE);
+        assert!(!honest.is_spent());
+        let address = |number: u8| Peer::Address(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)));
+        for number in 0..8 {
+            let budget = whole.budget(Some(address(number)));
+            greedy_user.extend(greedy(&budget, 100));
+        }
+        assert_eq!(honest.share(ALONE), SHARE_BYTES_MIN);
+        let owner = whole.budget(Some(Peer::Owner));
+        assert_eq!(owner.share(ALONE), ALONE);
+        assert!(!owner.is_spent());
+        drop((stranger, greedy_user));
+        assert_eq!(whole.used(), 0);
+        drop((strangers, user, honest, owner));
+        let _one = whole.budget(Some(Peer::Owner));
+        assert_eq!(crate::sync::lock(&whole.peers).len(), 1, "peers that have left are forgotten");
     }
 }

@@ -13,6 +13,7 @@ mod clock;
 mod contained;
 mod control;
 mod database;
+mod holdings;
 mod jobs;
 mod kept;
 mod locking;
@@ -57,7 +58,7 @@ pub use paceline_locks::{LockError, SessionId};
 pub use paceline_model::FIRST_TOKEN;
 pub use places::{Capacity, Full, Peer, Place, Places};
 pub use session::{MonitorRecord, Session};
-pub use socket::{SOCKET_MODE, bind_unix, watch_peer};
+pub use socket::{SOCKET_MODE, bind_unix, left, watch_peer};
 #[cfg(feature = "simulated")]
 pub use sync::simulated::{Yield, yield_at_locks};
 pub use system::System;
@@ -108,8 +109,7 @@ pub struct Host {
     keeper: OnceLock<Arc<Keeper>>,
     system: System,
     next_session: AtomicU64,
-    /// What clients leave unread, over all connections.
-    budget: Arc<Budget>,
+    memory: session::Memory,
     policy: Policy,
     /// Tells this run of the server from others.
     pub server_id: Uuid,
@@ -144,7 +144,7 @@ impl Host {
             ledger,
             keeper: OnceLock::new(),
             next_session: AtomicU64::new(1),
-            budget: Arc::default(),
+            memory: session::Memory::default(),
             policy,
             server_id: clock.uuid_source().next_uuid(),
             system,
@@ -336,14 +336,35 @@ impl Host {
         role: Option<Role>,
         name: impl FnOnce(SessionId) -> String,
     ) -> Arc<Session> {
+        self.begin(None, role, name)
+    }
+
+    /// The same for a connection of `peer`: what it has counts with all that `peer` has.
+    pub fn begin_session_of(
+        &self,
+        peer: Peer,
+        role: Option<Role>,
+        name: impl FnOnce(SessionId) -> String,
+    ) -> Arc<Session> {
+        self.begin(Some(peer), role, name)
+    }
+
+    fn begin(
+        &self,
+        peer: Option<Peer>,
+        role: Option<Role>,
+        name: impl FnOnce(SessionId) -> String,
+    ) -> Arc<Session> {
         let id = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
-        self.add_session(Session::new(id, name(id), (role, self.policy.read_only), &self.budget))
+        let may = (role, self.policy.read_only);
+        self.add_session(Session::new(id, name(id), may, (peer, &self.memory)))
     }
 
     /// A session of an earlier run goes on, with its number and name.
     pub fn restore_session(&self, id: SessionId, role: Role, name: String) -> Arc<Session> {
         self.next_session.fetch_max(id.0 + 1, Ordering::Relaxed);
-        self.add_session(Session::new(id, name, (Some(role), self.policy.read_only), &self.budget))
+        let may = (Some(role), self.policy.read_only);
+        self.add_session(Session::new(id, name, may, (None, &self.memory)))
     }
 
     fn add_session(&self, session: Session) -> Arc<Session> {

@@ -3,15 +3,19 @@
 //! Anyone may push; only the client's own connection takes. Order is the order of pushing. Bytes
 //! of notifications are counted, and a client that lets them pile up past its share is cut off
 //! (promise D1); bytes of replies are counted apart, so that its connection can stop reading
-//! further requests. What only this client keeps in memory counts in the budget of all. Pushing never blocks and never runs the connection's code: it only leaves the
-//! item and wakes the task.
+//! further requests. What only this client keeps in memory counts in the budget of its peer. A client that has taken
+//! everything may be sent one item whatever others leave unread. Pushing never blocks and never runs the connection's
+//! code: it only leaves the item and wakes the task.
 
 use crate::budget::{Budget, Part};
+use crate::database::SELECTED_ROWS_MIN;
 use paceline_tables::monitor::{Dump, Monitor, Net, Telling};
 use paceline_tables::schema::Schema;
-use paceline_tables::{Changes, Error, OpResult, Row, Snapshot};
+use paceline_tables::{Changes, Error, OpResult, Snapshot};
 use paceline_types::Uuid;
-use paceline_types::limits::{BACKLOG_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES};
+use paceline_types::limits::{
+    BACKLOG_BYTES_MAX, REPLY_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES,
+};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
@@ -277,31 +281,32 @@ impl Reply {
 impl Reply {
     fn own(&self) -> usize {
         match self {
-            Self::Results(results) => {
-                // The rows themselves are weighed with the snapshot that they are of, if that is kept.
-                let pinned = |result: &OpResult| matches!(result, OpResult::Rows(selected) if selected.is_pinned());
-                let is_pinned = results.iter().any(pinned);
-                let own = |result: &OpResult| match result {
-                    OpResult::Rows(selected) if is_pinned => 64 + size_of_val(selected.rows()),
-                    other => result_cost(other),
-                };
-                ITEM_BYTES + results.iter().map(own).sum::<usize>()
-            }
+            Self::Results(results) => ITEM_BYTES + results.iter().map(result_own).sum::<usize>(),
             Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => ITEM_BYTES,
             other => ITEM_BYTES + other.cost(),
         }
     }
 }
 
+/// What a result keeps that nobody else does. Rows are weighed with the snapshot that they are of, if that is kept; if
+/// not, they are few and small, and each counts.
+fn result_own(result: &OpResult) -> usize {
+    match result {
+        OpResult::Rows(selected) => match selected.beside_pinned() {
+            Some(beside) => 64 + size_of_val(selected.rows()) + beside,
+            None => result_cost(result),
+        },
+        other => result_cost(other),
+    }
+}
+
 fn result_cost(result: &OpResult) -> usize {
-    /// Rows looked at to estimate the others.
-    const SAMPLE: usize = 16;
     match result {
         OpResult::Rows(selected) => {
-            let rows = selected.rows();
-            let memory = |row: &Row| row.iter().map(|v| size_of_val(v) + v.memory()).sum::<usize>();
-            let sample: usize = rows.iter().take(SAMPLE).map(memory).sum();
-            32 + sample * rows.len() / rows.len().clamp(1, SAMPLE)
+            // More rows than this are pinned, so that an estimate of what it takes to send them will do.
+            let (rows, weighed) = (selected.rows().len(), SELECTED_ROWS_MIN);
+            let memory = selected.memory(weighed, REPLY_BYTES_MAX);
+            32 + memory.saturating_mul(rows) / rows.clamp(1, weighed)
         }
         OpResult::Error(error) => error_cost(error),
         _ => 64,
@@ -373,7 +378,7 @@ impl Outbox {
         Self { budget: Arc::clone(budget), state: Mutex::new(state) }
     }
 
-    /// What all connections may keep together.
+    /// What the connections of its peer may keep together.
     #[must_use]
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
@@ -405,7 +410,8 @@ impl Outbox {
             false => state.notice_bytes += cost,
         }
         state.push(item, cost);
-        state.after_leaving()
+        let is_first = state.items.len() == 1;
+        state.after_leaving(is_first)
     }
 
     /// Leaves an update that tells of `changes`. A client that is behind gets it together with the one
@@ -436,7 +442,7 @@ impl Outbox {
                     *notice_bytes = *notice_bytes - *counted + cost;
                     *counted = cost;
                     recount(part, own, last.own());
-                    return state.after_leaving();
+                    return state.after_leaving(false);
                 }
                 // The next ones join this one.
                 let mut net = Net::default();
@@ -448,7 +454,8 @@ impl Outbox {
         let cost = update.cost();
         state.notice_bytes += cost;
         state.push(Outgoing::Update(update), cost);
-        state.after_leaving()
+        let is_first = state.items.len() == 1;
+        state.after_leaving(is_first)
     }
 
     /// Leaves an update whose text is still being made. Answers its number, to be given to [`Outbox::told`], and
@@ -462,7 +469,8 @@ impl Outbox {
         let cost = update.cost();
         state.notice_bytes += cost;
         state.push(Outgoing::Update(update), cost);
-        (Some(number), state.after_leaving())
+        let is_first = state.items.len() == 1;
+        (Some(number), state.after_leaving(is_first))
     }
 
     /// Takes note that the text of the update of this number is there. Answers the task to wake.
@@ -477,7 +485,8 @@ impl Outbox {
         *notice_bytes = *notice_bytes - *counted + cost;
         *counted = cost;
         recount(part, own, update.own());
-        state.after_leaving()
+        let is_first = state.items.len() == 1;
+        state.after_leaving(is_first)
     }
 
     /// Leaves `item` and wakes the connection.
@@ -503,7 +512,8 @@ impl Outbox {
             place.cost = cost;
             recount(part, &mut place.own, place.item.own());
         }
-        state.after_leaving()
+        let is_first = state.items.len() == 1;
+        state.after_leaving(is_first)
     }
 
     /// Takes the next item, unless that is an answer that is not there yet.
@@ -634,14 +644,17 @@ impl State {
         self.items.push_back(Item { item, cost, own });
     }
 
-    /// Cuts a client off that reads nothing. Answers the task to wake.
-    fn after_leaving(&mut self) -> Option<Waker> {
+    /// Cuts a client off that reads nothing; not for the first item after it had taken everything, if others leave too
+    /// much. Answers the task to wake.
+    fn after_leaving(&mut self, is_first: bool) -> Option<Waker> {
         if !self.items.is_empty() && !self.is_ready() {
             self.excused = self.notice_bytes;
         }
         let budget = self.part.budget();
         let allowed = budget.share(BACKLOG_BYTES_MAX) + self.excused;
-        if self.notice_bytes > allowed.min(EXCUSED_BYTES_MAX) {
+        if is_first && !budget.is_exceeded() {
+            // It has all the time to read this one.
+        } else if self.notice_bytes > allowed.min(EXCUSED_BYTES_MAX) {
             self.close("it does not read the notifications it asked for");
         } else if budget.is_spent() && self.part.bytes() > SHARE_BYTES_MIN {
             self.close("there is no memory for its answers: clients leave too much unread");

@@ -1,14 +1,16 @@
 //! One client connection: who it is, what it holds, what is on its way to it.
 
 use crate::access::Granted;
-use crate::budget::Budget;
+use crate::budget::Whole;
+use crate::database::shares::{Full, Holder};
 use crate::database::{Hosted, MonitorShare};
+use crate::holdings::{Holding, Holdings};
 use crate::outbox::{Outbox, Ticket};
 use crate::places::Peer;
 use paceline_locks::SessionId;
 use paceline_tables::monitor::Monitor;
 use paceline_types::Role;
-use paceline_types::limits::{REPLY_BYTES_MAX, SESSION_BYTES_MAX, SHARE_BYTES_MIN};
+use paceline_types::limits::{REPLY_BYTES_MAX, SHARE_BYTES_MIN};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -27,17 +29,26 @@ pub struct Session {
     /// What gives it its role, if a row does, which may change.
     granted: OnceLock<Arc<Granted>>,
     /// Whose connection it is, if it is a client's own.
-    peer: OnceLock<Peer>,
+    peer: Option<Peer>,
     /// Whether it may only read.
     pub read_only: bool,
     change_aware: AtomicBool,
     /// Whether its locks are kept for the next run, and if so whether its lease is long.
     kept: OnceLock<bool>,
-    held_bytes: AtomicUsize,
+    holdings: Holdings,
     /// What its requests hold that wait to be written.
     queued_bytes: AtomicUsize,
     /// Its monitors by the ids it gave them, as of its last request about each.
     monitors: Mutex<BTreeMap<Ticket, MonitorRecord>>,
+}
+
+/// What sessions take memory of.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// What clients leave unread, over all connections.
+    pub(crate) unread: Arc<Whole>,
+    /// What they hold.
+    pub(crate) holdings: Holdings,
 }
 
 /// A monitor that a client has.
@@ -47,8 +58,8 @@ pub struct MonitorRecord {
     pub database: Arc<Hosted>,
     /// What it wants to hear.
     pub monitor: Arc<Monitor>,
-    /// What it counts for in the memory the client may hold.
-    pub(crate) bytes: usize,
+    /// What it takes of the memory that clients may hold.
+    pub(crate) _holding: Arc<Holding>,
     /// Its place among the monitors of the database; the last copy of this record frees it.
     pub(crate) _place: Arc<MonitorShare>,
     /// What its conditions take of the steps that those of the database may take.
@@ -66,19 +77,19 @@ impl Session {
         id: SessionId,
         name: String,
         (role, read_only): (Option<Role>, bool),
-        budget: &Arc<Budget>,
+        (peer, memory): (Option<Peer>, &Memory),
     ) -> Self {
         Self {
             id,
             name,
-            outbox: Outbox::new(budget),
+            outbox: Outbox::new(&memory.unread.budget(peer)),
             role,
             granted: OnceLock::new(),
-            peer: OnceLock::new(),
+            peer,
             read_only,
             change_aware: AtomicBool::new(false),
             kept: OnceLock::new(),
-            held_bytes: AtomicUsize::new(0),
+            holdings: memory.holdings.clone(),
             queued_bytes: AtomicUsize::new(0),
             monitors: Mutex::default(),
         }
@@ -95,13 +106,8 @@ impl Session {
         let _ = self.granted.set(granted);
     }
 
-    /// From now on what it has counts with all that `peer` has, over all its connections.
-    pub fn count_with(&self, peer: Peer) {
-        let _ = self.peer.set(peer);
-    }
-
     pub(crate) fn peer(&self) -> Option<Peer> {
-        self.peer.get().copied()
+        self.peer
     }
 
     /// Whether the client notices by itself when a database changes shape, and so need not be
@@ -156,16 +162,9 @@ impl Session {
         }
     }
 
-    /// Takes `bytes` of the memory this connection may hold in monitors and waiting transactions;
-    /// false if there is not that much left.
-    pub(crate) fn hold(&self, bytes: usize) -> bool {
-        let take = |held: usize| held.checked_add(bytes).filter(|all| *all <= SESSION_BYTES_MAX);
-        self.held_bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
-    }
-
-    /// Gives back what [`Session::hold`] took.
-    pub(crate) fn let_go(&self, bytes: usize) {
-        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// Takes `bytes` of the memory that clients may hold in monitors and waiting transactions.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<Holding, Full> {
+        self.holdings.take(Holder::of(self), bytes)
     }
 
     fn monitors(&self) -> MutexGuard<'_, BTreeMap<Ticket, MonitorRecord>> {
@@ -182,33 +181,23 @@ impl Session {
         self.monitors().insert(id, record);
     }
 
-    /// Gives a monitor another id and other conditions; false if there is no memory for them.
+    /// Gives a monitor another id and other conditions; false if there is none.
     pub(crate) fn rename_monitor(
         &self,
         old: &Ticket,
         new: &Ticket,
-        (monitor, steps): (&Arc<Monitor>, MonitorShare),
+        (monitor, steps, holding): (&Arc<Monitor>, MonitorShare, Holding),
     ) -> bool {
         let mut monitors = self.monitors();
         let Some(mut record) = monitors.remove(old) else { return false };
-        let bytes = monitor.memory() + new.len() + 256;
-        let room = self.hold(bytes);
-        if room {
-            self.let_go(record.bytes);
-            (record.monitor, record.bytes) = (monitor.clone(), bytes);
-            record._steps = Arc::new(steps);
-            monitors.insert(new.clone(), record);
-        } else {
-            monitors.insert(old.clone(), record);
-        }
-        room
+        record.monitor = monitor.clone();
+        (record._steps, record._holding) = (Arc::new(steps), Arc::new(holding));
+        monitors.insert(new.clone(), record);
+        true
     }
 
     pub(crate) fn forget_monitor(&self, id: &Ticket) {
-        let record = self.monitors().remove(id);
-        if let Some(record) = record {
-            self.let_go(record.bytes);
-        }
+        self.monitors().remove(id);
     }
 
     /// Forgets all monitors, because the client left.

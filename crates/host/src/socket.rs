@@ -1,13 +1,15 @@
 //! Sockets of doors.
 
 use rustix::fs::Mode;
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, sockopt};
 use rustix::process::umask;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
-use tokio::net::{TcpStream, UnixListener};
+use tokio::io::Interest;
+use tokio::net::{TcpStream, UnixListener, UnixStream};
 
 /// Who may connect to a unix socket unless said otherwise: its owner.
 pub const SOCKET_MODE: u32 = 0o600;
@@ -39,6 +41,62 @@ pub fn watch_peer(stream: &TcpStream) {
     }
 }
 
+/// Ends when the client of a socket that is not read just now has left: it has closed the connection or its sending side,
+/// or the connection failed. Data that it sent before does not matter.
+///
+/// At a unix socket it also ends when the client has sent file descriptors. They lie in the socket until it is read, and
+/// one of them may be the client's own end of this connection, or of another: that end would stay open after the client
+/// has died, and the connection with it. No protocol of ours has a use for them. A socket that is read needs none of
+/// this, because whoever reads without asking for descriptors drops them.
+///
+/// Takes a descriptor of its own while it is waited for.
+pub fn left(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
+    let own = socket.as_fd().try_clone_to_owned();
+    async move {
+        let ended = match own {
+            Ok(own) => until_left(own).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::warn!(%error, "a client that leaves is not noticed until its connection is read");
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn until_left(socket: OwnedFd) -> io::Result<()> {
+    // Interest in urgent data is also told of the end, but not of ordinary data.
+    if sockopt::socket_domain(&socket)? != AddressFamily::UNIX {
+        let socket = TcpStream::from_std(socket.into())?;
+        while !socket.ready(Interest::PRIORITY).await?.is_read_closed() {
+            let _ = socket.try_io(Interest::PRIORITY, nothing);
+        }
+        return Ok(());
+    }
+    let socket = UnixStream::from_std(socket.into())?;
+    while !socket.ready(Interest::READABLE).await?.is_read_closed() {
+        // Forgotten before it is looked at, so that what comes meanwhile is looked at again.
+        let _ = socket.try_io(Interest::READABLE, nothing);
+        if has_descriptors(socket.as_fd()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Has the runtime forget that a socket is ready.
+fn nothing() -> io::Result<()> {
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// Whether descriptors lie in a unix socket that nobody has read yet.
+fn has_descriptors(socket: BorrowedFd<'_>) -> bool {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", socket.as_raw_fd()));
+    let about = about.unwrap_or_default();
+    let count = about.lines().find_map(|line| line.strip_prefix("scm_fds:"));
+    count.is_some_and(|count| count.trim() != "0")
+}
+
 /// Binds a unix socket that those may use whom `mode` lets. A socket that nobody listens on any more is
 /// replaced; one that somebody listens on, or a file of another kind, is not.
 pub fn bind_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
@@ -64,17 +122,32 @@ pub fn bind_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
 
 #[cfg(test)]
 mod tests {
-    use super::watch_peer;
-    use rustix::net::sockopt;
+    use super::{left, watch_peer};
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
+    use std::io::IoSlice;
+    use std::mem::MaybeUninit;
+    use std::os::fd::AsFd as _;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
     use std::time::Duration;
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::{TcpListener, TcpStream, UnixStream};
+
+    fn block_on(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(test);
+    }
+
+    async fn tcp_pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (listener.accept().await.unwrap().0, far)
+    }
 
     #[test]
     fn a_peer_that_vanishes_is_noticed_within_thirty_seconds() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-        runtime.block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        block_on(async {
+            let (stream, _far) = tcp_pair().await;
             watch_peer(&stream);
             assert!(sockopt::socket_keepalive(&stream).unwrap());
             let idle = sockopt::tcp_keepidle(&stream).unwrap();
@@ -82,6 +155,67 @@ mod tests {
                 sockopt::tcp_keepintvl(&stream).unwrap() * sockopt::tcp_keepcnt(&stream).unwrap();
             assert_eq!(idle + pauses, Duration::from_secs(30));
             assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 30_000);
+        });
+    }
+
+    /// L3: the end of a client is noticed also if nobody reads what it sent before, over either kind of socket.
+    #[test]
+    fn a_client_that_leaves_is_noticed_though_it_is_not_read_l3() {
+        block_on(async {
+            let (near, mut far) = tcp_pair().await;
+            far.write_all(b"something").await.unwrap();
+            let mut gone = pin!(left(&near));
+            let mut cx = Context::from_waker(Waker::noop());
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+                assert!(gone.as_mut().poll(&mut cx).is_pending(), "it is there");
+            }
+            drop(far);
+            gone.await;
+
+            let (near, mut far) = UnixStream::pair().unwrap();
+            far.write_all(b"something").await.unwrap();
+            let mut gone = pin!(left(&near));
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+                assert!(gone.as_mut().poll(&mut cx).is_pending(), "it is there");
+            }
+            drop(far);
+            gone.await;
+            // Also if it had left before.
+            left(&near).await;
+        });
+    }
+
+    /// L3: a client that leaves its own end in the socket and dies is noticed, whatever else it sent and whenever.
+    #[test]
+    fn a_client_that_sends_its_own_end_is_noticed_l3() {
+        let send = |far: &UnixStream, bytes: &[u8]| {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut rights = SendAncillaryBuffer::new(&mut space);
+            let own = [far.as_fd()];
+            assert!(rights.push(SendAncillaryMessage::ScmRights(&own)));
+            sendmsg(far, &[IoSlice::new(bytes)], &mut rights, SendFlags::empty()).unwrap();
+        };
+        block_on(async {
+            // Before anybody waits for the end.
+            let (near, mut far) = UnixStream::pair().unwrap();
+            far.write_all(b"something").await.unwrap();
+            send(&far, b"!");
+            far.write_all(b"something else").await.unwrap();
+            drop(far);
+            left(&near).await;
+            drop(near);
+            // While somebody does.
+            let (near, mut far) = UnixStream::pair().unwrap();
+            let gone = tokio::spawn(left(&near));
+            far.write_all(b"something").await.unwrap();
+            (0..10).for_each(|_| drop(far.try_write(b"more")));
+            tokio::task::yield_now().await;
+            assert!(!gone.is_finished());
+            send(&far, b"!");
+            drop(far);
+            gone.await.unwrap();
         });
     }
 }

@@ -4,13 +4,15 @@
 //! requests before it reads the first answer; it stops reading when the answers that wait pass a
 //! bound. What it keeps of answers that the client does not take counts in the budget of all connections.
 //! An idle connection keeps 16 KiB of buffer at most. A client that is silent for a probe interval is asked
-//! for an echo, and cut off if it stays silent for another.
+//! for an echo, and cut off if it stays silent for another. While the connection is not read (too many answers wait, or
+//! a long message waits for its turn) and all there is to send is sent, silence is not the client's and is not judged.
+//! That the client has left is noticed then as well (promise L3).
 
 use crate::intake::Intake;
 use crate::methods::Methods;
 use crate::respond::{PIECE_BYTES, Writer, write_goodbye, write_probe};
 use crate::turns::PeerTurns;
-use paceline_host::{Interest, Part};
+use paceline_host::{Interest, Part, left};
 use paceline_types::limits::SHARE_BYTES_MIN;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -19,7 +21,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_rustls::server::TlsStream;
 
 thread_local! {
     /// What is read from a socket before it is looked at; one a thread, not one a connection.
@@ -41,8 +45,39 @@ pub(crate) struct Bounds {
     pub(crate) probe: Option<Duration>,
 }
 
+/// A stream whose client can be watched while it is not read.
+pub(crate) trait Watched {
+    /// Ends when the client has left.
+    fn left(&self) -> Left;
+}
+
+/// Ends when a client has left.
+pub(crate) type Left = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Watched for UnixStream {
+    fn left(&self) -> Left {
+        Box::pin(left(self))
+    }
+}
+
+impl Watched for TcpStream {
+    fn left(&self) -> Left {
+        Box::pin(left(self))
+    }
+}
+
+impl<S: Watched> Watched for TlsStream<S> {
+    fn left(&self) -> Left {
+        self.get_ref().0.left()
+    }
+}
+
 pub(crate) struct Connection<S> {
     stream: S,
+    /// Whether it is not read just now.
+    is_paused: bool,
+    /// Ends when the client has left, while it is not read.
+    left: Option<Left>,
     methods: Methods,
     intake: Intake,
     writer: Writer,
@@ -85,7 +120,7 @@ pub(crate) enum End {
     Failed(io::Error),
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
     pub(crate) fn new(stream: S, methods: Methods, bounds: Bounds, turns: PeerTurns) -> Self {
         let probe = bounds.probe.map(|interval| {
             let heard = Instant::now();
@@ -97,6 +132,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let intake = Intake::new(bounds.frame_bytes_max, bounds.depth_max, turns, budget.part());
         Self {
             stream,
+            is_paused: false,
+            left: None,
             methods,
             intake,
             writer: Writer::default(),
@@ -140,6 +177,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if let Poll::Ready(end) = self.poll_probe(cx) {
                 return Poll::Ready(end);
             }
+            if self.is_paused {
+                let left = self.left.get_or_insert_with(|| self.stream.left());
+                if left.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(End::Closed);
+                }
+            }
             let idle = self.out.is_empty();
             if idle
                 && self.methods.session().is_settled()
@@ -170,13 +213,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Reads once and does what the messages say. Pending also while too many answers wait.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        if self.ending.is_some() || self.methods.session().is_full() {
+        self.is_paused = self.ending.is_some() || self.methods.session().is_full();
+        if self.is_paused {
             return Poll::Pending;
         }
-        if let Some(taken) = ready!(self.intake.poll_rest(cx, &mut self.methods)) {
-            self.note(taken);
-            return Poll::Ready(Ok(()));
+        match self.intake.poll_rest(cx, &mut self.methods) {
+            Poll::Ready(None) => {}
+            Poll::Ready(Some(taken)) => {
+                self.note(taken);
+                return Poll::Ready(Ok(()));
+            }
+            Poll::Pending => {
+                self.is_paused = true;
+                return Poll::Pending;
+            }
         }
+        self.left = None;
         SCRATCH.with_borrow_mut(|scratch| {
             let mut buffer = ReadBuf::new(scratch);
             let polled = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
@@ -215,7 +267,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.count();
     }
 
-    /// Counts what waits here. A client with more than the least is cut off if all have more than there is.
+    /// Counts what waits here. A client with more than the least is cut off if there is no room for one that had read
+    /// everything either.
     fn count(&mut self) {
         let taken = if self.writer.is_unfinished() { self.taken } else { 0 };
         let bytes = self.out.len() + taken;
@@ -223,7 +276,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return self.part.set(bytes);
         }
         self.part.set(bytes);
-        if bytes > 4 * SHARE_BYTES_MIN && self.part.budget().is_spent() {
+        if bytes > 4 * SHARE_BYTES_MIN && self.part.budget().is_exceeded() {
             let outbox = &self.methods.session().outbox;
             outbox.close("there is no memory for its answers: clients leave too much unread");
         }
@@ -285,6 +338,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn poll_probe(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let Some(probe) = &mut self.probe else { return Poll::Pending };
+        if self.is_paused && self.out.is_empty() {
+            // The client may have sent a sign of life, which is not read.
+            (probe.heard, probe.asked) = (Instant::now(), false);
+        }
         while probe.timer.as_mut().poll(cx).is_ready() {
             let due = probe.heard + probe.interval * if probe.asked { 2 } else { 1 };
             if Instant::now() < due {

@@ -1,14 +1,14 @@
 //! Listening: a task for each remote, a task for each client.
 
-use crate::connection::{Bounds, Connection, End};
+use crate::connection::{Bounds, Connection, End, Watched};
 use crate::methods::Methods;
 use crate::remote::Remote;
 use crate::respond::write_refusal;
 use crate::tls::TlsFiles;
 use crate::turns::Turns;
 use paceline_host::{
-    Capacity, Full, Granted, Host, Peer as Comer, Place, Places, SOCKET_MODE, bind_unix, contained,
-    watch_peer,
+    Capacity, Full, Granted, Host, Peer as Comer, Place, Places, SOCKET_MODE, SessionId, bind_unix,
+    contained, watch_peer,
 };
 use paceline_types::Role;
 use paceline_types::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_NO_ROLE, JSON_DEPTH_MAX_OVSDB};
@@ -216,7 +216,7 @@ impl Accept {
 
     fn spawn<S>(&self, stream: S, peer: Peer, bounds: Bounds, place: Place)
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: AsyncRead + AsyncWrite + Watched + Unpin + Send + 'static,
     {
         let (host, bounds) = (self.host.clone(), (bounds, self.turns.clone()));
         tokio::spawn(async move {
@@ -282,11 +282,11 @@ async fn serve<S>(
     (bounds, turns): (Bounds, Turns),
     place: &Place,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Watched + Unpin,
 {
-    let session = host.begin_session(peer.role, |id| format!("{}#{}", peer.name, id.0));
+    let name = |id: SessionId| format!("{}#{}", peer.name, id.0);
+    let session = host.begin_session_of(place.peer(), peer.role, name);
     peer.granted.iter().for_each(|granted| session.follow_role(Arc::clone(granted)));
-    session.count_with(place.peer());
     // Gives everything back also if this task is dropped in the middle.
     let _end = OnDrop(host.clone(), session.clone());
     tracing::debug!(client = %session.name, "connected");

@@ -4,7 +4,7 @@
 //! the waiting transactions all read.
 
 use crate::schema::{ColumnId, TableId};
-use crate::store::{Row, Store};
+use crate::store::{Row, Store, row_memory};
 use paceline_types::Uuid;
 
 /// One row that came, went or changed.
@@ -34,7 +34,7 @@ impl RowChange {
     /// once.
     #[must_use]
     pub fn memory(&self) -> usize {
-        let row = |row: &Row| row.iter().map(|v| size_of_val(v) + v.memory()).sum::<usize>();
+        let row = |row: &Row| row_memory(row);
         let shared = match (&self.old, &self.new) {
             (Some(old), Some(new)) => old
                 .iter()

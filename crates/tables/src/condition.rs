@@ -142,11 +142,6 @@ impl Condition {
             || self.clauses.iter().any(|clause| clause.holds(row))
     }
 
-    /// How many clauses are tested one by one.
-    pub(crate) fn tested(&self) -> usize {
-        self.clauses.len()
-    }
-
     /// The value that `column` must be equal to for all clauses to hold, if one says so.
     #[must_use]
     pub fn equal_to(&self, column: ColumnId) -> Option<&Datum> {

@@ -27,7 +27,7 @@ pub use error::{Error, Violation, tag};
 pub use members::is_id;
 pub use mutation::Mutation;
 pub use record::{write_record, write_snapshot};
-pub use store::{Row, Snapshot, Store, WeakSnapshot, row_uuid};
+pub use store::{Row, Snapshot, Store, WeakSnapshot, row_memory, row_uuid};
 pub use transact::{
     Context, Database, Done, Estimate, Interest, OpResult, Outcome, Selected, Work,
 };

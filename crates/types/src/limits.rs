@@ -39,6 +39,9 @@ pub const PINNED_BYTES_MAX: usize = 256 << 20;
 /// What one connection may hold in monitors and waiting transactions, and again in locks.
 pub const SESSION_BYTES_MAX: usize = 16 << 20;
 
+/// What the monitors and waiting transactions of all connections together may take (promise D1).
+pub const HOLDINGS_BYTES_MAX: usize = 256 << 20;
+
 /// What the locks of all sessions of the API together, and again those of all connections at the OVSDB door, may take of
 /// names and bookkeeping (promise D1).
 pub const LOCKS_BYTES_MAX: usize = 256 << 20;

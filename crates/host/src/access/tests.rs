@@ -3,7 +3,7 @@
 use super::{Access, Granted, REFUSED};
 use crate::audit::Audit;
 use crate::clock::{Clock, wall_ms};
-use crate::session::Session;
+use crate::session::{Memory, Session};
 use paceline_locks::SessionId;
 use paceline_model::{Grant, TokenRow};
 use paceline_types::Role;
@@ -106,8 +106,12 @@ fn a_check_is_the_same_error_for_everyone_and_is_recorded_a1() {
         .into_iter()
         .chain([(Some(Role::Operator), 3), (Some(Role::Admin), 4)])
     {
-        let session =
-            Session::new(SessionId(1), format!("{role:?}"), (role, false), &Arc::default());
+        let session = Session::new(
+            SessionId(1),
+            format!("{role:?}"),
+            (role, false),
+            (None, &Memory::default()),
+        );
         let passed = Role::ALL.iter().filter(|need| {
             match access.check(&session, **need, || "steal".into()) {
                 Ok(()) => true,

@@ -7,8 +7,9 @@
 use super::compact::{Turn, replace};
 use super::queue::{Answer, Entry, Step, Work};
 use super::waits::Request;
-use super::watch::{WatchRequest, changed_monitor};
+use super::watch::{MonitorShare, WatchRequest, changed_monitor};
 use super::{Head, Hosted, lock};
+use crate::budget::Part;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
 use paceline_journal::{Log, RewriteError};
@@ -20,18 +21,35 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// A request that came during a conversion.
-pub(super) enum Held {
+/// A request that came during a conversion. It counts as one that waits until it is dropped.
+pub(super) struct Held {
+    asked: Asked,
+    charge: Charge,
+}
+
+/// What a client asked for.
+pub(super) enum Asked {
     Transact(Request),
-    Watch(Arc<Session>, WatchRequest),
-    Rewatch(Arc<Session>, Ticket, (Ticket, Ticket), Json),
-    Unwatch(Arc<Session>, Ticket, Ticket),
+    /// With its place among the monitors.
+    Watch(WatchRequest, MonitorShare),
+    Rewatch(Ticket, (Ticket, Ticket), Json),
+    Unwatch(Ticket, Ticket),
     Convert(Conversion),
+}
+
+/// What a request that is held counts for: for its connection, which is read no further if that is too much, and in the
+/// budget of its peer.
+struct Charge {
+    session: Arc<Session>,
+    bytes: usize,
+    _part: Part,
 }
 
 /// A conversion that a client asked for.
 pub(super) struct Conversion {
     schema: Schema,
+    /// What the schema took as it came.
+    bytes: usize,
     answer: Answer,
     converted: Converted,
 }
@@ -44,19 +62,54 @@ pub struct Converted {
     pub part: Box<dyn FnOnce() + Send>,
 }
 
+impl Held {
+    pub(super) fn new(session: &Arc<Session>, asked: Asked) -> Self {
+        let bytes = asked.bytes();
+        session.charge(bytes);
+        let mut part = session.outbox.budget().part();
+        part.set(bytes);
+        Self { asked, charge: Charge { session: session.clone(), bytes, _part: part } }
+    }
+
+    fn is_of(&self, session: &Session) -> bool {
+        self.charge.session.id == session.id
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.session.discharge(self.bytes);
+    }
+}
+
+impl Asked {
+    /// Bytes of memory that this holds.
+    fn bytes(&self) -> usize {
+        const ASKED: usize = 256;
+        match self {
+            Self::Transact(request) => request.bytes(),
+            Self::Watch(WatchRequest { ticket, id, requests, .. }, _) => {
+                ASKED + ticket.len() + id.len() + requests.memory()
+            }
+            Self::Rewatch(ticket, (old_id, new_id), conditions) => {
+                ASKED + ticket.len() + old_id.len() + new_id.len() + conditions.memory()
+            }
+            Self::Unwatch(ticket, id) => ASKED + ticket.len() + id.len(),
+            Self::Convert(conversion) => ASKED + conversion.answer.ticket.len() + conversion.bytes,
+        }
+    }
+}
+
 impl Head {
     /// Takes a transaction out that is held back during a conversion.
     pub(super) fn take_held(&mut self, session: &Session, ticket: &Ticket) -> Option<Request> {
         let held = self.converting.as_mut()?;
-        let at = held.iter().position(|held| match held {
-            Held::Transact(request) => request.is(session, ticket),
+        let at = held.iter().position(|held| match &held.asked {
+            Asked::Transact(request) => request.is(session, ticket),
             _ => false,
         })?;
-        match held.remove(at) {
-            Some(Held::Transact(request)) => {
-                request.session.discharge(request.bytes());
-                Some(request)
-            }
+        match held.remove(at)?.asked {
+            Asked::Transact(request) => Some(request),
             _ => None,
         }
     }
@@ -89,10 +142,10 @@ impl Hosted {
         }
         let answer =
             Answer { session: session.clone(), ticket, reply: Reply::Text(b"{}".to_vec()) };
-        let conversion = Conversion { schema, answer, converted };
+        let conversion = Conversion { schema, bytes: json.memory(), answer, converted };
         let mut head = self.head();
         match &mut head.converting {
-            Some(held) => held.push_back(Held::Convert(conversion)),
+            Some(held) => held.push_back(Held::new(session, Asked::Convert(conversion))),
             None => self.begin_conversion(&mut head, conversion),
         }
         Ok(())
@@ -101,9 +154,9 @@ impl Hosted {
     /// Whether a request is held that gives a monitor of this client the id `id`.
     pub fn holds_monitor(&self, session: &Session, id: &Ticket) -> bool {
         let head = self.head();
-        head.converting.iter().flatten().any(|held| match held {
-            Held::Watch(of, request) => of.id == session.id && request.id == *id,
-            Held::Rewatch(of, _, (_, new_id), _) => of.id == session.id && new_id == id,
+        head.converting.iter().flatten().any(|held| match &held.asked {
+            Asked::Watch(request, _) => held.is_of(session) && request.id == *id,
+            Asked::Rewatch(_, (_, new_id), _) => held.is_of(session) && new_id == id,
             _ => false,
         })
     }
@@ -115,7 +168,7 @@ impl Hosted {
             head.next_conversion = Some(conversion);
             return;
         };
-        let Conversion { schema, answer, converted } = conversion;
+        let Conversion { schema, answer, converted, .. } = conversion;
         let rows = head.database.snapshot();
         let this = self.clone();
         let work = move |log: Result<Option<&mut dyn Log>, &Error>| {
@@ -199,44 +252,44 @@ impl Hosted {
     fn run_held(self: &Arc<Self>) {
         let mut head = self.head();
         while let Some(held) = head.converting.as_mut().and_then(VecDeque::pop_front) {
-            let is_gone = |session: &Session| session.outbox.closed().is_some();
-            match held {
-                Held::Transact(request) => {
-                    request.session.discharge(request.bytes());
-                    if !is_gone(&request.session) {
-                        self.begin(&mut head, request);
-                    }
+            // It counts until what it leads to does.
+            let Held { asked, charge } = held;
+            let session = &charge.session;
+            let is_gone = session.outbox.closed().is_some();
+            let (ticket, begun) = match asked {
+                Asked::Convert(conversion) => return self.begin_conversion(&mut head, conversion),
+                _ if is_gone => continue,
+                Asked::Transact(request) => {
+                    self.begin(&mut head, request);
+                    continue;
                 }
-                Held::Watch(session, request) => {
-                    session.discharge(request.requests.memory());
-                    let ticket = request.ticket.clone();
-                    let monitor = request.parse(head.database.schema());
-                    let begun =
-                        monitor.and_then(|m| self.begin_watch(&mut head, &session, request, m));
-                    if let Err(error) = begun {
-                        session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
-                    }
-                }
-                Held::Rewatch(session, ticket, ids, conditions) => {
-                    session.discharge(conditions.memory());
-                    let changed =
-                        changed_monitor(&session, &ids.0, &conditions, head.database.schema());
-                    let begun = changed.and_then(|monitors| {
-                        self.begin_rewatch(&mut head, &session, ticket.clone(), ids, monitors)
-                    });
-                    if let Err(error) = begun {
-                        session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
-                    }
-                }
-                Held::Unwatch(session, ticket, id) => {
+                Asked::Unwatch(ticket, id) => {
                     if session.monitor(&id).is_some() {
-                        head.begin_unwatch(session, ticket, id);
+                        head.begin_unwatch(session.clone(), ticket, id);
                     } else {
                         let unknown = Outgoing::Reply(ticket, Reply::Word("unknown monitor"));
                         session.outbox.push(unknown);
                     }
+                    continue;
                 }
-                Held::Convert(conversion) => return self.begin_conversion(&mut head, conversion),
+                Asked::Watch(request, place) => {
+                    let ticket = request.ticket.clone();
+                    let monitor = request.parse(head.database.schema());
+                    let begun = monitor
+                        .and_then(|m| self.begin_watch(&mut head, session, request, (m, place)));
+                    (ticket, begun)
+                }
+                Asked::Rewatch(ticket, ids, conditions) => {
+                    let changed =
+                        changed_monitor(session, &ids.0, &conditions, head.database.schema());
+                    let begun = changed.and_then(|monitors| {
+                        self.begin_rewatch(&mut head, session, ticket.clone(), ids, monitors)
+                    });
+                    (ticket, begun)
+                }
+            };
+            if let Err(error) = begun {
+                session.outbox.push(Outgoing::Reply(ticket, Reply::Failed(error)));
             }
         }
         head.converting = None;

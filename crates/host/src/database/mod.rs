@@ -36,6 +36,7 @@ pub use load::{Loaded, load_file};
 pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
+pub(crate) use pins::SELECTED_ROWS_MIN;
 pub(crate) use watch::MonitorShare;
 pub use watch::WatchRequest;
 
@@ -282,8 +283,8 @@ impl Hosted {
 
     fn accept(self: &Arc<Self>, head: &mut Head, request: Request) {
         if let Some(held) = &mut head.converting {
-            request.session.charge(request.bytes());
-            held.push_back(convert::Held::Transact(request));
+            let session = request.session.clone();
+            held.push_back(convert::Held::new(&session, convert::Asked::Transact(request)));
             return;
         }
         self.begin(head, request);
@@ -330,9 +331,7 @@ impl Hosted {
                 return Vec::new();
             }
         };
-        if let Some(selected) = pins::large(&mut done.results) {
-            selected.pin(head.pin(&request.session));
-        }
+        head.pin_large(&request, &mut done.results);
         let mut answer = Answer {
             session: request.session.clone(),
             ticket: request.ticket.clone(),
@@ -348,13 +347,13 @@ impl Hosted {
             return Vec::new();
         };
         if let Some(error) = head.broken.clone() {
-            head.database.undo(&changes);
+            head.undo(&changes);
             return self.refuse(head, answer, error);
         }
         let Planned { consequence, graphs } = match self.judge(head, &request.session, &changes) {
             Ok(planned) => planned,
             Err(error) => {
-                head.database.undo(&changes);
+                head.undo(&changes);
                 if let Reply::Results(results) = &mut answer.reply {
                     results.push(OpResult::Error(error));
                 }

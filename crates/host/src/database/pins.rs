@@ -7,18 +7,23 @@
 //! whose snapshots are the oldest are cut off until the rest is within the bound (promise D1). Keeps no snapshot itself, and
 //! weighs them while no lock is held.
 
+use super::waits::Request;
 use super::{Head, Hosted};
 use crate::session::Session;
-use paceline_tables::{Changes, OpResult, Selected, Snapshot, WeakSnapshot};
+use paceline_tables::schema::TableId;
+use paceline_tables::{
+    Changes, Estimate, OpResult, Row, Selected, Snapshot, WeakSnapshot, row_uuid,
+};
 use paceline_types::limits::PINNED_BYTES_MAX;
 use std::sync::{Arc, Weak};
 
 /// Pointers that the first change to a part of a table copies for a snapshot.
 const COPIED_BYTES: usize = 3 << 10;
 
-/// Answers with more rows than this keep the snapshot that the rows are of; the rows of shorter ones count in full as bytes of
-/// their connection.
-const SELECTED_ROWS_MIN: usize = 1_000;
+/// Answers with more rows than this, or with rows that take more than [`SELECTED_BYTES_MIN`], keep the snapshot that the
+/// rows are of; the rows of others count in full as bytes of their connection.
+pub(crate) const SELECTED_ROWS_MIN: usize = 1_000;
+const SELECTED_BYTES_MIN: usize = 64 << 10;
 
 /// How many pins are kept in mind without a look which of them are over.
 const PINS_MIN: usize = 64;
@@ -86,12 +91,35 @@ impl Pins {
     }
 }
 
-/// The first result with so many rows that they matter, if one has.
-pub(super) fn large(results: &mut [OpResult]) -> Option<&mut Selected> {
-    results.iter_mut().find_map(|result| match result {
-        OpResult::Rows(selected) if selected.rows().len() > SELECTED_ROWS_MIN => Some(selected),
+/// Whether the rows of an answer take so much that they matter.
+pub(super) fn is_large(results: &[OpResult]) -> bool {
+    let mut left = SELECTED_BYTES_MIN;
+    selected(results).any(|selected| {
+        let memory = selected.memory(SELECTED_ROWS_MIN, left);
+        let is_more = selected.rows().len() > SELECTED_ROWS_MIN || memory > left;
+        left = left.saturating_sub(memory);
+        is_more
+    })
+}
+
+fn selected(results: &[OpResult]) -> impl Iterator<Item = &Selected> {
+    results.iter().filter_map(|result| match result {
+        OpResult::Rows(selected) => Some(selected),
         _ => None,
     })
+}
+
+/// Has the rows of an answer keep `content`, which those are of that `is_of` says so of.
+pub(super) fn pin(
+    results: &mut [OpResult],
+    content: &Snapshot,
+    is_of: impl Fn(TableId, &Row) -> bool,
+) {
+    for result in results {
+        if let OpResult::Rows(selected) = result {
+            selected.pin(content.clone(), &is_of);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +136,27 @@ impl Head {
         let rows = self.database.snapshot();
         self.pins.add(session, &rows);
         rows
+    }
+
+    /// Has an answer that takes much keep the content as it is now. Rows that the transaction has changed again, or
+    /// whose changes are undone, are not of that and count by themselves.
+    pub(super) fn pin_large(&mut self, request: &Request, results: &mut [OpResult]) {
+        if !is_large(results) {
+            return;
+        }
+        let content = self.pin(&request.session);
+        let store = self.database.store();
+        let is_there = |table, row: &Row| {
+            store.row(table, row_uuid(row)).is_some_and(|now| Arc::ptr_eq(now, row))
+        };
+        let only_reads = Estimate::only_reads(&request.operations);
+        pin(results, &content, |table, row| only_reads || is_there(table, row));
+    }
+
+    /// Takes changes back. An answer may keep them, which counts.
+    pub(super) fn undo(&mut self, changes: &Changes) {
+        self.pins.note(changes);
+        self.database.undo(changes);
     }
 }
 

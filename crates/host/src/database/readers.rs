@@ -75,8 +75,8 @@ impl Hosted {
         let work = Work::at_most(READ_STEPS_MAX);
         let uuids = self.clock.uuid_source();
         let mut results = rows.execute_within(operations, &context, work, uuids);
-        if let Some(selected) = super::pins::large(&mut results) {
-            selected.pin(rows.clone());
+        if super::pins::is_large(&results) {
+            super::pins::pin(&mut results, rows, |_, _| true);
         }
         Reply::Results(results)
     }

@@ -4,6 +4,7 @@
 //! to all of them takes little more time than another. One timer serves a database: it sleeps until the earliest deadline here.
 
 use super::shares::{Bound, Full, Holder, Shares};
+use crate::holdings::Holding;
 use crate::outbox::Ticket;
 use crate::session::Session;
 use paceline_locks::SessionId;
@@ -46,7 +47,8 @@ struct Parked {
     interest: Interest,
     /// The steps that trying it takes.
     work: u64,
-    bytes: usize,
+    /// What it takes of the memory that clients may hold.
+    _holding: Holding,
 }
 
 /// The parked transactions of one database, in order of arrival.
@@ -101,10 +103,10 @@ impl Waits {
         timeout_ms: Option<u64>,
         (interest, work): (Interest, u64),
     ) -> Result<(), (Request, &'static str)> {
-        let bytes = request.bytes();
-        if let Err(details) = self.take_share(&request.session, bytes, work) {
-            return Err((request, details));
-        }
+        let holding = match self.take_share(&request.session, request.bytes(), work) {
+            Ok(holding) => holding,
+            Err(details) => return Err((request, details)),
+        };
         let number = number.unwrap_or_else(|| {
             self.next += 1;
             self.next
@@ -113,7 +115,7 @@ impl Waits {
         self.by_request.insert((request.session.id, request.ticket.clone()), number);
         self.by_table.insert((interest.table, number));
         self.deadlines.extend(deadline.map(|deadline| (deadline, number)));
-        self.parked.insert(number, Parked { request, deadline, interest, work, bytes });
+        self.parked.insert(number, Parked { request, deadline, interest, work, _holding: holding });
         Ok(())
     }
 
@@ -123,13 +125,14 @@ impl Waits {
         session: &Session,
         bytes: usize,
         work: u64,
-    ) -> Result<(), &'static str> {
-        let holder = Holder::of(session);
-        self.counts.take(holder, 1).map_err(|full| match full {
+    ) -> Result<Holding, &'static str> {
+        let too_many = |full| match full {
             Full::Connection => "this connection holds too many waiting transactions",
             Full::Peer => "the connections of this client hold too many waiting transactions",
             Full::All => "too many transactions wait on this database",
-        })?;
+        };
+        let holder = Holder::of(session);
+        self.counts.take(holder, 1).map_err(too_many)?;
         if let Err(full) = self.steps.take(holder, work) {
             self.counts.give_back(holder, 1);
             return Err(match full {
@@ -137,25 +140,27 @@ impl Waits {
                 _ => "the waiting transactions of this client look at too many rows",
             });
         }
-        if !session.hold(bytes) {
-            self.counts.give_back(holder, 1);
-            self.steps.give_back(holder, work);
-            return Err("this connection holds too many waiting transactions");
-        }
-        Ok(())
+        session.hold(bytes).map_err(|full| {
+            self.give_back_share(session, work);
+            match full {
+                Full::All => {
+                    "waiting transactions and monitors of all clients take too much memory"
+                }
+                other => too_many(other),
+            }
+        })
     }
 
-    fn give_back_share(&mut self, session: &Session, bytes: usize, work: u64) {
+    fn give_back_share(&mut self, session: &Session, work: u64) {
         let holder = Holder::of(session);
         self.counts.give_back(holder, 1);
         self.steps.give_back(holder, work);
-        session.let_go(bytes);
     }
 
     /// Takes a parked transaction out, to be tried again or forgotten.
     pub(super) fn take(&mut self, number: u64) -> Option<Request> {
-        let Parked { request, deadline, interest, work, bytes } = self.parked.remove(&number)?;
-        self.give_back_share(&request.session, bytes, work);
+        let Parked { request, deadline, interest, work, .. } = self.parked.remove(&number)?;
+        self.give_back_share(&request.session, work);
         self.by_request.remove(&(request.session.id, request.ticket.clone()));
         self.by_table.remove(&(interest.table, number));
         if let Some(deadline) = deadline {

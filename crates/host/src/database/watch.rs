@@ -1,9 +1,10 @@
 //! Monitors at the request of clients.
 
-use super::convert::Held;
+use super::convert::{Asked, Held};
 use super::queue::{Entry, Rewatch, Watch};
 use super::shares::{Bound, Full, Holder, Shares};
 use super::{Head, Hosted, lock};
+use crate::holdings::Holding;
 use crate::outbox::Ticket;
 use crate::session::{MonitorRecord, Session};
 use paceline_tables::json::Json;
@@ -119,14 +120,14 @@ impl Hosted {
         let schema = self.schema();
         let monitor = request.parse(&schema);
         let mut head = self.head();
+        let is_same = Arc::ptr_eq(&schema, head.database.schema());
+        let place = self.place_for_monitor(session);
         if let Some(held) = &mut head.converting {
-            session.charge(request.requests.memory());
-            held.push_back(Held::Watch(session.clone(), request));
+            held.push_back(Held::new(session, Asked::Watch(request, place?)));
             return Ok(());
         }
-        let is_same = Arc::ptr_eq(&schema, head.database.schema());
         let monitor = if is_same { monitor } else { request.parse(head.database.schema()) };
-        self.begin_watch(&mut head, session, request, monitor?)
+        self.begin_watch(&mut head, session, request, (monitor?, place?))
     }
 
     pub(super) fn begin_watch(
@@ -134,27 +135,26 @@ impl Hosted {
         head: &mut Head,
         session: &Arc<Session>,
         request: WatchRequest,
-        monitor: Monitor,
+        (monitor, place): (Monitor, MonitorShare),
     ) -> Result<(), Error> {
         let WatchRequest { ticket, id, since, .. } = request;
         if session.monitor(&id).is_some() {
             // Two that were held during a conversion.
             return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
         }
-        let place = Arc::new(self.place_for_monitor(session)?);
         let steps = Arc::new(self.steps_for_monitor(session, &monitor)?);
+        let holding = Arc::new(hold_monitor(session, &monitor, &id)?);
         let monitor = Arc::new(monitor);
-        let bytes = monitor.memory() + id.len() + 256;
-        if !session.hold(bytes) {
-            let details = "this connection holds too many monitors";
-            return Err(Error::new(tag::RESOURCES, details));
-        }
         if self.lock_table.is_some_and(|table| monitor.table(table).is_some()) {
             self.locking.note_watched();
         }
-        let (database, known) = (self.clone(), monitor.clone());
-        let record =
-            MonitorRecord { database, monitor: known, bytes, _place: place, _steps: steps };
+        let record = MonitorRecord {
+            database: self.clone(),
+            monitor: monitor.clone(),
+            _holding: holding,
+            _place: Arc::new(place),
+            _steps: steps,
+        };
         session.remember_monitor(id.clone(), record);
         let rows = head.pin(session);
         let session = session.clone();
@@ -176,8 +176,8 @@ impl Hosted {
         let changed = changed_monitor(session, &old_id, &conditions, &schema);
         let mut head = self.head();
         if let Some(held) = &mut head.converting {
-            session.charge(conditions.memory());
-            held.push_back(Held::Rewatch(session.clone(), ticket, (old_id, new_id), conditions));
+            let asked = Asked::Rewatch(ticket, (old_id, new_id), conditions);
+            held.push_back(Held::new(session, asked));
             return Ok(());
         }
         if !Arc::ptr_eq(&schema, head.database.schema()) {
@@ -199,9 +199,9 @@ impl Hosted {
             return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
         }
         let steps = self.steps_for_monitor(session, &to)?;
-        if !session.rename_monitor(&old_id, &new_id, (&to, steps)) {
-            let details = "this connection holds too many monitors";
-            return Err(Error::new(tag::RESOURCES, details));
+        let holding = hold_monitor(session, &to, &new_id)?;
+        if !session.rename_monitor(&old_id, &new_id, (&to, steps, holding)) {
+            return Err(unknown_monitor());
         }
         let rows = head.pin(session);
         let session = session.clone();
@@ -214,7 +214,7 @@ impl Hosted {
         let mut head = self.head();
         match &mut head.converting {
             // It may be one that is held itself.
-            Some(held) => held.push_back(Held::Unwatch(session.clone(), ticket, id)),
+            Some(held) => held.push_back(Held::new(session, Asked::Unwatch(ticket, id))),
             None => head.begin_unwatch(session.clone(), ticket, id),
         }
     }
@@ -225,6 +225,18 @@ impl Head {
         session.forget_monitor(&id);
         self.push(Entry::Unwatch { session, ticket, id });
     }
+}
+
+/// Takes the memory that a monitor needs.
+fn hold_monitor(session: &Session, monitor: &Monitor, id: &Ticket) -> Result<Holding, Error> {
+    session.hold(monitor.memory() + id.len() + 256).map_err(|full| {
+        let details = match full {
+            Full::Connection => "this connection holds too many monitors",
+            Full::Peer => "the connections of this client hold too many monitors",
+            Full::All => "waiting transactions and monitors of all clients take too much memory",
+        };
+        Error::new(tag::RESOURCES, details)
+    })
 }
 
 /// The monitor that a client has under an id, with other conditions.

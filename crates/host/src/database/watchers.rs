@@ -124,7 +124,7 @@ impl<'a> News<'a> {
 
     /// What a group is told, made here if there are steps left for that.
     fn text(&mut self, group: &Group, gathered: &mut Gathered) -> Text {
-        // All sessions have the same budget.
+        // The text counts once, for one of those who get it.
         let Some(first) = group.members.values().next().filter(|_| group.is_open()) else {
             return Text::Nothing;
         };

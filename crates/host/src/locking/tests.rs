@@ -20,11 +20,7 @@ fn the_locks_of_one_user_leave_room_for_others_d1() {
     let one = cost("l0") as u64;
     let bound = Bound { connection: u64::MAX, peer: 3 * one, all: 6 * one, kept: one };
     host.locking().state().shares = Shares::new(bound);
-    let connect = |peer| {
-        let session = host.begin_session(Some(Role::Client), |id| id.0.to_string());
-        session.count_with(peer);
-        session
-    };
+    let connect = |peer| host.begin_session_of(peer, Some(Role::Client), |id| id.0.to_string());
     let operate = |session: &_, operation, name| {
         let ticket = Arc::from(&b"1"[..]);
         host.locking().operate(session, ticket, operation, name, StealReply::AtOnce)

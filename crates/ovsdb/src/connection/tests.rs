@@ -17,6 +17,12 @@ const SCHEMA: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {"Thing
 
 const MONITORS: usize = 60;
 
+impl Watched for DuplexStream {
+    fn left(&self) -> Left {
+        Box::pin(std::future::pending())
+    }
+}
+
 fn turns() -> PeerTurns {
     Turns::new().of(Peer::Owner)
 }
@@ -44,11 +50,21 @@ impl World {
     }
 
     fn connect(&self, role: Role, turns: &PeerTurns) -> (Connection<DuplexStream>, DuplexStream) {
-        let session = self.host.begin_session(Some(role), |id| format!("test#{}", id.0));
         let (near, far) = duplex(256 << 10);
-        let bounds = Bounds { frame_bytes_max: FRAME_BYTES_MAX, depth_max: 100, probe: None };
+        (self.serve(near, role, turns, None), far)
+    }
+
+    fn serve<S: AsyncRead + AsyncWrite + Watched + Unpin>(
+        &self,
+        stream: S,
+        role: Role,
+        turns: &PeerTurns,
+        probe: Option<Duration>,
+    ) -> Connection<S> {
+        let session = self.host.begin_session(Some(role), |id| format!("test#{}", id.0));
+        let bounds = Bounds { frame_bytes_max: FRAME_BYTES_MAX, depth_max: 100, probe };
         let methods = Methods::new(self.host.clone(), session);
-        (Connection::new(near, methods, bounds, turns.clone()), far)
+        Connection::new(stream, methods, bounds, turns.clone())
     }
 }
 
@@ -150,7 +166,8 @@ fn long_messages_take_turns_d1() {
 /// What others leave unread, so that `left` bytes are left of the budget.
 fn leave_of_budget(connection: &Connection<DuplexStream>, left: usize) -> Part {
     let mut others = connection.methods.session().outbox.budget().part();
-    others.set(UNREAD_BYTES_TOGETHER_MAX - left);
+    // A tenth is for root.
+    others.set(UNREAD_BYTES_TOGETHER_MAX - UNREAD_BYTES_TOGETHER_MAX / 10 - left);
     others
 }
 
@@ -247,4 +264,91 @@ fn a_client_that_reads_in_bits_keeps_no_more_than_a_piece_d1() {
     }
     assert!(answer.len() > 1_000_000, "{} bytes of answer", answer.len());
     assert!(longest < 400_000, "a buffer of {longest} bytes");
+}
+
+fn echo(bytes: usize) -> String {
+    format!(r#"{{"id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(bytes))
+}
+
+/// L3: a client that leaves is noticed also while a message of it waits for its turn, and it is not read.
+#[test]
+fn a_client_that_leaves_while_its_message_waits_is_noticed_l3() {
+    let world = World::new("left");
+    let turns = turns();
+    world.runtime.block_on(async {
+        let others = turns.wait(FRAME_BYTES_MAX).await.unwrap();
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let serving = tokio::spawn(world.serve(near, Role::Viewer, &turns, None).run());
+        far.write_all(echo(200_000).as_bytes()).await.unwrap();
+        far.write_all(echo(10).as_bytes()).await.unwrap();
+        drop(far);
+        let end = serving.await.unwrap();
+        assert!(matches!(end, End::Closed), "{end:?}");
+        drop(others);
+    });
+}
+
+/// Polls a connection again and again, while its timer fires each millisecond.
+async fn poll_often<S: AsyncRead + AsyncWrite + Watched + Unpin>(
+    connection: &mut Connection<S>,
+) -> Option<End> {
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..200 {
+        if let Poll::Ready(end) = tokio::task::block_in_place(|| connection.poll(&mut cx)) {
+            return Some(end);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    None
+}
+
+/// L3: a client is not silent whose message waits for its turn: what it sent since is not read.
+#[test]
+fn a_client_that_is_not_read_is_not_silent_l3() {
+    let world = World::new("unread-probe");
+    let turns = turns();
+    world.runtime.block_on(async {
+        let others = turns.wait(FRAME_BYTES_MAX).await.unwrap();
+        let (near, mut far) = duplex(1 << 20);
+        let probe = Some(Duration::from_millis(1));
+        let mut connection = world.serve(near, Role::Viewer, &turns, probe);
+        far.write_all(echo(200_000).as_bytes()).await.unwrap();
+        let end = poll_often(&mut connection).await;
+        assert!(end.is_none(), "{end:?}");
+        drop(others);
+        // From now on it is read and says nothing.
+        let Some(End::Cut(reason)) = poll_often(&mut connection).await else { panic!("no end") };
+        assert!(reason.contains("probe"), "{reason}");
+        let mut answer = vec![0; 200_000];
+        far.read_exact(&mut answer).await.unwrap();
+        assert!(answer.starts_with(br#"{"result":["xxx"#));
+    });
+}
+
+/// L3: a client that is not read because it takes no answers is silent.
+#[test]
+fn a_client_that_takes_no_answers_is_silent_l3() {
+    let world = World::new("unread-answers");
+    let turns = turns();
+    world.runtime.block_on(async {
+        let (near, mut far) = duplex(4 << 10);
+        let probe = Some(Duration::from_millis(1));
+        let mut connection = world.serve(near, Role::Viewer, &turns, probe);
+        let _others = leave_of_budget(&connection, 400_000);
+        let session = connection.methods.session().clone();
+        let requests = echo(30_000).repeat(20);
+        let mut rest = requests.as_bytes();
+        let mut cx = Context::from_waker(Waker::noop());
+        while !session.is_full() {
+            if let Poll::Ready(written) = Pin::new(&mut far).poll_write(&mut cx, rest) {
+                rest = &rest[written.unwrap()..];
+            }
+            if let Poll::Ready(end) = tokio::task::block_in_place(|| connection.poll(&mut cx)) {
+                panic!("{end:?} while it sends");
+            }
+            connection.probe.as_mut().unwrap().heard = Instant::now();
+        }
+        let Some(End::Cut(reason)) = poll_often(&mut connection).await else { panic!("no end") };
+        assert!(reason.contains("probe"), "{reason}");
+    });
 }

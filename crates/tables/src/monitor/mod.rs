@@ -60,9 +60,6 @@ impl Select {
     }
 }
 
-/// So many clauses on a table count for no more than their memory.
-const FEW_CLAUSES: usize = 8;
-
 /// What a client wants to hear about one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MonitoredTable {
@@ -104,15 +101,11 @@ impl Monitor {
         self.tables.iter().map(|monitored| monitored.condition.weight()).max().unwrap_or(1)
     }
 
-    /// Bytes of memory held, and more for clauses that are tested one by one on every row that changes:
-    /// they are to be few.
+    /// Bytes of memory held.
     #[must_use]
     pub fn memory(&self) -> usize {
-        /// What such a clause counts for. A connection that may hold 16 MiB can have about 4,000.
-        const TESTED_BYTES: usize = 4 << 10;
         let table = |t: &MonitoredTable| {
-            let tested = t.condition.tested().saturating_sub(FEW_CLAUSES) * TESTED_BYTES;
-            size_of::<MonitoredTable>() + t.columns.len() * 4 + t.condition.memory() + tested
+            size_of::<MonitoredTable>() + t.columns.len() * 4 + t.condition.memory()
         };
         size_of::<Self>() + self.tables.iter().map(table).sum::<usize>()
     }

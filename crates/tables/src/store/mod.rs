@@ -37,6 +37,12 @@ pub fn row_uuid(row: &[Datum]) -> Uuid {
     }
 }
 
+/// Bytes of memory that the values of a row take.
+#[must_use]
+pub fn row_memory(row: &[Datum]) -> usize {
+    row.iter().map(|value| size_of_val(value) + value.memory()).sum()
+}
+
 /// The head of a database.
 #[derive(Debug)]
 pub struct Store {

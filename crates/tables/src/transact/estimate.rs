@@ -33,6 +33,12 @@ impl Estimate {
         }
         estimate
     }
+
+    /// Whether `operations` neither change anything nor wait.
+    #[must_use]
+    pub fn only_reads(operations: &[Json]) -> bool {
+        operations.iter().filter_map(Json::as_object).all(only_reads)
+    }
 }
 
 fn may_wait(operation: &Object) -> bool {

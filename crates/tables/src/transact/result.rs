@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::json::write_string;
 use crate::schema::{ColumnId, Schema, TableId};
-use crate::store::{Lookup, Row, Snapshot};
+use crate::store::{Lookup, Row, Snapshot, row_memory};
 use crate::value::Datum;
 use hashbrown::hash_map::Entry;
 use paceline_types::Uuid;
@@ -36,8 +36,9 @@ pub struct Selected {
     table: TableId,
     columns: Vec<ColumnId>,
     rows: Vec<Row>,
-    /// The content that they are of, kept so that it can be seen that somebody keeps them.
-    pinned: Option<Snapshot>,
+    /// The content that they are of, kept so that it can be seen that somebody keeps them; and what those of them
+    /// take that it has not.
+    pinned: Option<(Snapshot, usize)>,
 }
 
 impl Selected {
@@ -77,15 +78,31 @@ impl Selected {
         });
     }
 
-    /// Keeps the content that the rows are of for as long as the rows.
-    pub fn pin(&mut self, content: Snapshot) {
-        self.pinned = Some(content);
+    /// Keeps the content that the rows are of for as long as the rows. `is_of` says which are: a transaction may select
+    /// rows and change them again.
+    pub fn pin(&mut self, content: Snapshot, is_of: impl Fn(TableId, &Row) -> bool) {
+        let others = self.rows.iter().filter(|row| !is_of(self.table, row));
+        let beside = others.map(|row| row_memory(row)).sum();
+        self.pinned = Some((content, beside));
     }
 
-    /// Whether the content that the rows are of is kept with them.
+    /// Bytes of memory of the rows that the content has not which is kept with them; none if no content is.
     #[must_use]
-    pub fn is_pinned(&self) -> bool {
-        self.pinned.is_some()
+    pub fn beside_pinned(&self) -> Option<usize> {
+        self.pinned.as_ref().map(|(_, beside)| *beside)
+    }
+
+    /// Bytes of memory of the first `count` rows, which are not counted further once they are more than `most`.
+    #[must_use]
+    pub fn memory(&self, count: usize, most: usize) -> usize {
+        let mut memory = 0;
+        for row in self.rows.iter().take(count) {
+            memory += row_memory(row);
+            if memory > most {
+                break;
+            }
+        }
+        memory
     }
 
     /// The rows.

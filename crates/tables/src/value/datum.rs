@@ -145,14 +145,10 @@ impl Datum {
         match self {
             Self::Empty => 0,
             Self::One(atom) => atom.memory(),
-            Self::Set(atoms) => {
-                16 + atoms.iter().map(|a| size_of::<Atom>() + a.memory()).sum::<usize>()
-            }
+            Self::Set(atoms) => 16 + atoms.len() * size_of::<Atom>() + outside(atoms, |a| a),
             Self::Map(pairs) => {
-                16 + pairs
-                    .iter()
-                    .map(|(k, v)| 2 * size_of::<Atom>() + k.memory() + v.memory())
-                    .sum::<usize>()
+                let atoms = 2 * pairs.len() * size_of::<Atom>();
+                16 + atoms + outside(pairs, |(key, _)| key) + outside(pairs, |(_, value)| value)
             }
         }
     }
@@ -286,6 +282,16 @@ impl Datum {
             (true, true) => format!("{{{body}}}"),
             (true, false) => format!("[{body}]"),
         }
+    }
+}
+
+/// What atoms of one type hold outside themselves. Only strings do, so others are not looked at one by one.
+fn outside<T>(elements: &[T], atom: impl Fn(&T) -> &Atom) -> usize {
+    match elements.first() {
+        Some(first) if atom(first).as_bytes().is_some() => {
+            elements.iter().map(|element| atom(element).memory()).sum()
+        }
+        _ => 0,
     }
 }
 

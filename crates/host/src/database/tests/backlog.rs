@@ -5,7 +5,9 @@ use crate::{Interest, Part, WatchRequest};
 use paceline_tables::Row;
 use paceline_tables::monitor::Version;
 use paceline_tables::value::Atom;
-use paceline_types::limits::{REPLY_BYTES_MAX, SESSION_BYTES_MAX, UNREAD_BYTES_TOGETHER_MAX};
+use paceline_types::limits::{
+    REPLY_BYTES_MAX, SESSION_BYTES_MAX, SHARE_BYTES_MIN, UNREAD_BYTES_TOGETHER_MAX,
+};
 use std::sync::atomic::AtomicUsize;
 use std::task::{Wake, Waker};
 
@@ -247,10 +249,108 @@ fn an_old_dump_that_keeps_little_is_not_dropped_d1() {
     assert_eq!(received(&slow), ["reply 0", "reply \"c\""]);
 }
 
+/// Inserts small rows, and then one with so many tags.
+fn fill_with_tags(things: &Arc<Hosted>, writer: &Arc<Session>, tags: usize) {
+    let small = r#"{"op": "insert", "table": "Thing", "row": {}}"#;
+    change(things, writer, &format!("[{}]", vec![small; 40].join(",")));
+    let tags: Vec<String> = (0..tags).map(|tag| tag.to_string()).collect();
+    let large = format!(
+        r#"[{{"op": "insert", "table": "Thing", "row": {{"name": "large", "tags": ["set", [{}]]}}}}]"#,
+        tags.join(",")
+    );
+    change(things, writer, &large);
+}
+
+/// Adds a tag to the row that has many, which makes a copy of them all.
+fn tag(number: usize) -> String {
+    format!(
+        r#"{{"op": "mutate", "table": "Thing", "where": [["name", "==", "large"]],
+            "mutations": [["tags", "insert", {}]]}}"#,
+        number + 1_000_000
+    )
+}
+
+const SELECT: &str = r#"{"op": "select", "table": "Thing", "where": []}"#;
+
+/// The row that has many tags.
+fn large_row(things: &Hosted) -> Row {
+    let head = things.head();
+    let table = head.database.schema().table_id("Thing").unwrap();
+    let mut rows = head.database.store().rows(table);
+    rows.find(|row| row.iter().any(|value| value.len() > 1_000)).unwrap().clone()
+}
+
+/// D1: each row of an answer counts for what it takes, also one behind many that take little.
+#[test]
+fn a_large_row_behind_small_ones_counts_d1() {
+    const TAGS: usize = 50_000;
+    let world = World::new("large-row");
+    let things = world.open(SCHEMA);
+    let (reader, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    fill_with_tags(&things, &writer, TAGS);
+    let mut versions = Vec::new();
+    for at in 0..100 {
+        if reader.is_full() {
+            break;
+        }
+        transact(&things, &reader, "1", &format!("[{SELECT}]"));
+        versions.push(Arc::downgrade(&large_row(&things)));
+        change(&things, &writer, &format!("[{}]", tag(at)));
+    }
+    let kept = versions.iter().filter(|row| row.strong_count() > 0).count();
+    let bytes = kept * TAGS * 16;
+    assert!(
+        bytes <= REPLY_BYTES_MAX + 2 * TAGS * 32,
+        "{bytes} bytes are kept and count for little"
+    );
+}
+
+/// D1: so do rows that a transaction has selected and then changed again, or that were undone: no snapshot has them.
+#[test]
+fn selected_rows_that_no_snapshot_has_count_d1() {
+    const TAGS: usize = 50_000;
+    let world = World::new("own-rows");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    fill_with_tags(&things, &writer, TAGS);
+    let steps: Vec<String> = (0..10).map(|at| format!("{},{SELECT}", tag(at))).collect();
+    for end in [r#"{"op": "abort"}"#, r#"{"op": "comment", "comment": "done"}"#] {
+        let before = writer.outbox.budget().used();
+        transact(&things, &writer, "1", &format!("[{},{end}]", steps.join(",")));
+        things.flush_blocking();
+        let used = writer.outbox.budget().used() - before;
+        assert!(used >= 9 * TAGS * 16, "{used} bytes count with {end}");
+        assert_eq!(received(&writer), ["reply 1"]);
+        assert_eq!(writer.outbox.budget().used(), before);
+    }
+}
+
+/// D1: changes that are refused and undone, and that an answer shows, are weighed with the snapshots.
+#[test]
+fn selected_rows_of_refused_changes_are_weighed_d1() {
+    let world = World::new("refused-rows");
+    let things = world.open(SCHEMA);
+    let (viewer, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    fill_with_tags(&things, &writer, 50_000);
+    things.head().pins.bytes_max = 8 << 20;
+    for at in 0..20 {
+        transact(&things, &viewer, "1", &format!("[{},{SELECT}]", tag(at)));
+    }
+    let (weighing, now) = {
+        let mut head = things.head();
+        (head.pins.take_due().expect("they are due"), head.database.snapshot())
+    };
+    assert_eq!(weighing.run(now), 1);
+    assert!(viewer.outbox.closed().is_some());
+}
+
+/// What all but root may leave unread together.
+const OPEN: usize = UNREAD_BYTES_TOGETHER_MAX - UNREAD_BYTES_TOGETHER_MAX / 10;
+
 /// What others leave unread, so that `left` bytes are left of the budget.
 fn leave_of_budget(session: &Session, left: usize) -> Part {
     let mut others = session.outbox.budget().part();
-    others.set(UNREAD_BYTES_TOGETHER_MAX - left);
+    others.set(OPEN - left);
     others
 }
 
@@ -291,9 +391,116 @@ fn notifications_that_others_leave_unread_leave_less_for_one_d1() {
     let _others = leave_of_budget(&reader, 2 << 20);
     set_name(&things, &writer, &text[1..]);
     assert_eq!(received(&reader).len(), 1, "it reads, and has its share");
-    let _more = leave_of_budget(&reader, UNREAD_BYTES_TOGETHER_MAX - (1 << 20));
+    let _more = leave_of_budget(&reader, OPEN - (1 << 20));
     set_name(&things, &writer, &text);
+    assert!(reader.outbox.closed().is_none(), "it had read everything");
+    set_name(&things, &writer, &text[1..]);
     assert!(reader.outbox.closed().is_some(), "a quarter of 1 MiB is left to each");
+}
+
+/// D1: so do updates that are combined into the only item that waits.
+#[test]
+fn combined_updates_alone_are_bounded_d1() {
+    let world = World::new("combined");
+    let things = world.open(SCHEMA);
+    let (reader, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    watch(&things, &reader, "name");
+    let insert = format!(
+        r#"[{{"op": "insert", "table": "Thing", "row": {{"name": "{}"}}}}]"#,
+        "x".repeat(400_000)
+    );
+    change(&things, &writer, &insert);
+    change(&things, &writer, &insert);
+    assert!(matches!(reader.outbox.take(), Some(Outgoing::Update(_))));
+    for _ in 0..50 {
+        change(&things, &writer, &insert);
+    }
+    assert!(reader.outbox.closed().is_some());
+}
+
+/// Leaves answers for new connections of `peer`, which read nothing, for as long as these may get more.
+fn leave_unread(world: &World, things: &Arc<Hosted>, peer: Peer) -> Vec<Arc<Session>> {
+    let greedy = |_| {
+        let session = world.client_of(peer, Role::Viewer);
+        while !session.is_full() && session.outbox.closed().is_none() {
+            things.answer(&session, ticket("1"), Reply::Text(vec![0; 60_000]));
+        }
+        session
+    };
+    (0..100).map(greedy).collect()
+}
+
+/// D1: what one user or address leaves unread takes nothing from others, root among them: they get long updates and long
+/// answers, also a few before they read.
+#[test]
+fn what_one_peer_leaves_unread_cuts_no_other_d1() {
+    let world = World::new("budget-peers");
+    let things = world.open(SCHEMA);
+    let writer = world.client_of(Peer::Owner, Role::Admin);
+    change(&things, &writer, r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
+    let text = "x".repeat(300_000);
+    for greedy in [Peer::Stranger(65_534), Peer::User(7)] {
+        let unread = leave_unread(&world, &things, greedy);
+        for honest in [Peer::Owner, Peer::User(8)] {
+            let honest = world.client_of(honest, Role::Viewer);
+            watch(&things, &honest, "name");
+            for at in 0..3 {
+                set_name(&things, &writer, &text[at..]);
+                transact(&things, &honest, "2", &format!("[{SELECT}]"));
+                things.answer(&honest, ticket("3"), Reply::Text(vec![0; 300_000]));
+            }
+            assert_eq!(honest.outbox.closed(), None, "beside {greedy:?}");
+            assert!(!honest.is_full());
+            assert_eq!(received(&honest).len(), 9);
+        }
+        drop(unread);
+    }
+}
+
+/// D1: a user without a role has next to nothing, whatever is left.
+#[test]
+fn without_a_role_little_is_kept_d1() {
+    let world = World::new("budget-stranger");
+    let things = world.open(SCHEMA);
+    let stranger = world.client_of(Peer::Stranger(65_534), Role::Viewer);
+    let unread = leave_unread(&world, &things, Peer::Stranger(65_534));
+    assert!(stranger.outbox.budget().used() < 100 * (SHARE_BYTES_MIN + 70_000));
+    assert!(unread.iter().all(|session| session.waiting_bytes() < SHARE_BYTES_MIN + 70_000));
+}
+
+/// D1: if many have spent all there is, a client that has read everything gets one more item, and is cut off for the
+/// next only if it leaves the first; not even one if twice as much as may be is kept.
+#[test]
+fn who_has_read_everything_gets_one_item_d1() {
+    let world = World::new("budget-first");
+    let things = world.open(SCHEMA);
+    let (honest, late) = (
+        world.client_of(Peer::User(1), Role::Viewer),
+        world.client_of(Peer::User(2), Role::Viewer),
+    );
+    let fill = |users: std::ops::Range<u32>| -> Vec<Part> {
+        let fill = |user| {
+            let mut part = world.client_of(Peer::User(user), Role::Viewer).outbox.budget().part();
+            part.set(UNREAD_BYTES_TOGETHER_MAX / 4);
+            part
+        };
+        users.map(fill).collect()
+    };
+    let answer = |session: &Arc<Session>| {
+        things.answer(session, ticket("1"), Reply::Text(vec![0; 1 << 20]));
+    };
+    let _all = fill(10..14);
+    for _ in 0..10 {
+        answer(&honest);
+        assert_eq!(received(&honest), ["reply 1"]);
+    }
+    answer(&honest);
+    assert_eq!(honest.outbox.closed(), None);
+    answer(&honest);
+    assert!(honest.outbox.closed().is_some());
+    let _twice = fill(20..24);
+    answer(&late);
+    assert!(late.outbox.closed().is_some());
 }
 
 /// D1: what goes to many clients is in memory once and counts once: however many there are, none is cut off for a
@@ -334,6 +541,7 @@ fn an_answer_beyond_the_budget_is_not_kept_d1() {
         things.flush_blocking();
     };
     answer(&small, 10_000);
+    answer(&large, 10_000);
     answer(&large, 2 << 20);
     assert!(large.outbox.closed().is_some());
     assert!(small.outbox.closed().is_none());

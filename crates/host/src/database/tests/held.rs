@@ -14,7 +14,8 @@ fn watch(things: &Arc<Hosted>, session: &Arc<Session>, request: &str, id: &str) 
 /// A conversion that has begun and waits for its turn, and a client that hears of it.
 fn converting(world: &World) -> (Arc<Hosted>, Arc<Session>) {
     let things = world.open(SCHEMA);
-    let (client, admin) = (world.client(Role::Admin), world.client(Role::Admin));
+    let admin = world.client(Role::Admin);
+    let client = world.client_of(Peer::User(1), Role::Admin);
     client.set_change_aware(true);
     hold_back(&things);
     let schema = parse(&SCHEMA.replace("1.0.0", "2.0.0"));
@@ -87,4 +88,58 @@ fn waits_of_one_id_that_were_held_leave_nothing_behind_d4() {
     assert_eq!(things.head().waits.all().len(), 1);
     things.end_session(&client);
     assert_eq!(things.head().waits.all().len(), 0);
+}
+
+/// D1: whatever is held during a conversion counts for what it takes, ids included, until it has run; and a monitor that
+/// is held counts among the monitors.
+#[test]
+fn what_is_held_counts_d1() {
+    const LONG: usize = 60_000;
+    let world = World::new("held-counts");
+    let (things, client) = converting(&world);
+    let used = client.outbox.budget().used();
+    let long = |name: &str| format!("{name}{}", "x".repeat(LONG));
+    let mut longs = 0;
+    let mut check = |count: usize, what: &str| {
+        longs += count;
+        let (charged, kept) = (client.waiting_bytes(), client.outbox.budget().used() - used);
+        assert!(charged >= longs * LONG && kept >= longs * LONG, "{charged}, {kept} with {what}");
+    };
+    watch(&things, &client, &long("1"), &long("a"));
+    check(2, "a monitor");
+    let ids = (ticket(&long("a")), ticket(&long("b")));
+    things.rewatch(&client, ticket(&long("2")), ids, parse("{}")).unwrap();
+    check(3, "changed conditions");
+    things.unwatch(&client, ticket(&long("3")), ticket(&long("b")));
+    check(2, "the end of a monitor");
+    transact(&things, &client, &long("4"), r#"[{"op": "comment", "comment": "nothing"}]"#);
+    check(1, "a transaction");
+    let schema = parse(&SCHEMA.replace("1.0.0", "3.0.0"));
+    things.convert(&client, ticket(&long("5")), &schema, world.host.on_converted()).unwrap();
+    check(1, "another conversion");
+
+    let request = |number: usize| {
+        let (ticket, id) = (ticket(&format!("w{number}")), ticket(&format!("m{number}")));
+        let requests = parse("{}");
+        things.watch(
+            &client,
+            WatchRequest { ticket, id, requests, version: Version::V2, since: None },
+        )
+    };
+    let held = (0..200).filter(|number| request(*number).is_ok()).count();
+    assert_eq!(held, 99, "beside the first one");
+    publish(&things);
+    until_rewritten(&things);
+    publish_again(&things, &client);
+    assert!(client.is_settled());
+    received(&client);
+    assert_eq!(client.outbox.budget().used(), used);
+}
+
+/// Runs what the second conversion leaves, until the client waits for nothing.
+fn publish_again(things: &Arc<Hosted>, client: &Session) {
+    while !client.is_settled() {
+        things.flush_blocking();
+        std::thread::yield_now();
+    }
 }

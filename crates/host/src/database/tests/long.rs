@@ -159,11 +159,7 @@ fn transactions_that_wait_are_bounded_d4() {
 fn waits_of_one_client_leave_room_for_others_d4() {
     let world = World::new("waits-peer");
     let things = filled(&world);
-    let of = |peer| {
-        let session = world.client(Role::Viewer);
-        session.count_with(peer);
-        session
-    };
+    let of = |peer| world.client_of(peer, Role::Viewer);
     let wait = |condition: &str| {
         format!(
             r#"[{{"op": "wait", "table": "Thing", "where": [{condition}], "columns": ["name"],

@@ -13,7 +13,7 @@ mod turns;
 
 use super::Hosted;
 use crate::clock::Clock;
-use crate::{Host, Outgoing, Policy, RealDisk, Reply, Session, System, Ticket, own};
+use crate::{Host, Outgoing, Peer, Policy, RealDisk, Reply, Session, System, Ticket, own};
 use paceline_journal::disk::{Death, Faults, FaultyDisk};
 use paceline_tables::json::{self, Json};
 use paceline_tables::{Error, OpResult};
@@ -65,6 +65,11 @@ impl World {
 
     fn client(&self, role: Role) -> Arc<Session> {
         self.host.begin_session(Some(role), |id| format!("test#{}", id.0))
+    }
+
+    /// A connection of `peer`.
+    fn client_of(&self, peer: Peer, role: Role) -> Arc<Session> {
+        self.host.begin_session_of(peer, Some(role), |id| format!("test#{}", id.0))
     }
 
     fn inject(&self, faults: &str) {

@@ -38,11 +38,7 @@ fn long_conditions() -> String {
 fn conditions_are_bounded_d4() {
     let world = World::new("conditions");
     let things = world.open(SCHEMA);
-    let of = |peer| {
-        let session = world.client(Role::Viewer);
-        session.count_with(peer);
-        session
-    };
+    let of = |peer| world.client_of(peer, Role::Viewer);
     let conditions = long_conditions();
     let watch = |session: &Arc<Session>| {
         let requests = parse(&format!(r#"{{"Thing": {{"where": {conditions}}}}}"#));
@@ -88,11 +84,7 @@ fn conditions_are_bounded_d4() {
 fn monitors_are_bounded_d4() {
     let world = World::new("monitors");
     let things = world.open(SCHEMA);
-    let of = |peer| {
-        let session = world.client(Role::Viewer);
-        session.count_with(peer);
-        session
-    };
+    let of = |peer| world.client_of(peer, Role::Viewer);
     let first = of(Peer::User(1));
     let (count, details) = fill(&things, &first);
     assert_eq!((count, &*details), (MONITORS_MAX, "this connection has too many monitors"));
@@ -126,6 +118,41 @@ fn monitors_are_bounded_d4() {
     things.flush_blocking();
     let again = of(Peer::User(2));
     assert_eq!(fill(&things, &again).0, MONITORS_MAX);
+}
+
+/// D1: what monitors and waiting transactions take in memory, their ids included, is bounded for all connections of a
+/// client together, and others have theirs. All is given back.
+#[test]
+fn memory_of_monitors_and_waits_is_bounded_for_a_client_d1() {
+    let world = World::new("holdings");
+    let things = world.open(SCHEMA);
+    let long = |number: usize| ticket(&format!("{number}{}", "x".repeat(4 << 20)));
+    let watch = |session: &Arc<Session>, number| {
+        let request = WatchRequest { id: long(number), ..request(0, Version::V2, None) };
+        things.watch(session, request)
+    };
+    let wait = |session: &Arc<Session>, number| {
+        let wait = r#"[{"op": "wait", "table": "Thing", "where": [], "columns": ["name"],
+                        "until": "==", "rows": [{"name": "never"}]}]"#;
+        things.transact(session, [(long(number), operations(wait))]);
+    };
+    let clients: Vec<_> = (0..10).map(|_| world.client_of(Peer::User(1), Role::Viewer)).collect();
+    let mut watched = 0;
+    for client in &clients {
+        watched += (0..2).filter(|number| watch(client, *number).is_ok()).count();
+        wait(client, 2);
+    }
+    let waiting = things.head().waits.all().len();
+    assert!((14..=15).contains(&(watched + waiting)), "{watched} monitors, {waiting} waits");
+    assert!((1..10).contains(&waiting));
+    let refused = watch(&clients[9], 0).unwrap_err();
+    assert!(refused.details.contains("connections of this client"), "{}", refused.details);
+    let other = world.client_of(Peer::User(2), Role::Viewer);
+    assert!(watch(&other, 0).is_ok());
+    things.flush_blocking();
+    clients.iter().chain([&other]).for_each(|client| world.host.end_session(client));
+    drop((clients, other));
+    assert!(world.host.memory.holdings.is_empty());
 }
 
 /// Inserts `rows` rows in one transaction.

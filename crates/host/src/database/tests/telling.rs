@@ -145,11 +145,7 @@ fn changes_that_wait_to_be_told_are_bounded_d1() {
     let world = World::new("telling-kept");
     let things = world.open(SCHEMA);
     let writer = world.client(Role::Admin);
-    let [slow, other] = [1, 2].map(|uid| {
-        let session = world.client(Role::Viewer);
-        session.count_with(Peer::User(uid));
-        session
-    });
+    let [slow, other] = [1, 2].map(|uid| world.client_of(Peer::User(uid), Role::Viewer));
     // Whoever makes these does the first piece of each before it looks what they keep.
     things.tellers.lane.pause();
     things.tellers.kept_max.store(1 << 20, Ordering::Relaxed);
