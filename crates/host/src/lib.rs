@@ -27,6 +27,7 @@ mod socket;
 mod sync;
 mod system;
 mod tasks;
+mod update;
 
 pub use access::{Access, Granted, REFUSED};
 pub use budget::{Budget, Part};

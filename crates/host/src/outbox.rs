@@ -9,15 +9,17 @@
 
 use crate::budget::{Budget, Part};
 use crate::database::SELECTED_ROWS_MIN;
-use paceline_tables::monitor::{Dump, Monitor, Net, Telling};
-use paceline_tables::schema::Schema;
+use crate::update::Told;
+pub(crate) use crate::update::{Body, LaterBody};
+pub use crate::update::{SharedText, Update, UpdateText};
+use paceline_tables::monitor::{Dump, Monitor, Net};
 use paceline_tables::{Changes, Error, OpResult, Snapshot};
 use paceline_types::Uuid;
 use paceline_types::limits::{
     BACKLOG_BYTES_MAX, REPLY_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES,
 };
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 /// A client that is this far behind gets further updates of a monitor combined into one.
@@ -27,7 +29,7 @@ const COMBINE_BYTES_MIN: usize = 64 << 10;
 const EXCUSED_BYTES_MAX: usize = 4 * BACKLOG_BYTES_MAX;
 
 /// What the bookkeeping of an item takes.
-const ITEM_BYTES: usize = 256;
+pub(crate) const ITEM_BYTES: usize = 256;
 
 /// What the door gave with a request, to be given back with its reply: the request's id.
 pub type Ticket = Arc<[u8]>;
@@ -81,139 +83,6 @@ impl Outgoing {
     /// requests are no longer read.
     fn is_asked_for(&self) -> bool {
         matches!(self, Self::Reply(..) | Self::ConditionUpdate { .. })
-    }
-}
-
-/// Changes that a monitor tells, encoded once for all clients that watch the same.
-///
-/// An update keeps no row: it is a text. A client that is slow to read gets the changes that pile up as
-/// one; of those it keeps the net effect on what its monitor looks at, which counts for what it is.
-#[derive(Debug)]
-pub struct Update {
-    /// The id the client gave to its monitor.
-    pub id: Ticket,
-    /// The last transaction in it.
-    pub transaction: Uuid,
-    /// What the client wants to hear.
-    pub monitor: Arc<Monitor>,
-    /// The schema that the changes are of.
-    schema: Arc<Schema>,
-    told: Told,
-}
-
-#[derive(Debug)]
-enum Told {
-    /// The `<table-updates>` object of one commit.
-    Body(Arc<Body>),
-    /// Several commits, to be encoded when the client is ready for them.
-    Net(Net),
-    /// What is still being made. It keeps its place; the connection takes it, and what is behind it, when it is there.
-    Later(Arc<LaterBody>),
-}
-
-/// The place of a text that is still being made; filled with none if there is nothing to tell.
-pub(crate) type LaterBody = OnceLock<Option<Arc<Body>>>;
-
-/// The `<table-updates>` object of an update.
-#[derive(Debug)]
-pub enum UpdateText {
-    /// Nothing is to be told.
-    Nothing,
-    /// A text that is ready.
-    Ready(SharedText),
-    /// A text that is to be made in pieces.
-    Long(Box<Telling>),
-}
-
-/// A text that other clients may get too.
-#[derive(Debug)]
-pub struct SharedText(Arc<Body>);
-
-impl AsRef<[u8]> for SharedText {
-    fn as_ref(&self) -> &[u8] {
-        &self.0.text
-    }
-}
-
-/// The text of an update, which counts once in the budget for all clients that are to get it.
-#[derive(Debug)]
-pub(crate) struct Body {
-    text: Box<[u8]>,
-    _part: Part,
-}
-
-impl Body {
-    pub(crate) fn new(text: &[u8], budget: &Arc<Budget>) -> Arc<Self> {
-        let mut part = budget.part();
-        part.set(text.len());
-        Arc::new(Self { text: text.into(), _part: part })
-    }
-}
-
-impl Update {
-    pub(crate) fn new(
-        (id, transaction): (Ticket, Uuid),
-        body: Arc<Body>,
-        monitor: Arc<Monitor>,
-        schema: Arc<Schema>,
-    ) -> Self {
-        Self { id, transaction, monitor, schema, told: Told::Body(body) }
-    }
-
-    /// An update whose text is still being made.
-    pub(crate) fn later(
-        (id, transaction): (Ticket, Uuid),
-        place: Arc<LaterBody>,
-        monitor: Arc<Monitor>,
-        schema: Arc<Schema>,
-    ) -> Self {
-        Self { id, transaction, monitor, schema, told: Told::Later(place) }
-    }
-
-    /// The `<table-updates>` object.
-    #[must_use]
-    pub fn into_text(self) -> UpdateText {
-        let ready = |body| UpdateText::Ready(SharedText(body));
-        match self.told {
-            Told::Body(body) => ready(body),
-            Told::Later(place) => {
-                place.get().and_then(Clone::clone).map_or(UpdateText::Nothing, ready)
-            }
-            Told::Net(net) => {
-                let changes = Arc::new(net.changes());
-                UpdateText::Long(Box::new(Telling::new(self.monitor, self.schema, changes)))
-            }
-        }
-    }
-
-    fn is_ready(&self) -> bool {
-        !matches!(&self.told, Told::Later(place) if place.get().is_none())
-    }
-
-    /// Bytes that this keeps in memory, or takes to send.
-    fn cost(&self) -> usize {
-        let told = match &self.told {
-            Told::Body(body) => body.text.len(),
-            Told::Net(net) => net.memory(),
-            Told::Later(place) => match place.get() {
-                Some(Some(body)) => body.text.len(),
-                _ => ITEM_BYTES,
-            },
-        };
-        self.id.len() + told + 128
-    }
-
-    fn own(&self) -> usize {
-        match &self.told {
-            Told::Body(_) | Told::Later(_) => self.id.len() + ITEM_BYTES,
-            Told::Net(_) => self.cost(),
-        }
-    }
-
-    fn is_of_monitor_of(&self, other: &Self) -> bool {
-        self.id == other.id
-            && Arc::ptr_eq(&self.monitor, &other.monitor)
-            && Arc::ptr_eq(&self.schema, &other.schema)
     }
 }
 
