@@ -10,6 +10,7 @@ mod secrets;
 mod slow;
 mod telling;
 mod turns;
+mod waiting;
 
 use super::Hosted;
 use crate::clock::Clock;

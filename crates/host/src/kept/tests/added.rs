@@ -1,0 +1,83 @@
+//! What edits of resources add to the claims of permits that are held.
+
+use super::{World, claiming, claiming_new, leased};
+use crate::{Admission, Permit};
+use paceline_types::Mode;
+
+/// A permit may have more claims than one may ask for: those of the resource that it claimed, once that is deleted, and
+/// 70,000 are more than numbers of claims can tell apart. It holds all of them also after a restart.
+#[test]
+fn what_edits_add_to_a_permit_is_held_after_a_restart_c1_p3() {
+    for (count, is_persistent) in [(300, true), (300, false), (70_000, true)] {
+        let mut world = World::new(&format!("wide-{count}-{is_persistent}"));
+        let child = |n: usize| {
+            format!(
+                r#"{{"op": "insert", "table": "Resource", "row": {{"name": "c{n}",
+                 "parents": ["named-uuid", "r"], "persistent": {is_persistent}}}}}"#
+            )
+        };
+        let children: Vec<String> = (0..count).map(child).collect();
+        world.edit(&format!(
+            r#"[{{"op": "insert", "table": "Resource", "uuid-name": "r",
+              "row": {{"name": "r", "persistent": true}}}}, {}]"#,
+            children.join(",")
+        ));
+        let held = world.admit(claiming(&[("r", Mode::Exclusive)]), leased());
+        if is_persistent {
+            world.edit(
+                r#"[{"op": "update", "table": "Resource", "where": [["name", "!=", "r"]],
+                  "row": {"parents": ["set", []]}},
+                 {"op": "delete", "table": "Resource", "where": [["name", "==", "r"]]}]"#,
+            );
+        }
+        world.written();
+        std::mem::forget(held);
+        for _ in 0..2 {
+            world.kill();
+            world.restore();
+            let last = format!("c{}", count - 1);
+            for name in ["r", "c0", "c5", &last] {
+                let asked = world.host().control().admit(claiming_new(name)).unwrap();
+                assert!(matches!(asked, Admission::Waiting(_)), "{name} {count} {is_persistent}");
+            }
+        }
+    }
+}
+
+/// D1: an edit that would give the holders of a resource more claims than there is room for is refused, and changes
+/// nothing; when enough of them are gone, it is done.
+#[test]
+fn an_edit_that_adds_too_many_claims_is_refused_d1() {
+    const HOLDERS: usize = 1_000;
+    let world = World::new("growth");
+    let child = |n: usize| {
+        format!(
+            r#"{{"op": "insert", "table": "Resource", "row": {{"name": "c{n}",
+             "parents": ["named-uuid", "r"]}}}}"#
+        )
+    };
+    let children: Vec<String> = (0..1_001).map(child).collect();
+    world.edit(&format!(
+        r#"[{{"op": "insert", "table": "Resource", "uuid-name": "r", "row": {{"name": "r"}}}}, {}]"#,
+        children.join(",")
+    ));
+    let hold = |_| world.admit(claiming(&[("r", Mode::Shared)]), leased());
+    let mut held: Vec<Permit> = (0..HOLDERS).map(hold).collect();
+    world.written();
+    let delete = r#"[{"op": "update", "table": "Resource", "where": [["name", "!=", "r"]],
+          "row": {"parents": ["set", []]}},
+         {"op": "delete", "table": "Resource", "where": [["name", "==", "r"]]}]"#;
+    for _ in 0..2 {
+        let error = world.try_edit(delete).unwrap_err();
+        assert_eq!(error.tag, tag::RESOURCES, "{error}");
+        assert!(error.details.starts_with("1000 permits"), "{error}");
+    }
+    // What stands in the way is held as it was.
+    assert!(world.is_taken("r") && world.is_taken("c7"));
+    held.truncate(10);
+    world.written();
+    world.edit(delete);
+    assert!(world.is_taken("c7"));
+    held.clear();
+    assert!(!world.is_taken("c7"));
+}
