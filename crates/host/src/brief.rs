@@ -3,7 +3,8 @@
 //! A worker that waits runs no task. If it was the one that waits for the sockets, no other worker does so until one is
 //! woken, and the whole daemon stands still. So a thread looks for such work that takes longer than [`LONG`] and
 //! wakes another worker. All workers but one may do such work at a time, and none begins while another one takes long;
-//! what is refused here is done on a thread that may wait. The thread sleeps while there is no such work.
+//! what is refused here is done on a thread that may wait. While there is such work the thread wakes once in that
+//! time, however much there is.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -115,12 +116,12 @@ impl Shared {
     fn run(&self, runtime: &Handle) {
         let mut state = self.state();
         while !state.is_closed {
-            if state.under_way.is_empty() {
-                state.is_awake = false;
+            if !state.is_awake {
                 state = self.changed.wait(state).unwrap_or_else(crate::broken);
                 continue;
             }
             state = self.changed.wait_timeout(state, LONG).unwrap_or_else(crate::broken).0;
+            state.is_awake = !state.under_way.is_empty();
             let quick = state.under_way.iter_mut().filter(|work| !work.is_long);
             let mut waits = quick.filter(|work| work.since.elapsed() >= LONG).peekable();
             if waits.peek().is_some() {
