@@ -8,7 +8,7 @@ use crate::{
     Reply, StealReply, Terms,
 };
 use paceline_journal::disk::{Death, Faults, FaultyDisk};
-use paceline_tables::{Error, json, tag};
+use paceline_tables::{Error, json};
 use paceline_types::{Attributes, Claim, Mode, Request, RequestId, Role, Span, Unknown};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,6 +2,7 @@
 
 use super::{World, claiming, claiming_new, leased};
 use crate::{Admission, Permit};
+use paceline_tables::tag;
 use paceline_types::Mode;
 
 /// A permit may have more claims than one may ask for: those of the resource that it claimed, once that is deleted, and
