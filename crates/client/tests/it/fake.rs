@@ -160,6 +160,7 @@ impl Shared {
         match (asked.method.as_str(), kind, name, verb) {
             ("POST", "sessions", "", "") => self.begin(asked),
             ("DELETE", "sessions", id, "") => self.end(id),
+            ("POST", "sessions", id, "processes") => self.change(|w| w.sessions.contains_key(id)),
             ("POST", "permits", "", "") => self.grant(asked, None),
             ("PUT", "permits", id, "") => self.grant(asked, Some(id)),
             ("DELETE", "permits", id, "") => self.change(|w| w.permits.remove(id).is_some()),

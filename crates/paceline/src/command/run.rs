@@ -30,6 +30,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 /// A command that cannot be run, and one that is not there, as shells tell them.
 const CANNOT_RUN: u8 = 126;
@@ -40,7 +42,10 @@ const BY_SIGNAL: i32 = 128;
 /// How often a witness is replaced for one signal; a new one may get the next signal before it stands there.
 const WITNESSES_MAX: usize = 5;
 
-/// How long a daemon that went away between the grant and the command's beginning is waited for, and the pauses.
+/// How long the command waits for the daemon to know its process.
+const KNOWN_MAX: Duration = Duration::from_secs(5);
+
+/// How long a daemon that went away between the grant and the command's beginning is told of the process, and the pauses.
 const AWAY_MAX: Duration = Duration::from_secs(60);
 const AWAY_PAUSE: Duration = Duration::from_millis(10);
 const AWAY_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -208,23 +213,34 @@ async fn begin(
 ) -> Result<(), Failure> {
     let (Some(starter), Some(pid)) = (starter, pid) else { return Ok(()) };
     let waiting = starter.meet(pid).await.map_err(|error| format!("cannot start: {error}"))?;
-    let known = tokio::task::spawn_blocking(move || make_known(&session, pid)).await;
-    known.map_err(|error| format!("cannot start: {error}"))??;
+    let (tell, told) = oneshot::channel();
+    tokio::task::spawn_blocking(move || make_known(&session, pid, tell));
+    // A daemon that is away or hangs holds the session for as long as we live, and hears of the command later.
+    if let Ok(Ok(Err(error))) = timeout(KNOWN_MAX, told).await
+        && !error.is_unreachable()
+    {
+        return Err(error.into());
+    }
     is_told.set(true);
     waiting.begin().await.map_err(|error| cannot_run(program, &error))
 }
 
-/// Has the daemon know the command's process. One that was restarted since the grant has taken the session over.
-fn make_known(session: &Session, pid: u32) -> Result<(), Error> {
-    let (since, mut pause) = (Instant::now(), AWAY_PAUSE);
+/// Has the daemon know the command's process, and tells how the first try ended. One that was restarted since the grant
+/// has taken the session over.
+fn make_known(session: &Session, pid: u32, first: oneshot::Sender<Result<(), Error>>) {
+    let (since, mut pause, mut first) = (Instant::now(), AWAY_PAUSE, Some(first));
     loop {
-        match session.add_process(pid) {
-            Err(error) if error.is_unreachable() && since.elapsed() < AWAY_MAX => {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(AWAY_PAUSE_MAX);
-            }
-            known => return known,
+        let known = session.add_process(pid);
+        let is_away = known.as_ref().is_err_and(Error::is_unreachable);
+        if let Some(first) = first.take() {
+            // Nobody listens any more if it took long.
+            let _ = first.send(known);
         }
+        if !is_away || since.elapsed() > AWAY_MAX {
+            return;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(AWAY_PAUSE_MAX);
     }
 }
 
