@@ -105,7 +105,7 @@ async fn serve(
     let (door_options, policy) = (door_options(options), policy_of(options));
     let mut api = paceline_api::Options::in_directory(&absolute(data), options.api);
     api.socket_mode = options.socket_mode;
-    api.limits.connections = api.limits.connections.at_most(share_of_files(4));
+    api.limits.connections = api.limits.connections.at_most(part_of_files(3, 5));
     let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -152,7 +152,7 @@ async fn open_http(
     let access_log = absolute(data).join("access.log");
     // Whoever gives a file is there to mend it. What was edited later must not keep locks and permits away.
     let is_strict = options.config.is_some();
-    let descriptors_each = share_of_files(5);
+    let descriptors_each = part_of_files(1, 6);
     let options = paceline_http::Options { access_log, threads, is_strict, descriptors_each };
     paceline_http::Door::open(Arc::clone(host.control()), options).await
 }
@@ -312,7 +312,7 @@ fn door_options(options: &Serve) -> DoorOptions {
     let probe = (options.probe_interval > 0).then(|| Duration::from_secs(options.probe_interval));
     let frame_bytes_max = usize::try_from(options.frame_max).unwrap_or(usize::MAX);
     let (role, socket_mode) = (options.remote_role, options.socket_mode);
-    let capacity = DoorOptions::default().capacity.at_most(share_of_files(4));
+    let capacity = DoorOptions::default().capacity.at_most(part_of_files(3, 5));
     DoorOptions { frame_bytes_max, probe, tls, role, socket_mode, capacity }
 }
 
@@ -350,9 +350,10 @@ fn raise_file_limit() {
     }
 }
 
-/// One part of so many of the files that may be open. Clients of frontends have a fifth, connections to servers another;
-/// each socket of the API and of OVSDB has a quarter: none takes what the others and the databases need.
-fn share_of_files(parts: u64) -> usize {
+/// A part of the files that may be open. Clients of frontends, who may be anybody, have a sixth, connections to servers
+/// another; each socket of the API and of OVSDB has three fifths, which its users share: none takes what the others and
+/// the databases need.
+fn part_of_files(parts: u64, of: u64) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(usize::MAX, |files| usize::try_from(files / parts).unwrap_or(usize::MAX))
+    limit.map_or(usize::MAX, |files| usize::try_from(files / of * parts).unwrap_or(usize::MAX))
 }
