@@ -19,6 +19,10 @@ use tokio::net::{TcpStream, UnixStream};
 /// How often the library may have its turn without reading before what it leaves unread is too much.
 const TURNS_MAX: u32 = 4;
 
+/// What is received at a time on a unix socket: the buffer of the library is much larger, and what is received into must
+/// be cleared first.
+const RECEIVE_BYTES: usize = 4 << 10;
+
 /// A socket of either kind.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -100,11 +104,14 @@ impl Socket {
     }
 
     fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
-        let room = buffer.remaining();
+        let room = match self {
+            Self::Unix(..) => buffer.remaining().min(RECEIVE_BYTES),
+            Self::Tcp(_) => buffer.remaining(),
+        };
         let mut is_read = false;
         let mut read = || {
             let count = match self {
-                Self::Unix(stream, _) => receive(stream, buffer)?,
+                Self::Unix(stream, _) => receive(stream, buffer, room)?,
                 Self::Tcp(stream) => stream.try_read_buf(buffer)?,
             };
             is_read = true;
@@ -123,9 +130,9 @@ impl Socket {
     }
 }
 
-/// Receives bytes, and fails if descriptors came with them, which the system has closed then.
-fn receive(stream: &UnixStream, buffer: &mut ReadBuf<'_>) -> io::Result<usize> {
-    let mut space = [io::IoSliceMut::new(buffer.initialize_unfilled())];
+/// Receives so many bytes at most, and fails if descriptors came with them, which the system has closed then.
+fn receive(stream: &UnixStream, buffer: &mut ReadBuf<'_>, room: usize) -> io::Result<usize> {
+    let mut space = [io::IoSliceMut::new(buffer.initialize_unfilled_to(room))];
     let mut control = RecvAncillaryBuffer::new(&mut []);
     let received = recvmsg(stream, &mut space, &mut control, RecvFlags::empty())?;
     if received.flags.contains(ReturnFlags::CTRUNC) {
