@@ -9,6 +9,7 @@
 use crate::ahead::Ahead;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ const TURNS_MAX: u32 = 4;
 
 /// What is received at a time on a unix socket: the buffer of the library is much larger, and what is received into must
 /// be cleared first.
-const RECEIVE_BYTES: usize = 4 << 10;
+const RECEIVE_BYTES: usize = 2 << 10;
 
 /// A socket of either kind.
 #[derive(Debug)]
@@ -95,8 +96,9 @@ impl Socket {
         if room == 0 {
             return Ok(true);
         }
-        let mut space = [0; 4 << 10];
-        let mut whole = ReadBuf::new(&mut space);
+        // It is cleared only if there is something to receive.
+        let mut space = [MaybeUninit::uninit(); RECEIVE_BYTES];
+        let mut whole = ReadBuf::uninit(&mut space);
         let mut buffer = whole.take(room);
         self.try_read(&mut buffer)?;
         ahead.keep(buffer.filled());
