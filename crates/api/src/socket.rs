@@ -74,7 +74,7 @@ impl Socket {
     pub(crate) async fn overflow(&self) {
         let Self::Unix(stream, ahead) = self else { return std::future::pending().await };
         let mut turns = 0;
-        // Whoever reads has taken something after a few turns, of which one may be to ask for more of a body.
+        // A library that reads has taken something after a few turns; in one of them it may ask for more of a body.
         while turns < TURNS_MAX {
             let room = ahead.room();
             turns = if room == 0 { turns + 1 } else { 0 };

@@ -117,7 +117,8 @@ impl Client {
                 self.keep_seat(seat);
                 Ok(())
             }
-            // Were the daemon killed now, the session would hold it again: its end is told until it is on disk.
+            // If the daemon were killed now, the session would hold it again. So the end of the session is sent until it is
+            // on disk.
             // The connection is closed after that, because its end would end the session unwritten. The seat
             // is not used again, or an unlock that is repeated could give back a lock that it owns anew.
             Ok(_) => {

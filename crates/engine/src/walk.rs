@@ -463,8 +463,8 @@ impl Engine {
     }
 }
 
-/// A key as people are shown it: a client may bring one of many thousand bytes, and it is told and logged with every
-/// refusal.
+/// The beginning of a key, for messages and logs: a client may send a key of many thousand bytes, and each refusal
+/// contains it.
 fn shown(key: &str) -> Box<str> {
     match key.len() > limits::KEY_SHOWN_BYTES_MAX {
         true => format!("{}…", &key[..key.floor_char_boundary(limits::KEY_SHOWN_BYTES_MAX)]).into(),

@@ -1,4 +1,4 @@
-//! A frontend that is renamed is the one that listens where it did: whoever came in there passes its checkpoints (P1, S1).
+//! A renamed frontend is the one that listens at the same address: its requests pass its checkpoints (P1, S1).
 
 use crate::script::holds;
 
