@@ -61,6 +61,12 @@ pub trait DiskFile: Debug + Send + Sync {
 
     /// What the file system knows of the file.
     fn facts(&self) -> io::Result<Facts>;
+
+    /// Takes this file for as long as it is open, under whichever name; false if another opening of it
+    /// has done so. The lock file excludes only those who use the same name, and a file can have many.
+    fn claim(&self) -> io::Result<bool> {
+        Ok(true)
+    }
 }
 
 /// How to open a file.

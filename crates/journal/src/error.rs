@@ -183,6 +183,8 @@ pub enum LockError {
     },
     /// This process has the file open already.
     Ourselves(PathBuf),
+    /// The journal itself is open for writing under another of its names.
+    OtherName(PathBuf),
     /// A system call failed.
     Io(Failure),
 }
@@ -201,6 +203,11 @@ impl fmt::Display for LockError {
             LockError::Ourselves(path) => {
                 write!(f, "{} is open already in this process", locked_file(path).display())
             }
+            LockError::OtherName(path) => write!(
+                f,
+                "{} is in use under another name (it is a hard link); stop the other server first, or copy the file",
+                path.display()
+            ),
             LockError::Io(failure) => failure.fmt(f),
         }
     }

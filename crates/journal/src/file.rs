@@ -88,6 +88,7 @@ impl FileLog {
         // The file gets its name when it is whole, so that no half of one is ever seen.
         let made = (|| {
             let file = disk.open(&tmp, Access::Create(0o600))?;
+            file.claim()?;
             write_all(&*file, &record, 0).map_err(|(_, error)| error)?;
             file.sync()?;
             disk.rename(&tmp, &place)?;

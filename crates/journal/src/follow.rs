@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Access, Disk, DiskFile, Facts};
-use crate::error::{Failure, OpenError};
+use crate::error::{Failure, LockError, OpenError};
 use crate::file::FileLog;
 use crate::frame::parse_header;
 use crate::log::Position;
@@ -89,6 +89,9 @@ impl Follow {
         let file = disk.open(&place, access).map_err(|error| io("open", error))?;
         let facts = file.facts().map_err(|error| io("examine", error))?;
         check_kind(&place, &*file, &facts)?;
+        if mode == Mode::ReadWrite && !file.claim().map_err(|error| io("lock", error))? {
+            return Err(OpenError::Locked(LockError::OtherName(place)));
+        }
 
         let side = SideFile::new(&place);
         let known = side.read(&*disk, &facts);

@@ -50,6 +50,8 @@ impl Rewrite {
         let tmp = tmp_path(path);
         let file = disk
             .open(&tmp, Access::Create(mode))
+            // Nobody else can have a file that was just made.
+            .and_then(|file| file.claim().map(|_| file))
             .map_err(|error| RewriteError::from_failure(Failure::new("create", &tmp, error)))?;
         Ok(Rewrite {
             disk,

@@ -302,4 +302,8 @@ impl DiskFile for FaultyFile {
     fn facts(&self) -> io::Result<Facts> {
         self.inner.facts()
     }
+
+    fn claim(&self) -> io::Result<bool> {
+        self.inner.claim()
+    }
 }

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
 use super::{Access, Disk, DiskFile, Facts, Lock};
 use crate::error::LockError;
 use crate::lock;
@@ -103,5 +106,14 @@ impl DiskFile for RealFile {
             mode: metadata.mode() & 0o777,
             regular: metadata.is_file(),
         })
+    }
+
+    fn claim(&self) -> io::Result<bool> {
+        match flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+            // A file system without such locks has the lock file only.
+            Ok(()) | Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -46,6 +46,35 @@ fn end(mut child: Child) {
 }
 
 #[test]
+fn two_names_of_one_file_exclude_each_other() {
+    let place = Place::new("hard-link");
+    let (path, other) = (place.path("db"), place.path("other"));
+    let mut log = FileLog::create(&path, b"{}").unwrap();
+    std::fs::hard_link(&path, &other).unwrap();
+    let refused = |path: &str| {
+        let error = FileLog::open(path, Mode::ReadWrite).unwrap_err();
+        assert!(matches!(error, OpenError::Locked(LockError::OtherName(_))), "{error}");
+        let (child, word) = second_opens(path);
+        assert!(word.contains("in use under another name"), "{word}");
+        end(child);
+    };
+    refused(&other);
+    FileLog::open(&other, Mode::ReadOnly).unwrap().finish().unwrap();
+
+    // A replacement is another file, which keeps others off just the same.
+    let mut rewrite = log.rewrite().unwrap();
+    rewrite.write(&framed("{}")).unwrap();
+    log.install(rewrite, log.position()).unwrap();
+    let third = place.path("third");
+    std::fs::hard_link(&path, &third).unwrap();
+    refused(&third);
+    FileLog::open(&other, Mode::ReadWrite).unwrap().finish().unwrap();
+
+    drop(log);
+    FileLog::open(&third, Mode::ReadWrite).unwrap().finish().unwrap();
+}
+
+#[test]
 fn two_processes_exclude_each_other() {
     let place = Place::new("lock");
     let path = place.path("db");
