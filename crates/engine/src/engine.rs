@@ -318,7 +318,8 @@ impl Engine {
         }
         self.set_limits();
         self.leave_lost_servers(&old);
-        self.pools.configure(&snapshot.pools);
+        let heirs = self.pools.configure(&snapshot.pools);
+        self.move_slots(&heirs);
         self.claims.configure(Arc::clone(&snapshot.graph));
         self.run();
         old

@@ -1,8 +1,8 @@
-//! Who holds a count of a checkpoint that an edit gives new counters.
+//! Which requests hold a count of a checkpoint that an edit gives new counters, or a slot of a pool that is made again.
 //!
 //! Promises that what runs counts against the checkpoint that it passed until it ends (P1): by its key as
 //! the checkpoint has it now, also where the key, the kind or what passes it was edited, and in a
-//! checkpoint that was deleted and comes back under its name.
+//! checkpoint that was deleted and comes back under its name. The same holds for the slots of pools.
 
 use crate::engine::Engine;
 use crate::gate::is_gate;
@@ -11,7 +11,7 @@ use crate::prepare::{List, fill_keys, is_early_count};
 use crate::work::Work;
 use paceline_checkpoints::{Held, KeyHash, Renewed};
 use paceline_routing::Unrouted;
-use paceline_types::{CheckpointId, Priority, RequestId};
+use paceline_types::{CheckpointId, PoolId, Priority, RequestId};
 use std::collections::BTreeSet;
 
 /// So many deleted checkpoints are remembered before it is looked which of them nobody holds.
@@ -45,6 +45,22 @@ impl Engine {
                 }
             }
             self.keep(work);
+        }
+    }
+
+    /// Requests that run in a deleted pool take slots of the new one that has its name.
+    pub(crate) fn move_slots(&mut self, heirs: &[(PoolId, PoolId)]) {
+        if heirs.is_empty() {
+            return;
+        }
+        for (id, work) in self.requests.iter_mut().filter(|(_, work)| work.runs()) {
+            let heir = heirs.iter().find(|(old, _)| *old == work.pool);
+            let Some((old, new)) = heir.filter(|_| !work.draft.is_connection()) else { continue };
+            work.pool = *new;
+            self.slot_users.remove(&(*old, *id));
+            if !self.pools.is_unlimited(*new) {
+                self.slot_users.insert((*new, *id));
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 #[derive(Debug)]
 pub(crate) struct Pool {
+    pub name: Box<str>,
     pub max: Option<u32>,
     /// Whether it starts work (started or draining).
     pub open: bool,
@@ -33,6 +34,7 @@ pub(crate) struct Pool {
 impl Pool {
     pub fn new(spec: &PoolSpec) -> Self {
         let mut pool = Self {
+            name: spec.name.clone(),
             max: None,
             open: false,
             bounds: QueueBounds::default(),
@@ -50,6 +52,7 @@ impl Pool {
     }
 
     pub fn configure(&mut self, spec: &PoolSpec) {
+        self.name.clone_from(&spec.name);
         self.max = spec.threads_max;
         self.open = spec.state != State::Stopped;
         self.bounds = spec.queue;

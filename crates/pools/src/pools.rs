@@ -51,21 +51,41 @@ impl Pools {
     }
 
     /// Uses a new set of pools. Waiters of deleted ones come out of [`Pools::orphan`].
-    pub fn configure(&mut self, set: &PoolSet) {
-        for spec in set.list() {
-            let pool = self.pools.entry(spec.id).or_insert_with(|| Pool::new(spec));
-            pool.configure(spec);
-            pool.deleted = false;
-            self.orphaned.remove(&spec.id);
-        }
+    ///
+    /// Returns deleted pools, each with the new one that has its name: those that run in the old one take
+    /// slots of the new one from now on, or a pool that is deleted and made again would run twice as many (P1).
+    pub fn configure(&mut self, set: &PoolSet) -> Vec<(PoolId, PoolId)> {
         let ids: Vec<PoolId> = self.pools.keys().copied().collect();
         for id in ids {
             if set.by_id(id).is_none() {
                 self.with(id, |pool| pool.deleted = true);
                 self.orphaned.insert(id);
+                self.touched(id);
             }
-            self.touched(id);
         }
+        let mut heirs = vec![];
+        for spec in set.list() {
+            if !self.pools.contains_key(&spec.id) {
+                let deleted = self.pools.iter_mut().filter(|(_, pool)| pool.deleted);
+                let former = deleted.filter(|(_, pool)| *pool.name == *spec.name);
+                let mut new = Pool::new(spec);
+                for (id, pool) in former {
+                    new.running += std::mem::take(&mut pool.running);
+                    heirs.push((*id, spec.id));
+                }
+                self.pools.insert(spec.id, new);
+            }
+            self.with(spec.id, |pool| {
+                pool.configure(spec);
+                pool.deleted = false;
+            });
+            self.orphaned.remove(&spec.id);
+            self.touched(spec.id);
+        }
+        for (old, _) in &heirs {
+            self.touched(*old);
+        }
+        heirs
     }
 
     /// Whether a slot is free in a pool that starts work.

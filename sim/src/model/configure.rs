@@ -4,7 +4,7 @@
 //! waiters that changed checkpoints let go move, by rank.
 
 use super::checkpoints::{TICKS, position};
-use super::config::{At, Checkpoint, Config, Limit, Resource, Unknown};
+use super::config::{At, Checkpoint, Config, Limit, Pool, Resource, Unknown};
 use super::seats::GONE;
 use super::servers::is_gate;
 use super::{Effect, Model, Passed, Position, Queued, Rank, Reason, State};
@@ -37,7 +37,7 @@ impl Model {
         self.adopt_holders(&old);
         let gates = self.config.checkpoints.iter().filter(|at| is_gate(at.id));
         moves.extend(gates.cloned().map(Move::HandOver));
-        self.pools_changed();
+        self.pools_changed(&old);
         self.servers_changed(&old);
         self.resources_changed(&old);
         self.grant();
@@ -267,9 +267,23 @@ impl Model {
         its.collect()
     }
 
-    /// Who stands in the queue of a pool that is gone gets the pool of its priority at once; who
-    /// waits at a checkpoint when it next moves.
-    fn pools_changed(&mut self) {
+    /// A request in the queue of a pool that is gone gets the pool of its priority at once; one that
+    /// waits at a checkpoint, when it next moves. One that runs in a pool that is gone takes a slot of the
+    /// next new one of that name.
+    fn pools_changed(&mut self, old: &Config) {
+        let is_in = |pool: &Pool, config: &Config| config.pools.iter().any(|at| at.id == pool.id);
+        let gone = old.pools.iter().filter(|pool| !is_in(pool, &self.config));
+        self.gone_pools.extend(gone.map(|pool| (pool.name, pool.id)));
+        for pool in self.config.pools.iter().filter(|pool| !is_in(pool, old)) {
+            let dead: Vec<_> =
+                self.gone_pools.extract_if(.., |(name, _)| *name == pool.name).collect();
+            let running = self.requests.values_mut().filter(|one| one.state == State::Running);
+            for request in running.filter(|one| !one.arrival.connection) {
+                if dead.iter().any(|(_, id)| *id == request.pool) {
+                    request.pool = pool.id;
+                }
+            }
+        }
         let stands = |state: &State| matches!(state, State::InPool(_));
         let all = self.requests.iter().filter(|(_, request)| stands(&request.state));
         let ids: Vec<u64> = all.map(|(id, _)| *id).collect();

@@ -180,6 +180,8 @@ pub struct Model {
     again: Vec<Queued>,
     /// Deleted checkpoints, by name.
     buried: Vec<(&'static str, u32)>,
+    /// Deleted pools, by name.
+    gone_pools: Vec<(&'static str, u32)>,
     last_id: u64,
     /// What happened so far.
     pub tally: Tally,
@@ -213,6 +215,7 @@ impl Model {
             walking: false,
             again: vec![],
             buried: vec![],
+            gone_pools: vec![],
             last_id: 0,
             tally: Tally::default(),
             submitted: None,
