@@ -34,6 +34,8 @@ pub struct Checkpoints {
     pub(crate) backlog: VecDeque<Backlog>,
     /// Deleted checkpoints by name, kept while a request that passed one of them may still run.
     pub(crate) buried: Vec<(Box<str>, CheckpointId)>,
+    /// How many checkpoints of earlier runs there are numbers for.
+    formers: u32,
     /// Counters that are no more, until their memory is given back.
     pub(crate) dropped: Vec<Table>,
     /// The last generation of counters.
@@ -56,6 +58,7 @@ impl Checkpoints {
             handed: VecDeque::new(),
             backlog: VecDeque::new(),
             buried: vec![],
+            formers: 0,
             dropped: vec![],
             generation: 0,
             now: Time(0),
@@ -95,6 +98,29 @@ impl Checkpoints {
         match self.open(id) {
             Some(index) => self.list[index].restore(now, key),
             None => nothing(now, id),
+        }
+    }
+
+    /// A request that passed a checkpoint in an earlier run which is no more: it counts if one of that name
+    /// is made again.
+    pub fn restore_former(&mut self, now: Time, name: &str) -> Held {
+        let now = self.turn(now);
+        let known = self.buried.iter().find(|(other, id)| **other == *name && is_former(*id));
+        let id = known.map_or(CheckpointId(FORMER | self.formers), |(_, id)| *id);
+        if known.is_none() {
+            self.formers += 1;
+            self.buried.push((name.into(), id));
+        }
+        Held { limited: true, ..nothing(now, id) }
+    }
+
+    /// The name of the checkpoint that somebody passed, also if it is deleted.
+    #[must_use]
+    pub fn name_of(&self, held: &Held) -> Option<&str> {
+        let deleted = || self.buried.iter().find(|(_, id)| *id == held.checkpoint);
+        match self.set.checkpoint(held.checkpoint) {
+            Some(checked) => Some(&checked.spec.name),
+            None => deleted().map(|(name, _)| &**name),
         }
     }
 
@@ -239,6 +265,13 @@ impl Checkpoints {
         let index = self.ids.binary_search(&id).ok()?;
         (!self.list[index].closing).then_some(index)
     }
+}
+
+/// Numbers with this bit are of checkpoints that an earlier run had and this one does not.
+const FORMER: u32 = 1 << 30;
+
+const fn is_former(id: CheckpointId) -> bool {
+    id.0 & FORMER != 0
 }
 
 /// What a request holds from a checkpoint that does not exist: it may pass, and nothing comes back.

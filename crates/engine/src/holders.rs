@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// The key that a request has at a checkpoint, with what it showed there when it came by.
-    fn key_at(&self, work: &Work, id: CheckpointId) -> KeyHash {
+    pub(crate) fn key_at(&self, work: &Work, id: CheckpointId) -> KeyHash {
         let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else {
             return KeyHash::default();
         };

@@ -61,5 +61,6 @@ pub use prepare::{Prepared, RequestError, prepare, prepare_held};
 pub use quota::Quota;
 pub use reads::Reads;
 pub use reroute::Rerouted;
+pub use restore::Places;
 pub use snapshot::Snapshot;
 pub use why::{WaitsFor, Why};

@@ -8,17 +8,44 @@ use crate::effect::Grant;
 use crate::engine::Engine;
 use crate::gate::is_gate;
 use crate::prepare::{Prepared, fill_keys};
-use paceline_types::{Priority, RequestId, Time};
+use crate::work::Work;
+use paceline_types::{PoolId, Priority, RequestId, Time};
+
+/// Where a request that runs is counted, by name: with this it is counted there again after a restart, also
+/// if what it is counted by was edited or deleted meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The pool whose slot it has; none for the default pool.
+    pub pool: Option<Box<str>>,
+    /// The checkpoints that so many requests may be past at one time.
+    pub checkpoints: Vec<Box<str>>,
+}
 
 impl Engine {
+    /// Where a request that runs is counted.
+    #[must_use]
+    pub fn places(&self, id: RequestId) -> Places {
+        let Some(work) = self.requests.get(&id).filter(|work| work.runs()) else {
+            return Places::default();
+        };
+        let limited = work.held.iter().filter(|held| held.counter().is_some());
+        let limited = limited.filter(|held| !is_gate(held.checkpoint()));
+        let names = limited.filter_map(|held| self.checkpoints.name_of(held));
+        let is_default = work.pool == PoolId::DEFAULT || work.draft.is_connection();
+        let pool = if is_default { None } else { self.pools.name(work.pool) };
+        Places { pool: pool.map(Box::from), checkpoints: names.map(Box::from).collect() }
+    }
+
     /// A request that had this number and priority in an earlier run runs on. Rules are not asked, and
-    /// nothing is spent; it holds a slot, its claims, and a count at every checkpoint on its way.
+    /// nothing is spent; it holds a slot, its claims, a count at every checkpoint on its way, and one at
+    /// each of `places`.
     pub fn restore(
         &mut self,
         now: Time,
         id: RequestId,
         Prepared(mut work): Prepared,
         priority: Priority,
+        places: &Places,
     ) -> Grant {
         self.number_behind(id);
         self.now = self.now.max(now);
@@ -52,15 +79,58 @@ impl Engine {
             }
             work.held.push(held);
         }
+        for name in &places.checkpoints {
+            self.restore_count(&mut work, name);
+        }
         if let Some(wanted) = work.draft.wanted.take() {
             self.claims.take_at_once(id, work.rank, work.draft.request.session, wanted);
         }
-        let (pool, arrival) = (work.pool, work.arrival);
+        let arrival = work.arrival;
         if work.draft.is_connection() {
+            let pool = work.pool;
             self.start_connection(work);
-        } else {
-            self.start_at_once(work);
+            return Grant { priority, pool, site: None, arrival, since: arrival };
         }
+        let pool = match places.pool.as_deref() {
+            // Nothing is known of it, or it was renamed: the pool of its priority has it.
+            None => None,
+            Some(name) => match snapshot.pools.pool(name) {
+                Some(pool) => Some(pool.id),
+                None if work.pool == PoolId::DEFAULT => return self.start_in_former(work, name),
+                None => None,
+            },
+        };
+        work.pool = pool.unwrap_or(work.pool);
+        let pool = work.pool;
+        self.start_at_once(work);
         Grant { priority, pool, site: None, arrival, since: arrival }
+    }
+
+    /// It runs on in a pool that is no more.
+    fn start_in_former(&mut self, mut work: Box<Work>, name: &str) -> Grant {
+        work.pool = self.pools.take_former(name);
+        work.start(self.now);
+        self.stats.started += 1;
+        let (priority, pool, arrival) = (work.priority, work.pool, work.arrival);
+        self.keep(work);
+        Grant { priority, pool, site: None, arrival, since: arrival }
+    }
+
+    /// It holds a count at the checkpoint of this name, unless it does already.
+    fn restore_count(&mut self, work: &mut Work, name: &str) {
+        let mut names = work.held.iter().filter_map(|held| self.checkpoints.name_of(held));
+        if names.any(|other| other == name) {
+            return;
+        }
+        let snapshot = self.snapshot();
+        let found = snapshot.checkpoints.iter().find(|checked| *checked.spec.name == *name);
+        let held = match found {
+            None => self.checkpoints.restore_former(self.now, name),
+            Some(checked) => {
+                let key = self.key_at(work, checked.spec.id);
+                self.checkpoints.restore(self.now, checked.spec.id, key)
+            }
+        };
+        self.hold(work, held);
     }
 }

@@ -33,8 +33,16 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub fn new(spec: &PoolSpec) -> Self {
-        let mut pool = Self {
-            name: spec.name.clone(),
+        let mut pool = Self::former(&spec.name);
+        pool.deleted = false;
+        pool.configure(spec);
+        pool
+    }
+
+    /// A pool that is no more.
+    pub fn former(name: &str) -> Self {
+        Self {
+            name: name.into(),
             max: None,
             open: false,
             bounds: QueueBounds::default(),
@@ -43,12 +51,10 @@ impl Pool {
             marked: 0,
             ready: BTreeSet::new(),
             aside: BTreeSet::new(),
-            deleted: false,
+            deleted: true,
             callable_as: None,
             mean_run: None,
-        };
-        pool.configure(spec);
-        pool
+        }
     }
 
     pub fn configure(&mut self, spec: &PoolSpec) {

@@ -39,7 +39,12 @@ pub struct Pools {
     unsettled: BTreeSet<PoolId>,
     /// Deleted pools that still have waiters, who need another pool.
     orphaned: BTreeSet<PoolId>,
+    /// How many pools of earlier runs there are numbers for.
+    formers: u32,
 }
+
+/// Numbers with this bit are of pools that an earlier run had and this one does not.
+const FORMER: u32 = 1 << 30;
 
 impl Pools {
     /// The pools of `set`, all idle.
@@ -86,6 +91,25 @@ impl Pools {
             self.touched(*old);
         }
         heirs
+    }
+
+    /// Takes a slot of a pool of this name that an earlier run had and this one does not: it counts if one
+    /// of that name is made again.
+    pub fn take_former(&mut self, name: &str) -> PoolId {
+        let known = self.pools.iter().find(|(_, pool)| pool.deleted && *pool.name == *name);
+        let id = known.map_or(PoolId(FORMER | self.formers), |(id, _)| *id);
+        if known.is_none() {
+            self.formers += 1;
+            self.pools.insert(id, Pool::former(name));
+        }
+        self.take(id);
+        id
+    }
+
+    /// The name of a pool, also of a deleted one in which somebody runs.
+    #[must_use]
+    pub fn name(&self, id: PoolId) -> Option<&str> {
+        self.pools.get(&id).map(|pool| &*pool.name)
     }
 
     /// Whether a slot is free in a pool that starts work.

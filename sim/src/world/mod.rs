@@ -266,7 +266,7 @@ impl Subject for World {
             let prepared = prepare(&self.engine.snapshot(), request.clone());
             assert!(prepared.is_ok(), "what was a request is one");
             if let Ok(prepared) = prepared {
-                self.engine.restore(Time(self.now), id, prepared, why.priority);
+                self.engine.restore(Time(self.now), id, prepared, why.priority, &old.places(id));
             }
         }
         self.before = self.engine.snapshot();

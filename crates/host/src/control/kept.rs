@@ -7,7 +7,7 @@
 use super::{Admission, Control, Permit, State};
 use crate::kept::{Cause, KeptPermit, Key};
 use paceline_claims::{Graph, Holding};
-use paceline_engine::{RequestError, prepare_held};
+use paceline_engine::{Places, RequestError, prepare_held};
 use paceline_types::{Priority, Request, RequestId, SessionId, Span, Time, Unknown};
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub(crate) struct HeldPermit<'a> {
     /// When it was granted: microseconds since 1970.
     pub(crate) granted_us: i64,
     pub(crate) waited: Span,
+    /// Where it is counted.
+    pub(crate) places: Places,
 }
 
 /// A request that is kept once it runs.
@@ -92,7 +94,8 @@ impl Control {
         let prepared = prepare_held(&self.snapshot(), request);
         let priority = Priority::new(kept.priority.into()).unwrap_or(Priority::START);
         let mut state = self.state();
-        let grant = state.engine.restore(self.clock.now(), kept.number, prepared, priority);
+        let now = self.clock.now();
+        let grant = state.engine.restore(now, kept.number, prepared, priority, &kept.places);
         let terms = Terms {
             name: kept.name.clone(),
             user: kept.user.clone(),
@@ -173,6 +176,7 @@ impl State {
         let (granted_us, waited) = (*granted)?;
         let (request, priority) = (self.engine.request(id)?, self.engine.grant(id)?.priority);
         let (unknown, priority) = (*unknown, priority.number());
-        Some(HeldPermit { id, terms, request, unknown, priority, granted_us, waited })
+        let places = self.engine.places(id);
+        Some(HeldPermit { id, terms, request, unknown, priority, granted_us, waited, places })
     }
 }

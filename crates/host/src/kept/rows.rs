@@ -3,6 +3,7 @@
 use super::{Process, UNSYNCED_LEASE_MAX};
 use crate::control::HeldPermit;
 use crate::database::Claims;
+use paceline_engine::Places;
 use paceline_tables::Row;
 use paceline_tables::schema::TableSchema;
 use paceline_tables::value::{Atom, Datum};
@@ -66,6 +67,8 @@ pub struct KeptPermit {
     pub granted_us: i64,
     /// How long it waited.
     pub waited: Span,
+    /// Where it is counted.
+    pub places: Places,
 }
 
 /// The row of a permit.
@@ -139,7 +142,8 @@ impl KeptLock {
 
 impl PermitRow {
     pub(crate) fn of(permit: &HeldPermit<'_>, claimed: &Claims) -> Self {
-        let HeldPermit { id, terms, request, unknown, priority, granted_us, waited } = permit;
+        let HeldPermit { id, terms, request, unknown, priority, granted_us, waited, places } =
+            permit;
         let mut attributes: Vec<(&str, &str)> = request.attributes.iter().collect();
         attributes.sort_unstable();
         let attributes = attributes.iter().map(|(name, v)| (Atom::string(name), Atom::string(v)));
@@ -150,16 +154,20 @@ impl PermitRow {
             Unknown::Wait => "wait",
             Unknown::Create => "create",
         };
+        let checkpoints: BTreeSet<&str> = places.checkpoints.iter().map(|name| &**name).collect();
+        let checkpoints = checkpoints.iter().map(|name| Atom::string(name)).collect();
         let is_synced = terms.is_long || !resources.is_empty() || !claims.is_empty();
         // In the order of their names, as the columns of a table are.
         let values = vec![
             ("attributes", Datum::from_sorted_pairs(attributes.collect())),
+            ("checkpoints", Datum::from_sorted(checkpoints)),
             ("claims", claims),
             ("cost", Datum::One(number(u64::from(request.cost)))),
             ("digest", text(&terms.digest)),
             ("granted_at", Datum::One(Atom::Integer(*granted_us))),
             ("lease", span(terms.lease)),
             ("name", text(&terms.name_of(*id))),
+            ("pool", text(places.pool.as_deref().unwrap_or_default())),
             ("priority", Datum::One(Atom::Integer(i64::from(*priority)))),
             ("request", Datum::One(number(id.0))),
             ("require_locks", Datum::from_sorted(locks.iter().map(|l| Atom::string(l)).collect())),
@@ -204,8 +212,18 @@ impl KeptPermit {
             digest: columns.text("digest")?,
             granted_us: columns.integer("granted_at")?,
             waited: Span(columns.number("waited")?),
+            places: read_places(&columns)?,
         })
     }
+}
+
+fn read_places(columns: &Columns<'_>) -> Option<Places> {
+    let pool = columns.text("pool").filter(|pool| !pool.is_empty()).map(Into::into);
+    let names = columns.datum("checkpoints")?.keys();
+    Some(Places {
+        pool,
+        checkpoints: names.filter_map(|name| Some(name.as_str()?.into())).collect(),
+    })
 }
 
 /// What a permit claims as the columns `resources` and `claims` say it; a name that is claimed twice is

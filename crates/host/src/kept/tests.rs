@@ -1,6 +1,7 @@
 //! What is held is there after the daemon is gone, and what was given back is not.
 
 mod added;
+mod counted;
 
 use super::KeptSession;
 use crate::{

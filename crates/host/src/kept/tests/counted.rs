@@ -1,0 +1,74 @@
+//! What is held counts against limits after a restart, also by pools and checkpoints that a restart deletes and
+//! somebody makes again (P1, P3).
+
+use super::{World, leased};
+use crate::Admission;
+use paceline_types::{Attributes, Request};
+
+const POOL: &str = r#"{"op": "insert", "table": "Pool", "row": {"name": "batch", "priority_min": -9,
+    "priority_max": -1, "threads_max": 1, "state": "started", "persistent": false}}"#;
+
+const CHECKPOINT: &str = r#"{"op": "insert", "table": "Checkpoint", "row": {"name": "one",
+    "at": "frontend api", "concurrency": 1, "persistent": false}}"#;
+
+const RULE: &str = r#"{"op": "insert", "table": "Rule", "row": {"number": 1, "action": "set -5"}}"#;
+
+fn request() -> Request {
+    let mut attributes = Attributes::new();
+    attributes.set("frontend", "api").unwrap();
+    Request::new(attributes)
+}
+
+/// Whether a request that nothing but the limit is in the way of may run, after `edits` in each of three runs.
+fn runs(name: &str, limit: &str) -> [bool; 3] {
+    let mut world = World::new(name);
+    let edit = format!("[{limit}, {RULE}]");
+    world.edit(&edit);
+    let permit = world.admit(request(), leased());
+    world.written();
+    std::mem::forget(permit);
+    let is_run = |world: &World| {
+        let admission = world.host().control().admit(request()).unwrap();
+        matches!(admission, Admission::Started(_))
+    };
+    let first = is_run(&world);
+    let mut rest = [true; 2].map(|_| {
+        world.kill();
+        assert_eq!(world.restore().len(), 1);
+        world.edit(&edit);
+        is_run(&world)
+    });
+    let [second, third] = &mut rest;
+    [first, *second, *third]
+}
+
+#[test]
+fn a_transient_pool_that_is_made_again_counts_what_is_held_p1() {
+    assert_eq!(runs("pool", POOL), [false; 3]);
+}
+
+#[test]
+fn a_transient_checkpoint_that_is_made_again_counts_what_is_held_p1() {
+    assert_eq!(runs("checkpoint", CHECKPOINT), [false; 3]);
+}
+
+/// A limit that was moved or whose condition was edited counts those who passed it before, in the next run too.
+#[test]
+fn a_checkpoint_whose_condition_was_edited_counts_what_is_held_p1() {
+    let mut world = World::new("condition");
+    let held = CHECKPOINT.replace("false", "true");
+    world.edit(&format!("[{held}]"));
+    std::mem::forget(world.admit(request(), leased()));
+    world.written();
+    let set = |when: &str| {
+        format!(
+            r#"[{{"op": "update", "table": "Checkpoint", "where": [], "row": {{"when": "{when}"}}}}]"#
+        )
+    };
+    world.edit(&set("user == 'nobody'"));
+    world.kill();
+    world.restore();
+    world.edit(&set("true"));
+    let admission = world.host().control().admit(request()).unwrap();
+    assert!(matches!(admission, Admission::Waiting(_)), "{admission:?}");
+}
