@@ -26,7 +26,7 @@ pub(crate) use kept::HeldPermit;
 pub use kept::Terms;
 pub use listed::{Hop, Listed};
 pub use permit::{Admission, Permit, Reroute, Waiting};
-pub(crate) use planner::{Consequence, Graphs, Planned, Planner, constraint};
+pub(crate) use planner::{Consequence, Graphs, Planned, Planner, check_growth, constraint};
 pub use tally::Tally;
 
 use crate::clock::Clock;

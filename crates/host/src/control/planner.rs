@@ -266,7 +266,7 @@ impl Trial {
 
 /// That an edit does not give those who hold permits more claims than there is room for (D1). To delete a
 /// resource that is held gives each of its holders a claim for each of its children.
-fn check_growth(model: &Model, store: &Store, (old, new): &Graphs) -> Result<(), Error> {
+pub(crate) fn check_growth(model: &Model, store: &Store, (old, new): &Graphs) -> Result<(), Error> {
     let schema = model.schema();
     let Some(permits) = schema.table_id(own::PERMIT_TABLE) else { return Ok(()) };
     let nodes = old.len().saturating_add(new.len());

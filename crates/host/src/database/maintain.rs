@@ -4,14 +4,16 @@ use super::kept::followed;
 use super::queue::{Commit, Done, Entry, Step, Work};
 use super::{Head, Hosted};
 use crate::audit::Audit;
-use crate::control::{Control, Planner, constraint};
-use paceline_claims::Graph;
+use crate::control::{Control, Planner, check_growth, constraint};
+use paceline_claims::{Graph, ResourceId};
+use paceline_model::schema::RESOURCE;
 use paceline_model::{Model, ModelError, Put};
 use paceline_tables::monitor::merge;
 use paceline_tables::schema::{Column, ColumnId, TableId, TableSchema};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Changes, Error, Row, tag};
 use paceline_types::Uuid;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A row of the server's own: the value of its key column, and the values of its columns by name, or
@@ -154,7 +156,8 @@ impl Hosted {
             Graph::build(None, model.resources(head.database.store())).map(Arc::new).ok()
         };
         let before = graph(&mut model, &head);
-        let puts = model.restart(head.database.store(), &mut self.clock.uuid_source());
+        let mut puts = model.restart(head.database.store(), &mut self.clock.uuid_source());
+        spare_resources(&mut model, &head, before.as_ref(), &mut puts);
         if !puts.is_empty() && !self.policy.read_only {
             let changes = head.database.maintain(puts).and_then(|changes| {
                 let graphs = before.zip(graph(&mut model, &head));
@@ -181,6 +184,33 @@ impl Hosted {
         let row = head.database.store().rows(table).next();
         let value = row.and_then(|row| row[column.index()].single()).and_then(Atom::as_integer);
         Ok(value.and_then(|value| u64::try_from(value).ok()))
+    }
+}
+
+/// Leaves transient resources to the next start if to delete them now would give those who hold permits more claims
+/// than there is room for (D1). Unlike an edit, a start cannot be refused.
+fn spare_resources(
+    model: &mut Model,
+    head: &Head,
+    before: Option<&Arc<Graph>>,
+    puts: &mut Vec<Put>,
+) {
+    let Some(resources) = model.schema().table_id(RESOURCE) else { return };
+    let is_deleted = |put: &&Put| put.0 == resources && put.2.is_none();
+    let deleted: BTreeSet<ResourceId> =
+        puts.iter().filter(is_deleted).filter_map(|put| model.resource_of(put.1)).collect();
+    let Some(before) = before.filter(|_| !deleted.is_empty()) else { return };
+    let store = head.database.store();
+    let mut left = model.resources(store);
+    left.retain(|resource| !deleted.contains(&resource.id));
+    for resource in &mut left {
+        resource.parents.retain(|parent| !deleted.contains(parent));
+    }
+    let Ok(after) = Graph::build(None, left) else { return };
+    if let Err(error) = check_growth(model, store, &(Arc::clone(before), Arc::new(after))) {
+        let count = deleted.len();
+        tracing::warn!(%error, count, "transient resources stay until the next start");
+        puts.retain(|put| put.0 != resources);
     }
 }
 

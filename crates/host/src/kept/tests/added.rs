@@ -82,3 +82,44 @@ fn an_edit_that_adds_too_many_claims_is_refused_d1() {
     held.clear();
     assert!(!world.is_taken("c7"));
 }
+
+/// D1: a start deletes transient resources, but leaves them if that would give holders too many claims. They are
+/// deleted at a start when enough of these are gone.
+#[test]
+fn a_start_adds_no_more_claims_than_there_is_room_for_d1() {
+    let mut world = World::new("start-growth");
+    let child = |n: usize| {
+        format!(
+            r#"{{"op": "insert", "table": "Resource", "row": {{"name": "c{n}",
+             "parents": ["named-uuid", "r"], "persistent": false}}}}"#
+        )
+    };
+    let children: Vec<String> = (0..1_001).map(child).collect();
+    world.edit(&format!(
+        r#"[{{"op": "insert", "table": "Resource", "uuid-name": "r",
+          "row": {{"name": "r", "persistent": true}}}}, {}]"#,
+        children.join(",")
+    ));
+    let hold = |_| world.admit(claiming(&[("r", Mode::Shared)]), leased());
+    let held: Vec<Permit> = (0..1_000).map(hold).collect();
+    world.written();
+    std::mem::forget(held);
+    world.kill();
+    let keeper = world.host().keeper().unwrap();
+    let permits = keeper.take_over().unwrap().permits;
+    assert!(permits.iter().all(|kept| kept.resources.len() == 1 && kept.names.is_empty()));
+    let mut held: Vec<Permit> =
+        permits.iter().map(|kept| keeper.restore_permit(kept, None)).collect();
+    world.host().open_for_service();
+    let kept = world.host().keeper().unwrap().own.own_rows("Resource", |_, _| Some(()));
+    assert_eq!(kept.len(), 1_002);
+    assert!(world.is_taken("c7"));
+    held.drain(10..).for_each(Permit::settle);
+    world.written();
+    std::mem::forget(held);
+    world.kill();
+    let claims = world.restore();
+    assert_eq!(claims.values().map(Vec::len).collect::<Vec<_>>(), [1_002; 10]);
+    let kept = world.host().keeper().unwrap().own.own_rows("Resource", |_, _| Some(()));
+    assert_eq!(kept.len(), 1);
+}
