@@ -38,6 +38,18 @@ impl Renames {
     }
 }
 
+impl Renames {
+    /// Whether the edit made the configuration of this generation.
+    pub(crate) const fn is_of(&self, generation: u64) -> bool {
+        self.generation == generation
+    }
+
+    /// Old names and new ones.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.to.iter().map(|(old, new)| (&**old, &**new))
+    }
+}
+
 /// The name that a frontend has now which had `name` in the configuration `since`, if it has another.
 pub(crate) fn name_now<'a>(edits: &'a [Renames], since: u64, name: &str) -> Option<&'a str> {
     let later = edits.iter().filter(|edit| edit.generation > since);

@@ -93,6 +93,15 @@ impl Snapshot {
         &self.resources
     }
 
+    /// The frontends that the edit to this configuration gave other names: the old name, and the new one.
+    pub fn renamed_frontends(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.renames
+            .last()
+            .filter(|edit| edit.is_of(self.generation))
+            .into_iter()
+            .flat_map(|e| e.names())
+    }
+
     pub(crate) fn pool_name(&self, id: PoolId) -> Box<str> {
         self.pools.by_id(id).map_or_else(|| "deleted".into(), |pool: &PoolSpec| pool.name.clone())
     }

@@ -320,6 +320,8 @@ impl Control {
             let old = engine.configure(now, plan);
             let new = engine.snapshot();
             let generation = new.generation();
+            // Under the engine's lock, because edits are followed in order.
+            self.tallies.rename(&new);
             *self.snapshot.write().unwrap_or_else(crate::broken) = new;
             // Behind it: who sees the number finds the configuration.
             self.generation.store(generation, Ordering::Release);

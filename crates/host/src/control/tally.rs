@@ -1,6 +1,6 @@
 //! What the HTTP door counts of each frontend: plain atomics, which nobody locks to count.
 //!
-//! A tally outlives edits of its frontend. Those of frontends that are gone go with the last connection
+//! A tally outlives edits of its frontend, and follows it when it is renamed. Those of frontends that are gone go with the last connection
 //! that uses them.
 
 use super::Control;
@@ -64,6 +64,17 @@ pub(super) struct Tallies(Mutex<BTreeMap<Box<str>, Arc<Tally>>>);
 impl Tallies {
     fn all(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<Tally>>> {
         self.0.lock().unwrap_or_else(crate::broken)
+    }
+
+    /// Gives those of frontends that an edit renamed their new names, so that connections count where they came
+    /// in whatever that is called. To be called for each edit, in order.
+    pub fn rename(&self, snapshot: &Snapshot) {
+        let mut all = self.all();
+        let renamed: Vec<(&str, Arc<Tally>)> = snapshot
+            .renamed_frontends()
+            .filter_map(|(old, new)| Some((new, all.remove(old)?)))
+            .collect();
+        all.extend(renamed.into_iter().map(|(new, tally)| (new.into(), tally)));
     }
 
     /// Drops those of frontends that are gone, unless somebody still counts there.

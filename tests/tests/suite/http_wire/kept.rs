@@ -94,6 +94,25 @@ fn a_kept_connection_follows_a_frontend_that_is_renamed() {
     }
 }
 
+/// P1: connections count against `max_connections` of their frontend, whatever it is called by then.
+#[test]
+fn connections_count_at_a_frontend_that_is_renamed_p1() {
+    let two = Two::new();
+    let proxy = Proxy::start(&two.named(["public", "internal"]));
+    let mut kept = Kept::connect(&two);
+    kept.are_public("at first");
+    let connections = |name: &str| {
+        let frontend = proxy.daemon.api().get(&format!("/v1/frontends/{name}")).expect(200);
+        frontend["figures"]["connections"].as_u64()
+    };
+    until(|| connections("public"), |count| *count == Some(2));
+    for names in [["renamed", "internal"], ["internal", "renamed"]] {
+        proxy.reload(&two.named(names));
+        kept.are_public("renamed");
+        until(|| names.map(connections), |counts| *counts == [Some(2), Some(0)]);
+    }
+}
+
 #[test]
 fn names_that_are_swapped_send_nobody_to_the_other_frontend() {
     let two = Two::new();
