@@ -447,7 +447,8 @@ pub fn report_recovery(path: &Path, recovery: &Recovery) {
             ),
             None => tracing::warn!(
                 %file, offset, bytes,
-                "the end of the journal is damaged and left out: {reason}"
+                "the end of the journal is damaged and left out; it is not kept aside, because the disk is full or \
+                 the journal is only read: {reason}"
             ),
         }
     }

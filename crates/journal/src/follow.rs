@@ -54,7 +54,7 @@ pub struct Torn {
     pub bytes: u64,
     /// What is wrong with the record there.
     pub reason: String,
-    /// The file where it is kept; none if the journal was opened read-only and is uncut.
+    /// The file where it is kept; none if there was no room for it, or the journal was opened read-only and is uncut.
     pub kept: Option<PathBuf>,
 }
 
@@ -174,8 +174,16 @@ impl Follow {
     fn settle(&mut self, position: Position) -> Result<(), Failure> {
         let log = &self.log;
         log.remove_stale()?;
+        let synced = self.known.map(|known| known.synced);
         if let Some(torn) = &mut self.torn {
-            torn.kept = Some(keep_aside(log.disk(), log.path(), log.file(), position)?);
+            torn.kept = match keep_aside(log.disk(), log.path(), log.file(), position) {
+                Ok(kept) => Some(kept),
+                // Nobody was answered that what was never synced is durable; service goes before keeping it (J5).
+                Err(failure) if failure.is_full() && synced.is_some_and(|at| at <= position.0) => {
+                    None
+                }
+                Err(failure) => return Err(failure),
+            };
         }
         // The tail's new name must be safe before it is cut. And without a tail: the last rename
         // may not have reached the disk before the last process was killed.

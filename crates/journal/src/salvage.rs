@@ -102,21 +102,34 @@ pub(crate) fn keep_aside(
     offset: Position,
 ) -> Result<PathBuf, Failure> {
     let (path, kept) = create_kept(disk, journal, offset)?;
-    let failed = |error| Failure::new("keep the torn tail aside in it", &path, error);
+    let copied = copy_tail(journal, file, offset, (&path, &*kept));
+    if copied.is_err() {
+        // A part of it is worth nothing, and takes room where there may be none.
+        let _ = disk.remove(&path);
+    }
+    copied.map(|()| path)
+}
+
+fn copy_tail(
+    journal: &Path,
+    file: &dyn DiskFile,
+    offset: Position,
+    (path, kept): (&Path, &dyn DiskFile),
+) -> Result<(), Failure> {
+    let failed = |error| Failure::new("keep the torn tail aside in it", path, error);
     let mut buffer = vec![0; PIECE];
     let mut done = 0;
     loop {
         let got = read_full(file, &mut buffer, offset.0 + done)
             .map_err(|error| Failure::new("read", journal, error))?;
         let piece = buffer.get(..got).unwrap_or_default();
-        write_all(&*kept, piece, done).map_err(|(_, error)| failed(error))?;
+        write_all(kept, piece, done).map_err(|(_, error)| failed(error))?;
         done += got as u64;
         if got < PIECE {
             break;
         }
     }
-    kept.sync().map_err(failed)?;
-    Ok(path)
+    kept.sync().map_err(failed)
 }
 
 fn create_kept(

@@ -29,8 +29,8 @@ pub(super) struct Reservations {
     step: u64,
     /// Whether a reservation is being written, or waits to be repeated.
     is_under_way: bool,
-    /// Whether the last one failed.
-    has_failed: bool,
+    /// Why the last one failed, if it did.
+    failed: Option<Error>,
 }
 
 /// The numbers to be reserved next.
@@ -42,7 +42,7 @@ pub(super) struct Range {
 
 impl Default for Reservations {
     fn default() -> Self {
-        Self { step: RESERVE_MIN, is_under_way: false, has_failed: false }
+        Self { step: RESERVE_MIN, is_under_way: false, failed: None }
     }
 }
 
@@ -63,7 +63,12 @@ impl State {
 
 impl Locking {
     /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
-    /// of this run before it returns.
+    /// of this run before it returns. On a full disk there are none at first: sessions wait for their locks until
+    /// a range could be written, and everything else is served (J5).
+    ///
+    /// # Errors
+    ///
+    /// When the range cannot be written for another reason.
     pub(crate) fn begin(self: &Arc<Self>, own: &Arc<Hosted>) -> Result<(), Error> {
         let used = own.own_integer(own::DAEMON_TABLE, "fencing_reserved")?.unwrap_or(0).max(1);
         let mut state = self.state();
@@ -73,8 +78,12 @@ impl Locking {
         let _ = self.own.set(own.clone());
         self.write_range(own, Range { until: used + RESERVE_MIN, step: RESERVE_MIN });
         own.flush_blocking();
-        match self.state().locks.fencing_left() {
-            0 => Err(Error::new(tag::IO, "cannot write the range of fencing numbers to disk")),
+        let state = self.state();
+        match (state.locks.fencing_left(), &state.reservations.failed) {
+            (0, Some(error)) if error.tag != tag::RESOURCES => {
+                let details = "cannot write the range of fencing numbers to disk";
+                Err(Error::new(tag::IO, format!("{details}: {}", error.details)))
+            }
             _ => Ok(()),
         }
     }
@@ -112,8 +121,8 @@ impl Locking {
         let before = state.locks.generation();
         state.locks.extend(until);
         let wakers = state.drain_effects(&self.ledger);
-        let had_failed = state.reservations.has_failed;
-        state.reservations = Reservations { step, is_under_way: false, has_failed: false };
+        let had_failed = state.reservations.failed.is_some();
+        state.reservations = Reservations { step, is_under_way: false, failed: None };
         let has_granted = state.locks.generation() != before;
         let range = state.next_range();
         drop(state);
@@ -133,8 +142,8 @@ impl Locking {
 
     /// Asks for a range again after a pause, unless nothing needs one by then.
     fn retry_later(self: &Arc<Self>, error: &Error) {
-        let is_news = !std::mem::replace(&mut self.state().reservations.has_failed, true);
-        if is_news {
+        let before = self.state().reservations.failed.replace(error.clone());
+        if before.is_none() {
             tracing::error!(%error, "cannot reserve fencing numbers; trying again");
         }
         let (this, clock) = (Arc::downgrade(self), self.clock);

@@ -107,3 +107,30 @@ async fn hear_locked(session: &Session) -> Arc<str> {
     })
     .await
 }
+
+/// J5: a start on a full disk serves everything but locks, which are granted when there is room.
+#[test]
+fn a_start_on_a_full_disk_serves_j5() {
+    let mut world = World::new("lock-start");
+    world.inject("full-after=0");
+    world.kill();
+    world.host().open_for_service();
+    let host = world.host();
+    let session = host.begin_session(Some(Role::Client), |id| id.0.to_string());
+    let lock = || {
+        let ticket = Arc::from(&b"1"[..]);
+        let operation = LockOperation::Lock;
+        host.locking().operate(&session, ticket, operation, "l", StealReply::AtOnce)
+    };
+    assert_eq!(lock(), Err(LockError::Exhausted));
+    world.inject("");
+    world.runtime().block_on(async {
+        let granted = async {
+            while lock() == Err(LockError::Exhausted) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), granted).await.expect("it is never granted");
+    });
+    assert!(host.locking().fencing(session.id, "l").is_some());
+}

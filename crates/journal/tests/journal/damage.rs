@@ -3,9 +3,10 @@
 //! A file is written through the journal, with a known synced position; then it is damaged. What
 //! must follow is worked out here from the records' offsets alone.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use paceline_journal::disk::MemoryDisk;
+use paceline_journal::disk::{Death, Disk as _, Faults, FaultyDisk, MemoryDisk};
 use paceline_journal::{FileLog, Log, Mode, OpenError, Position};
 
 use crate::{Chance, everything, framed, replay};
@@ -189,6 +190,31 @@ fn an_older_tail_is_never_overwritten() {
         assert_eq!(disk.contents(kept).unwrap(), tail.as_bytes());
     }
     assert_eq!(disk.contents("db.torn-".to_string() + &end.to_string()).unwrap(), b"one");
+}
+
+/// J5: on a full disk service comes up without the tail, if that was never synced; nothing is left of a copy that does not
+/// fit, and what may have been synced is not cut.
+#[test]
+fn a_tail_that_there_is_no_room_for_is_cut() {
+    let disk = MemoryDisk::new();
+    let log = FileLog::create_on(Arc::new(disk.clone()), "db", b"schema").unwrap();
+    let (end, whole) = (log.position(), disk.contents("db").unwrap());
+    drop(log);
+    let full = || {
+        let faults = Faults { full_after: Some(2), ..Faults::default() };
+        Arc::new(FaultyDisk::new(Arc::new(disk.clone()), faults, Death::Pretend))
+    };
+    disk.damage("db", |bytes| bytes.extend_from_slice(b"torn"));
+    let (_, recovery, _) = replay(full(), "db", Mode::ReadWrite).unwrap();
+    assert_eq!(recovery.torn.unwrap().kept, None);
+    assert_eq!(disk.contents("db").unwrap(), whole);
+    assert_eq!(disk.contents(format!("db.torn-{end}")), None);
+
+    disk.damage("db", |bytes| bytes.extend_from_slice(b"torn"));
+    disk.remove(Path::new(".db.synced")).unwrap();
+    let error = replay(full(), "db", Mode::ReadWrite).unwrap_err();
+    assert!(error.to_string().contains("keep the torn tail aside"), "{error}");
+    assert_eq!(disk.contents("db").unwrap().len(), whole.len() + 4);
 }
 
 /// J3: files that are no standalone database, with the words people get to see.
