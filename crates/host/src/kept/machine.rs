@@ -36,9 +36,10 @@ impl Machine {
         format!("{} {}", self.machine, self.boot)
     }
 
-    /// Whether a text is of this machine since it was booted. One that cannot be told never is.
+    /// Whether a text is of this machine since it was booted. One that cannot be told never is. No two boots of any
+    /// machines have the same number, while the machine's own may be given to it anew.
     pub(super) fn is(&self, text: &str) -> bool {
-        !self.boot.is_empty() && self.text() == text
+        !self.boot.is_empty() && text.split(' ').nth(1) == Some(&self.boot)
     }
 
     /// How long it takes from now until leases of at most `longest` are over that were given where
@@ -67,6 +68,7 @@ mod tests {
         };
         let now = machine("m", "b", s(20));
         assert_eq!(now.closed_for("m b", s(60)), s(0), "only the daemon died");
+        assert_eq!(now.closed_for("n b", s(60)), s(0), "it was given another machine-id");
         assert_eq!(now.closed_for("m a", s(60)), s(40), "it was booted 20 s ago");
         assert_eq!(machine("m", "b", s(70)).closed_for("m a", s(60)), s(0), "long ago");
         assert_eq!(

@@ -2,6 +2,7 @@
 
 use super::watching::Watching;
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -88,7 +89,7 @@ impl fmt::Debug for RealProcesses {
 fn look(pid: u32) -> io::Result<Option<Process>> {
     let stat = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
-        Err(error) if is_gone(&error) => return Ok(None),
+        Err(error) if is_gone(&error) => return is_unused(pid).map(|()| None),
         Err(error) => return Err(error),
     };
     let Some((state, start)) = parse_stat(&stat) else {
@@ -103,6 +104,18 @@ fn look(pid: u32) -> io::Result<Option<Process>> {
 fn is_gone(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::NOENT.raw_os_error()) || code == Some(Errno::SRCH.raw_os_error())
+}
+
+/// That no process has a number which is not in `/proc`: that may be mounted so that it hides processes of other
+/// users, but the system knows them all.
+fn is_unused(pid: u32) -> io::Result<()> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(number) = number else { return Ok(()) };
+    match pidfd_open(number, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => Ok(()),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is hidden in /proc")),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The state of a process, and when it was started.
