@@ -93,6 +93,20 @@ impl Snapshot {
         &self.resources
     }
 
+    /// The checkpoints that have another name in `new`: the old name, and the new one.
+    pub fn renamed_checkpoints<'a>(
+        &'a self,
+        new: &'a Self,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let is_edited = !Arc::ptr_eq(&self.checkpoints, &new.checkpoints);
+        let all = is_edited.then(|| new.checkpoints.iter()).into_iter().flatten();
+        let names = all.filter_map(|now| {
+            let before = self.checkpoints.checkpoint(now.spec.id)?;
+            Some((&*before.spec.name, &*now.spec.name))
+        });
+        names.filter(|(old, new)| old != new)
+    }
+
     /// The frontends that the edit to this configuration gave other names: the old name, and the new one.
     pub fn renamed_frontends(&self) -> impl Iterator<Item = (&str, &str)> {
         self.renames

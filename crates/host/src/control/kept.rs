@@ -7,8 +7,9 @@
 use super::{Admission, Control, Permit, State};
 use crate::kept::{Cause, KeptPermit, Key};
 use paceline_claims::{Graph, Holding};
-use paceline_engine::{Places, RequestError, prepare_held};
+use paceline_engine::{Places, RequestError, Snapshot, prepare_held};
 use paceline_types::{Priority, Request, RequestId, SessionId, Span, Time, Unknown};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Under which terms a permit is held.
@@ -156,6 +157,23 @@ impl Control {
             let us = self.us_of(grant.since);
             kept.granted = Some((us, grant.since.since(grant.arrival)));
             self.ledger.note(Key::Permit(id), Cause::Granted);
+        }
+    }
+
+    /// An edit renamed checkpoints: the rows of permits that these count name them. Those that had rows at the edit name
+    /// them by its record already; this is for those that were written since.
+    pub(super) fn note_renamed(&self, state: &State, old: &Snapshot, new: &Snapshot) {
+        let names: BTreeSet<&str> = old.renamed_checkpoints(new).map(|(_, name)| name).collect();
+        if names.is_empty() {
+            return;
+        }
+        let is_counted = |id: RequestId| {
+            let places = state.engine.places(id);
+            places.checkpoints.iter().any(|name| names.contains(&**name))
+        };
+        let held = state.kept.iter().filter(|(_, kept)| kept.granted.is_some());
+        for (id, _) in held.filter(|(id, _)| is_counted(**id)) {
+            self.ledger.note(Key::Permit(*id), Cause::Changed);
         }
     }
 

@@ -26,7 +26,9 @@ pub(crate) use kept::HeldPermit;
 pub use kept::Terms;
 pub use listed::{Hop, Listed};
 pub use permit::{Admission, Permit, Reroute, Waiting};
-pub(crate) use planner::{Consequence, Graphs, Planned, Planner, check_growth, constraint};
+pub(crate) use planner::{
+    Consequence, Graphs, Planned, Planner, Renamed, check_growth, constraint,
+};
 pub use tally::Tally;
 
 use crate::clock::Clock;
@@ -316,17 +318,17 @@ impl Control {
 
     /// Uses a new configuration.
     pub(crate) fn configure(&self, plan: &Plan) {
-        let old = self.call(|engine, now| {
-            let old = engine.configure(now, plan);
-            let new = engine.snapshot();
-            let generation = new.generation();
-            // Under the engine's lock, because edits are followed in order.
-            self.tallies.rename(&new);
-            *self.snapshot.write().unwrap_or_else(crate::broken) = new;
-            // Behind it: who sees the number finds the configuration.
-            self.generation.store(generation, Ordering::Release);
-            old
-        });
+        let mut state = self.state();
+        let old = state.engine.configure(self.clock.now(), plan);
+        let new = state.engine.snapshot();
+        let generation = new.generation();
+        // Under the engine's lock, because edits are followed in order.
+        self.tallies.rename(&new);
+        self.note_renamed(&state, &old, &new);
+        *self.snapshot.write().unwrap_or_else(crate::broken) = new;
+        // Behind it: who sees the number finds the configuration.
+        self.generation.store(generation, Ordering::Release);
+        self.finish(state);
         // Two edits may come here in either order; what is in use is read anew, under the channel's lock.
         self.followed.send_modify(|followed| *followed = self.snapshot());
         self.tallies.configure(&self.snapshot());

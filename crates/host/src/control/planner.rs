@@ -7,7 +7,7 @@
 use super::{Configured, Control, Event};
 use crate::access::Access;
 use crate::audit::Audit;
-use crate::database::{Claims, follow_all, followed};
+use crate::database::{Claims, follow_all, followed, renamed_places};
 use crate::kept::{KeptPermit, PermitRow};
 use crate::own;
 use paceline_claims::{Graph, follow};
@@ -16,6 +16,7 @@ use paceline_model::{Figures, Model, ModelError, Put};
 use paceline_tables::schema::TableId;
 use paceline_tables::{Changes, Database, Error, Store, Violation, tag};
 use paceline_types::{Claim, RequestId, Role, Uuid};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Claims that an edit may give those who hold permits, beyond what they have: each takes some 140 bytes of memory
@@ -35,7 +36,12 @@ pub(crate) struct Planned {
     pub(crate) consequence: Option<Consequence>,
     /// The resources before and after it, if it changes them.
     pub(crate) graphs: Option<Graphs>,
+    /// The checkpoints that it renames: old names and new ones.
+    pub(crate) renamed: Renamed,
 }
+
+/// Old names and new ones.
+pub(crate) type Renamed = BTreeMap<Box<str>, Box<str>>;
 
 /// Plans what the transactions of the database `Paceline` mean to the engine.
 pub(crate) struct Planner {
@@ -122,8 +128,10 @@ impl Planner {
         let grants = model.grant_changes(changes).map_err(constraint)?;
         let plan = configures.then(|| model.plan(planned, database.store())).transpose();
         let plan = plan.map_err(constraint)?;
-        let mut graphs = None;
+        let (mut graphs, mut renamed) = (None, Renamed::new());
         if let Some(plan) = &plan {
+            let names = planned.renamed_checkpoints(plan.snapshot());
+            renamed.extend(names.map(|(old, new)| (old.into(), new.into())));
             let (old, new) = (Arc::clone(planned.graph()), Arc::clone(plan.snapshot().graph()));
             if !Arc::ptr_eq(&old, &new) {
                 let both = (old, new);
@@ -150,7 +158,7 @@ impl Planner {
             }
             audit.edit(&who, &schema, &changes);
         });
-        Ok(Planned { consequence: Some(consequence), graphs })
+        Ok(Planned { consequence: Some(consequence), graphs, renamed })
     }
 
     /// The rows of permits that an edit of the resources changes, to be put in the record of the edit.
@@ -160,6 +168,15 @@ impl Planner {
         // Only now: what is claimed may be a row that has just gone.
         model.forget_gone(store, |id| known.iter().any(|graph| graph.name(id).is_some()));
         puts
+    }
+
+    /// The rows of permits that checkpoints count which an edit renames, to be put in the record of the edit.
+    pub fn rename(&self, store: &Store, renamed: &Renamed) -> Vec<Put> {
+        if renamed.is_empty() {
+            vec![]
+        } else {
+            renamed_places(&self.state().model, store, renamed)
+        }
     }
 
     /// The rows of permits as the engine holds them now, with what they claim in the graph planned last;

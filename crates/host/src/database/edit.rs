@@ -50,8 +50,8 @@ impl Hosted {
             self.check_author(author, &changes).inspect_err(|_| head.database.undo(&changes))?;
             let planned = self.planner.get().map(|p| p.plan(&head.database, &changes, author.name));
             let planned = planned.transpose().inspect_err(|_| head.database.undo(&changes))?;
-            let Planned { consequence, graphs } = planned.unwrap_or_default();
-            let changes = self.with_claims(&mut head, changes, graphs);
+            let Planned { consequence, graphs, renamed } = planned.unwrap_or_default();
+            let changes = self.with_claims(&mut head, changes, (graphs, renamed));
             let schema = head.database.schema().clone();
             let woken = head.waits.touched_by(&changes);
             head.push(Entry::Commit(Commit {

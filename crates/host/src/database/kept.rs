@@ -7,18 +7,17 @@
 //! way before its row is written.
 
 use super::{Head, Hosted};
-use crate::control::{Control, Graphs};
+use crate::control::{Control, Graphs, Renamed};
 use crate::kept::{Keeper, KeptPermit, PermitRow};
 use crate::own;
 use paceline_claims::{Claimed, Graph, follow};
 use paceline_model::{Model, Put};
 use paceline_tables::monitor::merge;
 use paceline_tables::schema::{ColumnId, TableSchema};
-#[cfg(debug_assertions)]
-use paceline_tables::value::Atom;
-use paceline_tables::value::Datum;
+use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Changes, Error, Row, Store, row_uuid};
 use paceline_types::{Claim, Mode, RequestId, Uuid};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 impl Hosted {
@@ -116,22 +115,50 @@ impl Hosted {
         &self,
         head: &mut Head,
         changes: Arc<Changes>,
-        graphs: Option<Graphs>,
+        (graphs, renamed): (Option<Graphs>, Renamed),
     ) -> Arc<Changes> {
-        let (Some(graphs), Some(planner)) = (graphs, self.planner.get()) else { return changes };
+        let Some(planner) = self.planner.get() else { return changes };
+        let puts = planner.rename(head.database.store(), &renamed);
+        let changes = with_puts(head, changes, puts);
+        let Some(graphs) = graphs else { return changes };
         let puts = planner.follow(head.database.store(), &graphs);
-        if puts.is_empty() {
-            return changes;
-        }
-        match head.database.maintain(puts) {
-            Ok(claims) => Arc::new(merge([&*changes, &claims])),
-            Err(error) => {
-                debug_assert!(false, "claims cannot be brought along: {error}");
-                tracing::error!(%error, "claims cannot be brought along with the resources");
-                changes
-            }
+        with_puts(head, changes, puts)
+    }
+}
+
+/// The changes with those of the permits that they lead to, which are applied to the head.
+fn with_puts(head: &mut Head, changes: Arc<Changes>, puts: Vec<Put>) -> Arc<Changes> {
+    if puts.is_empty() {
+        return changes;
+    }
+    match head.database.maintain(puts) {
+        Ok(claims) => Arc::new(merge([&*changes, &claims])),
+        Err(error) => {
+            debug_assert!(false, "claims cannot be brought along: {error}");
+            tracing::error!(%error, "claims cannot be brought along with the resources");
+            changes
         }
     }
+}
+
+/// The rows of permits that a renamed checkpoint counts, as they are with its new name.
+pub(crate) fn renamed_places(model: &Model, store: &Store, renamed: &Renamed) -> Vec<Put> {
+    let schema = model.schema();
+    let Some(permits) = schema.table_id(own::PERMIT_TABLE) else { return vec![] };
+    let Some(column) = schema.table(permits).column_id("checkpoints") else { return vec![] };
+    let put = |row: &Row| {
+        let names: Vec<&str> = row[column.index()].keys().filter_map(Atom::as_str).collect();
+        if !names.iter().any(|name| renamed.contains_key(*name)) {
+            return None;
+        }
+        let now = names.iter().map(|name| renamed.get(*name).map_or(*name, |new| &**new));
+        let now: BTreeSet<&str> = now.collect();
+        let mut values = row.get(ColumnId::FIRST..).unwrap_or_default().to_vec();
+        let value = values.get_mut(column.index() - ColumnId::FIRST)?;
+        *value = Datum::from_sorted(now.into_iter().map(Atom::string).collect());
+        Some((permits, row_uuid(row), Some(values)))
+    };
+    store.rows(permits).filter_map(put).collect()
 }
 
 /// The rows of permits whose claims an edit changes, as they are after it.

@@ -30,7 +30,7 @@ mod watchers;
 pub use compact::replace;
 pub use convert::Converted;
 pub use edit::Author;
-pub(crate) use kept::{Claims, follow_all, followed};
+pub(crate) use kept::{Claims, follow_all, followed, renamed_places};
 pub(crate) use load::load_with;
 pub use load::{Loaded, load_file};
 pub(crate) use maintain::OwnRow;
@@ -350,18 +350,19 @@ impl Hosted {
             head.undo(&changes);
             return self.refuse(head, answer, error);
         }
-        let Planned { consequence, graphs } = match self.judge(head, &request.session, &changes) {
-            Ok(planned) => planned,
-            Err(error) => {
-                head.undo(&changes);
-                if let Reply::Results(results) = &mut answer.reply {
-                    results.push(OpResult::Error(error));
+        let Planned { consequence, graphs, renamed } =
+            match self.judge(head, &request.session, &changes) {
+                Ok(planned) => planned,
+                Err(error) => {
+                    head.undo(&changes);
+                    if let Reply::Results(results) = &mut answer.reply {
+                        results.push(OpResult::Error(error));
+                    }
+                    head.answer(answer, false, Some(request));
+                    return Vec::new();
                 }
-                head.answer(answer, false, Some(request));
-                return Vec::new();
-            }
-        };
-        let changes = self.with_claims(head, changes, graphs);
+            };
+        let changes = self.with_claims(head, changes, (graphs, renamed));
         let woken = head.waits.touched_by(&changes);
         head.push(Entry::Commit(Commit {
             consequence,

@@ -72,3 +72,20 @@ fn a_checkpoint_whose_condition_was_edited_counts_what_is_held_p1() {
     let admission = world.host().control().admit(request()).unwrap();
     assert!(matches!(admission, Admission::Waiting(_)), "{admission:?}");
 }
+
+/// A checkpoint that was renamed while it counts a permit counts it under its new name after a restart.
+#[test]
+fn a_checkpoint_that_is_renamed_counts_what_is_held_p1() {
+    let mut world = World::new("renamed");
+    world.edit(&format!("[{CHECKPOINT}]"));
+    std::mem::forget(world.admit(request(), leased()));
+    world.written();
+    world.edit(
+        r#"[{"op": "update", "table": "Checkpoint", "where": [], "row": {"name": "other"}}]"#,
+    );
+    world.kill();
+    world.restore();
+    world.edit(&format!("[{}]", CHECKPOINT.replace("\"one\"", "\"other\"")));
+    let admission = world.host().control().admit(request()).unwrap();
+    assert!(matches!(admission, Admission::Waiting(_)), "{admission:?}");
+}
