@@ -17,7 +17,7 @@ use paceline_host::own;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
 /// Copies at a time, until they are sent.
 const COPIES_MAX: usize = 2;
@@ -45,19 +45,19 @@ pub(crate) async fn backup(State(app): State<Shared>, uri: Uri) -> Answer {
 }
 
 /// A body that gives its place back when all of it is on its way, or nobody wants it any more.
-pub(crate) struct Held {
+pub(crate) struct Held<P> {
     left: Bytes,
-    _place: SemaphorePermit<'static>,
+    _place: P,
 }
 
-impl Held {
+impl<P> Held<P> {
     /// A body that has this place.
-    pub(crate) fn new(left: Bytes, place: SemaphorePermit<'static>) -> Self {
+    pub(crate) fn new(left: Bytes, place: P) -> Self {
         Self { left, _place: place }
     }
 }
 
-impl hyper::body::Body for Held {
+impl<P: Unpin> hyper::body::Body for Held<P> {
     type Data = Bytes;
     type Error = Infallible;
 

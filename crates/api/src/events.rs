@@ -6,6 +6,7 @@ use crate::App;
 use crate::Shared;
 use crate::identity::Identity;
 use crate::respond::{Problem, reason};
+use crate::turns::take;
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -33,9 +34,7 @@ pub(crate) async fn follow(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
 ) -> Result<Response, Problem> {
-    let place = Arc::clone(&app.followers).try_acquire_owned();
-    let place = place
-        .map_err(|_| Problem::exhausted("clients that follow events", app.limits.followers_max))?;
+    let place = take(Arc::clone(&app.followers), &identity)?;
     let (sender, receiver) = mpsc::channel(BACKLOG_MAX);
     let (requests, locks) = (app.host.control().listen(), app.registry.listen());
     tokio::spawn(async move {
@@ -53,7 +52,7 @@ pub(crate) async fn follow(
 
 /// How many follow.
 pub(crate) fn followers(app: &App) -> usize {
-    app.limits.followers_max.saturating_sub(app.followers.available_permits())
+    app.followers.count()
 }
 
 /// Waits until a role is taken away; for ever, if it cannot be.

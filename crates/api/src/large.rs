@@ -2,11 +2,12 @@
 //!
 //! Promises that whatever reads slowly, few such lists are in memory: they are made by a few at a time,
 //! away from the tasks of others, and one of more than a megabyte has one of a few places until it is sent.
-//! A client has only so long to read one (`Connection::answer_begins`), so that a few that read slowly do not
-//! have all places.
+//! A client has only so long to read one (`Connection::answer_begins`), and one user has only some of the places.
 
 use crate::backup::Held;
+use crate::identity::Identity;
 use crate::respond::{Answer, JSON, Problem};
+use crate::turns::{Turns, take};
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse as _;
@@ -19,42 +20,38 @@ static MAKING: Semaphore = Semaphore::const_new(2);
 /// The same for lists of rows, which wait for the disk if something was written that is not on it yet.
 static MAKING_ROWS: Semaphore = Semaphore::const_new(2);
 
-/// Large lists at a time, until they are sent.
-const LARGE_MAX: usize = 8;
-
 /// What is longer is large.
 const SMALL_BYTES_MAX: usize = 1 << 20;
 
-static SENDING: Semaphore = Semaphore::const_new(LARGE_MAX);
+/// Large lists at a time, until they are sent.
+static SENDING: Turns = Turns::new("large answers", 8);
 
 /// 200 with the list that `make` makes, as [`text`] writes it.
-pub(crate) async fn list(make: impl FnOnce() -> Vec<u8>) -> Answer {
+pub(crate) async fn list(identity: &Identity, make: impl FnOnce() -> Vec<u8>) -> Answer {
     let _turn = turn_in(&MAKING).await?;
-    sent(tokio::task::block_in_place(make))
+    sent(identity, tokio::task::block_in_place(make))
 }
 
 /// 200 with a list of rows, which `rows` finds and `make` writes.
 pub(crate) async fn list_rows<T>(
+    identity: &Identity,
     rows: impl Future<Output = Result<T, Problem>>,
     make: impl FnOnce(T) -> Vec<u8>,
 ) -> Answer {
     let _turn = turn_in(&MAKING_ROWS).await?;
     let rows = rows.await?;
-    sent(tokio::task::block_in_place(|| make(rows)))
+    sent(identity, tokio::task::block_in_place(|| make(rows)))
 }
 
 async fn turn_in(turns: &'static Semaphore) -> Result<SemaphorePermit<'static>, Problem> {
     turns.acquire().await.map_err(|_| Problem::internal("no turns for lists"))
 }
 
-fn sent(bytes: Vec<u8>) -> Answer {
+fn sent(identity: &Identity, bytes: Vec<u8>) -> Answer {
     let left = Bytes::from(bytes);
     let body = match left.len() <= SMALL_BYTES_MAX {
         true => Body::from(left),
-        false => {
-            let full = |_| Problem::exhausted("large answers", LARGE_MAX);
-            Body::new(Held::new(left, SENDING.try_acquire().map_err(full)?))
-        }
+        false => Body::new(Held::new(left, take(&SENDING, identity)?)),
     };
     Ok(([(CONTENT_TYPE, JSON)], body).into_response())
 }

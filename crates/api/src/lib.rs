@@ -36,6 +36,7 @@ mod sessions;
 mod socket;
 mod status;
 mod token;
+mod turns;
 
 pub use limits::Limits;
 pub use serve::{Address, Api, Door, Options};
@@ -45,7 +46,7 @@ use paceline_host::Host;
 use paceline_host::registry::Registry;
 use respond::Problem;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 /// What every handler works with.
 pub(crate) struct App {
@@ -54,7 +55,7 @@ pub(crate) struct App {
     pub(crate) limits: Limits,
     pub(crate) registry: Arc<Registry>,
     /// Places for those who follow the events.
-    pub(crate) followers: Arc<Semaphore>,
+    pub(crate) followers: Arc<turns::Turns>,
     /// The first token.
     pub(crate) first_token: token::First,
     /// True when connections are to be closed.
@@ -97,7 +98,7 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
         wall,
         host,
         limits,
-        followers: Arc::new(Semaphore::new(1)),
+        followers: Arc::new(turns::Turns::new("clients that follow events", 2)),
         first_token: token::First::new(std::path::PathBuf::new()),
         closing: watch::channel(false).0,
     };

@@ -62,11 +62,15 @@ pub(crate) async fn unlock(
 }
 
 /// `GET /v1/locks`
-pub(crate) async fn list(State(app): State<Shared>, uri: Uri) -> Answer {
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    uri: Uri,
+) -> Answer {
     let first = query::text(&uri, "first")?.unwrap_or_default();
     let count = query::number(&uri, "count", LISTED_MAX, LISTED_MAX)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    large::list(|| {
+    large::list(&identity, || {
         let locks = app.host.locking().shown_from(&first, count);
         large::text(&locks.iter().map(describe).collect::<Value>())
     })

@@ -142,7 +142,7 @@ async fn list<O: Object>(
         resource::name_parents::<O>(&app, &identity, &mut rows).await?;
         Ok(rows)
     };
-    large::list_rows(rows, |rows| large::text(&described::<O>(&app, &rows))).await
+    large::list_rows(&identity, rows, |rows| large::text(&described::<O>(&app, &rows))).await
 }
 
 /// All objects of a kind, in the order of their keys.

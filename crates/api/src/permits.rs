@@ -30,7 +30,7 @@ pub(crate) async fn ask(
     Extension(identity): Extension<Identity>,
     members: Members,
 ) -> Answer {
-    let Asked { request, terms, once } = Asked::read(members, &identity, &app)?;
+    let Asked { request, terms, once } = Asked::permit(members, &identity, &app)?;
     app.check_open()?;
     let granted = identity.granted.as_deref();
     let asked = match once {
@@ -56,7 +56,7 @@ pub(crate) async fn ask_by_name(
     let owner = held.as_ref().map_or(&identity.name, |view| &view.user);
     let body = format!("{owner}\0{}", members.canonical());
     let digest: [u8; 32] = Sha256::digest(body.as_bytes()).into();
-    let asked = Asked::read(members, &identity, &app)?;
+    let asked = Asked::permit(members, &identity, &app)?;
     if asked.once {
         let message = "once: a permit that is settled at once has no id";
         return Err(Problem::bad_request(message).hint("send it with POST /v1/permits"));
@@ -86,7 +86,7 @@ pub(crate) async fn list(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
 ) -> Answer {
-    large::list(|| {
+    large::list(&identity, || {
         let permits = app.registry.permits(LISTED_MAX);
         large::text(&permits.iter().map(|view| describe(&app, &identity, view)).collect::<Vec<_>>())
     })

@@ -30,7 +30,7 @@ pub(crate) async fn requests(
     let first = query::number(&uri, "first", 0, u64::MAX)?;
     let count = query::number(&uri, "count", LISTED_MAX, LISTED_MAX)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    large::list(|| {
+    large::list(&identity, || {
         let listed = app.host.control().list(RequestId(first), count);
         let now = app.wall.now();
         let describe = |listed| describe(&app, &identity, listed, now);

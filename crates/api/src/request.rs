@@ -6,7 +6,7 @@ use crate::members::Members;
 use crate::respond::Problem;
 use paceline_host::Host;
 use paceline_host::registry::{HeldSession, Terms};
-use paceline_types::{Attributes, Claim, Mode, Request, Unknown};
+use paceline_types::{Attributes, Claim, Known, Mode, Request, Unknown};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -23,7 +23,18 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// What the members of a body ask for.
+    /// What the members of a body ask a permit for.
+    pub(crate) fn permit(
+        members: Members,
+        identity: &Identity,
+        app: &App,
+    ) -> Result<Self, Problem> {
+        let asked = Self::read(members, identity, app)?;
+        check_frontend(&asked.request.attributes, &app.host)?;
+        Ok(asked)
+    }
+
+    /// What the members of a body describe, be it for a permit or for a question.
     pub(crate) fn read(
         mut members: Members,
         identity: &Identity,
@@ -101,6 +112,19 @@ fn attributes(
         attributes.set(&name, &value).map_err(|error| wrong(&name, &error))?;
     }
     Ok(attributes)
+}
+
+/// That a permit is not of a frontend of the HTTP door: that would take a place at one of its servers, where nothing
+/// of it ever comes, and which a restart cannot give back to it.
+fn check_frontend(attributes: &Attributes, host: &Host) -> Result<(), Problem> {
+    let name = attributes.known(Known::Frontend);
+    match host.control().snapshot().routing().frontend(name) {
+        None => Ok(()),
+        Some(_) => Err(Problem::bad_request(format!(
+            "attributes.frontend: {name:?} is a frontend of the HTTP door, whose requests are no permits; explain \
+             takes it"
+        ))),
+    }
 }
 
 fn claim(mut members: Members) -> Result<Claim, Problem> {

@@ -7,6 +7,7 @@ use crate::router::Routes;
 use crate::secret::Secret;
 use crate::socket::{Handle, Socket};
 use crate::token;
+use crate::turns::Turns;
 use crate::{App, Shared, path, sessions};
 use axum::Router;
 use axum::body::HttpBody as _;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::unix::UCred;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// How long to wait when no further connection can be accepted, for want of descriptors.
@@ -132,7 +133,8 @@ impl Api {
         let wall = Arc::new(Wall::new(host.clock()));
         let registry = Registry::new(Arc::clone(&host), secret.keys(), limits.holding);
         registry.take_over()?;
-        let followers = Arc::new(Semaphore::new(limits.followers_max));
+        let followers = Turns::new("clients that follow events", limits.followers_max);
+        let followers = Arc::new(followers);
         let first_token = token::First::new(options.token.clone());
         let closing = watch::channel(false).0;
         let app = App { host, wall, registry, limits, followers, first_token, closing };

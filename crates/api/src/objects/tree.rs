@@ -45,7 +45,7 @@ pub(super) async fn tree(
         name_parents::<Resource>(&app, &identity, &mut rows).await?;
         Ok(rows)
     };
-    large::list_rows(rows, |rows| drawn(&app, rows)).await
+    large::list_rows(&identity, rows, |rows| drawn(&app, rows)).await
 }
 
 /// The tree as it is sent.

@@ -498,3 +498,17 @@ fn an_operator_is_told_which_member_needs_admin() {
         assert!(hint.starts_with(column) && hint.contains("needs the role admin"), "{error}");
     }
 }
+
+/// A permit is no request of the HTTP door: it would take a place at a server for nothing. `explain` answers for such
+/// requests.
+#[test]
+fn a_permit_is_of_no_frontend_of_the_http_door_p1() {
+    let world = World::new();
+    proxy(&world);
+    let mut client = world.unix();
+    let body = json!({ "attributes": { "frontend": "web" }, "lease": "5s" });
+    let refused = client.call("POST", "/v1/permits", body.clone()).expect(400);
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert!(message.contains("frontend of the HTTP door"), "{message}");
+    client.put("/v1/permits/x", body).expect(400);
+}
