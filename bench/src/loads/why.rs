@@ -117,7 +117,7 @@ fn resource_config() -> Outcome<Config> {
 
 /// The default pool with so many slots, and room for a million waiters.
 pub fn default_pool(slots: Option<u32>) -> Outcome<PoolSet> {
-    let mut pools = PoolSet::new(1);
+    let mut pools = PoolSet::new();
     let queue = Some(QueueBounds { len_max: 1_000_000, delay_max: None });
     pools.configure("default", Change { threads_max: Some(slots), queue, ..Change::default() })?;
     Ok(pools)

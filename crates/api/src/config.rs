@@ -86,8 +86,7 @@ fn read(text: &str, directory: Option<&str>) -> Result<Document, Problem> {
         Some(directory) => document.within(directory),
         None => document,
     };
-    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-    document.check(cpus).map_err(|errors| wrong(&errors))?;
+    document.check().map_err(|errors| wrong(&errors))?;
     Ok(document)
 }
 

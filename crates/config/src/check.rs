@@ -28,20 +28,20 @@ use std::sync::Arc;
 const PLANNED_MAX: usize = 100_000;
 
 impl Document {
-    /// Whether the file can work, on a machine with so many processors; answers what works but is
+    /// Whether the file can work, on any machine; answers what works but is
     /// hardly meant.
     ///
     /// # Errors
     ///
     /// What cannot work: at most one error for each object, up to [`ERRORS_MAX`], in the order of the
     /// file.
-    pub fn check(&self, cpus: u32) -> Result<Vec<String>, Vec<ConfigError>> {
+    pub fn check(&self) -> Result<Vec<String>, Vec<ConfigError>> {
         let mut objects = self.objects.clone();
         let mut errors = Errors::default();
         let mut told = BTreeSet::new();
         let rounds = (PLANNED_MAX / objects.len().max(1)).clamp(1, ERRORS_MAX);
         for _ in 0..rounds {
-            let fault = match plan(&objects, cpus) {
+            let fault = match plan(&objects) {
                 Ok(mut warnings) => {
                     // Of places that are not there, doubts tell with their line.
                     warnings.retain(|warning| !warning.contains(": at: there is no "));
@@ -204,7 +204,7 @@ fn make_harmless(object: &mut Object) {
 }
 
 /// What the engine would warn of, or why the objects cannot work.
-fn plan(objects: &[Object], cpus: u32) -> Result<Vec<String>, ModelError> {
+fn plan(objects: &[Object]) -> Result<Vec<String>, ModelError> {
     let inner =
         |message: String| ModelError { table: String::new(), row: None, column: None, message };
     let schema = Arc::new(schema().map_err(inner)?);
@@ -223,7 +223,7 @@ fn plan(objects: &[Object], cpus: u32) -> Result<Vec<String>, ModelError> {
             return Err(ModelError { table, row, column: None, message: error.details.clone() });
         }
     }
-    let mut model = Model::new(schema, cpus)?;
+    let mut model = Model::new(schema)?;
     let plan = model.plan(&Engine::new(0).snapshot(), database.store())?;
     Ok(plan.warnings().to_vec())
 }

@@ -75,7 +75,7 @@ fn column(object: &Object, column: &str) -> String {
 fn wrong(text: &str) -> Vec<String> {
     let errors = match parse(text) {
         Err(errors) => errors,
-        Ok(document) => document.check(4).err().unwrap_or_default(),
+        Ok(document) => document.check().err().unwrap_or_default(),
     };
     errors.iter().map(ToString::to_string).collect()
 }

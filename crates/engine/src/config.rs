@@ -56,7 +56,7 @@ impl Default for Config {
             requests_bytes_max: limits::REQUESTS_BYTES_MAX,
             rules: vec![],
             checkpoints: vec![],
-            pools: PoolSet::new(1),
+            pools: PoolSet::new(),
             resources: vec![],
             frontends: vec![],
             backends: vec![],

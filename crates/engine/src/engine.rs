@@ -320,6 +320,7 @@ impl Engine {
         self.leave_lost_servers(&old);
         let heirs = self.pools.configure(&snapshot.pools);
         self.move_slots(&heirs);
+        self.name_slot_users(&old.pools);
         self.claims.configure(Arc::clone(&snapshot.graph));
         self.run();
         old

@@ -10,6 +10,7 @@ use crate::input::{Still, Unserved};
 use crate::prepare::{List, fill_keys, is_early_count};
 use crate::work::Work;
 use paceline_checkpoints::{Held, KeyHash, Renewed};
+use paceline_pools::{PoolSet, PoolSpec};
 use paceline_routing::Unrouted;
 use paceline_types::{CheckpointId, PoolId, Priority, RequestId};
 use std::collections::BTreeSet;
@@ -62,6 +63,21 @@ impl Engine {
                 self.slot_users.insert((*new, *id));
             }
         }
+    }
+
+    /// Pools that had no maximum in `old` and have one now: whoever runs there is in the way of others.
+    pub(crate) fn name_slot_users(&mut self, old: &PoolSet) {
+        let was_open = |id| old.by_id(id).is_some_and(|pool: &PoolSpec| pool.threads_max.is_none());
+        let limited = self.snapshot.pools.list().iter().filter(|pool| pool.threads_max.is_some());
+        let limited: BTreeSet<PoolId> =
+            limited.map(|pool| pool.id).filter(|id| was_open(*id)).collect();
+        if limited.is_empty() {
+            return;
+        }
+        let runs =
+            self.requests.iter().filter(|(_, work)| work.runs() && !work.draft.is_connection());
+        let users = runs.filter(|(_, work)| limited.contains(&work.pool));
+        self.slot_users.extend(users.map(|(id, work)| (work.pool, *id)));
     }
 
     /// A request holds a count of this checkpoint as it is now, instead of this one.

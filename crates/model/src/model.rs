@@ -21,7 +21,6 @@ use std::sync::Arc;
 /// What the rows of the database mean to the engine.
 #[derive(Clone, Debug)]
 pub struct Model {
-    cpus: u32,
     pub(crate) schema: Arc<Schema>,
     pub(crate) tables: Tables,
     pool_ids: Ids,
@@ -65,7 +64,7 @@ impl Model {
     /// # Errors
     ///
     /// When a table is missing.
-    pub fn new(schema: Arc<Schema>, cpus: u32) -> Result<Self, ModelError> {
+    pub fn new(schema: Arc<Schema>) -> Result<Self, ModelError> {
         let table = |name: &str| {
             schema.table_id(name).ok_or_else(|| ModelError {
                 table: name.to_owned(),
@@ -88,7 +87,6 @@ impl Model {
             token: table(schema::TOKEN)?,
         };
         Ok(Self {
-            cpus,
             schema,
             tables,
             pool_ids: Ids::new(),
@@ -162,7 +160,7 @@ impl Model {
         let config = Config {
             rules: left.rules.clone(),
             checkpoints: left.checkpoints.clone(),
-            pools: PoolSet::of(self.cpus, left.pools.clone())?,
+            pools: PoolSet::of(left.pools.clone())?,
             // The graph is checked as it is; a part of it has no cycle either.
             resources: current.resources().to_vec(),
             frontends: left.frontends.clone(),
@@ -189,7 +187,7 @@ impl Model {
         Ok(Config {
             rules: self.rules(store, self.tables.rule)?,
             checkpoints: self.checkpoints(store)?,
-            pools: PoolSet::of(self.cpus, self.pools(store)?)?,
+            pools: PoolSet::of(self.pools(store)?)?,
             resources: self.resources(store),
             frontends: self.frontends(store, |_| true)?,
             backends: self.backends(store, |_| true)?,
@@ -260,8 +258,8 @@ impl Model {
     }
 
     fn pools(&mut self, store: &Store) -> Result<Vec<PoolSpec>, ModelError> {
-        let (cpus, ids) = (self.cpus, &mut self.pool_ids);
-        let read = |row: Reader<'_>| pool::read(row, PoolId(ids.of(row.uuid()) as u32), cpus);
+        let ids = &mut self.pool_ids;
+        let read = |row: Reader<'_>| pool::read(row, PoolId(ids.of(row.uuid()) as u32));
         let mut pools: Vec<PoolSpec> =
             readers(&self.schema, store, self.tables.pool).map(read).collect::<Result<_, _>>()?;
         pools.sort_by_key(|pool| pool.id);

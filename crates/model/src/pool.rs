@@ -1,7 +1,7 @@
 //! Rows of the table Pool.
 //!
-//! What a row does not say is as CREATE makes a pool: stopped, without a range, as many threads as
-//! processors, transient. The pool called `default` is the one that always exists.
+//! What a row does not say is as CREATE makes a pool: stopped, without a range and without a maximum of
+//! threads, transient. The pool called `default` is the one that always exists.
 
 use crate::error::ModelError;
 use crate::reader::Reader;
@@ -9,10 +9,10 @@ use paceline_pools::{DEFAULT_NAME, PoolSpec, QueueBounds, Range, State};
 use paceline_types::{PoolId, Priority};
 
 /// The pool that a row describes.
-pub(crate) fn read(row: Reader<'_>, id: PoolId, cpus: u32) -> Result<PoolSpec, ModelError> {
+pub(crate) fn read(row: Reader<'_>, id: PoolId) -> Result<PoolSpec, ModelError> {
     let name = row.text("name");
     let is_default = name == DEFAULT_NAME;
-    let plain = if is_default { PoolSpec::default_pool() } else { PoolSpec::new(id, name, cpus) };
+    let plain = if is_default { PoolSpec::default_pool() } else { PoolSpec::new(id, name) };
     let state = match row.optional("state") {
         Some("started") => State::Started,
         Some("draining") => State::Draining,

@@ -15,7 +15,7 @@ impl World {
     pub fn new() -> Self {
         let schema = Arc::new(schema::schema().unwrap());
         let database = Database::new(Arc::clone(&schema), UuidSource::from_number(1));
-        Self { database, model: Model::new(schema, 4).unwrap() }
+        Self { database, model: Model::new(schema).unwrap() }
     }
 
     pub fn transact(&mut self, operations: &str) -> Result<Arc<Changes>, String> {

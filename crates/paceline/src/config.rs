@@ -147,8 +147,7 @@ fn unfit(file: &Path, document: &Document) -> Option<String> {
 }
 
 fn warnings_of(file: &Path, document: &Document) -> Result<Vec<String>, String> {
-    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-    let warnings = document.check(cpus).map_err(|errors| lines(file, &errors))?;
+    let warnings = document.check().map_err(|errors| lines(file, &errors))?;
     Ok(warnings.iter().map(|warning| format!("{}: warning: {warning}", file.display())).collect())
 }
 

@@ -135,17 +135,22 @@ pub struct Change {
 /// All pools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSet {
-    cpus: u32,
     next_id: u32,
     /// In the order they were made, the default pool first.
     pools: Vec<PoolSpec>,
 }
 
+impl Default for PoolSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl PoolSet {
-    /// Only the default pool, on a machine with so many processors.
+    /// Only the default pool.
     #[must_use]
-    pub fn new(cpus: u32) -> Self {
-        Self { cpus, next_id: 1, pools: vec![PoolSpec::default_pool()] }
+    pub fn new() -> Self {
+        Self { next_id: 1, pools: vec![PoolSpec::default_pool()] }
     }
 
     /// Exactly these pools, however they came to be; the default pool is added if it is not among them.
@@ -154,8 +159,8 @@ impl PoolSet {
     /// # Errors
     ///
     /// When they cannot stand together, or one of them cannot be: the first reason found.
-    pub fn of(cpus: u32, specs: Vec<PoolSpec>) -> Result<Self, PoolError> {
-        let mut set = Self { cpus, next_id: 1, pools: vec![] };
+    pub fn of(specs: Vec<PoolSpec>) -> Result<Self, PoolError> {
+        let mut set = Self { next_id: 1, pools: vec![] };
         if !specs.iter().any(|spec| spec.id == PoolId::DEFAULT) {
             set.pools.push(PoolSpec::default_pool());
         }
@@ -178,7 +183,7 @@ impl PoolSet {
         self.check_name(name)?;
         let id = PoolId(self.next_id);
         self.next_id += 1;
-        self.pools.push(PoolSpec::new(id, name, self.cpus));
+        self.pools.push(PoolSpec::new(id, name));
         Ok(id)
     }
 
@@ -341,9 +346,8 @@ impl PoolSet {
     fn check_spec(&self, spec: &PoolSpec) -> Result<(), PoolError> {
         let is_default = spec.id == PoolId::DEFAULT;
         let top = spec.threads_max.unwrap_or(THREADS_MAX);
-        let is_open = spec.threads_max.is_none();
-        if spec.threads_min > top || top > THREADS_MAX || (is_open && !is_default) {
-            let (min, max) = (spec.threads_min, spec.threads_max.unwrap_or(u32::MAX));
+        if spec.threads_min > top || top > THREADS_MAX {
+            let (min, max) = (spec.threads_min, top);
             return Err(PoolError::Threads { name: spec.name.clone(), min, max });
         }
         if is_default {

@@ -96,7 +96,7 @@ pub struct PoolSpec {
     pub range: Option<Range>,
     /// Threads kept when there is nothing to do.
     pub threads_min: u32,
-    /// The most that run at once; only the default pool may have no maximum.
+    /// The most that run at once; none for as many as come.
     pub threads_max: Option<u32>,
     /// Bounds of its queue.
     pub queue: QueueBounds,
@@ -113,15 +113,15 @@ pub struct PoolSpec {
 }
 
 impl PoolSpec {
-    /// A pool as CREATE makes it: stopped, without a range, as many threads as processors, transient.
+    /// A pool as CREATE makes it: stopped, without a range and without a maximum, transient.
     #[must_use]
-    pub fn new(id: PoolId, name: &str, cpus: u32) -> Self {
+    pub fn new(id: PoolId, name: &str) -> Self {
         Self {
             id,
             name: name.into(),
             range: None,
             threads_min: 0,
-            threads_max: Some(cpus.max(1)),
+            threads_max: None,
             queue: QueueBounds::default(),
             state: State::Stopped,
             persistent: false,
@@ -134,11 +134,6 @@ impl PoolSpec {
     /// The default pool: started, persistent, without a maximum.
     #[must_use]
     pub fn default_pool() -> Self {
-        Self {
-            threads_max: None,
-            state: State::Started,
-            persistent: true,
-            ..Self::new(PoolId::DEFAULT, DEFAULT_NAME, 1)
-        }
+        Self { state: State::Started, persistent: true, ..Self::new(PoolId::DEFAULT, DEFAULT_NAME) }
     }
 }

@@ -55,7 +55,7 @@ impl World {
         let engine = Engine::new(7);
         let before = engine.snapshot();
         let config = Rc::new(Config::empty());
-        Self { engine, config, pools: PoolSet::new(1), now: 0, before, submitted: 0 }
+        Self { engine, config, pools: PoolSet::new(), now: 0, before, submitted: 0 }
     }
 
     fn call(&mut self, now: Time, step: &Step, owned: &Owned) -> Answer {

@@ -190,13 +190,13 @@ fn condition(when: When) -> String {
 
 /// The pools of a configuration, as a whole: an edit may change several at once.
 pub fn pools(config: &Config) -> Result<PoolSet, PoolError> {
-    PoolSet::of(1, config.pools.iter().map(pool).collect())
+    PoolSet::of(config.pools.iter().map(pool).collect())
 }
 
 fn pool(pool: &Pool) -> PoolSpec {
     let plain = match pool.id {
         0 => PoolSpec::default_pool(),
-        id => PoolSpec::new(PoolId(id), pool.name, 1),
+        id => PoolSpec::new(PoolId(id), pool.name),
     };
     let range = |(low, high)| Range::new(priority(low), priority(high));
     PoolSpec {

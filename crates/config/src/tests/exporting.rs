@@ -128,7 +128,7 @@ fn the_example_comes_back() {
     let mut database = database();
     apply(&mut database, &read(EXAMPLE));
     let again = read(&export(&database.snapshot()));
-    assert_eq!(again.check(4), Ok(vec![]));
+    assert_eq!(again.check(), Ok(vec![]));
     assert_eq!(again.apply(database.store()).operations, []);
 }
 
@@ -165,7 +165,7 @@ match = "header glob a* and user exact b"
     assert_eq!(text, expected);
     let doubt =
         "line 13: rule 10 does nothing when it matches; give it set, raise, lower or reject";
-    assert_eq!(read(&text).check(4), Ok(vec![doubt.to_owned()]));
+    assert_eq!(read(&text).check(), Ok(vec![doubt.to_owned()]));
 }
 
 /// Rows that plain clients made, with nothing but what tells them apart.

@@ -300,7 +300,7 @@ fn the_example_means_these_rows() {
 
     let mut database = database();
     apply(&mut database, &document);
-    let mut model = Model::new(Arc::new(schema().unwrap()), 4).unwrap();
+    let mut model = Model::new(Arc::new(schema().unwrap())).unwrap();
     let config = model.config(database.store()).unwrap();
     let web = config.frontends.iter().find(|frontend| &*frontend.name == "web").unwrap();
     let files: Vec<&str> = web.certificates.iter().map(|file| &*file.key).collect();
@@ -333,8 +333,8 @@ fn relative_files_are_beside_the_file_and_others_stay() {
     ] {
         assert!(written.contains(line), "{written}");
     }
-    assert!(document.check(4).is_ok());
-    let errors = read(&text).check(4).unwrap_err();
+    assert!(document.check().is_ok());
+    let errors = read(&text).check().unwrap_err();
     let hint = errors[0].hint.as_deref().unwrap();
     assert!(hint.ends_with("write the whole path"), "{hint}");
 }
@@ -355,11 +355,11 @@ fn files_of_backends_are_beside_the_file_too() {
     let line =
         "tls = { ca = \"/etc/tls/ca.pem\", certificate = \"/k/c.pem\", key = \"/etc/c.key\" }\n";
     assert!(written.contains(line), "{written}");
-    let errors = read(&text).check(4).unwrap_err();
+    let errors = read(&text).check().unwrap_err();
     let hint = errors[0].hint.as_deref().unwrap();
     assert!(hint.ends_with("write the whole path"), "{hint}");
     let alone = format!("{BACKEND}tls = {{ certificate = '/c' }}\n{FRONTEND}");
-    assert_eq!(read(&alone).check(4).unwrap_err()[0].hint, None);
+    assert_eq!(read(&alone).check().unwrap_err()[0].hint, None);
 }
 
 /// An edit of one word of `tls` is seen, and going back to none of it, too.
@@ -467,7 +467,7 @@ fn numbers_of_conditions_and_certificates_mean_only_their_order() {
 
 /// What is doubtful about a file that can work.
 fn doubts(text: &str) -> Vec<String> {
-    read(text).check(4).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
+    read(text).check().unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
 }
 
 #[test]

@@ -398,7 +398,7 @@ fn broken_files_never_panic_and_say_where() {
         };
         let result = parse(&text).and_then(|document| {
             // Planning is dear, and what can be read is mostly the same.
-            if round % 8 == 0 { document.check(4).map(drop) } else { Ok(()) }
+            if round % 8 == 0 { document.check().map(drop) } else { Ok(()) }
         });
         let lines = text.matches('\n').count() + 1;
         match result {

@@ -30,7 +30,7 @@ pub fn from_api() -> Attributes {
 
 /// A stopped pool for every priority but 0, a rule that gives one, and a resource.
 fn pool_and_resource() -> Config {
-    let mut pools = PoolSet::new(1);
+    let mut pools = PoolSet::new();
     pools.create("p").unwrap();
     let range = Range::new(Priority::MIN, Priority::MAX);
     pools.configure("p", Change { range, ..Change::default() }).unwrap();
@@ -49,7 +49,7 @@ fn a_waiter_survives_the_loss_of_its_pool_and_its_resource_at_once() {
         let (id, outcome) =
             submit(&mut engine, Request { claims, unknown, ..Request::new(from_api()) });
         assert_eq!(outcome, Outcome::Waiting);
-        let without = Config { pools: PoolSet::new(1), resources: vec![], ..config.clone() };
+        let without = Config { pools: PoolSet::new(), resources: vec![], ..config.clone() };
         configure(&mut engine, &without);
         if unknown == Unknown::Wait {
             let waits_for = engine.why(id).unwrap().waits_for;

@@ -35,7 +35,7 @@ impl World {
         Self {
             engine: Engine::new(1),
             now: Time(0),
-            pools: paceline_pools::PoolSet::new(2),
+            pools: paceline_pools::PoolSet::new(),
             rules: Lists::default(),
             checkpoints: vec![],
             resources: vec![],

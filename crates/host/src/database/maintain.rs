@@ -149,8 +149,7 @@ impl Hosted {
     ) -> Result<(), Error> {
         let wrong = |error: ModelError| constraint(error);
         let mut head = self.head();
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-        let mut model = Model::new(Arc::clone(head.database.schema()), cpus).map_err(wrong)?;
+        let mut model = Model::new(Arc::clone(head.database.schema())).map_err(wrong)?;
         // What is claimed is named by resources as they are now, before transient ones go.
         let graph = |model: &mut Model, head: &Head| {
             Graph::build(None, model.resources(head.database.store())).map(Arc::new).ok()

@@ -190,6 +190,15 @@ mod tests {
         assert_eq!(Process::of(process.pid).filter(|now| *now == process), None);
     }
 
+    /// What is not in `/proc` may be hidden there: only the system knows that a number is not used.
+    #[test]
+    fn a_process_that_proc_does_not_show_may_live_c4() {
+        let (child, process) = begin();
+        assert!(super::is_unused(process.pid).is_err());
+        kill(child);
+        assert!(super::is_unused(process.pid).is_ok());
+    }
+
     /// D1: however many processes are watched, and however much belongs to each, one thread does it.
     #[test]
     fn one_thread_watches_all_processes_d1() {

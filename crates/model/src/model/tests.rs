@@ -19,7 +19,7 @@ impl World {
     fn new() -> Self {
         let schema = Arc::new(schema::schema().unwrap());
         let database = Database::new(Arc::clone(&schema), UuidSource::from_number(1));
-        let model = Model::new(schema, 4).unwrap();
+        let model = Model::new(schema).unwrap();
         Self { database, model, engine: Engine::new(1) }
     }
 
@@ -79,7 +79,7 @@ fn what_a_row_does_not_say_has_the_documented_default() {
     let snapshot = world.engine.snapshot();
     let pool = snapshot.pools().pool("batch").unwrap();
     assert_eq!((pool.state, pool.range, pool.persistent), (State::Stopped, None, false));
-    assert_eq!((pool.threads_min, pool.threads_max), (0, Some(4)));
+    assert_eq!((pool.threads_min, pool.threads_max), (0, None));
     world.insert("Pool", r#"{"name": "default", "threads_max": 3}"#).unwrap();
     let snapshot = world.engine.snapshot();
     let pool = snapshot.pools().pool(DEFAULT_NAME).unwrap();

@@ -234,7 +234,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
             figure(pool, "running").into(),
             figure(pool, "waiting").into(),
             pair(pool.get("priority"), "0", "1").into(),
-            pair(pool.get("threads"), "min", "max").into(),
+            threads(pool).into(),
             queue(pool.get("queue")).into(),
             if is(pool, "persistent") { "yes" } else { "no" }.into(),
         ]);
@@ -251,17 +251,27 @@ fn state(pool: &Value) -> String {
     }
 }
 
-/// `low..high` of a list of two or an object with two members.
+/// `low..high` of a list of two.
 fn pair(value: Option<&Value>, low: &str, high: &str) -> String {
     let Some(value) = value else { return String::new() };
     let part = |name: &str| {
         let place = name.parse::<usize>().ok().and_then(|place| value.get(place));
-        super::as_text(place.or_else(|| value.get(name)).unwrap_or(&Value::Null))
+        super::as_text(place.unwrap_or(&Value::Null))
     };
     match (part(low), part(high)) {
         (low, high) if low.is_empty() && high.is_empty() => String::new(),
         (low, high) => format!("{low}..{high}"),
     }
+}
+
+/// The slots: a pool without a maximum runs as many as come.
+fn threads(pool: &Value) -> String {
+    let of =
+        |name: &str, default: &str| match pool.get("threads").map(|threads| text(threads, name)) {
+            Some(number) if !number.is_empty() => number,
+            _ => default.to_owned(),
+        };
+    format!("{}..{}", of("min", "0"), of("max", "unlimited"))
 }
 
 fn queue(queue: Option<&Value>) -> String {

@@ -111,6 +111,6 @@ mod tests {
     #[test]
     fn the_sample_is_right_and_nothing_about_it_is_doubtful() {
         let document = paceline_config::parse(CONFIG).unwrap();
-        assert_eq!(document.check(2).unwrap(), Vec::<String>::new());
+        assert_eq!(document.check().unwrap(), Vec::<String>::new());
     }
 }

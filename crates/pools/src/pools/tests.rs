@@ -10,7 +10,7 @@ fn rank(at: u64, id: u64) -> Rank {
 }
 
 fn set_with(max: u32, len_max: u64) -> (PoolSet, PoolId) {
-    let mut set = PoolSet::new(4);
+    let mut set = PoolSet::new();
     let id = set.create("p").unwrap();
     let change = Change {
         threads_max: Some(Some(max)),
@@ -65,7 +65,7 @@ fn a_lowered_maximum_drains_p1() {
 
 #[test]
 fn the_default_pool_has_no_maximum() {
-    let mut pools = Pools::new(&PoolSet::new(1));
+    let mut pools = Pools::new(&PoolSet::new());
     (0..10_000).for_each(|_| pools.take(PoolId::DEFAULT));
     assert!(pools.has_slot(PoolId::DEFAULT));
 }

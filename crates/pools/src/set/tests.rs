@@ -14,7 +14,7 @@ fn with_range(low: i64, high: i64) -> Change {
 
 /// A pool "batch" for -127 to -1, started, and a pool "bare" as it was made.
 fn sample() -> PoolSet {
-    let mut set = PoolSet::new(4);
+    let mut set = PoolSet::new();
     set.create("batch").unwrap();
     set.configure("batch", with_range(-127, -1)).unwrap();
     set.start("batch").unwrap();
@@ -32,17 +32,17 @@ fn refused(operation: impl FnOnce(&mut PoolSet) -> Result<(), PoolError>, error:
 
 #[test]
 fn a_created_pool_is_stopped_without_a_range_and_transient() {
-    let mut set = PoolSet::new(4);
+    let mut set = PoolSet::new();
     let id = set.create("batch").unwrap();
     let pool = set.pool("batch").unwrap();
     assert_eq!(set.by_id(id), Some(pool));
     assert_eq!((pool.state, pool.range, pool.persistent), (State::Stopped, None, false));
-    assert_eq!((pool.threads_min, pool.threads_max), (0, Some(4)), "0 to the number of processors");
+    assert_eq!((pool.threads_min, pool.threads_max), (0, None), "0 to unlimited");
 }
 
 #[test]
 fn there_is_always_the_default_pool() {
-    let set = PoolSet::new(4);
+    let set = PoolSet::new();
     let pool = set.pool(DEFAULT_NAME).unwrap();
     assert_eq!((pool.state, pool.persistent, pool.threads_max), (State::Started, true, None));
     refused(|set| set.stop(DEFAULT_NAME), PoolError::DefaultPool { what: "stopped" });
@@ -79,7 +79,7 @@ fn create_fails_for_names_in_use_or_wrong_and_when_out_of_resources() {
         let shown = name.chars().take(64).collect();
         refused(|set| set.create(name).map(drop), PoolError::Name { name: shown });
     }
-    let mut set = PoolSet::new(1);
+    let mut set = PoolSet::new();
     for number in 1..POOLS_MAX {
         set.create(&format!("pool{number}")).unwrap();
     }
@@ -134,21 +134,20 @@ fn threads_are_a_range() {
         PoolError::Threads { name: "batch".into(), min: 5, max: 4 },
     );
     refused(
-        |set| set.configure("batch", threads(0, None)),
-        PoolError::Threads { name: "batch".into(), min: 0, max: u32::MAX },
-    );
-    refused(
         |set| set.configure("batch", threads(0, Some(2_000_000))),
         PoolError::Threads { name: "batch".into(), min: 0, max: 2_000_000 },
     );
     let mut set = sample();
     set.configure(DEFAULT_NAME, threads(1, Some(8))).unwrap();
-    set.configure(DEFAULT_NAME, threads(1, None)).unwrap();
+    for name in [DEFAULT_NAME, "batch"] {
+        set.configure(name, threads(1, None)).unwrap();
+        assert_eq!(set.pool(name).unwrap().threads_max, None, "unlimited");
+    }
 }
 
 #[test]
 fn zero_is_the_default_pool_and_so_is_what_no_range_holds() {
-    let mut set = PoolSet::new(4);
+    let mut set = PoolSet::new();
     let wide = set.create("wide").unwrap();
     set.configure("wide", with_range(-10, 10)).unwrap();
     let pool = |number| set.pool_for(Priority::new(number).unwrap()).id;
@@ -193,17 +192,14 @@ fn several_pools_change_at_once_or_not_at_all() {
     let pool = |id, name: &str, range| PoolSpec {
         range,
         state: if range.is_some() { State::Started } else { State::Stopped },
-        ..PoolSpec::new(PoolId(id), name, 4)
+        ..PoolSpec::new(PoolId(id), name)
     };
     // Two ranges that are swapped overlap in between, but not as a whole.
-    let set = PoolSet::of(
-        4,
-        vec![
-            pool(1, "low", Some(range(1, 10))),
-            pool(7, "high", Some(range(-10, -1))),
-            pool(3, "bare", None),
-        ],
-    );
+    let set = PoolSet::of(vec![
+        pool(1, "low", Some(range(1, 10))),
+        pool(7, "high", Some(range(-10, -1))),
+        pool(3, "bare", None),
+    ]);
     let mut set = set.unwrap();
     let names: Vec<_> = set.list().iter().map(|pool| &*pool.name).collect();
     assert_eq!(names, [DEFAULT_NAME, "low", "high", "bare"]);
@@ -212,7 +208,7 @@ fn several_pools_change_at_once_or_not_at_all() {
     let default = |change: fn(&mut PoolSpec)| {
         let mut spec = PoolSpec::default_pool();
         change(&mut spec);
-        PoolSet::of(4, vec![pool(1, "low", None), spec]).map(|set| set.list()[0].threads_max)
+        PoolSet::of(vec![pool(1, "low", None), spec]).map(|set| set.list()[0].threads_max)
     };
     assert_eq!(default(|spec| spec.threads_max = Some(2)), Ok(Some(2)), "it comes first");
     let cannot = |what| Err(PoolError::DefaultPool { what });
@@ -220,7 +216,7 @@ fn several_pools_change_at_once_or_not_at_all() {
     assert_eq!(default(|spec| spec.persistent = false), cannot("made transient"));
     assert_eq!(default(|spec| spec.name = "other".into()), cannot("renamed"));
 
-    let fails = |specs| PoolSet::of(4, specs).unwrap_err().to_string();
+    let fails = |specs| PoolSet::of(specs).unwrap_err().to_string();
     assert_eq!(
         fails(vec![pool(1, "a", Some(range(1, 5))), pool(2, "b", Some(range(5, 9)))]),
         "priorities 5 to 9 of pool \"b\" overlap 1 to 5 of pool \"a\""
