@@ -42,11 +42,12 @@ pub fn run(options: Serve) -> Result<(), String> {
     // A file that grows past a limit is a full disk, not a reason to die.
     let xfsz = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
     let _xfsz = runtime.block_on(async { signal(xfsz) }).map_err(|error| error.to_string())?;
+    let mut requests = runtime.block_on(async { Requests::listen() })?;
     let host = open_databases(&options, &data, runtime.handle())?;
     if let Some(file) = &options.config {
         config::apply(&host, file)?;
     }
-    let served = runtime.block_on(serve(host.clone(), &remotes, &options, &data));
+    let served = runtime.block_on(serve(host.clone(), &remotes, &options, &data, &mut requests));
     host.shut_down();
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
@@ -96,21 +97,39 @@ fn open_databases(
     Ok(host)
 }
 
+/// Signals that ask for something. They are heard from the start on: one that comes while databases are read is carried
+/// out when they are served, and does not end the daemon.
+struct Requests {
+    hangup: Signal,
+    compact: Signal,
+}
+
+impl Requests {
+    /// To be called inside a runtime.
+    fn listen() -> Result<Self, String> {
+        let hangup = listen(SignalKind::hangup())?;
+        Ok(Self { hangup, compact: listen(SignalKind::user_defined1())? })
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, String> {
+    signal(kind).map_err(|error| format!("cannot listen for signals: {error}"))
+}
+
 async fn serve(
     host: Arc<Host>,
     remotes: &[Remote],
     options: &Serve,
     data: &Path,
+    requests: &mut Requests,
 ) -> Result<(), String> {
     let (door_options, policy) = (door_options(options), policy_of(options));
     let mut api = paceline_api::Options::in_directory(&absolute(data), options.api);
     api.socket_mode = options.socket_mode;
     api.limits.connections = api.limits.connections.at_most(part_of_files(3, 5));
-    let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
+    let Requests { hangup, compact } = requests;
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut hangup = listen(SignalKind::hangup())?;
-    let mut compact = listen(SignalKind::user_defined1())?;
     if !wait_for_leases(&host, &mut terminate, &mut interrupt).await {
         return Ok(());
     }
@@ -126,10 +145,10 @@ async fn serve(
     tokio::select! {
         _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
         _ = interrupt.recv() => tracing::info!("told to end by SIGINT"),
-        () = apply_when_asked(&host, &http, options.config.as_deref(), &mut hangup) => {
+        () = apply_when_asked(&host, &http, options.config.as_deref(), hangup) => {
             tracing::info!("told to end by SIGHUP");
         }
-        () = compact_when_asked(&host, &mut compact) => {}
+        () = compact_when_asked(&host, compact) => {}
     }
     notify("STOPPING=1");
     tokio::select! {

@@ -1,11 +1,12 @@
 //! TOML files at the command line: checked, applied at start and on SIGHUP.
 
 use paceline_tests::server::paceline_binary;
-use paceline_tests::{Client, Launch, Scratch};
-use rustix::process::Signal;
+use paceline_tests::{Client, Launch, Scratch, until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const GOOD: &str = r#"
 [[pool]]
@@ -166,4 +167,41 @@ fn a_backend_of_a_file_goes_with_the_servers_that_were_made_by_hand() {
     let select = json!({"op": "select", "table": "Server", "where": []});
     let left = client.call("transact", &json!(["Paceline", select])).unwrap();
     assert_eq!(left[0]["rows"], json!([]));
+}
+
+/// SIGHUP and SIGUSR1 are carried out when the daemon is ready if they come while it starts. The start is held up by a
+/// pipe for a configuration.
+#[test]
+fn a_signal_that_comes_while_the_daemon_starts_does_not_end_it() {
+    let scratch = Scratch::new();
+    let pipe = scratch.path().join("paceline.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut child = Command::new(paceline_binary())
+        .args(["serve", "--api", "none", "--data"])
+        .arg(scratch.path().join("data"))
+        .arg("--config")
+        .arg(&pipe)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let caught = || {
+        let text = std::fs::read_to_string(&status).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    let bits = [Signal::HUP, Signal::USR1].map(|signal| 1u64 << (signal.as_raw() - 1));
+    until(caught, |caught| bits.iter().all(|bit| caught & bit != 0));
+    let pid = Pid::from_child(&child);
+    for signal in [Signal::HUP, Signal::USR1] {
+        kill_process(pid, signal).unwrap();
+    }
+    std::fs::write(&pipe, GOOD).unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("paceline ready"), "{line}");
+    // It is read again because of the signal.
+    std::fs::write(&pipe, GOOD).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
 }
