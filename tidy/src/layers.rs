@@ -8,14 +8,14 @@ use crate::{Offence, repo, report};
 const ROOMS: &[&str] = &["rules", "checkpoints", "claims", "locks", "pools", "routing", "tasks"];
 const ENGINE: &[&str] = &["types", "expr"];
 const MODEL: &[&str] = &["types", "expr", "tables", "engine"];
-const CONFIG: &[&str] = &["types", "tables", "engine", "model"];
+const CONFIG: &[&str] = &["types", "catalogue", "tables", "engine", "model"];
 const HOST: &[&str] = &["types", "expr", "tables", "engine", "model", "journal", "groups"];
 
 /// A crate's lower neighbours, and whether the rooms are among them.
 fn allowed(name: &str) -> Option<(&'static [&'static str], bool)> {
     Some(match name {
         "types" => (&[], false),
-        "expr" | "tables" | "journal" | "groups" => (&["types"], false),
+        "expr" | "tables" | "catalogue" | "journal" | "groups" => (&["types"], false),
         room if ROOMS.contains(&room) => (&["types", "expr"], false),
         "engine" => (ENGINE, true),
         "model" => (MODEL, true),
@@ -24,7 +24,7 @@ fn allowed(name: &str) -> Option<(&'static [&'static str], bool)> {
         "etcd" => (&["types", "journal"], false),
         "http" => (&["types", "host", "routing"], false),
         "sql" | "ovsdb" => (&["types", "host", "tables"], false),
-        "api" => (&["types", "host", "tables", "tasks", "config"], false),
+        "api" => (&["types", "catalogue", "host", "tables", "tasks", "config"], false),
         "client" => (&["types", "groups"], false),
         _ => return None,
     })
@@ -45,6 +45,7 @@ pub const PURE: &[&str] = &[
     "engine",
     "model",
     "config",
+    "catalogue",
 ];
 
 /// What a pure crate may use from outside: computation only.

@@ -8,7 +8,9 @@
 //! a comment.
 
 use crate::document::flag;
-use crate::keys::{BACKENDS, CHECKPOINTS, Each, HTTPS, Holds, KINDS, Key, Kind, POOLS, SERVERS};
+use crate::keys::{
+    BACKENDS, CHECKPOINTS, Each, HTTPS, Holds, KINDS, Key, Kind, POOLS, SERVERS, keys,
+};
 use crate::list::NO_UPGRADES;
 use crate::write::quoted;
 use crate::{http, matching, rule};
@@ -66,7 +68,7 @@ fn servers(rows: &Snapshot) -> BTreeMap<&str, Vec<String>> {
     let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for source in &sources {
         let is_named = source.text("name") != source.text("address");
-        let keys = SERVERS.keys.iter().filter(|key| key.name != "name" || is_named);
+        let keys = keys(&SERVERS).filter(|key| key.name != "name" || is_named);
         let members: Vec<String> = keys.filter_map(|key| source.line(key)).collect();
         let backend = source.text("backend").unwrap_or_default();
         all.entry(backend).or_default().push(members.join(", "));
@@ -120,9 +122,9 @@ impl<'s> Source<'s> {
     }
 
     fn write(&self, kind: &Kind, out: &mut String) {
-        for key in kind.keys {
+        for key in keys(kind) {
             match &key.holds {
-                Holds::Own(_) => self.write_own(key, out),
+                holds if holds.own().is_some() => self.write_own(key, out),
                 Holds::Table(keys) | Holds::Switch(keys) => {
                     let each: Vec<String> = keys.iter().filter_map(|key| self.line(key)).collect();
                     if !each.is_empty() {

@@ -146,7 +146,7 @@ fn read_server(
     (table, place): (&dyn TableLike, Place),
 ) -> Object {
     let mut object = Object::new(SERVERS.table, place);
-    reader.table(&mut object, (SERVERS.keys, "`servers` of [[backend]]", "servers."), table);
+    reader.table(&mut object, (SERVERS.settings, "`servers` of [[backend]]", "servers."), table);
     if !table.contains_key("address") {
         let error = ConfigError::new(place, "`servers`: this server has no `address`");
         reader.errors.push(error.hint("add address = \"127.0.0.1:8080\" to it"));

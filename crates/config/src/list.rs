@@ -13,31 +13,29 @@ use toml_edit::{Item, TableLike, Value};
 /// The word of the database for no upgrades at all; an empty list of the file is that.
 pub(crate) const NO_UPGRADES: &str = "none";
 
-impl Each {
-    const fn expected(self) -> &'static str {
-        match self {
-            Self::Listen => "an address such as \"127.0.0.1:80\", or a list of them",
-            Self::Network => "a list of addresses and networks such as \"10.0.0.0/8\"",
-            Self::Protocol => "a list of protocols such as \"websocket\"",
-        }
+const fn expected(each: Each) -> &'static str {
+    match each {
+        Each::Listen => "an address such as \"127.0.0.1:80\", or a list of them",
+        Each::Network => "a list of addresses and networks such as \"10.0.0.0/8\"",
+        Each::Protocol => "a list of protocols such as \"websocket\"",
     }
+}
 
-    fn check(self, text: &str) -> Result<(), String> {
-        match self {
-            Self::Listen => match text.parse::<Address>() {
-                Ok(Address::Host { .. }) => Err(format!(
-                    "expected an IP address to listen on, such as \"127.0.0.1:80\", found \"{}\"",
-                    shown(text)
-                )),
-                Ok(_) => Ok(()),
-                Err(error) => Err(format!("{error}, found \"{}\"", shown(text))),
-            },
-            Self::Network => match text.parse::<Network>() {
-                Ok(_) => Ok(()),
-                Err(error) => Err(format!("{error}, found \"{}\"", shown(text))),
-            },
-            Self::Protocol => Ok(()),
-        }
+fn check(each: Each, text: &str) -> Result<(), String> {
+    match each {
+        Each::Listen => match text.parse::<Address>() {
+            Ok(Address::Host { .. }) => Err(format!(
+                "expected an IP address to listen on, such as \"127.0.0.1:80\", found \"{}\"",
+                shown(text)
+            )),
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{error}, found \"{}\"", shown(text))),
+        },
+        Each::Network => match text.parse::<Network>() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{error}, found \"{}\"", shown(text))),
+        },
+        Each::Protocol => Ok(()),
     }
 }
 
@@ -50,8 +48,8 @@ pub(crate) fn check_address(text: &str) -> Result<(), String> {
 /// One text, or a list of texts, each there once.
 pub(crate) fn texts(reader: &mut Reader<'_>, name: &str, each: Each, item: &Item) -> Option<Datum> {
     if let Some(text) = item.as_str() {
-        reader.text(name, each.expected(), item)?;
-        return match each.check(text) {
+        reader.text(name, expected(each), item)?;
+        return match check(each, text) {
             Ok(()) => Some(set([text.to_owned()])),
             Err(message) => {
                 reader.wrong_value(name, &message, item);
@@ -60,7 +58,7 @@ pub(crate) fn texts(reader: &mut Reader<'_>, name: &str, each: Each, item: &Item
         };
     }
     let Some(list) = item.as_array() else {
-        reader.wrong_type(name, each.expected(), item);
+        reader.wrong_type(name, expected(each), item);
         return None;
     };
     if list.is_empty() && matches!(each, Each::Listen) {
@@ -83,7 +81,7 @@ pub(crate) fn texts(reader: &mut Reader<'_>, name: &str, each: Each, item: &Item
 
 fn element<'v>(each: Each, value: &'v Value, seen: &BTreeSet<String>) -> Result<&'v str, String> {
     let Some(text) = value.as_str() else {
-        return Err(format!("expected {}, found {}", each.expected(), found_value(value)));
+        return Err(format!("expected {}, found {}", expected(each), found_value(value)));
     };
     if text.contains('\0') {
         return Err("a text may not contain the character U+0000".to_owned());
@@ -91,7 +89,7 @@ fn element<'v>(each: Each, value: &'v Value, seen: &BTreeSet<String>) -> Result<
     if seen.contains(text) {
         return Err(format!("`{}` is named twice", shown(text)));
     }
-    each.check(text).map(|()| text)
+    check(each, text).map(|()| text)
 }
 
 fn value_place(reader: &Reader<'_>, value: &Value) -> Place {

@@ -150,7 +150,7 @@ impl File {
         if kind.table != RULE {
             require(reader, kind, table, kind.id, place);
         }
-        if kind.keys.iter().any(|key| key.name == "persistent") {
+        if kind.settings.iter().any(|key| key.name == "persistent") {
             object.columns.entry("persistent").or_insert_with(|| flag(true));
         }
         self.identify(reader, kind, &mut object);

@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
             "" => format!("[{}]", kind.word),
             _ => format!("[[{}]]", kind.word),
         };
-        self.table(object, (kind.keys, &path, ""), table)
+        self.table(object, (kind.settings, &path, ""), table)
     }
 
     /// Reads a table that is called `path`, and whose keys have names that begin with `prefix`.
@@ -65,8 +65,9 @@ impl<'a> Reader<'a> {
         let mut owns = Owns::new();
         for (name, item) in table.iter() {
             let place = self.key_place(table, name);
-            let Some(key) = keys.iter().find(|key| key.name == name) else {
-                let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
+            let mut known = keys.iter().filter(|key| key.is_in_file());
+            let Some(key) = known.clone().find(|key| key.name == name) else {
+                let names: Vec<&str> = known.by_ref().map(|key| key.name).collect();
                 self.unknown(place, name, path, &names);
                 if self.errors.is_full() {
                     break;
@@ -75,7 +76,7 @@ impl<'a> Reader<'a> {
             };
             let name = format!("{prefix}{name}");
             match &key.holds {
-                Holds::Own(expected) => {
+                holds if let Some(expected) = holds.own() => {
                     object.places.insert(key.column, place);
                     owns.insert(key.name, Own { item, place, expected });
                 }

@@ -1,6 +1,7 @@
 //! The file as a whole: the example, every way to be wrong, applying, exporting, and random files.
 
 mod applying;
+mod catalogue;
 mod errors;
 mod exporting;
 mod http;

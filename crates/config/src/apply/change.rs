@@ -1,6 +1,6 @@
 //! What applying a file changes, for people: the answer of a dry run.
 
-use crate::keys::kind_of;
+use crate::keys::{keys, kind_of};
 use paceline_model::schema::{RULE, SAVED_RULE};
 use paceline_tables::json::Json;
 use paceline_tables::value::{Atom, Datum};
@@ -71,7 +71,7 @@ impl Change {
         let table = if self.table == SAVED_RULE { RULE } else { self.table };
         let Some(kind) = kind_of(table) else { return vec![] };
         let mut members = vec![];
-        for key in kind.keys {
+        for key in keys(kind) {
             let is_of_key = |column: &str| match key.name {
                 "priority" => column.starts_with("priority_"),
                 "tls" => column == "tls" || column.starts_with("tls_"),

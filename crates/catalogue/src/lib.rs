@@ -1,0 +1,46 @@
+//! The catalogue: every kind of object that users configure, and each of its settings, defined once.
+//!
+//! Owns names, columns, types, ranges, defaults, roles and one sentence of documentation for each setting. The
+//! configuration file, the API, its OpenAPI document, the command line and `docs/reference.md` are made from it,
+//! and a test holds the schema of the database to it. To add a setting, add its entry here, its column to the
+//! schema, and its meaning to the model.
+//!
+//! Never reads a file or a value itself: the doors do, as the catalogue says.
+
+mod http;
+mod path;
+mod reference;
+mod setting;
+mod who;
+mod work;
+
+pub use http::{BACKENDS, FRONTENDS, HTTP, SERVERS};
+pub use path::setting_of;
+pub use reference::reference;
+pub use setting::{Default, Each, Figure, Holds, Kind, Setting, Where};
+pub use who::{TOKENS, USERS};
+pub use work::{CHECKPOINTS, POOLS, RESOURCES, RULES, SAVED_RULES};
+
+/// Every kind of object, in the order of the reference page.
+pub const KINDS: [&Kind; 11] = [
+    &POOLS,
+    &RULES,
+    &SAVED_RULES,
+    &CHECKPOINTS,
+    &RESOURCES,
+    &HTTP,
+    &FRONTENDS,
+    &BACKENDS,
+    &SERVERS,
+    &USERS,
+    &TOKENS,
+];
+
+/// The kind whose rows are in this table.
+#[must_use]
+pub fn kind_of(table: &str) -> Option<&'static Kind> {
+    KINDS.into_iter().find(|kind| kind.table == table)
+}
+
+#[cfg(test)]
+mod tests;

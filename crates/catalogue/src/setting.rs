@@ -1,0 +1,231 @@
+//! What the catalogue says of a kind of object and of one setting.
+
+use paceline_types::Role;
+
+/// A kind of object.
+#[derive(Debug)]
+pub struct Kind {
+    /// What one is called: `pool` in `[[pool]]` and in messages.
+    pub word: &'static str,
+    /// What several are called: `pools` in `/v1/pools` and in `paceline pools`.
+    pub plural: &'static str,
+    /// The table of its rows.
+    pub table: &'static str,
+    /// The setting, and column, that tells one from another; empty if there is only one.
+    pub id: &'static str,
+    /// The column that names what it is part of, if its name is unique only there.
+    pub within: Option<&'static str>,
+    /// The least role that may create or delete a transient one.
+    pub role: Role,
+    /// What it is, in a sentence or two.
+    pub doc: &'static str,
+    /// What can be set, in the order of an export.
+    pub settings: &'static [Setting],
+    /// What the daemon counts of each.
+    pub figures: &'static [Figure],
+}
+
+/// A live figure: a column that the daemon fills when somebody looks.
+#[derive(Debug)]
+pub struct Figure {
+    /// The name, also of the column.
+    pub name: &'static str,
+    /// What is counted.
+    pub doc: &'static str,
+}
+
+/// A setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name, in the file and in the API's objects.
+    pub name: &'static str,
+    /// The column that holds it.
+    pub column: &'static str,
+    /// What it may be.
+    pub holds: Holds,
+    /// What it is where nothing is said.
+    pub default: Default,
+    /// The least role that may set it on an object that exists.
+    pub role: Role,
+    /// Where it can be written.
+    pub place: Where,
+    /// Whether a change takes effect at once, or only when the daemon starts.
+    pub is_live: bool,
+    /// Why it does nothing in this version, if it does not.
+    pub idle: Option<&'static str>,
+    /// What it does, in a sentence.
+    pub doc: &'static str,
+}
+
+/// What a setting is where nothing is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Default {
+    /// It must be said.
+    Required,
+    /// This value, as the file writes it.
+    Value(&'static str),
+    /// No value; and what that means.
+    None(&'static str),
+    /// It depends on the machine; and how.
+    Machine(&'static str),
+}
+
+/// Where a setting can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// In the file and in the API's objects.
+    Everywhere,
+    /// In the file only; the API has objects or verbs of its own for it.
+    File,
+    /// In the API only.
+    Api,
+}
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Holds {
+    /// Any text.
+    Text,
+    /// An expression.
+    Expression,
+    /// The name of a file.
+    File,
+    /// The name of an object.
+    Name,
+    /// The name of a pool, frontend or server, which is one word.
+    Word,
+    /// The name of a backend, which is one word without a slash.
+    SlashlessWord,
+    /// Where a server listens.
+    Address,
+    /// One text or a list of them, each of this kind.
+    Texts(Each),
+    /// A length of time.
+    Span,
+    /// A rate.
+    Rate,
+    /// Where a checkpoint stands.
+    At,
+    /// A whole number in this range.
+    Integer(i64, i64),
+    /// `true` or `false`.
+    Flag(bool),
+    /// `true` or `false`, or nothing.
+    Choice,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A table of texts.
+    Map,
+    /// A table of texts by numbers in this range.
+    NumberedMap(i64, i64),
+    /// A table of settings.
+    Table(&'static [Setting]),
+    /// A table of settings, or only `true`: the column is true then, and false if there is nothing.
+    Switch(&'static [Setting]),
+    /// Something that is not one column; described for messages.
+    Own(&'static str),
+}
+
+/// What each text of a list is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Each {
+    /// An address to listen on.
+    Listen,
+    /// An address or a network of peers.
+    Network,
+    /// A protocol that a connection may be upgraded to; an empty list is one of none.
+    Protocol,
+}
+
+impl Kind {
+    /// The setting of this name.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<&'static Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+}
+
+impl Holds {
+    /// What is expected, of a setting that is not simply one column of the file.
+    #[must_use]
+    pub const fn own(&self) -> Option<&'static str> {
+        match self {
+            Self::Own(expected) => Some(expected),
+            Self::Map => Some("a table of expressions by name"),
+            Self::NumberedMap(..) => Some("a table of files by status, such as { 503 = \"FILE\" }"),
+            _ => None,
+        }
+    }
+}
+
+impl Setting {
+    /// The settings of the table that it holds.
+    #[must_use]
+    pub const fn inner(&self) -> &'static [Setting] {
+        match self.holds {
+            Holds::Table(settings) | Holds::Switch(settings) => settings,
+            _ => &[],
+        }
+    }
+
+    /// Whether it can be written in the file.
+    #[must_use]
+    pub const fn is_in_file(&self) -> bool {
+        !matches!(self.place, Where::Api)
+    }
+
+    /// Whether the API's objects have it.
+    #[must_use]
+    pub const fn is_in_api(&self) -> bool {
+        !matches!(self.place, Where::File)
+    }
+}
+
+/// A setting whose column has its name.
+pub(crate) const fn setting(
+    name: &'static str,
+    holds: Holds,
+    default: Default,
+    doc: &'static str,
+) -> Setting {
+    column(name, name, holds, default, doc)
+}
+
+/// A setting with a column of another name.
+pub(crate) const fn column(
+    name: &'static str,
+    column: &'static str,
+    holds: Holds,
+    default: Default,
+    doc: &'static str,
+) -> Setting {
+    let (role, place) = (Role::Operator, Where::Everywhere);
+    Setting { name, column, holds, default, role, place, is_live: true, idle: None, doc }
+}
+
+impl Setting {
+    /// The same, for admins only.
+    pub(crate) const fn by_admin(self) -> Self {
+        Self { role: Role::Admin, ..self }
+    }
+
+    /// The same, in the file only.
+    pub(crate) const fn in_file(self) -> Self {
+        Self { place: Where::File, ..self }
+    }
+
+    /// The same, in the API only.
+    pub(crate) const fn in_api(self) -> Self {
+        Self { place: Where::Api, ..self }
+    }
+
+    /// The same, taken at the start only.
+    pub(crate) const fn at_start(self) -> Self {
+        Self { is_live: false, ..self }
+    }
+
+    /// The same, which does nothing yet.
+    pub(crate) const fn idle(self, why: &'static str) -> Self {
+        Self { idle: Some(why), ..self }
+    }
+}

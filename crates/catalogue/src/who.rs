@@ -1,0 +1,60 @@
+//! Users and tokens: what gives somebody a role.
+
+use crate::setting::{Default, Holds, Kind, Setting, setting};
+use paceline_types::Role;
+
+const ROLE: Setting = setting(
+    "role",
+    Holds::OneOf(&["viewer", "client", "operator", "admin"]),
+    Default::Required,
+    "What they may do; each role may do what those before it may.",
+)
+.by_admin();
+
+/// Users of this machine.
+pub const USERS: Kind = Kind {
+    word: "user",
+    plural: "users",
+    table: "User",
+    id: "name",
+    within: None,
+    role: Role::Admin,
+    doc: "A user of this machine that may use the unix sockets. Root and the user who started the daemon are admins \
+          without a row.",
+    settings: &[
+        setting("name", Holds::Name, Default::Required, "The user's name in the system.")
+            .by_admin(),
+        ROLE,
+    ],
+    figures: &[],
+};
+
+/// Tokens of the API.
+pub const TOKENS: Kind = Kind {
+    word: "token",
+    plural: "tokens",
+    table: "Token",
+    id: "name",
+    within: None,
+    role: Role::Admin,
+    doc: "A token lets its bearer use the API over TCP. The daemon keeps its hash only, so it is shown once; tokens are \
+          not part of the configuration file.",
+    settings: &[
+        setting("name", Holds::Name, Default::Required, "The name, to revoke it by.")
+            .by_admin()
+            .in_api(),
+        ROLE.in_api(),
+        setting(
+            "user",
+            Holds::Text,
+            Default::Machine("the name of the token"),
+            "The attribute `user` of requests that are made with it.",
+        )
+        .by_admin()
+        .in_api(),
+        setting("expires", Holds::Span, Default::Value("\"90d\""), "When it expires.")
+            .by_admin()
+            .in_api(),
+    ],
+    figures: &[],
+};

@@ -1,0 +1,421 @@
+//! Pools, rules, checkpoints and resources.
+
+use crate::setting::{Default, Figure, Holds, Kind, Setting, column, setting};
+use paceline_types::Role;
+
+/// A number that orders rules and checkpoints.
+const NUMBER: Holds = Holds::Integer(0, u32::MAX as i64);
+
+/// A count without an upper bound of its own.
+const COUNT: Holds = Holds::Integer(0, i64::MAX);
+
+/// What raises and lowers a priority.
+const STEP: &str = "a whole number from 1 to 254";
+
+const NOT_YET: &str = "no part of this version starts threads of a pool";
+
+pub(crate) const PERSISTENT: Setting = setting(
+    "persistent",
+    Holds::Flag(true),
+    Default::Value("true"),
+    "Whether it exists after a restart of the daemon. A new object that the API or the command line makes is \
+     transient unless this is said.",
+)
+.by_admin();
+
+/// Pools.
+pub const POOLS: Kind = Kind {
+    word: "pool",
+    plural: "pools",
+    table: "Pool",
+    id: "name",
+    within: None,
+    role: Role::Admin,
+    doc: "A pool runs the requests of one range of priorities, so many at a time. The pool `default` always exists: it \
+          runs priority 0 and every priority that no other pool has, and has no limit unless one is set.",
+    settings: &[
+        setting("name", Holds::Word, Default::Required, "The name, one word."),
+        column(
+            "priority",
+            "priority_min",
+            Holds::Own("[LOWEST, HIGHEST], each from -127 to 127"),
+            Default::None("no priorities; the pool cannot be started"),
+            "The lowest and the highest priority that it runs. Ranges of two pools must not overlap.",
+        ),
+        column(
+            "threads",
+            "threads",
+            Holds::Table(&[
+                column(
+                    "min",
+                    "threads_min",
+                    Holds::Integer(0, 1_000_000),
+                    Default::Value("0"),
+                    "Threads that are kept when there is nothing to do.",
+                )
+                .idle(NOT_YET),
+                column(
+                    "max",
+                    "threads_max",
+                    Holds::Integer(0, 1_000_000),
+                    Default::None("no limit"),
+                    "How many requests run at one time.",
+                ),
+            ]),
+            Default::None(""),
+            "The slots of the pool.",
+        ),
+        column(
+            "queue",
+            "queue",
+            Holds::Table(&[
+                column(
+                    "max_len",
+                    "queue_max_len",
+                    COUNT,
+                    Default::Value("100000"),
+                    "How many requests may wait for a slot; further ones are refused.",
+                ),
+                column(
+                    "max_delay",
+                    "queue_max_delay",
+                    Holds::Span,
+                    Default::None("no limit"),
+                    "How long a request may wait for a slot before it is refused.",
+                ),
+            ]),
+            Default::None(""),
+            "The queue before the pool.",
+        ),
+        PERSISTENT,
+        column(
+            "started",
+            "state",
+            Holds::Own("true or false"),
+            Default::Value("true"),
+            "Whether it runs requests. A pool that the API or the command line makes is stopped unless this is said.",
+        ),
+        setting(
+            "state",
+            Holds::OneOf(&["started", "stopped", "draining"]),
+            Default::Value("\"stopped\""),
+            "Whether it runs requests (`started`), lets them wait (`stopped`), or finishes its queue and refuses new ones \
+             (`draining`).",
+        )
+        .in_api(),
+        setting(
+            "group",
+            Holds::Text,
+            Default::None("no group"),
+            "The concurrency group that limits its runnable threads.",
+        )
+        .idle("concurrency groups are not part of this version"),
+        setting(
+            "stack_bytes",
+            Holds::Integer(1, i64::MAX),
+            Default::None("the system's default"),
+            "The stack of each of its threads.",
+        )
+        .idle(NOT_YET),
+        setting(
+            "heap_bytes_max",
+            Holds::Integer(1, i64::MAX),
+            Default::None("no limit"),
+            "The memory that each of its threads may allocate.",
+        )
+        .idle(NOT_YET),
+    ],
+    figures: &[
+        Figure { name: "running", doc: "Requests that run in the pool." },
+        Figure { name: "waiting", doc: "Requests that wait for the pool." },
+    ],
+};
+
+const RULE_SETTINGS: &[Setting] = &[
+    setting(
+        "number",
+        NUMBER,
+        Default::Machine("the highest number plus 10"),
+        "The place in the list; rules are evaluated in the order of their numbers.",
+    ),
+    column(
+        "match",
+        "criteria",
+        Holds::Own("a table of patterns, or criteria as one text"),
+        Default::None("matches every request"),
+        "Patterns for attributes; all must match. A pattern is a text, or a table that names its mode: \
+         `{ glob = \"etl-*\" }`. A list of patterns for one attribute must match as a whole.",
+    ),
+    column(
+        "mode",
+        "criteria",
+        Holds::Own("\"exact\", \"glob\" or \"regex\""),
+        Default::Value("\"exact\""),
+        "The mode of patterns that do not name one.",
+    ),
+    column(
+        "nocase",
+        "criteria",
+        Holds::Own("true or false"),
+        Default::Value("false"),
+        "Whether patterns that do not say otherwise ignore case.",
+    ),
+    setting(
+        "when",
+        Holds::Expression,
+        Default::None("always"),
+        "A condition that must hold as well; it may read counters.",
+    ),
+    column(
+        "set",
+        "action",
+        Holds::Own("a whole number from -127 to 127"),
+        Default::None("the priority is not set"),
+        "Sets the priority. Only `set` overrides an earlier rejection.",
+    ),
+    column(
+        "raise",
+        "action",
+        Holds::Own(STEP),
+        Default::None("the priority is not raised"),
+        "Raises the priority, to 127 at most.",
+    ),
+    column(
+        "lower",
+        "action",
+        Holds::Own(STEP),
+        Default::None("the priority is not lowered"),
+        "Lowers the priority, to -127 at least.",
+    ),
+    column(
+        "reject",
+        "action",
+        Holds::Own("true or false"),
+        Default::Value("false"),
+        "Rejects the request.",
+    ),
+    setting(
+        "then",
+        Holds::OneOf(&["continue", "stop"]),
+        Default::Value("\"continue\""),
+        "Whether the rules behind this one are evaluated if it matches.",
+    ),
+    setting(
+        "disabled",
+        Holds::Flag(false),
+        Default::Value("false"),
+        "Whether the rule is skipped.",
+    ),
+    setting(
+        "log",
+        Holds::Flag(false),
+        Default::Value("false"),
+        "Whether each match is logged. A rule that only logs shows what it would do before it is enforced.",
+    ),
+];
+
+/// The running list of rules.
+pub const RULES: Kind = Kind {
+    word: "rule",
+    plural: "rules",
+    table: "Rule",
+    id: "number",
+    within: None,
+    role: Role::Operator,
+    doc: "A rule matches requests by their attributes and by counters, and changes their priority or rejects them. These are \
+          the rules in use; a restart replaces them with the saved ones.",
+    settings: RULE_SETTINGS,
+    figures: &[
+        Figure { name: "evaluations", doc: "How often the rule was evaluated." },
+        Figure { name: "matches", doc: "How often it matched." },
+        Figure { name: "errors", doc: "How often its condition failed, which counts as no match." },
+    ],
+};
+
+/// The saved list of rules.
+pub const SAVED_RULES: Kind = Kind {
+    word: "saved rule",
+    plural: "saved-rules",
+    table: "Saved_Rule",
+    id: "number",
+    within: None,
+    role: Role::Admin,
+    doc: "The rules that are in use after the next start. `paceline rules save` makes them equal to the running list.",
+    settings: RULE_SETTINGS,
+    figures: &[],
+};
+
+/// Checkpoints.
+pub const CHECKPOINTS: Kind = Kind {
+    word: "checkpoint",
+    plural: "checkpoints",
+    table: "Checkpoint",
+    id: "name",
+    within: None,
+    role: Role::Operator,
+    doc: "A checkpoint holds requests to a rate or to a number at one time, for each value of its key, with a queue. \
+          A checkpoint with neither `rate` nor `concurrency` only counts.",
+    settings: &[
+        setting(
+            "name",
+            Holds::Name,
+            Default::Required,
+            "The name, which expressions use to read its counters.",
+        ),
+        setting(
+            "at",
+            Holds::At,
+            Default::Required,
+            "Where it stands: `frontend NAME`, `backend NAME`, `server BACKEND/NAME` or `pool NAME`. The API is the \
+             frontend `api`.",
+        ),
+        setting(
+            "on",
+            Holds::OneOf(&["request", "connection"]),
+            Default::Value("\"request\""),
+            "Whether it holds requests or, at a frontend of the HTTP door, connections.",
+        ),
+        setting(
+            "number",
+            NUMBER,
+            Default::Value("0"),
+            "The place among the checkpoints of the same list; they are passed in the order of their numbers.",
+        ),
+        setting(
+            "when",
+            Holds::Expression,
+            Default::None("every request"),
+            "Which requests it holds; others pass it unseen.",
+        ),
+        setting(
+            "key",
+            Holds::Expression,
+            Default::None("one counter for all requests"),
+            "What has a counter of its own, such as `user`.",
+        ),
+        setting(
+            "fair",
+            Holds::Expression,
+            Default::None("one queue in the order of rank"),
+            "The flow of a request: flows in its queue are served in turn, by weight and cost.",
+        ),
+        setting(
+            "weight",
+            Holds::Expression,
+            Default::None("1"),
+            "The share of a flow, where `fair` is set.",
+        ),
+        setting(
+            "rate",
+            Holds::Rate,
+            Default::None("no rate"),
+            "How much may pass in a time, such as `\"500/s\"` or `\"3 per 10s\"`. Cannot be combined with `concurrency`.",
+        ),
+        setting(
+            "burst",
+            Holds::Integer(1, u32::MAX as i64),
+            Default::Value("1"),
+            "How much may pass at one moment, where `rate` is set.",
+        ),
+        setting(
+            "concurrency",
+            NUMBER,
+            Default::None("no such limit"),
+            "How many requests may be past it at one time.",
+        ),
+        setting(
+            "count",
+            Holds::Own("true"),
+            Default::None("not said"),
+            "Says that it only counts, so that neither `rate` nor `concurrency` was forgotten.",
+        )
+        .in_file(),
+        setting(
+            "period",
+            Holds::Span,
+            Default::Value("\"1s\""),
+            "The time over which `rate(\"NAME\")` is measured, where no `rate` is set.",
+        ),
+        column(
+            "queue",
+            "queue",
+            Holds::Table(&[
+                column(
+                    "max_len",
+                    "queue_max_len",
+                    COUNT,
+                    Default::Value("1000"),
+                    "How many requests may wait for one counter; further ones are refused.",
+                ),
+                column(
+                    "max_total",
+                    "queue_max_total",
+                    COUNT,
+                    Default::Value("100000"),
+                    "How many requests may wait at the checkpoint in all.",
+                ),
+                column(
+                    "max_delay",
+                    "queue_max_delay",
+                    Holds::Span,
+                    Default::Value("\"30s\""),
+                    "How long a request may wait. One that would have to wait longer is refused when it arrives.",
+                ),
+            ]),
+            Default::None(""),
+            "Its queue.",
+        ),
+        setting(
+            "keys_max",
+            Holds::Integer(1, i64::MAX),
+            Default::Value("1000000"),
+            "How many keys have a counter of their own; further keys share one.",
+        ),
+        setting(
+            "status",
+            Holds::Integer(400, 599),
+            Default::Value("503"),
+            "The HTTP status of a refusal.",
+        ),
+        setting(
+            "mode",
+            Holds::OneOf(&["enforce", "watch"]),
+            Default::Value("\"enforce\""),
+            "Whether it holds requests, or only counts what it would have held.",
+        ),
+        PERSISTENT,
+    ],
+    figures: &[
+        Figure { name: "arrived", doc: "Requests that arrived." },
+        Figure { name: "passed", doc: "Requests that passed." },
+        Figure { name: "refused", doc: "Requests that it refused." },
+        Figure { name: "queued", doc: "Requests that wait in its queue." },
+        Figure { name: "inflight", doc: "Requests that passed it and have not ended." },
+        Figure { name: "keys", doc: "Keys that have a counter." },
+    ],
+};
+
+/// Resources.
+pub const RESOURCES: Kind = Kind {
+    word: "resource",
+    plural: "resources",
+    table: "Resource",
+    id: "name",
+    within: None,
+    role: Role::Operator,
+    doc: "A resource can be claimed. A claim takes the resource and everything below it.",
+    settings: &[
+        setting("name", Holds::Name, Default::Required, "The name that claims use."),
+        setting(
+            "parents",
+            Holds::Own("a list of names of resources"),
+            Default::None("no parent"),
+            "The resources that it is directly below.",
+        ),
+        PERSISTENT,
+    ],
+    figures: &[
+        Figure { name: "holding", doc: "Requests that hold a claim on it." },
+        Figure { name: "waiting", doc: "Requests that wait for a claim on it." },
+    ],
+};
