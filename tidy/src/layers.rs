@@ -7,7 +7,7 @@ use crate::{Offence, repo, report};
 /// Rooms decide one thing each and do not know each other.
 const ROOMS: &[&str] = &["rules", "checkpoints", "claims", "locks", "pools", "routing", "tasks"];
 const ENGINE: &[&str] = &["types", "expr"];
-const MODEL: &[&str] = &["types", "expr", "tables", "engine"];
+const MODEL: &[&str] = &["types", "catalogue", "expr", "tables", "engine"];
 const CONFIG: &[&str] = &["types", "catalogue", "tables", "engine", "model"];
 const HOST: &[&str] = &["types", "expr", "tables", "engine", "model", "journal", "groups"];
 

@@ -149,6 +149,11 @@ impl Plan {
         &self.snapshot
     }
 
+    /// Adds to what works but is hardly meant.
+    pub fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
+        self.warnings.extend(warnings);
+    }
+
     /// What works but is hardly meant.
     #[must_use]
     pub fn warnings(&self) -> &[String] {

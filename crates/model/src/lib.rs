@@ -13,6 +13,7 @@ mod checkpoint;
 mod error;
 mod figures;
 mod frontend;
+mod idle;
 mod ids;
 mod model;
 mod pool;

@@ -5,7 +5,7 @@ use crate::figures::Figures;
 use crate::ids::Ids;
 use crate::reader::Reader;
 use crate::restart::{Put, restart};
-use crate::{checkpoint, pool, resource, rule, schema};
+use crate::{checkpoint, idle, pool, resource, rule, schema};
 use paceline_checkpoints::Spec;
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Config, Plan, Snapshot};
@@ -130,7 +130,8 @@ impl Model {
         let config = self.config(store)?;
         let restart = self.check_restart(current, store, &config);
         // What is wrong already is told before what would be wrong only at the next start.
-        let plan = Plan::new(current, config)?;
+        let mut plan = Plan::new(current, config)?;
+        plan.warn(idle::settings(&self.schema, store));
         restart.map(|()| plan)
     }
 
