@@ -99,9 +99,13 @@ impl Reply {
         Self::new(503, "exhausted", message)
     }
 
-    /// The response where all descriptors for connections to servers are in use.
-    pub fn no_descriptor() -> Self {
-        Self::new(503, "exhausted", "there are too many connections to servers")
+    /// The response where all descriptors for connections to servers are in use, or as many as the backend may have.
+    pub fn no_descriptor(is_share_used: bool) -> Self {
+        let message = match is_share_used {
+            true => "the backend has its share of the connections to servers",
+            false => "there are too many connections to servers",
+        };
+        Self::new(503, "exhausted", message)
     }
 
     /// The response in place of one that does not come; none if nobody is there to read it.

@@ -83,6 +83,7 @@ impl Door {
         let (orders, told) = mpsc::unbounded_channel();
         let (watchers, failures) = Watchers::new();
         let mut settings = control.follow();
+        let orphans = Arc::new(Orphans::new(options.descriptors_each));
         let mut keeper = Keeper {
             ward: Ward::new(Arc::clone(&control)),
             control,
@@ -90,7 +91,7 @@ impl Door {
             options,
             log: log.clone(),
             watchers,
-            orphans: Arc::default(),
+            orphans,
             workers: vec![],
             listeners: BTreeMap::new(),
             places: 0,
@@ -246,6 +247,7 @@ impl Keeper {
         let (mut table, mut problems) =
             Table::new(&self.control, snapshot, &self.table, vitals, extras, tls);
         vitals.prune(&self.control);
+        self.descriptors.share_among(snapshot.routing().backends().len());
         if !table.frontends.is_empty() && self.workers.is_empty() {
             self.start_workers(self.options.threads)?;
         }
@@ -450,6 +452,8 @@ fn work(
     let local = LocalSet::new();
     local.block_on(&runtime, async move {
         let worker = Worker::new(control, Log::new(log), watchers, orphans, descriptors);
+        let own = worker.clone();
+        tokio::task::spawn_local(async move { own.make_room().await });
         while let Some(job) = jobs.recv().await {
             match job {
                 Job::Configure(table) => worker.configure(table),
