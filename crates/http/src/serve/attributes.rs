@@ -5,6 +5,7 @@
 
 use crate::serve::listen::Place;
 use crate::serve::table::{Gate, Wanted};
+use crate::serve::waiters::Client;
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_host::Control;
 use paceline_routing::{Frontend, UserFrom};
@@ -60,11 +61,29 @@ impl Peer {
         }
     }
 
+    /// Whom a request counts for while it waits, of whom `X-Forwarded-For` says that it is from `forwarded`.
+    fn counted_as(&self, spec: &Frontend, forwarded: Option<IpAddr>) -> Client {
+        let is_trusted = |ip| spec.trusted.iter().any(|network| network.contains(ip));
+        match (forwarded, self.speaker) {
+            (Some(ip), _) | (None, Speaker::Ip(ip)) if is_trusted(ip) => Client::Trusted,
+            (Some(ip), _) | (None, Speaker::Ip(ip)) => Client::Address(ip),
+            (None, Speaker::Unix) if self.is_trusted(spec) => Client::Trusted,
+            (None, Speaker::Unix | Speaker::Unknown) => Client::Unnamed,
+        }
+    }
+
     /// What servers are told of where its requests came from.
     pub fn forwarded(&self, spec: &Frontend, is_tls: bool) -> Forwarded<'_> {
         let peer = self.client.as_ref().unwrap_or(&self.address);
         Forwarded { peer, is_tls, trusts: self.is_trusted(spec) }
     }
+}
+
+/// A request, and who it is from.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    pub request: Request,
+    pub client: Client,
 }
 
 /// The request that a head is, as `writer` will write it, for the configuration in use.
@@ -73,12 +92,13 @@ pub(crate) fn request(
     gate: &Gate,
     peer: &Peer,
     writer: &RequestWriter<'_>,
-) -> Result<Request, AttributeError> {
+) -> Result<Asking, AttributeError> {
     let (wanted, generation) =
         gate.wanted(control.generation(), &peer.place, || control.snapshot());
-    let mut request = gathered(&wanted, gate, peer, writer)?;
+    let forwarded = forwarded_for(gate, peer, writer.head, writer.bytes);
+    let mut request = gathered(&wanted, gate, peer, forwarded, writer)?;
     (request.named_in, request.kept_bytes) = (Some(generation), writer.bytes.len());
-    Ok(request)
+    Ok(Asking { request, client: peer.counted_as(&gate.spec, forwarded) })
 }
 
 /// The same where it is known what is read.
@@ -86,11 +106,12 @@ fn gathered(
     wanted: &Wanted,
     gate: &Gate,
     peer: &Peer,
+    forwarded: Option<IpAddr>,
     writer: &RequestWriter<'_>,
 ) -> Result<Request, AttributeError> {
     let RequestWriter { head, bytes, .. } = *writer;
     let (path, query) = (text(head.target.path(bytes)), text(head.target.query(bytes)));
-    let client = client(gate, peer, head, bytes);
+    let client = named(peer, forwarded);
     let mut attributes = Attributes::with_capacity(2 * (path.len() + query.len()) + 192);
     let mut set = |name, value: &str| attributes.set_known(name, value);
     set(Known::Kind, "http")?;
@@ -128,7 +149,7 @@ fn gathered(
 }
 
 /// The request that a connection itself is, if there are checkpoints on connections.
-pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<Request> {
+pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<Asking> {
     let (wanted, generation) =
         gate.wanted(control.generation(), &peer.place, || control.snapshot());
     if !wanted.shapes_connections {
@@ -149,24 +170,32 @@ pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<
     request.on = paceline_types::On::Connection;
     request.wait_max = gate.spec.timeouts.queue;
     request.named_in = Some(generation);
-    Some(request)
+    Some(Asking { request, client: peer.counted_as(&gate.spec, None) })
 }
 
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Who the request is from: the nearest address in `X-Forwarded-For` that is not a trusted one, if the
-/// peer is (H5).
+/// Who the request is from.
 pub(crate) fn client<'a>(
     gate: &Gate,
     peer: &'a Peer,
     head: &RequestHead,
     bytes: &[u8],
 ) -> Cow<'a, str> {
+    named(peer, forwarded_for(gate, peer, head, bytes))
+}
+
+fn named(peer: &Peer, forwarded: Option<IpAddr>) -> Cow<'_, str> {
     let neighbour = peer.client.as_ref().unwrap_or(&peer.address);
+    forwarded.map_or(Cow::Borrowed(neighbour), |address| Cow::Owned(address.to_string()))
+}
+
+/// The nearest address in `X-Forwarded-For` that is not a trusted one, if the peer is (H5).
+fn forwarded_for(gate: &Gate, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> Option<IpAddr> {
     if !peer.is_trusted(&gate.spec) {
-        return Cow::Borrowed(neighbour);
+        return None;
     }
     let values: Vec<&[u8]> = head.fields.all(Header::XForwardedFor, bytes).collect();
     let mut found: Option<IpAddr> = None;
@@ -177,7 +206,7 @@ pub(crate) fn client<'a>(
             break;
         }
     }
-    found.map_or(Cow::Borrowed(neighbour), |address| Cow::Owned(address.to_string()))
+    found
 }
 
 /// An address in `X-Forwarded-For`; some write a port behind it.

@@ -26,6 +26,7 @@ pub(crate) mod tls;
 mod tunnel;
 mod upstream;
 mod vitals;
+mod waiters;
 mod worker;
 
 use crate::wire::RequestHead;

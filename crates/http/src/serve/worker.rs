@@ -13,6 +13,7 @@ use crate::serve::log::Log;
 use crate::serve::orphans::Orphans;
 use crate::serve::table::{Gate, Table, Target, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
+use crate::serve::waiters::Waiters;
 use paceline_host::{Control, Permit, Reroute};
 use paceline_routing::{Server, Site};
 use paceline_types::{BackendId, ServerId};
@@ -40,6 +41,7 @@ pub(crate) struct Worker {
     pub watchers: Watchers,
     pub orphans: Arc<Orphans>,
     pub descriptors: Descriptors,
+    pub waiters: Arc<Waiters>,
     table: RefCell<Arc<Table>>,
     is_draining: Cell<bool>,
     connections: RefCell<BTreeMap<u64, Rc<Presence>>>,
@@ -107,6 +109,7 @@ impl Worker {
         watchers: Watchers,
         orphans: Arc<Orphans>,
         descriptors: Descriptors,
+        waiters: Arc<Waiters>,
     ) -> Rc<Self> {
         Rc::new_cyclic(|own| Self {
             own: Weak::clone(own),
@@ -119,6 +122,7 @@ impl Worker {
             watchers,
             orphans,
             descriptors,
+            waiters,
             table: RefCell::default(),
             is_draining: Cell::new(false),
             connections: RefCell::default(),

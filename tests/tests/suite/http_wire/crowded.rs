@@ -1,7 +1,7 @@
-//! Clients of one backend that want all connections to servers: those of another backend find some, and clients that
-//! have left hold few of them (D1).
+//! Clients that want all there is: those of another backend find connections to servers, clients that have left hold
+//! few of them, and requests of one client that wait leave room for those of others (D1).
 
-use super::frames::{HEADERS, Http2};
+use super::frames::{END_STREAM, HEADERS, Http2, request};
 use paceline_tests::{Latch, Proxy, Upstream, Web};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::sync::Arc;
@@ -147,4 +147,44 @@ fn idle_connections_make_room_for_another_backend_d1() {
     let _ = other.wait_for(half);
     late.open();
     are_answered(&mut client, half as u32, &[200]);
+}
+
+/// Requests that wait keep their heads: those of one client have a quarter of what is for all, whichever connections
+/// they come over. A client is whom the proxy names that is trusted.
+#[test]
+fn waiting_requests_of_one_client_leave_room_for_others_d1() {
+    const LONG: usize = 30_000;
+    const EACH: usize = 33;
+    const CLIENT_BYTES_MAX: usize = 128 << 20;
+    let (latch, app) = held();
+    let one = format!("{{ name = \"one\", address = \"{}\", max_connections = 1 }}", app.address());
+    let proxy = Proxy::start(&format!(
+        "[[backend]]\nname = \"app\"\nservers = [{one}]\nqueue = {{ max_len = 100000 }}\n\
+         {}trusted = [\"127.0.0.1\"]\n",
+        Proxy::FRONTEND
+    ));
+    let long = "x".repeat(LONG);
+    let fields = [("x-forwarded-for", "192.0.2.1"), ("x-long", &*long)];
+    let ask_all = |_| {
+        let mut client = Http2::connect(proxy.address("web").parse().unwrap());
+        for number in 0..EACH as u32 {
+            client.headers(2 * number + 1, &request("GET", "/", &fields), END_STREAM);
+        }
+        client
+    };
+    let clients: Vec<Http2> = (0..=CLIENT_BYTES_MAX / LONG / EACH).map(ask_all).collect();
+    let record = &proxy.records(1)[0];
+    assert_eq!((&record["status"], &record["error"]), (&503.into(), &"exhausted".into()));
+    let mut more = proxy.connect();
+    more.ask(
+        "/",
+        &format!("X-Forwarded-For: 192.0.2.1\r\nX-Long: {long}{}\r\n", "x".repeat(1_000)),
+    );
+    let answer = more.answer();
+    assert!(answer.status == 503 && answer.text().contains("one client"), "{answer:?}");
+    let mut other = proxy.connect();
+    other.ask("/", &format!("X-Forwarded-For: 192.0.2.2\r\nX-Long: {long}\r\n"));
+    drop(clients);
+    latch.open();
+    assert_eq!(other.answer().status, 200);
 }

@@ -123,7 +123,7 @@ fn request_at(address: &str, engine: &Engine, gate: &Gate, fields: &str) -> Requ
     let place = Arc::new(Place { number: 1, address: address.parse().unwrap() });
     let peer = Peer::new(Speaker::Ip([192, 0, 2, 7].into()), Arc::clone(&place));
     let (wanted, _) = gate.wanted(engine.snapshot().generation(), &place, || engine.snapshot());
-    gathered(&wanted, gate, &peer, &writer(&head, &text)).unwrap()
+    gathered(&wanted, gate, &peer, None, &writer(&head, &text)).unwrap()
 }
 
 /// H4: an edit that was answered holds for every request from then on, also before the door's table has
