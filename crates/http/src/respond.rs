@@ -117,7 +117,7 @@ impl Reply {
             }
             Failure::Body(text) => Self::bad_request(*text),
             Failure::BodyTooLong => Self::body_too_long(),
-            Failure::Broken(error) => match tls_why(error) {
+            Failure::Broken(error) | Failure::BrokenOff(error) => match tls_why(error) {
                 Some(why) => {
                     let message = format!("the server closed the connection: TLS: {why}");
                     Self::new(502, "bad_gateway", message)
