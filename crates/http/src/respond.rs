@@ -5,10 +5,10 @@
 //! its own for that status.
 
 use crate::date;
-use crate::serve::{Failure, tls_why};
+use crate::serve::{Failure, Unfit, tls_why};
 use crate::wire::{HeadError, line, number_line, push_number};
 use paceline_host::Quota;
-use paceline_types::{AttributeError, Place, Reason, Refusal, Time};
+use paceline_types::{Place, Reason, Refusal, Time};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -63,9 +63,12 @@ impl Reply {
         Self::new(408, "timeout", "the head of the request did not come in time")
     }
 
-    /// The response to a head of which rules cannot see all.
-    pub fn too_much(error: &AttributeError) -> Self {
-        Self::new(431, "too_long", error.to_string())
+    /// The response to a head that rules cannot judge.
+    pub fn unfit(unfit: &Unfit) -> Self {
+        match unfit {
+            Unfit::TooMuch(error) => Self::new(431, "too_long", error.to_string()),
+            Unfit::Credentials(text) => Self::bad_request(*text),
+        }
     }
 
     /// The response to a body that is too long.

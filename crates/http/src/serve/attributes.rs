@@ -86,13 +86,28 @@ pub(crate) struct Asking {
     pub client: Client,
 }
 
+/// Why a head is no request that rules can judge.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// They cannot see all of it.
+    TooMuch(AttributeError),
+    /// It is not certain whom it names as its user.
+    Credentials(&'static str),
+}
+
+impl From<AttributeError> for Unfit {
+    fn from(error: AttributeError) -> Self {
+        Self::TooMuch(error)
+    }
+}
+
 /// The request that a head is, as `writer` will write it, for the configuration in use.
 pub(crate) fn request(
     control: &Control,
     gate: &Gate,
     peer: &Peer,
     writer: &RequestWriter<'_>,
-) -> Result<Asking, AttributeError> {
+) -> Result<Asking, Unfit> {
     let (wanted, generation) =
         gate.wanted(control.generation(), &peer.place, || control.snapshot());
     let forwarded = forwarded_for(gate, peer, writer.head, writer.bytes);
@@ -108,7 +123,7 @@ fn gathered(
     peer: &Peer,
     forwarded: Option<IpAddr>,
     writer: &RequestWriter<'_>,
-) -> Result<Request, AttributeError> {
+) -> Result<Request, Unfit> {
     let RequestWriter { head, bytes, .. } = *writer;
     let (path, query) = (text(head.target.path(bytes)), text(head.target.query(bytes)));
     let client = named(peer, forwarded);
@@ -128,7 +143,7 @@ fn gathered(
         false => set(Known::Text, &format!("{path}?{query}"))?,
     }
     if let Some(from) = wanted.user
-        && let Some(user) = user(from, writer)
+        && let Some(user) = user(from, writer).map_err(Unfit::Credentials)?
     {
         set(Known::User, &user)?;
     }
@@ -230,27 +245,68 @@ fn cookie<'a>(writer: &'a RequestWriter<'_>, name: &str) -> Option<Cow<'a, str>>
     })
 }
 
-/// The user that `Authorization` names. It is a name, not a proof.
-fn user(from: UserFrom, writer: &RequestWriter<'_>) -> Option<String> {
-    let value = writer.passing(Header::Authorization).next()?;
-    let blank = memchr::memchr(b' ', value)?;
-    let (scheme, rest) = (&value[..blank], value[blank + 1..].trim_ascii());
-    match from {
-        UserFrom::Basic if scheme.eq_ignore_ascii_case(b"basic") => {
-            let decoded = decode_base64(rest)?;
-            let colon = memchr::memchr(b':', &decoded)?;
-            String::from_utf8(decoded[..colon].to_vec()).ok()
-        }
-        UserFrom::Bearer if scheme.eq_ignore_ascii_case(b"bearer") => subject(rest),
-        _ => None,
+/// The user that `Authorization` names, if it names one in the way that is asked for. It is a name, not a proof.
+///
+/// Servers read more than the standards allow, each in its own way: the first field or the last one, a tab for a blank,
+/// base64 with other letters in it. What a server may read otherwise, or where we read nothing, would pass rules about
+/// users; so it is refused (H4).
+fn user(from: UserFrom, writer: &RequestWriter<'_>) -> Result<Option<String>, &'static str> {
+    let mut values = writer.passing(Header::Authorization);
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err("there are two Authorization fields");
     }
+    let scheme = match from {
+        UserFrom::Basic => &b"basic"[..],
+        UserFrom::Bearer => b"bearer",
+    };
+    let Some((begun, rest)) = value.split_at_checked(scheme.len()) else { return Ok(None) };
+    if !begun.eq_ignore_ascii_case(scheme) {
+        return Ok(None);
+    }
+    // RFC 9110 11.4: nothing but spaces stands between scheme and credentials.
+    let blank = rest.iter().position(|byte| *byte != b' ').unwrap_or(rest.len());
+    let read = match from {
+        _ if blank == 0 => None,
+        UserFrom::Basic => basic(&rest[blank..]).map(Some),
+        UserFrom::Bearer => subject(&rest[blank..]),
+    };
+    read.ok_or("the credentials of the Authorization field cannot be read")
 }
 
-/// The subject of a JSON Web Token (RFC 7519 4.1.2).
-fn subject(token: &[u8]) -> Option<String> {
-    let claims = token.split(|byte| *byte == b'.').nth(1)?;
+/// The name in Basic credentials (RFC 7617 2); none if they are not as they should be.
+fn basic(credentials: &[u8]) -> Option<String> {
+    if credentials.iter().any(|byte| matches!(byte, b'-' | b'_')) {
+        return None;
+    }
+    let decoded = decode_base64(credentials)?;
+    let colon = memchr::memchr(b':', &decoded)?;
+    let name = std::str::from_utf8(&decoded[..colon]).ok()?;
+    (!name.contains(char::is_control)).then(|| name.to_owned())
+}
+
+/// The subject of a JSON Web Token, if it names one (RFC 7519 4.1.2). A token without three parts is no such token, and
+/// names nobody. None if it is not as it should be.
+fn subject(token: &[u8]) -> Option<Option<String>> {
+    // RFC 6750 2.1.
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
+    if token.is_empty() || !token.iter().all(is_allowed) {
+        return None;
+    }
+    let mut parts = token.split(|byte| *byte == b'.');
+    let (Some(_), Some(claims), Some(_), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Some(None);
+    };
+    if claims.iter().any(|byte| matches!(byte, b'+' | b'/')) {
+        return None;
+    }
     let claims: serde_json::Value = serde_json::from_slice(&decode_base64(claims)?).ok()?;
-    claims.get("sub")?.as_str().map(str::to_owned)
+    match claims.as_object()?.get("sub") {
+        Some(subject) => Some(Some(subject.as_str()?.to_owned())),
+        None => Some(None),
+    }
 }
 
 /// Base64 of either alphabet, with or without padding (RFC 4648 4 and 5).

@@ -378,7 +378,7 @@ impl One<'_> {
             _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
             _ if kept.is_none() => Err(Stop::Reply(Reply::heads_too_long())),
             _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
-            Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
+            Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
             Ok(request) => self.admit(request).await,
         };
         let mut permit = match outcome {

@@ -30,6 +30,7 @@ mod waiters;
 mod worker;
 
 use crate::wire::RequestHead;
+pub(crate) use attributes::Unfit;
 pub(crate) use exchange::Failure;
 pub(crate) use tls::why as tls_why;
 
