@@ -5,10 +5,10 @@
 //! its own for that status.
 
 use crate::date;
-use crate::serve::{Failure, tls_why};
+use crate::serve::{Failure, Unfit, tls_why};
 use crate::wire::{HeadError, line, number_line, push_number};
 use paceline_host::Quota;
-use paceline_types::{AttributeError, Place, Reason, Refusal, Time};
+use paceline_types::{Place, Reason, Refusal, Time};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -63,9 +63,12 @@ impl Reply {
         Self::new(408, "timeout", "the head of the request did not come in time")
     }
 
-    /// The response to a head of which rules cannot see all.
-    pub fn too_much(error: &AttributeError) -> Self {
-        Self::new(431, "too_long", error.to_string())
+    /// The response to a head that rules cannot judge.
+    pub fn unfit(unfit: &Unfit) -> Self {
+        match unfit {
+            Unfit::TooMuch(error) => Self::new(431, "too_long", error.to_string()),
+            Unfit::Credentials(text) => Self::bad_request(*text),
+        }
     }
 
     /// The response to a body that is too long.
@@ -99,9 +102,13 @@ impl Reply {
         Self::new(503, "exhausted", message)
     }
 
-    /// The response where all descriptors for connections to servers are in use.
-    pub fn no_descriptor() -> Self {
-        Self::new(503, "exhausted", "there are too many connections to servers")
+    /// The response where all descriptors for connections to servers are in use, or as many as the backend may have.
+    pub fn no_descriptor(is_share_used: bool) -> Self {
+        let message = match is_share_used {
+            true => "the backend has its share of the connections to servers",
+            false => "there are too many connections to servers",
+        };
+        Self::new(503, "exhausted", message)
     }
 
     /// The response in place of one that does not come; none if nobody is there to read it.
@@ -113,7 +120,7 @@ impl Reply {
             }
             Failure::Body(text) => Self::bad_request(*text),
             Failure::BodyTooLong => Self::body_too_long(),
-            Failure::Broken(error) => match tls_why(error) {
+            Failure::Broken(error) | Failure::BrokenOff(error) => match tls_why(error) {
                 Some(why) => {
                     let message = format!("the server closed the connection: TLS: {why}");
                     Self::new(502, "bad_gateway", message)

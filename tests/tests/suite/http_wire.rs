@@ -3,6 +3,7 @@
 //!
 //! Everything here speaks over plain sockets, so that each byte is the test's own.
 
+mod crowded;
 mod door;
 mod frames;
 mod greedy;

@@ -1,10 +1,11 @@
 //! A request's way to its permit.
 
 use crate::respond::Reply;
+use crate::serve::attributes::Asking;
 use crate::serve::stream::Socket;
 use crate::serve::worker::Worker;
 use paceline_host::{Admission, Permit};
-use paceline_types::{Refusal, Request};
+use paceline_types::Refusal;
 
 /// Why a request does not go on.
 #[derive(Debug)]
@@ -18,30 +19,35 @@ pub(crate) enum Stop {
 /// Has a request walk the path. It ends at once when its client leaves.
 pub(crate) async fn admit(
     worker: &Worker,
-    request: Request,
+    asking: Asking,
     client: &Socket,
 ) -> Result<Permit, Stop> {
-    admit_until(worker, request, client.left(), || client.has_left()).await
+    admit_until(worker, asking, client.left(), || client.has_left()).await
 }
 
 /// The same where `left` ends when the client has left; `has_left` is asked in the moment of the grant.
 pub(crate) async fn admit_until(
     worker: &Worker,
-    request: Request,
+    asking: Asking,
     left: impl Future<Output = ()>,
     has_left: impl Fn() -> bool,
 ) -> Result<Permit, Stop> {
+    let Asking { request, client } = asking;
+    let bytes = request.bytes();
     let waiting = match worker.control.admit(request) {
         Ok(Admission::Started(permit)) => return Ok(permit),
         Ok(Admission::Refused(_, refusal)) => return Err(refused(worker, &refusal)),
         Ok(Admission::Waiting(waiting)) => waiting,
         Err(error) => return Err(Stop::Reply(Reply::bad_request(error.to_string()))),
     };
+    // Only from here on it is in the way of others; what is dropped without an answer leaves the queue.
+    let waiter = worker.waiters.enter(client, bytes).map_err(|full| refused(worker, &full))?;
     let decided = tokio::select! {
         biased;
         () = left => return Err(Stop::Left),
         decided = waiting => decided,
     };
+    drop(waiter);
     match decided {
         // It may have left in the moment of the grant, and nobody was told yet.
         Some(Ok(permit)) if has_left() => {

@@ -5,6 +5,7 @@
 
 use crate::serve::listen::Place;
 use crate::serve::table::{Gate, Wanted};
+use crate::serve::waiters::Client;
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_host::Control;
 use paceline_routing::{Frontend, UserFrom};
@@ -60,10 +61,43 @@ impl Peer {
         }
     }
 
+    /// Whom a request counts for while it waits, of whom `X-Forwarded-For` says that it is from `forwarded`.
+    fn counted_as(&self, spec: &Frontend, forwarded: Option<IpAddr>) -> Client {
+        let is_trusted = |ip| spec.trusted.iter().any(|network| network.contains(ip));
+        match (forwarded, self.speaker) {
+            (Some(ip), _) | (None, Speaker::Ip(ip)) if is_trusted(ip) => Client::Trusted,
+            (Some(ip), _) | (None, Speaker::Ip(ip)) => Client::Address(ip),
+            (None, Speaker::Unix) if self.is_trusted(spec) => Client::Trusted,
+            (None, Speaker::Unix | Speaker::Unknown) => Client::Unnamed,
+        }
+    }
+
     /// What servers are told of where its requests came from.
     pub fn forwarded(&self, spec: &Frontend, is_tls: bool) -> Forwarded<'_> {
         let peer = self.client.as_ref().unwrap_or(&self.address);
         Forwarded { peer, is_tls, trusts: self.is_trusted(spec) }
+    }
+}
+
+/// A request, and who it is from.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    pub request: Request,
+    pub client: Client,
+}
+
+/// Why a head is no request that rules can judge.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// They cannot see all of it.
+    TooMuch(AttributeError),
+    /// It is not certain whom it names as its user.
+    Credentials(&'static str),
+}
+
+impl From<AttributeError> for Unfit {
+    fn from(error: AttributeError) -> Self {
+        Self::TooMuch(error)
     }
 }
 
@@ -73,12 +107,13 @@ pub(crate) fn request(
     gate: &Gate,
     peer: &Peer,
     writer: &RequestWriter<'_>,
-) -> Result<Request, AttributeError> {
+) -> Result<Asking, Unfit> {
     let (wanted, generation) =
         gate.wanted(control.generation(), &peer.place, || control.snapshot());
-    let mut request = gathered(&wanted, gate, peer, writer)?;
+    let forwarded = forwarded_for(gate, peer, writer.head, writer.bytes);
+    let mut request = gathered(&wanted, gate, peer, forwarded, writer)?;
     (request.named_in, request.kept_bytes) = (Some(generation), writer.bytes.len());
-    Ok(request)
+    Ok(Asking { request, client: peer.counted_as(&gate.spec, forwarded) })
 }
 
 /// The same where it is known what is read.
@@ -86,11 +121,12 @@ fn gathered(
     wanted: &Wanted,
     gate: &Gate,
     peer: &Peer,
+    forwarded: Option<IpAddr>,
     writer: &RequestWriter<'_>,
-) -> Result<Request, AttributeError> {
+) -> Result<Request, Unfit> {
     let RequestWriter { head, bytes, .. } = *writer;
     let (path, query) = (text(head.target.path(bytes)), text(head.target.query(bytes)));
-    let client = client(gate, peer, head, bytes);
+    let client = named(peer, forwarded);
     let mut attributes = Attributes::with_capacity(2 * (path.len() + query.len()) + 192);
     let mut set = |name, value: &str| attributes.set_known(name, value);
     set(Known::Kind, "http")?;
@@ -107,7 +143,7 @@ fn gathered(
         false => set(Known::Text, &format!("{path}?{query}"))?,
     }
     if let Some(from) = wanted.user
-        && let Some(user) = user(from, writer)
+        && let Some(user) = user(from, writer).map_err(Unfit::Credentials)?
     {
         set(Known::User, &user)?;
     }
@@ -128,7 +164,7 @@ fn gathered(
 }
 
 /// The request that a connection itself is, if there are checkpoints on connections.
-pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<Request> {
+pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<Asking> {
     let (wanted, generation) =
         gate.wanted(control.generation(), &peer.place, || control.snapshot());
     if !wanted.shapes_connections {
@@ -149,24 +185,32 @@ pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<
     request.on = paceline_types::On::Connection;
     request.wait_max = gate.spec.timeouts.queue;
     request.named_in = Some(generation);
-    Some(request)
+    Some(Asking { request, client: peer.counted_as(&gate.spec, None) })
 }
 
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Who the request is from: the nearest address in `X-Forwarded-For` that is not a trusted one, if the
-/// peer is (H5).
+/// Who the request is from.
 pub(crate) fn client<'a>(
     gate: &Gate,
     peer: &'a Peer,
     head: &RequestHead,
     bytes: &[u8],
 ) -> Cow<'a, str> {
+    named(peer, forwarded_for(gate, peer, head, bytes))
+}
+
+fn named(peer: &Peer, forwarded: Option<IpAddr>) -> Cow<'_, str> {
     let neighbour = peer.client.as_ref().unwrap_or(&peer.address);
+    forwarded.map_or(Cow::Borrowed(neighbour), |address| Cow::Owned(address.to_string()))
+}
+
+/// The nearest address in `X-Forwarded-For` that is not a trusted one, if the peer is (H5).
+fn forwarded_for(gate: &Gate, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> Option<IpAddr> {
     if !peer.is_trusted(&gate.spec) {
-        return Cow::Borrowed(neighbour);
+        return None;
     }
     let values: Vec<&[u8]> = head.fields.all(Header::XForwardedFor, bytes).collect();
     let mut found: Option<IpAddr> = None;
@@ -177,7 +221,7 @@ pub(crate) fn client<'a>(
             break;
         }
     }
-    found.map_or(Cow::Borrowed(neighbour), |address| Cow::Owned(address.to_string()))
+    found
 }
 
 /// An address in `X-Forwarded-For`; some write a port behind it.
@@ -201,27 +245,68 @@ fn cookie<'a>(writer: &'a RequestWriter<'_>, name: &str) -> Option<Cow<'a, str>>
     })
 }
 
-/// The user that `Authorization` names. It is a name, not a proof.
-fn user(from: UserFrom, writer: &RequestWriter<'_>) -> Option<String> {
-    let value = writer.passing(Header::Authorization).next()?;
-    let blank = memchr::memchr(b' ', value)?;
-    let (scheme, rest) = (&value[..blank], value[blank + 1..].trim_ascii());
-    match from {
-        UserFrom::Basic if scheme.eq_ignore_ascii_case(b"basic") => {
-            let decoded = decode_base64(rest)?;
-            let colon = memchr::memchr(b':', &decoded)?;
-            String::from_utf8(decoded[..colon].to_vec()).ok()
-        }
-        UserFrom::Bearer if scheme.eq_ignore_ascii_case(b"bearer") => subject(rest),
-        _ => None,
+/// The user that `Authorization` names, if it names one in the way that is asked for. It is a name, not a proof.
+///
+/// Servers read more than the standards allow, each in its own way: the first field or the last one, a tab for a blank,
+/// base64 with other letters in it. What a server may read otherwise, or where we read nothing, would pass rules about
+/// users; so it is refused (H4).
+fn user(from: UserFrom, writer: &RequestWriter<'_>) -> Result<Option<String>, &'static str> {
+    let mut values = writer.passing(Header::Authorization);
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err("there are two Authorization fields");
     }
+    let scheme = match from {
+        UserFrom::Basic => &b"basic"[..],
+        UserFrom::Bearer => b"bearer",
+    };
+    let Some((begun, rest)) = value.split_at_checked(scheme.len()) else { return Ok(None) };
+    if !begun.eq_ignore_ascii_case(scheme) {
+        return Ok(None);
+    }
+    // RFC 9110 11.4: nothing but spaces stands between scheme and credentials.
+    let blank = rest.iter().position(|byte| *byte != b' ').unwrap_or(rest.len());
+    let read = match from {
+        _ if blank == 0 => None,
+        UserFrom::Basic => basic(&rest[blank..]).map(Some),
+        UserFrom::Bearer => subject(&rest[blank..]),
+    };
+    read.ok_or("the credentials of the Authorization field cannot be read")
 }
 
-/// The subject of a JSON Web Token (RFC 7519 4.1.2).
-fn subject(token: &[u8]) -> Option<String> {
-    let claims = token.split(|byte| *byte == b'.').nth(1)?;
+/// The name in Basic credentials (RFC 7617 2); none if they are not as they should be.
+fn basic(credentials: &[u8]) -> Option<String> {
+    if credentials.iter().any(|byte| matches!(byte, b'-' | b'_')) {
+        return None;
+    }
+    let decoded = decode_base64(credentials)?;
+    let colon = memchr::memchr(b':', &decoded)?;
+    let name = std::str::from_utf8(&decoded[..colon]).ok()?;
+    (!name.contains(char::is_control)).then(|| name.to_owned())
+}
+
+/// The subject of a JSON Web Token, if it names one (RFC 7519 4.1.2). A token without three parts is no such token, and
+/// names nobody. None if it is not as it should be.
+fn subject(token: &[u8]) -> Option<Option<String>> {
+    // RFC 6750 2.1.
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
+    if token.is_empty() || !token.iter().all(is_allowed) {
+        return None;
+    }
+    let mut parts = token.split(|byte| *byte == b'.');
+    let (Some(_), Some(claims), Some(_), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Some(None);
+    };
+    if claims.iter().any(|byte| matches!(byte, b'+' | b'/')) {
+        return None;
+    }
     let claims: serde_json::Value = serde_json::from_slice(&decode_base64(claims)?).ok()?;
-    claims.get("sub")?.as_str().map(str::to_owned)
+    match claims.as_object()?.get("sub") {
+        Some(subject) => Some(Some(subject.as_str()?.to_owned())),
+        None => Some(None),
+    }
 }
 
 /// Base64 of either alphabet, with or without padding (RFC 4648 4 and 5).

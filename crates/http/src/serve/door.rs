@@ -13,6 +13,7 @@ use crate::serve::log::{Log, Writer};
 use crate::serve::orphans::Orphans;
 use crate::serve::table::{Extras, Gate, Owner, Problem, Table};
 use crate::serve::tls::{ClientTls, Roots, Tls};
+use crate::serve::waiters::Waiters;
 use crate::serve::worker::Worker;
 use paceline_host::{Control, DoorProblem, Snapshot};
 use paceline_routing::{Address, Backend, BackendTls, ErrorBody, Frontend};
@@ -83,6 +84,7 @@ impl Door {
         let (orders, told) = mpsc::unbounded_channel();
         let (watchers, failures) = Watchers::new();
         let mut settings = control.follow();
+        let orphans = Arc::new(Orphans::new(options.descriptors_each));
         let mut keeper = Keeper {
             ward: Ward::new(Arc::clone(&control)),
             control,
@@ -90,7 +92,8 @@ impl Door {
             options,
             log: log.clone(),
             watchers,
-            orphans: Arc::default(),
+            orphans,
+            waiters: Arc::default(),
             workers: vec![],
             listeners: BTreeMap::new(),
             places: 0,
@@ -162,6 +165,7 @@ struct Keeper {
     watchers: Watchers,
     orphans: Arc<Orphans>,
     descriptors: Descriptors,
+    waiters: Arc<Waiters>,
     ward: Ward,
     workers: Vec<mpsc::UnboundedSender<Job>>,
     listeners: BTreeMap<Spot, Open>,
@@ -246,6 +250,7 @@ impl Keeper {
         let (mut table, mut problems) =
             Table::new(&self.control, snapshot, &self.table, vitals, extras, tls);
         vitals.prune(&self.control);
+        self.descriptors.share_among(snapshot.routing().backends().len());
         if !table.frontends.is_empty() && self.workers.is_empty() {
             self.start_workers(self.options.threads)?;
         }
@@ -288,10 +293,10 @@ impl Keeper {
             let (sender, jobs) = mpsc::unbounded_channel();
             let (control, log) = (Arc::clone(&self.control), self.log.clone());
             let (watchers, orphans) = (self.watchers.clone(), Arc::clone(&self.orphans));
-            let descriptors = self.descriptors.clone();
+            let (descriptors, waiters) = (self.descriptors.clone(), Arc::clone(&self.waiters));
             std::thread::Builder::new()
                 .name(format!("http-{number}"))
-                .spawn(move || work(control, log, watchers, orphans, descriptors, jobs))
+                .spawn(move || work(control, log, watchers, orphans, descriptors, waiters, jobs))
                 .map_err(|error| format!("cannot start a thread: {error}"))?;
             self.workers.push(sender);
         }
@@ -438,6 +443,7 @@ fn work(
     watchers: Watchers,
     orphans: Arc<Orphans>,
     descriptors: Descriptors,
+    waiters: Arc<Waiters>,
     mut jobs: mpsc::UnboundedReceiver<Job>,
 ) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
@@ -449,7 +455,9 @@ fn work(
     };
     let local = LocalSet::new();
     local.block_on(&runtime, async move {
-        let worker = Worker::new(control, Log::new(log), watchers, orphans, descriptors);
+        let worker = Worker::new(control, Log::new(log), watchers, orphans, descriptors, waiters);
+        let own = worker.clone();
+        tokio::task::spawn_local(async move { own.make_room().await });
         while let Some(job) = jobs.recv().await {
             match job {
                 Job::Configure(table) => worker.configure(table),

@@ -58,8 +58,10 @@ pub(crate) enum Failure {
     Body(&'static str),
     /// The client's body is too long.
     BodyTooLong,
-    /// The connection to the server broke before its response.
+    /// The connection to the server broke before anything of its response came.
     Broken(io::Error),
+    /// The same after something came: part of a head, or an answer before the last one.
+    BrokenOff(io::Error),
     /// The response is wrong.
     Response(&'static str),
     /// The server sent nothing more in time.
@@ -67,13 +69,18 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The connection to a server broke before the head of its response was whole.
+    pub const fn broken(error: io::Error, has_heard: bool) -> Self {
+        if has_heard { Self::BrokenOff(error) } else { Self::Broken(error) }
+    }
+
     /// Whether the server may still be at work: it has neither closed its connection nor had its time.
     pub const fn leaves_work(&self) -> bool {
         match self {
             Self::ClientLeft | Self::ClientSlow | Self::Body(_) | Self::BodyTooLong => true,
             // A server that sent something wrong goes on, for all that is known.
             Self::Response(_) => true,
-            Self::Broken(_) | Self::ServerSlow => false,
+            Self::Broken(_) | Self::BrokenOff(_) | Self::ServerSlow => false,
         }
     }
 }
@@ -85,7 +92,7 @@ impl fmt::Display for Failure {
             Self::ClientSlow => f.write_str("the client sent no more in time"),
             Self::Body(text) | Self::Response(text) => f.write_str(text),
             Self::BodyTooLong => f.write_str("the body is too long"),
-            Self::Broken(error) => error.fmt(f),
+            Self::Broken(error) | Self::BrokenOff(error) => error.fmt(f),
             Self::ServerSlow => f.write_str("the server sent nothing more in time"),
         }
     }
@@ -368,9 +375,14 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Whether anything came of the server: then it is at work on the request, which is not sent again.
+    fn has_heard(&self) -> bool {
+        self.interim > 0 || !self.upstream.buf.is_empty()
+    }
+
     fn broken(&self, error: io::Error) -> Failure {
         match self.phase {
-            Phase::Head { .. } => Failure::Broken(error),
+            Phase::Head { .. } => Failure::broken(error, self.has_heard()),
             Phase::Body { .. } | Phase::Done => Failure::Response("the response is cut short"),
         }
     }
@@ -378,7 +390,7 @@ impl<'a> Exchange<'a> {
     fn server_ended(&mut self) -> Result<(), Failure> {
         let Phase::Body { decoder, encoder } = &mut self.phase else {
             return Err(if self.upstream.buf.is_empty() {
-                Failure::Broken(io::ErrorKind::UnexpectedEof.into())
+                self.broken(io::ErrorKind::UnexpectedEof.into())
             } else {
                 Failure::Response("the head of the response is cut short")
             });

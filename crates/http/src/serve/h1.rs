@@ -215,7 +215,7 @@ impl Connection {
         let outcome = match request {
             _ if !is_open => Err(Stop::Reply(Reply::no_frontend())),
             _ if too_long => Err(Stop::Reply(Reply::body_too_long())),
-            Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
+            Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
             Ok(request) => admit(&self.worker, request, self.client.stream.socket()).await,
         };
         let mut permit = match outcome {

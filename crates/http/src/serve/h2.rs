@@ -378,7 +378,7 @@ impl One<'_> {
             _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
             _ if kept.is_none() => Err(Stop::Reply(Reply::heads_too_long())),
             _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
-            Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
+            Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
             Ok(request) => self.admit(request).await,
         };
         let mut permit = match outcome {
@@ -409,9 +409,9 @@ impl One<'_> {
     }
 
     /// Has it walk the path.
-    async fn admit(&mut self, request: paceline_types::Request) -> Result<Permit, Stop> {
+    async fn admit(&mut self, asking: attributes::Asking) -> Result<Permit, Stop> {
         let left = poll_fn(|cx| self.respond.poll_reset(cx).map(|_| ()));
-        let permit = admit_until(&self.shared.worker, request, left, || false).await?;
+        let permit = admit_until(&self.shared.worker, asking, left, || false).await?;
         // It may have been given up in the moment of the grant.
         if self.is_given_up(&permit).await {
             permit.withdraw();

@@ -26,9 +26,11 @@ pub(crate) mod tls;
 mod tunnel;
 mod upstream;
 mod vitals;
+mod waiters;
 mod worker;
 
 use crate::wire::RequestHead;
+pub(crate) use attributes::Unfit;
 pub(crate) use exchange::Failure;
 pub(crate) use tls::why as tls_why;
 

@@ -191,7 +191,8 @@ fn response_wait(upstream: &Upstream) -> Duration {
 pub(crate) fn settle(worker: &Worker, permit: Permit, orphan: Option<Orphan>) {
     match orphan {
         Some(orphan) if permit.is_limited() => {
-            task::spawn(orphan.see_out(permit, worker.orphans.enter()));
+            let entry = worker.orphans.enter(orphan.upstream.target.backend);
+            task::spawn(orphan.see_out(permit, entry));
         }
         Some(_) | None => drop(permit),
     }

@@ -1,10 +1,12 @@
 //! How many orphans there are, in all workers together.
 //!
-//! Each has a socket, and no client pays for it with one of its own: where limits have many keys, or are high, whoever
-//! asks and disconnects could have as many as the system has descriptors. So there are `ORPHANS_MAX` at most; the
-//! oldest one, whose server has had the longest to find out, makes room for the next.
+//! Each has a connection to a server, and no client pays for it with one of its own: where limits have many keys, or are high,
+//! whoever asks and disconnects could have all that there may be. So orphans have a quarter of those at most, and no more
+//! than `ORPHANS_MAX`; the oldest one, whose server has had the longest to find out, makes room for the next, and for
+//! requests that find no descriptor (D1).
 
 use paceline_host::broken;
+use paceline_types::BackendId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -12,35 +14,81 @@ use tokio::sync::Notify;
 /// Orphans at a time.
 const ORPHANS_MAX: usize = 8192;
 
+/// The part of all connections to servers that orphans may have: one of so many.
+const PARTS: usize = 4;
+
 /// All orphans there are.
-#[derive(Debug, Default)]
-pub(crate) struct Orphans(Mutex<Kept>);
+#[derive(Debug)]
+pub(crate) struct Orphans {
+    max: usize,
+    kept: Mutex<Kept>,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
     /// The number of the last one.
     last: u64,
-    /// How each is told to make room, the oldest first.
-    by_age: BTreeMap<u64, Arc<Notify>>,
+    /// How many there are.
+    count: usize,
+    /// How each is told to make room, the oldest of each backend first.
+    by_backend: BTreeMap<BackendId, BTreeMap<u64, Arc<Notify>>>,
+}
+
+impl Kept {
+    /// The oldest one of those backends that have to give.
+    fn oldest(&self, gives: impl Fn(BackendId) -> bool) -> Option<(BackendId, u64)> {
+        let first = |(backend, by_age): (&BackendId, &BTreeMap<u64, _>)| {
+            let (number, _) = by_age.first_key_value()?;
+            gives(*backend).then_some((*backend, *number))
+        };
+        self.by_backend.iter().filter_map(first).min_by_key(|(_, number)| *number)
+    }
+
+    fn remove(&mut self, backend: BackendId, number: u64) -> Option<Arc<Notify>> {
+        let by_age = self.by_backend.get_mut(&backend)?;
+        let told = by_age.remove(&number)?;
+        if by_age.is_empty() {
+            self.by_backend.remove(&backend);
+        }
+        self.count -= 1;
+        Some(told)
+    }
 }
 
 impl Orphans {
-    /// Counts one more; if these are too many, the oldest is told.
-    pub fn enter(self: &Arc<Self>) -> Entry {
+    /// None yet, where there may be so many connections to servers.
+    pub fn new(connections_max: usize) -> Self {
+        let max = (connections_max / PARTS).clamp(1, ORPHANS_MAX);
+        Self { max, kept: Mutex::default() }
+    }
+
+    /// Counts one more, of a server of this backend; if these are too many, the oldest is told.
+    pub fn enter(self: &Arc<Self>, backend: BackendId) -> Entry {
         let told = Arc::<Notify>::default();
         let mut kept = self.kept();
         kept.last += 1;
+        kept.count += 1;
         let number = kept.last;
-        kept.by_age.insert(number, Arc::clone(&told));
-        let is_too_much = kept.by_age.len() > ORPHANS_MAX;
-        let oldest = if is_too_much { kept.by_age.pop_first() } else { None };
+        kept.by_backend.entry(backend).or_default().insert(number, Arc::clone(&told));
+        let is_too_much = kept.count > self.max;
         drop(kept);
-        oldest.inspect(|(_, oldest)| oldest.notify_one());
-        Entry { all: Arc::clone(self), number, told }
+        if is_too_much {
+            self.displace(|_| true);
+        }
+        Entry { all: Arc::clone(self), backend, number, told }
+    }
+
+    /// Tells the oldest one of those backends that have to give, if there is any.
+    pub fn displace(&self, gives: impl Fn(BackendId) -> bool) {
+        let mut kept = self.kept();
+        let oldest = kept.oldest(gives);
+        let told = oldest.and_then(|(backend, number)| kept.remove(backend, number));
+        drop(kept);
+        told.inspect(|told| told.notify_one());
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(broken)
+        self.kept.lock().unwrap_or_else(broken)
     }
 }
 
@@ -48,6 +96,7 @@ impl Orphans {
 #[derive(Debug)]
 pub(crate) struct Entry {
     all: Arc<Orphans>,
+    backend: BackendId,
     number: u64,
     told: Arc<Notify>,
 }
@@ -61,16 +110,20 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.all.kept().by_age.remove(&self.number);
+        self.all.kept().remove(self.backend, self.number);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Entry, ORPHANS_MAX, Orphans};
+    use paceline_types::BackendId;
     use std::pin::pin;
     use std::sync::Arc;
     use std::task::{Context, Waker};
+
+    const A: BackendId = BackendId(1);
+    const B: BackendId = BackendId(2);
 
     fn is_displaced(entry: &Entry) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
@@ -79,15 +132,32 @@ mod tests {
 
     #[test]
     fn the_oldest_makes_room_for_one_too_many_d1() {
-        let orphans = Arc::<Orphans>::default();
-        let mut entries: Vec<_> = (0..ORPHANS_MAX).map(|_| orphans.enter()).collect();
-        drop(entries.remove(0));
-        entries.push(orphans.enter());
-        assert!(!is_displaced(&entries[0]), "there was room");
-        let _last = orphans.enter();
-        assert!(is_displaced(&entries[0]));
-        assert!(!is_displaced(&entries[1]));
-        drop(entries);
-        assert_eq!(orphans.kept().by_age.len(), 1, "those that have ended do not count");
+        // As many as there may ever be, and a quarter of the connections that there may be.
+        for (connections, max) in [(usize::MAX, ORPHANS_MAX), (170, 42), (1, 1)] {
+            let orphans = Arc::new(Orphans::new(connections));
+            let mut entries: Vec<_> = (0..max).map(|_| orphans.enter(A)).collect();
+            drop(entries.remove(0));
+            entries.push(orphans.enter(B));
+            assert!(!is_displaced(&entries[0]), "there was room");
+            let _last = orphans.enter(B);
+            assert!(is_displaced(&entries[0]));
+            assert!(entries.iter().skip(1).all(|entry| !is_displaced(entry)));
+            drop(entries);
+            assert_eq!(orphans.kept().count, 1, "those that have ended do not count");
+        }
+    }
+
+    #[test]
+    fn the_oldest_of_a_backend_that_has_to_give_makes_room_d1() {
+        let orphans = Arc::new(Orphans::new(100));
+        let [first, second, third] = [A, B, B].map(|backend| orphans.enter(backend));
+        orphans.displace(|backend| backend == B);
+        assert!(is_displaced(&second) && !is_displaced(&first) && !is_displaced(&third));
+        orphans.displace(|_| true);
+        assert!(is_displaced(&first) && !is_displaced(&third));
+        orphans.displace(|backend| backend == A);
+        assert!(!is_displaced(&third), "there is none left");
+        drop((first, second));
+        assert_eq!(orphans.kept().count, 1);
     }
 }

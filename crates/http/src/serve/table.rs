@@ -96,6 +96,7 @@ pub(crate) struct Timeouts {
 #[derive(Debug)]
 pub(crate) struct Target {
     pub id: ServerId,
+    pub backend: BackendId,
     /// `BACKEND/NAME`.
     pub name: Box<str>,
     pub address: Address,
@@ -284,6 +285,7 @@ impl Target {
         let name = backend.tls.as_ref().map(named);
         Self {
             id: server.id,
+            backend: backend.id,
             name: format!("{}/{}", backend.name, server.name).into(),
             address: server.address.clone(),
             timeouts: backend.timeouts,

@@ -4,14 +4,14 @@
 //! first, so that those above the need grow old and are closed.
 
 use crate::serve::buffer::Buffer;
-use crate::serve::descriptors::Descriptor;
+use crate::serve::descriptors::ServerDescriptor;
 use crate::serve::dial;
 use crate::serve::resolve;
 use crate::serve::stream::{ServerStream, Socket};
 use crate::serve::table::{Target, duration};
 use crate::serve::tls;
 use paceline_routing::Address;
-use paceline_types::ServerId;
+use paceline_types::{BackendId, ServerId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,7 +39,7 @@ pub(crate) struct Upstream {
     pub target: Arc<Target>,
     /// Whether it was used before: then the server may be closing it right now.
     pub is_reused: bool,
-    _descriptor: Descriptor,
+    _descriptor: ServerDescriptor,
 }
 
 /// The idle connections of one worker.
@@ -90,10 +90,17 @@ impl Idle {
         }
     }
 
-    /// Closes one of them, for its descriptor; tells whether there was any.
-    pub fn close_one(&self) -> bool {
+    /// Closes one of a backend that has to give its descriptors; tells whether there was any.
+    pub fn close_one(&self, gives: impl Fn(BackendId) -> bool) -> bool {
         let mut by_server = self.by_server.borrow_mut();
-        by_server.values_mut().any(|idle| idle.pop().is_some())
+        let mut closed = by_server.values_mut().map(|idle| {
+            // All to one server are of one backend.
+            let has_to_give = idle.last().is_some_and(|(_, last)| gives(last.target.backend));
+            if has_to_give { idle.pop() } else { None }
+        });
+        let closed = closed.find_map(|closed| closed);
+        drop(by_server);
+        closed.is_some()
     }
 
     /// Closes all to servers that are not in use any more.
@@ -190,7 +197,7 @@ impl ConnectError {
 /// Connects to a server once there is a descriptor for it, which may take as long as to connect.
 pub(crate) async fn connect(
     target: &Arc<Target>,
-    descriptor: impl Future<Output = Option<Descriptor>>,
+    descriptor: impl Future<Output = Option<ServerDescriptor>>,
 ) -> Result<Upstream, ConnectError> {
     let wait = duration(target.timeouts.connect);
     let descriptor = timeout_at(Instant::now() + wait, descriptor).await.unwrap_or_default();

@@ -5,7 +5,7 @@
 
 use crate::respond::Reply;
 use crate::serve::admit::{Stop, refused};
-use crate::serve::descriptors::{Descriptor, Descriptors};
+use crate::serve::descriptors::{Descriptor, Descriptors, ServerDescriptor};
 use crate::serve::gone::Gone;
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
 use crate::serve::listen::Place;
@@ -13,11 +13,13 @@ use crate::serve::log::Log;
 use crate::serve::orphans::Orphans;
 use crate::serve::table::{Gate, Table, Target, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
+use crate::serve::waiters::Waiters;
 use paceline_host::{Control, Permit, Reroute};
 use paceline_routing::{Server, Site};
-use paceline_types::ServerId;
+use paceline_types::{BackendId, ServerId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +30,9 @@ use tokio::sync::Notify;
 /// How long a connection that nobody uses stays when the daemon ends: a request may be on its way.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
+/// How long idle connections of all workers have to make room for a request before an orphan does.
+const GIVING: Duration = Duration::from_millis(50);
+
 /// One worker's state.
 pub(crate) struct Worker {
     pub control: Arc<Control>,
@@ -36,6 +41,7 @@ pub(crate) struct Worker {
     pub watchers: Watchers,
     pub orphans: Arc<Orphans>,
     pub descriptors: Descriptors,
+    pub waiters: Arc<Waiters>,
     table: RefCell<Arc<Table>>,
     is_draining: Cell<bool>,
     connections: RefCell<BTreeMap<u64, Rc<Presence>>>,
@@ -103,6 +109,7 @@ impl Worker {
         watchers: Watchers,
         orphans: Arc<Orphans>,
         descriptors: Descriptors,
+        waiters: Arc<Waiters>,
     ) -> Rc<Self> {
         Rc::new_cyclic(|own| Self {
             own: Weak::clone(own),
@@ -115,6 +122,7 @@ impl Worker {
             watchers,
             orphans,
             descriptors,
+            waiters,
             table: RefCell::default(),
             is_draining: Cell::new(false),
             connections: RefCell::default(),
@@ -270,21 +278,42 @@ impl Worker {
 
     /// Keeps a connection to a server for the next request, unless others wait for its descriptor.
     pub fn keep(&self, upstream: Upstream) {
-        if self.descriptors.has_spare() {
+        if self.descriptors.keeps(upstream.target.backend) {
             self.idle.put(upstream);
         }
     }
 
-    /// A descriptor for a connection to a server. If none is left, one of a connection that is idle will do; else those
-    /// that others have are waited for.
-    async fn descriptor(&self) -> Option<Descriptor> {
+    /// A descriptor for a connection to a server of this backend. If it may have none, idle connections make room, then
+    /// the oldest orphans, one after the other; else those that others have are waited for.
+    async fn descriptor(&self, backend: BackendId) -> Option<ServerDescriptor> {
+        let mut waiting = match self.descriptors.of_server(backend) {
+            Ok(descriptor) => return Some(descriptor),
+            Err(waiting) => waiting,
+        };
+        self.close_idle();
         loop {
-            if let Some(descriptor) = self.descriptors.of_server_now() {
-                return Some(descriptor);
+            tokio::select! {
+                biased;
+                granted = &mut waiting => return granted,
+                () = tokio::time::sleep(GIVING) => {}
             }
-            if !self.idle.close_one() {
-                return self.descriptors.of_server().await;
-            }
+            self.orphans.displace(|of| self.descriptors.gives(of));
+        }
+    }
+
+    /// Closes idle connections as long as somebody waits for whom that makes room.
+    fn close_idle(&self) {
+        while self.idle.close_one(|backend| self.descriptors.gives(backend)) {}
+    }
+
+    /// Makes room for those who wait on other workers. It never ends.
+    pub async fn make_room(&self) {
+        loop {
+            // It listens before it looks, so that nobody comes in between unheard.
+            let mut wanted = pin!(self.descriptors.wanted());
+            wanted.as_mut().enable();
+            self.close_idle();
+            wanted.await;
         }
     }
 
@@ -309,7 +338,7 @@ impl Worker {
             if !is_fresh && let Some(upstream) = self.idle.take(&target) {
                 return Ok(upstream);
             }
-            let error = match connect(&target, self.descriptor()).await {
+            let error = match connect(&target, self.descriptor(target.backend)).await {
                 Ok(upstream) => {
                     target.vitals.succeed();
                     return Ok(upstream);
@@ -317,7 +346,8 @@ impl Worker {
                 Err(error) => error,
             };
             if matches!(error, ConnectError::NoDescriptor) {
-                return Err(Gone::Reply(Reply::no_descriptor()));
+                let is_share_used = self.descriptors.is_share_used();
+                return Err(Gone::Reply(Reply::no_descriptor(is_share_used)));
             }
             // A server that is dead is down after a few failures; until then a request may come to it again. Once it
             // is down, or an edit has moved it, what failed there is explained, and a request that waited for its

@@ -175,6 +175,25 @@ fn the_user_is_the_name_of_basic_or_the_subject_of_bearer() {
     assert!(seen[0].field("authorization").is_some(), "the server gets it, to check it");
 }
 
+/// A server may read a user where rules would see none, or another one (H4).
+#[test]
+fn a_user_that_can_be_read_in_two_ways_is_refused_h4() {
+    let upstream = Upstream::saying("ok");
+    let rule = "[[rule]]\nmatch = { user = \"ann\" }\nreject = true\n";
+    let proxy = Proxy::before(upstream.address(), &format!("user = \"basic\"\n{rule}"));
+    let ann = "Authorization: Basic YW5uOng=\r\n";
+    let bob = "Authorization: Basic Ym9iOng=\r\n";
+    for fields in [
+        &format!("{bob}{ann}"),
+        "Authorization: Basic\tYW5uOng=\r\n",
+        "Authorization: Basic YW5u*Ong=\r\n",
+    ] {
+        assert_eq!(status(&proxy, "/", fields), 400, "{fields}");
+    }
+    assert_eq!((status(&proxy, "/", ann), status(&proxy, "/", bob)), (403, 200));
+    assert_eq!(upstream.count(), 1);
+}
+
 const CLIENT_RULE: &str = "[[rule]]\nmatch = { client = \"203.0.113.9\" }\nreject = true\n";
 
 /// A neighbour that is not listed cannot speak for others (H5).

@@ -1,7 +1,7 @@
 //! Servers that refuse, die, or never answer: the client always knows.
 
 use super::door::{Door, Played, config, get, ok};
-use super::frames::Http2;
+use super::frames::{END_STREAM, HEADERS, Http2, request};
 use super::wire::Wire;
 use std::net::Shutdown;
 use std::sync::mpsc::RecvTimeoutError;
@@ -182,6 +182,39 @@ fn what_may_not_be_sent_twice_is_not() {
     fresh.send(ok("well"));
     assert_eq!(client.response().text(), "well");
     server.ends();
+}
+
+/// A server that has answered something, if only that it goes on, is at work on the request.
+#[test]
+fn what_a_server_has_begun_to_answer_is_not_sent_twice() {
+    const EARLY: &str = "HTTP/1.1 103 Early Hints\r\n\r\n";
+    let played = Played::new();
+    let door = Door::plain(played.address(), "");
+    let (mut client, mut server) = asked(&played, &door);
+    server.send(ok("first"));
+    assert_eq!(client.response().text(), "first");
+    client.send("DELETE /once HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    assert!(server.request().is_some(), "the connection is used again");
+    server.send(EARLY);
+    assert_eq!(client.response().status, 103);
+    server.close();
+    assert_eq!(client.response().status, 502);
+    assert!(!played.is_called_now());
+    // The same over HTTP/2.
+    let mut client = Http2::connect(door.address("web"));
+    client.ask(1, "/asked");
+    let mut server = played.accept();
+    assert!(server.request().is_some());
+    server.send(ok("first"));
+    assert_eq!(client.response(1).0, 200);
+    client.headers(3, &request("DELETE", "/once", &[]), END_STREAM);
+    assert!(server.request().is_some(), "the connection is used again");
+    server.send(EARLY);
+    assert_eq!(client.next_of(HEADERS).status(), 103);
+    server.close();
+    assert_eq!(client.response(3).0, 502);
+    assert!(!played.is_called_now());
+    door.ends_well();
 }
 
 /// The time is for the whole head, not for its next byte.

@@ -325,7 +325,8 @@ impl<'a> Exchange<'a> {
                 Poll::Ready(Ok(0)) => self.server_ended()?,
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) if !self.is_answered() => {
-                    return Err(Failure::Broken(error));
+                    let has_heard = self.interim > 0 || !self.upstream.buf.is_empty();
+                    return Err(Failure::broken(error, has_heard));
                 }
                 Poll::Ready(Err(_)) => return Err(Failure::Response("the response is cut short")),
                 Poll::Pending => {
@@ -388,7 +389,7 @@ impl<'a> Exchange<'a> {
                 false => Err(Failure::Response("the response is cut short")),
             },
             _ if self.upstream.buf.is_empty() => {
-                Err(Failure::Broken(io::ErrorKind::UnexpectedEof.into()))
+                Err(Failure::broken(io::ErrorKind::UnexpectedEof.into(), self.interim > 0))
             }
             _ => Err(Failure::Response("the head of the response is cut short")),
         }
