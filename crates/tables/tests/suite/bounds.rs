@@ -1,7 +1,7 @@
 //! What one transaction may ask for.
 
 use paceline_tables::json::{self, Json};
-use paceline_tables::monitor::{Dump, Monitor, Requests, Version};
+use paceline_tables::monitor::{Dump, Monitor, Moving, Requests, Version};
 use paceline_tables::schema::Schema;
 use paceline_tables::{Context, Database, Estimate, OpResult, Outcome, Work};
 use paceline_types::UuidSource;
@@ -381,6 +381,25 @@ fn a_dump_stops_for_others_while_it_finds_nothing_d4() {
     assert!(pieces > 10, "{pieces}");
     let text = String::from_utf8(text).unwrap();
     assert!(text.starts_with(r#"{"T":{""#) && text.ends_with(r#"{"initial":{"k":7}}}}"#), "{text}");
+}
+
+/// D4: rows are tested on changed conditions a piece at a time, and nothing is written before one is found.
+#[test]
+fn changed_conditions_stop_for_others_while_they_find_nothing_d4() {
+    let mut database = with_rows(SCHEMA, 2_000);
+    run(&mut database, r#"{"op":"insert","table":"T","row":{"k":7}}"#, 1);
+    let clauses = vec![r#"["k","<",-1]"#; 1_000].join(",");
+    let to = monitor(&database, &format!(r#"{clauses},["k",">",6]"#));
+    let mut moving = Moving::new(monitor(&database, "false"), to, database.snapshot());
+    let (mut text, mut pieces) = (Vec::new(), 1);
+    while moving.write(1 << 20, &mut text) {
+        assert!(text.is_empty() && !moving.has_begun());
+        pieces += 1;
+    }
+    assert!(pieces > 10, "{pieces}");
+    assert!(moving.has_begun());
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.starts_with(r#"{"T":{""#) && text.ends_with(r#"{"insert":{"k":7}}}}"#), "{text}");
 }
 
 /// D4: clauses that are tested one by one are as many steps for a changed row; those that clients use by the
