@@ -383,6 +383,38 @@ fn a_dump_stops_for_others_while_it_finds_nothing_d4() {
     assert!(text.starts_with(r#"{"T":{""#) && text.ends_with(r#"{"initial":{"k":7}}}}"#), "{text}");
 }
 
+/// D4: pairs of maps whose weak side dangles and whose strong side keeps the next row alive go one after the other; each
+/// looks at no more than its neighbours, so that a long chain of them goes in time.
+#[test]
+fn a_long_chain_of_weak_and_strong_references_goes_in_time_d4() {
+    const CHAIN: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"}}},
+        "R":{"isRoot":true,"columns":{
+            "m":{"type":{"key":{"type":"uuid","refTable":"T","refType":"weak"},
+                "value":{"type":"uuid","refTable":"T"},"min":0,"max":"unlimited"}},
+            "s":{"type":{"key":{"type":"uuid","refTable":"T"},"min":0,"max":"unlimited"}}}}}}"#;
+    const LENGTH: usize = 30_000;
+    let mut database = with_rows(CHAIN, 0);
+    let link = |n: usize| {
+        let row = format!(r#"{{"op":"insert","table":"T","row":{{"k":{n}}},"uuid-name":"t{n}"}}"#);
+        let (this, next) = (format!(r#"["named-uuid","t{n}"]"#), n + 1);
+        let pair = format!(r#"["map",[[{this},["named-uuid","t{next}"]]]]"#);
+        let pair = format!(r#"{{"op":"insert","table":"R","row":{{"m":{pair}}}}}"#);
+        [parsed(&row), parsed(&pair)]
+    };
+    let last = format!(r#"{{"op":"insert","table":"T","row":{{}},"uuid-name":"t{LENGTH}"}}"#);
+    let root = r#"{"op":"insert","table":"R","row":{"s":["named-uuid","t0"]}}"#;
+    let mut operations: Vec<Json> = (0..LENGTH).flat_map(link).collect();
+    operations.extend([parsed(&last), parsed(root)]);
+    let results = run_within(&mut database, &operations, u64::MAX);
+    let Some(OpResult::Uuid(root)) = results.last() else { panic!("{:?}", results.last()) };
+    let table = database.schema().table_id("T").unwrap();
+    assert_eq!(database.store().row_count(table), LENGTH + 1);
+    let delete =
+        format!(r#"{{"op":"delete","table":"R","where":[["_uuid","==",["uuid","{root}"]]]}}"#);
+    run(&mut database, &delete, 1);
+    assert_eq!(database.store().row_count(table), 0);
+}
+
 /// D4: rows are tested on changed conditions a piece at a time, and nothing is written before one is found.
 #[test]
 fn changed_conditions_stop_for_others_while_they_find_nothing_d4() {
