@@ -59,7 +59,7 @@ pub use paceline_locks::{LockError, SessionId};
 pub use paceline_model::FIRST_TOKEN;
 pub use places::{Capacity, Full, Peer, Place, Places};
 pub use session::{MonitorRecord, Session};
-pub use socket::{SOCKET_MODE, bind_unix, left, watch_peer};
+pub use socket::{SOCKET_MODE, bind_unix, closed, left, watch_peer};
 #[cfg(feature = "simulated")]
 pub use sync::simulated::{Yield, yield_at_locks};
 pub use system::System;

@@ -25,6 +25,9 @@ use std::task::Waker;
 /// A client that is this far behind gets further updates of a monitor combined into one.
 const COMBINE_BYTES_MIN: usize = 64 << 10;
 
+/// So is one for which this many items wait, if the next update takes long to make.
+const UNTOLD_ITEMS_MAX: usize = 16;
+
 /// The most that waits behind an answer that is not made yet.
 const EXCUSED_BYTES_MAX: usize = 4 * BACKLOG_BYTES_MAX;
 
@@ -284,62 +287,47 @@ impl Outbox {
     }
 
     /// Leaves an update that tells of `changes`. A client that is behind gets it together with the one
-    /// before it, if that is of the same monitor and there are steps left to combine them.
+    /// before it, if that is of the same monitor and there are rows left to combine them.
     pub(crate) fn leave_update(
         &self,
         mut update: Update,
         changes: &Changes,
-        steps_left: &mut usize,
+        rows_left: &mut usize,
     ) -> Option<Waker> {
         let mut state = self.state();
         if state.closed.is_some() {
             return None;
         }
-        let is_behind = state.notice_bytes > COMBINE_BYTES_MIN || !state.is_ready();
-        let State { items, notice_bytes, part, .. } = &mut *state;
-        match items.back_mut() {
-            Some(Item { item: Outgoing::Update(last), cost: counted, own })
-                if is_behind
-                    && last.is_of_monitor_of(&update)
-                    && changes.rows.len() <= *steps_left =>
-            {
-                *steps_left -= changes.rows.len();
-                if let Told::Net(net) = &mut last.told {
-                    net.add(&last.monitor, changes);
-                    last.transaction = update.transaction;
-                    let cost = last.cost();
-                    *notice_bytes = *notice_bytes - *counted + cost;
-                    *counted = cost;
-                    recount(part, own, last.own());
-                    return state.after_leaving(false);
-                }
-                // The next ones join this one.
-                let mut net = Net::default();
-                net.add(&update.monitor, changes);
-                update.told = Told::Net(net);
-            }
-            _ => {}
+        let is_behind = state.is_behind() || !state.is_ready();
+        if is_behind && state.combine(&mut update, changes, rows_left) == Combined::Joined {
+            return state.after_leaving(false);
         }
-        let cost = update.cost();
-        state.notice_bytes += cost;
-        state.push(Outgoing::Update(update), cost);
-        let is_first = state.items.len() == 1;
-        state.after_leaving(is_first)
+        state.leave_notice(update)
     }
 
-    /// Leaves an update whose text is still being made. Answers its number, to be given to [`Outbox::told`], and
-    /// the task to wake if the client is cut off.
-    pub(crate) fn leave_later(&self, update: Update) -> (Option<u64>, Option<Waker>) {
+    /// Leaves an update that takes too long to be made here. A client that is behind in reading gets its changes combined
+    /// like any other. If not, answers the update's number, to be given to [`Outbox::told`] when its text is made; and the
+    /// task to wake.
+    pub(crate) fn leave_later(
+        &self,
+        mut update: Update,
+        changes: &Changes,
+        rows_left: &mut usize,
+    ) -> (Option<u64>, Option<Waker>) {
         let mut state = self.state();
         if state.closed.is_some() {
             return (None, None);
         }
+        let combined = match state.is_behind() || state.items.len() > UNTOLD_ITEMS_MAX {
+            true => state.combine(&mut update, changes, rows_left),
+            false => Combined::Not,
+        };
         let number = state.taken + state.items.len() as u64;
-        let cost = update.cost();
-        state.notice_bytes += cost;
-        state.push(Outgoing::Update(update), cost);
-        let is_first = state.items.len() == 1;
-        (Some(number), state.after_leaving(is_first))
+        match combined {
+            Combined::Joined => (None, state.after_leaving(false)),
+            Combined::Begun => (None, state.leave_notice(update)),
+            Combined::Not => (Some(number), state.leave_notice(update)),
+        }
     }
 
     /// Takes note that the text of the update of this number is there. Answers the task to wake.
@@ -490,7 +478,65 @@ impl Outbox {
     }
 }
 
+/// What became of an update to a client that is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Combined {
+    /// It is part of the one before it.
+    Joined,
+    /// The next ones can join it.
+    Begun,
+    /// It stays as it is.
+    Not,
+}
+
 impl State {
+    /// Whether the client has left so much unread that further updates are combined.
+    fn is_behind(&self) -> bool {
+        self.notice_bytes > COMBINE_BYTES_MIN
+    }
+
+    /// Combines an update that tells of `changes` with the last item, if that is of the same monitor and `rows_left` are
+    /// enough.
+    fn combine(
+        &mut self,
+        update: &mut Update,
+        changes: &Changes,
+        rows_left: &mut usize,
+    ) -> Combined {
+        let Self { items, notice_bytes, part, .. } = self;
+        let Some(Item { item: Outgoing::Update(last), cost: counted, own }) = items.back_mut()
+        else {
+            return Combined::Not;
+        };
+        let Some(left) = rows_left.checked_sub(changes.rows.len()) else { return Combined::Not };
+        if !last.is_of_monitor_of(update) {
+            return Combined::Not;
+        }
+        *rows_left = left;
+        let Told::Net(net) = &mut last.told else {
+            let mut net = Net::default();
+            net.add(&update.monitor, changes);
+            update.told = Told::Net(net);
+            return Combined::Begun;
+        };
+        net.add(&last.monitor, changes);
+        last.transaction = update.transaction;
+        let cost = last.cost();
+        *notice_bytes = *notice_bytes - *counted + cost;
+        *counted = cost;
+        recount(part, own, last.own());
+        Combined::Joined
+    }
+
+    /// Puts an update behind what waits. Answers the task to wake.
+    fn leave_notice(&mut self, update: Update) -> Option<Waker> {
+        let cost = update.cost();
+        self.notice_bytes += cost;
+        self.push(Outgoing::Update(update), cost);
+        let is_first = self.items.len() == 1;
+        self.after_leaving(is_first)
+    }
+
     /// Whether there is an item to take.
     fn is_ready(&self) -> bool {
         match self.items.front() {

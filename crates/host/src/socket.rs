@@ -64,14 +64,47 @@ pub fn left(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
     }
 }
 
-async fn until_left(socket: OwnedFd) -> io::Result<()> {
+/// Ends when the client of a socket has closed the connection or its sending side, or the connection failed; whether
+/// or not the socket is read meanwhile.
+///
+/// Takes a descriptor of its own while it is waited for.
+pub fn closed(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
+    let own = socket.as_fd().try_clone_to_owned();
+    async move {
+        let ended = match own {
+            Ok(own) => until_closed(own).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::warn!(%error, "a client that leaves is not noticed while it is worked for");
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn until_closed(socket: OwnedFd) -> io::Result<()> {
     // Interest in urgent data is also told of the end, but not of ordinary data.
-    if sockopt::socket_domain(&socket)? != AddressFamily::UNIX {
-        let socket = TcpStream::from_std(socket.into())?;
+    if sockopt::socket_domain(&socket)? == AddressFamily::UNIX {
+        let socket = UnixStream::from_std(socket.into())?;
         while !socket.ready(Interest::PRIORITY).await?.is_read_closed() {
             let _ = socket.try_io(Interest::PRIORITY, nothing);
         }
         return Ok(());
+    }
+    until_tcp_closed(socket).await
+}
+
+async fn until_tcp_closed(socket: OwnedFd) -> io::Result<()> {
+    let socket = TcpStream::from_std(socket.into())?;
+    while !socket.ready(Interest::PRIORITY).await?.is_read_closed() {
+        let _ = socket.try_io(Interest::PRIORITY, nothing);
+    }
+    Ok(())
+}
+
+async fn until_left(socket: OwnedFd) -> io::Result<()> {
+    if sockopt::socket_domain(&socket)? != AddressFamily::UNIX {
+        return until_tcp_closed(socket).await;
     }
     let socket = UnixStream::from_std(socket.into())?;
     while !socket.ready(Interest::READABLE).await?.is_read_closed() {
@@ -122,7 +155,7 @@ pub fn bind_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
 
 #[cfg(test)]
 mod tests {
-    use super::{left, watch_peer};
+    use super::{closed, left, watch_peer};
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
     use std::io::IoSlice;
     use std::mem::MaybeUninit;
@@ -184,6 +217,35 @@ mod tests {
             gone.await;
             // Also if it had left before.
             left(&near).await;
+        });
+    }
+
+    /// L3: the end of a client is noticed though its socket is read, or not; what it sends does not count.
+    #[test]
+    fn a_client_that_closes_is_noticed_whether_it_is_read_l3() {
+        block_on(async {
+            let (near, mut far) = tcp_pair().await;
+            let gone = tokio::spawn(closed(&near));
+            far.write_all(b"something").await.unwrap();
+            near.readable().await.unwrap();
+            assert_eq!(near.try_read(&mut [0; 4]).unwrap(), 4);
+            (0..10).for_each(|_| drop(far.try_write(b"more")));
+            tokio::task::yield_now().await;
+            assert!(!gone.is_finished());
+            drop(far);
+            gone.await.unwrap();
+
+            let (near, mut far) = UnixStream::pair().unwrap();
+            let gone = tokio::spawn(closed(&near));
+            far.write_all(b"something").await.unwrap();
+            near.readable().await.unwrap();
+            assert_eq!(near.try_read(&mut [0; 4]).unwrap(), 4);
+            tokio::task::yield_now().await;
+            assert!(!gone.is_finished());
+            drop(far);
+            gone.await.unwrap();
+            // Also if it had closed before.
+            closed(&near).await;
         });
     }
 

@@ -6,13 +6,14 @@
 //! An idle connection keeps 16 KiB of buffer at most. A client that is silent for a probe interval is asked
 //! for an echo, and cut off if it stays silent for another. While the connection is not read (too many answers wait, or
 //! a long message waits for its turn) and all there is to send is sent, silence is not the client's and is not judged.
-//! That the client has left is noticed then as well (promise L3).
+//! That the client has left is noticed then as well, and by a task of its own while this one works for a client that has
+//! asked for a lock (promise L3).
 
 use crate::intake::Intake;
 use crate::methods::Methods;
 use crate::respond::{PIECE_BYTES, Writer, write_goodbye, write_probe};
 use crate::turns::PeerTurns;
-use paceline_host::{Interest, Part, left};
+use paceline_host::{Interest, Part, closed, left};
 use paceline_types::limits::SHARE_BYTES_MIN;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -22,6 +23,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 
@@ -32,6 +34,9 @@ thread_local! {
 
 /// How often a connection reads or writes before others have their turn.
 const TURNS_MAX: u32 = 4;
+
+/// How long a connection may be at work after its client has left before what the client has is given back.
+const AT_WORK_MAX: Duration = Duration::from_millis(100);
 
 /// The most that a connection keeps of an empty buffer.
 const KEPT_BYTES_MAX: usize = 16 << 10;
@@ -49,6 +54,8 @@ pub(crate) struct Bounds {
 pub(crate) trait Watched {
     /// Ends when the client has left.
     fn left(&self) -> Left;
+    /// The same, also while it is read.
+    fn closed(&self) -> Left;
 }
 
 /// Ends when a client has left.
@@ -58,17 +65,29 @@ impl Watched for UnixStream {
     fn left(&self) -> Left {
         Box::pin(left(self))
     }
+
+    fn closed(&self) -> Left {
+        Box::pin(closed(self))
+    }
 }
 
 impl Watched for TcpStream {
     fn left(&self) -> Left {
         Box::pin(left(self))
     }
+
+    fn closed(&self) -> Left {
+        Box::pin(closed(self))
+    }
 }
 
 impl<S: Watched> Watched for TlsStream<S> {
     fn left(&self) -> Left {
         self.get_ref().0.left()
+    }
+
+    fn closed(&self) -> Left {
+        self.get_ref().0.closed()
     }
 }
 
@@ -78,6 +97,8 @@ pub(crate) struct Connection<S> {
     is_paused: bool,
     /// Ends when the client has left, while it is not read.
     left: Option<Left>,
+    /// Notices that the client has left while this task works for it.
+    watcher: Option<Watcher>,
     methods: Methods,
     intake: Intake,
     writer: Writer,
@@ -93,6 +114,28 @@ pub(crate) struct Connection<S> {
     /// Set when the stream cannot be followed: answers to what came before still leave, then the
     /// reason, then it ends.
     ending: Option<Ending>,
+}
+
+/// A task that gives back what a client has when it has left, in case its own task is at work and does not notice. It
+/// ends with this.
+struct Watcher(JoinHandle<()>);
+
+impl Watcher {
+    fn new(closed: Left, end: impl FnOnce() + Send + 'static) -> Self {
+        Self(tokio::spawn(async move {
+            closed.await;
+            // Most often the connection's task notices it at once. A client may also close its sending side only, and
+            // wait for answers to what it has sent.
+            tokio::time::sleep(AT_WORK_MAX).await;
+            block_in_place(end);
+        }))
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Why a connection is about to end.
@@ -134,6 +177,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
             stream,
             is_paused: false,
             left: None,
+            watcher: None,
             methods,
             intake,
             writer: Writer::default(),
@@ -213,6 +257,9 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
 
     /// Reads once and does what the messages say. Pending also while too many answers wait.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        if let Some(reason) = self.methods.session().outbox.closed() {
+            return Poll::Ready(Err(End::Cut(reason.to_owned())));
+        }
         self.is_paused = self.ending.is_some() || self.methods.session().is_full();
         if self.is_paused {
             return Poll::Pending;
@@ -248,8 +295,11 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         })
     }
 
-    /// Takes note of why the stream cannot be followed, if so.
+    /// Takes note of why the stream cannot be followed, if so, and that the client is to be watched.
     fn note(&mut self, taken: Result<(), String>) {
+        if self.watcher.is_none() && self.methods.has_locked() {
+            self.watcher = Some(Watcher::new(self.stream.closed(), self.methods.ending()));
+        }
         if let Err(reason) = taken {
             self.intake.forget();
             self.ending = Some(Ending { reason, said: false });

@@ -1,7 +1,7 @@
 //! What a client sends: from bytes to messages that are handled, no faster than there is room for answers.
 //!
-//! Promises that no message is handled while too many of the client's answers wait, also if it came in one
-//! piece with others; what was read beyond that is kept, at most as much as one read gives. What is kept counts in
+//! Promises that no message is handled while too many of the client's answers wait, or after it was found to have left,
+//! also if it came in one piece with others; what was read beyond that is kept, at most as much as one read gives. What is kept counts in
 //! the budget of all connections, and a message that has not ended may be as long as this connection's share of
 //! it. Long messages are handled in turn (`turns.rs`).
 
@@ -103,6 +103,7 @@ impl Intake {
     fn feed(&mut self, bytes: &[u8], methods: &mut Methods) -> Result<usize, String> {
         let Self { framer, depth_max, turns, long, .. } = self;
         let mut failed = None;
+        let had_locked = methods.has_locked();
         let fed = framer.feed(bytes, |frame| match frame {
             Cow::Owned(frame) if frame.len() > LONG_BYTES => {
                 let turn = turns.wait(frame.len());
@@ -111,7 +112,10 @@ impl Intake {
             }
             frame => {
                 failed = handle(frame, *depth_max, methods).err();
-                failed.is_none() && !methods.session().is_full()
+                // The connection begins to watch a client that has asked for its first lock before more is done.
+                let is_first_lock = !had_locked && methods.has_locked();
+                let is_gone = methods.session().outbox.closed().is_some();
+                failed.is_none() && !is_first_lock && !is_gone && !methods.session().is_full()
             }
         });
         methods.flush();

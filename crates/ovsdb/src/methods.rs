@@ -22,11 +22,24 @@ pub(crate) struct Methods {
     turned_to: Option<Arc<Hosted>>,
     /// Transactions on that database that are to be run together.
     pending: Vec<(Ticket, Vec<Json>)>,
+    /// Whether it has asked for a lock.
+    has_locked: bool,
 }
 
 impl Methods {
     pub(crate) fn new(host: Arc<Host>, session: Arc<Session>) -> Self {
-        Self { host, session, turned_to: None, pending: Vec::new() }
+        Self { host, session, turned_to: None, pending: Vec::new(), has_locked: false }
+    }
+
+    /// Whether the client has asked for a lock, which must be freed when it leaves.
+    pub(crate) fn has_locked(&self) -> bool {
+        self.has_locked
+    }
+
+    /// What gives back everything that the client has, from any thread.
+    pub(crate) fn ending(&self) -> impl FnOnce() + Send + 'static {
+        let (host, session) = (self.host.clone(), self.session.clone());
+        move || host.end_session(&session)
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -250,6 +263,7 @@ impl Methods {
         }
         // Earlier transactions are answered first where that needs no wait.
         self.flush();
+        self.has_locked = true;
         self.host
             .locking()
             .operate(&self.session, ticket.clone(), operation, name, StealReply::WhenWritten)

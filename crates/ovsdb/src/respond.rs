@@ -5,10 +5,9 @@
 use crate::wire::PROBE_ID;
 use paceline_host::{Content, LockError, LockOperation, Outgoing, Reply, Ticket, UpdateText};
 use paceline_tables::json::write_string;
-use paceline_tables::monitor::{Dump, Telling, Version};
+use paceline_tables::monitor::{Dump, Moving, Telling, Version};
 use paceline_tables::{Error, OpResult, Selected, tag};
 use paceline_types::Uuid;
-use tokio::task::block_in_place;
 
 /// How much is written before asking the socket to take some.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
@@ -44,6 +43,12 @@ enum Body {
         version: Version,
         transaction: Uuid,
     },
+    /// Rows that come into view or go out of it.
+    Moving {
+        moving: Box<Moving>,
+        version: Version,
+        transaction: Uuid,
+    },
 }
 
 struct Rows {
@@ -71,6 +76,9 @@ impl Writer {
             }
             Body::Results { results, rows, any } => write_results(results, rows, any, enough, out),
             Body::Update { telling, .. } => telling.go_on(UPDATE_STEPS),
+            Body::Moving { moving, version, transaction } => {
+                write_moving(&unfinished.ticket, moving, (*version, *transaction), out)
+            }
         };
         match unfinished {
             unfinished if more => self.unfinished = Some(unfinished),
@@ -79,6 +87,7 @@ impl Writer {
                     write_update(&ticket, version, transaction, out, |out| append(&text, out));
                 }
             }
+            Unfinished { body: Body::Moving { .. }, .. } => {}
             Unfinished { ticket, .. } => end_result(&ticket, out),
         }
         true
@@ -106,17 +115,11 @@ impl Writer {
                 }
             }
             Outgoing::ConditionUpdate { monitor, transaction, from, to, rows } => {
-                write_update(&monitor, to.version, transaction, out, |out| {
-                    // All rows are tested, which may take long.
-                    let told = block_in_place(|| from.condition_update(&to, &rows, out));
-                    // The new conditions hold from this transaction on, also if nothing is told: a
-                    // client that comes back with an older one would hear of rows it never saw.
-                    let is_silent = !told && to.version == Version::V3;
-                    if is_silent {
-                        out.extend_from_slice(b"{}");
-                    }
-                    told || is_silent
-                });
+                let version = to.version;
+                let moving = Box::new(Moving::new(from, to, rows));
+                let body = Body::Moving { moving, version, transaction };
+                self.unfinished = Some(Unfinished { ticket: monitor, body });
+                self.go_on(out);
             }
             Outgoing::Locked(name) => write_notice("locked", &name, out),
             Outgoing::Stolen(name) => write_notice("stolen", &name, out),
@@ -251,6 +254,39 @@ fn write_update(
     write: impl FnOnce(&mut Vec<u8>) -> bool,
 ) {
     let start = out.len();
+    begin_update(monitor, version, transaction, out);
+    if write(out) {
+        out.extend_from_slice(b"]}");
+    } else {
+        out.truncate(start);
+    }
+}
+
+/// Appends the next piece of what a change of conditions shows and hides; answers whether there is more.
+fn write_moving(
+    monitor: &[u8],
+    moving: &mut Moving,
+    (version, transaction): (Version, Uuid),
+    out: &mut Vec<u8>,
+) -> bool {
+    let start = out.len();
+    if !moving.has_begun() {
+        begin_update(monitor, version, transaction, out);
+    }
+    let more = moving.write(PIECE_BYTES, out);
+    if !more && version == Version::V3 && !moving.has_begun() {
+        // The new conditions hold from this transaction on, also if nothing is told: a
+        // client that comes back with an older one would hear of rows it never saw.
+        out.extend_from_slice(b"{}]}");
+    } else if !moving.has_begun() {
+        out.truncate(start);
+    } else if !more {
+        out.extend_from_slice(b"]}");
+    }
+    more
+}
+
+fn begin_update(monitor: &[u8], version: Version, transaction: Uuid, out: &mut Vec<u8>) {
     let method: &[u8] = match version {
         Version::V1 => b"update",
         Version::V2 => b"update2",
@@ -263,11 +299,6 @@ fn write_update(
     out.push(b',');
     if version == Version::V3 {
         write_transaction(transaction, out);
-    }
-    if write(out) {
-        out.extend_from_slice(b"]}");
-    } else {
-        out.truncate(start);
     }
 }
 

@@ -5,6 +5,7 @@
 //! locks are taken in this order, never the other way: writer, head, then watchers, locks, outboxes.
 //! No lock but the writer's is held while the disk is waited for, and nobody waits for the writer's.
 
+mod allowed;
 mod commit;
 mod compact;
 mod convert;
@@ -53,9 +54,7 @@ use paceline_journal::Log;
 use paceline_locks::SessionId;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
-use paceline_tables::{
-    Changes, Context, Database, Error, Estimate, Interest, OpResult, Outcome, Work, tag,
-};
+use paceline_tables::{Context, Database, Error, Estimate, Interest, OpResult, Outcome, Work, tag};
 use paceline_types::limits::{CHANGE_STEPS_MAX, READ_AT_ONCE_STEPS_MAX, WAITS_STEPS_MAX};
 use paceline_types::{Role, Span};
 use queue::{Answer, Commit, Entry};
@@ -146,10 +145,8 @@ struct Head {
     next_conversion: Option<convert::Conversion>,
 }
 
-/// The tables that operations name.
-fn tables_of(operations: &[Json]) -> impl Iterator<Item = &str> {
-    operations.iter().filter_map(|operation| operation.as_object()?.get("table")?.as_str())
-}
+/// The least role that may change anything; many changes need more.
+const CHANGES_NEED: Role = Role::Operator;
 
 /// How long one client's transactions keep the head before others have their turn.
 const TURN_MAX: Span = Span::from_ms(5);
@@ -270,8 +267,8 @@ impl Hosted {
                 let until = self.clock.now().plus(TURN_MAX);
                 turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, until);
             }
-            if let Err(error) = self.check_read(session, "transact", tables_of(&operations)) {
-                let reply = Reply::Results(vec![OpResult::Error(error)]);
+            if let Err(results) = self.check_transact(&head, session, &operations) {
+                let reply = Reply::Results(results);
                 head.answer(Answer { session: session.clone(), ticket, reply }, false, None);
                 continue;
             }
@@ -396,7 +393,7 @@ impl Hosted {
             Estimate { only_reads: true, .. } => READ_AT_ONCE_STEPS_MAX * 8,
             Estimate { may_wait: true, .. } => WAITS_STEPS_MAX,
             // A change by this client is refused in any case, so it must not keep others waiting.
-            _ if request.session.role() < Some(Role::Operator) => READ_AT_ONCE_STEPS_MAX,
+            _ if request.session.role() < Some(CHANGES_NEED) => READ_AT_ONCE_STEPS_MAX,
             _ => CHANGE_STEPS_MAX,
         };
         head.steps += estimate.work;
@@ -420,37 +417,6 @@ impl Hosted {
         head.answer(answer, false, None);
         self.repair_later();
         Vec::new()
-    }
-
-    /// Whether a session may change the head like this, and what the changes lead to.
-    fn judge(
-        &self,
-        head: &Head,
-        session: &Session,
-        changes: &Arc<Changes>,
-    ) -> Result<Planned, Error> {
-        let Some(planner) = self.planner.get() else {
-            let what = || format!("transact {}", self.name);
-            return self.access.check(session, Role::Operator, what).map(|()| Planned::default());
-        };
-        let (need, what) = planner.least_role(changes);
-        let checked = self.access.check(session, need, || what);
-        checked.map_err(|error| planner.refusal(changes, error))?;
-        planner.plan(&head.database, changes, &session.name)
-    }
-
-    /// That a session may look at these tables.
-    fn check_read<'a>(
-        &self,
-        session: &Session,
-        what: &str,
-        tables: impl Iterator<Item = &'a str>,
-    ) -> Result<(), Error> {
-        let hidden = |table: &str| self.hidden.iter().find(|(hidden, _)| table == *hidden);
-        match tables.filter_map(hidden).max_by_key(|(_, need)| *need) {
-            Some((table, need)) => self.access.check(session, *need, || format!("{what} {table}")),
-            None => self.access.check(session, Role::Viewer, || what.to_owned()),
-        }
     }
 
     fn park(

@@ -70,11 +70,15 @@ pub(super) struct Gathered {
     /// What takes too long to be done here.
     pub(super) jobs: Vec<Job>,
     steps_left: usize,
+    /// How many changed rows may still be combined with others, for clients that are behind. They count apart: what
+    /// one client's conditions take must not keep another's updates from being combined.
+    rows_left: usize,
 }
 
 impl Default for Gathered {
     fn default() -> Self {
-        Self { wakers: Vec::new(), jobs: Vec::new(), steps_left: TELL_STEPS_MAX }
+        let (steps_left, rows_left) = (TELL_STEPS_MAX, TELL_STEPS_MAX);
+        Self { wakers: Vec::new(), jobs: Vec::new(), steps_left, rows_left }
     }
 }
 
@@ -154,11 +158,13 @@ impl<'a> News<'a> {
             Text::Nothing => None,
             Text::Ready(body) => {
                 let update = Update::new(of, body.clone(), monitor, self.schema.clone());
-                session.outbox.leave_update(update, self.changes, &mut gathered.steps_left)
+                session.outbox.leave_update(update, self.changes, &mut gathered.rows_left)
             }
             Text::Later(place, members) => {
                 let update = Update::later(of, place.clone(), monitor, self.schema.clone());
-                let (number, waker) = session.outbox.leave_later(update);
+                let outbox = &session.outbox;
+                let (number, waker) =
+                    outbox.leave_later(update, self.changes, &mut gathered.rows_left);
                 members.extend(number.map(|number| Member::new(session, number)));
                 waker
             }

@@ -21,6 +21,10 @@ impl Watched for DuplexStream {
     fn left(&self) -> Left {
         Box::pin(std::future::pending())
     }
+
+    fn closed(&self) -> Left {
+        Box::pin(std::future::pending())
+    }
 }
 
 fn turns() -> PeerTurns {
@@ -42,6 +46,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let disk = Arc::new(RealDisk);
         let host = Host::new(runtime.handle().clone(), disk.clone(), Policy::default()).unwrap();
+        host.open_own(&directory.join("paceline.db")).unwrap();
         let path = directory.join("things.db");
         let schema = Schema::parse(&json::parse(SCHEMA.as_bytes(), 100).unwrap()).unwrap();
         drop(create_file(disk, &path, &schema).unwrap());
@@ -351,4 +356,102 @@ fn a_client_that_takes_no_answers_is_silent_l3() {
         let Some(End::Cut(reason)) = poll_often(&mut connection).await else { panic!("no end") };
         assert!(reason.contains("probe"), "{reason}");
     });
+}
+
+fn lock(id: usize) -> String {
+    format!(r#"{{"id":{id},"method":"lock","params":["L"]}}"#)
+}
+
+/// Reads until `end` has come.
+async fn read_until(far: &mut UnixStream, end: &str) -> String {
+    let mut text = Vec::new();
+    while !String::from_utf8_lossy(&text).contains(end) {
+        assert_ne!(far.read_buf(&mut text).await.unwrap(), 0, "closed before {end}");
+    }
+    String::from_utf8(text).unwrap()
+}
+
+/// L3: the locks of a client that has left are freed also while the task of its connection is at work: here it is not
+/// polled again.
+#[test]
+fn locks_are_freed_though_the_connection_is_at_work_l3() {
+    let world = World::new("at-work");
+    let turns = turns();
+    world.runtime.block_on(async {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut at_work = world.serve(near, Role::Client, &turns, None);
+        // What comes in one piece with the lock is handled when the client is watched.
+        far.write_all(format!("{}{}", lock(1), echo(10)).as_bytes()).await.unwrap();
+        let is_answered = |far: &UnixStream, text: &mut Vec<u8>| {
+            let _ = far.try_read_buf(text);
+            let text = String::from_utf8_lossy(text);
+            text.contains("xxxxxxxxxx") && text.contains(r#""locked":true"#)
+        };
+        let mut text = Vec::new();
+        while !is_answered(&far, &mut text) {
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(at_work.poll(&mut cx).is_pending());
+            tokio::task::yield_now().await;
+        }
+        let (near, mut waiter) = UnixStream::pair().unwrap();
+        let serving = tokio::spawn(world.serve(near, Role::Client, &turns, None).run());
+        waiter.write_all(lock(1).as_bytes()).await.unwrap();
+        read_until(&mut waiter, r#""locked":false"#).await;
+        drop(far);
+        read_until(&mut waiter, r#""method":"locked""#).await;
+        let mut cx = Context::from_waker(Waker::noop());
+        let end = at_work.poll(&mut cx);
+        assert!(end.is_ready(), "{end:?}");
+        drop(waiter);
+        serving.await.unwrap();
+    });
+}
+
+/// L3: of what came in one piece, nothing more is done for a client that has left meanwhile.
+#[test]
+fn messages_of_a_client_that_has_left_are_not_handled_l3() {
+    let world = World::new("left-behind");
+    let turns = turns();
+    world.runtime.block_on(async {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut gone = world.serve(near, Role::Client, &turns, None);
+        gone.methods.session().outbox.close("it is gone");
+        far.write_all(format!("{}{}", echo(10), lock(1)).as_bytes()).await.unwrap();
+        let end = poll_fn(|cx| gone.poll(cx)).await;
+        assert!(matches!(end, End::Cut(_)), "{end:?}");
+        assert!(!gone.methods.has_locked());
+    });
+}
+
+/// D4: rows are tested on changed conditions in pieces, between which the connection lets others have their turn and
+/// reads; so that the client leaves is noticed (L3).
+#[test]
+fn changed_conditions_are_tested_in_pieces_d4_l3() {
+    let world = World::new("conditions");
+    let turns = turns();
+    let _guard = world.runtime.enter();
+    let (mut connection, mut far) = world.connect(Role::Admin, &turns);
+    let insert = r#"{"op":"insert","table":"Thing","row":{"name":"a"}}"#;
+    let inserts = vec![insert; 1_000].join(",");
+    let never = vec![r#"["name","!=","a"]"#; 500].join(",");
+    for request in [
+        format!(r#"{{"id":1,"method":"transact","params":["Things",{inserts}]}}"#),
+        r#"{"id":2,"method":"monitor_cond","params":["Things","m",{"Thing":[{"where":[false]}]}]}"#
+            .to_owned(),
+    ] {
+        world.runtime.block_on(far.write_all(request.as_bytes())).unwrap();
+        settle(&mut connection);
+    }
+    let change = format!(
+        r#"{{"id":3,"method":"monitor_cond_change","params":["m","m",{{"Thing":[{{"where":[{never}]}}]}}]}}"#
+    );
+    world.runtime.block_on(far.write_all(change.as_bytes())).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut pieces = 0;
+    for _ in 0..1_000 {
+        assert!(connection.poll(&mut cx).is_pending());
+        pieces += usize::from(connection.writer.is_unfinished());
+    }
+    assert!(pieces > 0, "all was tested at once");
+    assert!(!connection.writer.is_unfinished());
 }

@@ -3,17 +3,19 @@
 //! A [`Monitor`] is the parsed request. [`Monitor::update`] turns the changes of a transaction into
 //! the update that the client gets, [`Dump`] writes the initial content piece by piece from a
 //! snapshot, [`merge`] turns several transactions into their net effect for a client that comes
-//! back, [`Telling`] makes a long update in pieces. Three formats: RFC 7047's `update`, and `update2`/`update3` with differences and
+//! back, [`Telling`] makes a long update in pieces, [`Moving`] one of changed conditions. Three formats: RFC 7047's `update`, and `update2`/`update3` with differences and
 //! conditions.
 
 mod dump;
 mod history;
+mod moving;
 mod parse;
 mod telling;
 mod update;
 
 pub use dump::Dump;
 pub use history::{Net, merge};
+pub use moving::Moving;
 pub use parse::Requests;
 pub use telling::{Telling, steps_of};
 

@@ -4,7 +4,7 @@ use super::{Monitor, MonitoredTable, Select, Version};
 use crate::changes::{Changes, RowChange};
 use crate::json::write_string;
 use crate::schema::{ColumnId, Schema, TableId, TableSchema};
-use crate::store::{Row, Snapshot};
+use crate::store::Row;
 use crate::value::{Datum, diff};
 use paceline_types::Uuid;
 
@@ -56,34 +56,6 @@ impl Monitor {
         if place.table.take().is_some_and(|table| self.table(table).is_some()) {
             writer.end_table();
         }
-    }
-
-    /// Appends what changes for a client whose conditions become those of `to`: rows that come
-    /// into view and rows that go out of it. Answers false if there are none.
-    pub fn condition_update(&self, to: &Self, rows: &Snapshot, out: &mut Vec<u8>) -> bool {
-        let mut writer = Writer::new(out);
-        for (from, to) in self.tables.iter().zip(&to.tables) {
-            if from.condition == to.condition {
-                continue;
-            }
-            let schema = rows.schema().table(from.table);
-            writer.begin_table(&schema.name);
-            for row in rows.rows(from.table) {
-                match (from.condition.any(row), to.condition.any(row)) {
-                    (false, true) if to.select.has(Select::INSERT) => {
-                        writer.begin_row(crate::store::row_uuid(row));
-                        to.write_whole_row("insert", row, schema, Select::INSERT, &mut writer);
-                    }
-                    (true, false) if to.select.has(Select::DELETE) => {
-                        writer.begin_row(crate::store::row_uuid(row));
-                        writer.out.extend_from_slice(b"{\"delete\":null}");
-                    }
-                    _ => {}
-                }
-            }
-            writer.end_table();
-        }
-        writer.finish()
     }
 }
 
@@ -197,7 +169,7 @@ impl MonitoredTable {
     }
 
     /// `{word: {columns that differ from their default}}`.
-    fn write_whole_row(
+    pub(super) fn write_whole_row(
         &self,
         word: &str,
         row: &[Datum],

@@ -5,6 +5,7 @@
 //! step, so that undoing a change is putting the old row back. Rows are shared: a [`Snapshot`]
 //! costs one pointer per 16,384 rows and later changes copy only what they touch.
 
+mod index;
 mod links;
 mod lookup;
 mod sharing;
@@ -100,6 +101,11 @@ impl Store {
     #[must_use]
     pub fn row_count(&self, table: TableId) -> usize {
         self.tables[table.index()].len()
+    }
+
+    /// How many places for rows a table has, which are looked at to find them all.
+    pub(crate) fn slots(&self, table: TableId) -> usize {
+        self.tables[table.index()].slots()
     }
 
     /// The rows that have `values` in the columns of unique index number `index`. In the middle of

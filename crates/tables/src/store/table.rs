@@ -1,7 +1,8 @@
 //! The rows of one table, by slot, with hash indexes on the UUID and on the unique column sets.
 //!
-//! Snapshots share the slots (`slots.rs`). The indexes hold slot numbers only and are never shared.
+//! Snapshots share the slots (`slots.rs`). The indexes (`index.rs`) hold slot numbers only and are never shared.
 
+use super::index::{Index, Keys};
 use super::slots::Slots;
 use super::{Row, row_uuid};
 use crate::schema::{ColumnId, TableSchema};
@@ -9,14 +10,14 @@ use crate::value::Datum;
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 use paceline_types::Uuid;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 
 #[derive(Debug)]
 pub(super) struct Table {
     slots: Slots,
     free: Vec<u32>,
     by_uuid: HashTable<u32>,
-    indexes: Vec<HashTable<u32>>,
+    indexes: Vec<Index>,
     hasher: FixedState,
 }
 
@@ -26,13 +27,18 @@ impl Table {
             slots: Slots::default(),
             free: Vec::new(),
             by_uuid: HashTable::new(),
-            indexes: schema.indexes.iter().map(|_| HashTable::new()).collect(),
+            indexes: schema.indexes.iter().map(|_| Index::default()).collect(),
             hasher: FixedState::with_seed(hash_seed),
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.by_uuid.len()
+    }
+
+    /// How many slots there are, those of deleted rows included.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
@@ -59,12 +65,9 @@ impl Table {
         columns: &'a [ColumnId],
         values: &'a [&'a Datum],
     ) -> impl Iterator<Item = &'a Row> {
-        let hash = hash_values(&self.hasher, values.iter().copied());
-        self.indexes[index].iter_hash(hash).filter_map(move |slot| {
-            let row = self.slots.row(*slot as usize)?;
-            let same = columns.iter().zip(values).all(|(column, v)| &row[column.index()] == *v);
-            same.then_some(row)
-        })
+        let keys = Keys { slots: &self.slots, columns, hasher: &self.hasher };
+        let slots = self.indexes[index].find(keys, values);
+        slots.filter_map(|slot| self.slots.row(slot as usize))
     }
 
     pub(super) fn put(
@@ -120,13 +123,10 @@ impl Table {
     fn index(&mut self, schema: &TableSchema, slot: u32, row: &[Datum], old: Option<&[Datum]>) {
         let Self { indexes, slots, hasher, .. } = self;
         for (index, columns) in indexes.iter_mut().zip(&schema.indexes) {
-            if old.is_some_and(|old| same_columns(columns, old, row)) {
-                continue;
+            let keys = Keys { slots, columns, hasher };
+            if !old.is_some_and(|old| keys.agree(old, row)) {
+                index.add(keys, slot, row);
             }
-            let hash = hash_columns(hasher, columns, row);
-            index.insert_unique(hash, slot, |other| {
-                slots.row(*other as usize).map_or(0, |row| hash_columns(hasher, columns, row))
-            });
         }
     }
 
@@ -139,13 +139,11 @@ impl Table {
         new: Option<&[Datum]>,
     ) {
         let Some(row) = row else { return };
-        for (index, columns) in self.indexes.iter_mut().zip(&schema.indexes) {
-            if new.is_some_and(|new| same_columns(columns, row, new)) {
-                continue;
-            }
-            let hash = hash_columns(&self.hasher, columns, row);
-            if let Ok(entry) = index.find_entry(hash, |other| *other == slot) {
-                entry.remove();
+        let Self { indexes, slots, hasher, .. } = self;
+        for (index, columns) in indexes.iter_mut().zip(&schema.indexes) {
+            let keys = Keys { slots, columns, hasher };
+            if !new.is_some_and(|new| keys.agree(row, new)) {
+                index.remove(keys, slot, row);
             }
         }
     }
@@ -157,20 +155,4 @@ fn has_uuid(slots: &Slots, slot: u32, uuid: Uuid) -> bool {
 
 fn hash_uuid(hasher: &FixedState, slots: &Slots, slot: u32) -> u64 {
     slots.row(slot as usize).map_or(0, |row| hasher.hash_one(row_uuid(row)))
-}
-
-fn same_columns(columns: &[ColumnId], a: &[Datum], b: &[Datum]) -> bool {
-    columns.iter().all(|column| a[column.index()] == b[column.index()])
-}
-
-fn hash_columns(hasher: &FixedState, columns: &[ColumnId], row: &[Datum]) -> u64 {
-    hash_values(hasher, columns.iter().map(|column| &row[column.index()]))
-}
-
-fn hash_values<'a>(hasher: &FixedState, values: impl Iterator<Item = &'a Datum>) -> u64 {
-    let mut state = hasher.build_hasher();
-    for value in values {
-        value.hash(&mut state);
-    }
-    state.finish()
 }

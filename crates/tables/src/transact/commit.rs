@@ -21,10 +21,10 @@ impl Edit<'_> {
         let checked = self
             .check_strong_references()
             .and_then(|()| self.check_still_referenced())
-            .map(|()| self.collect_garbage())
+            .map(|()| self.collect_first_garbage())
             .and_then(|()| self.check_row_counts())
-            .and_then(|()| self.drop_dangling(symbols))
-            .and_then(|()| self.settle(symbols))
+            .and_then(|()| self.drop_all_dangling(symbols))
+            .and_then(|changed| self.settle(changed, symbols))
             .and_then(|()| self.check_indexes());
         match checked {
             Ok(()) => Ok(self.into_changes()),
@@ -103,35 +103,49 @@ impl Edit<'_> {
         Ok(())
     }
 
-    /// Deletes rows outside the root set that nothing refers to, and what only they referred to.
-    fn collect_garbage(&mut self) {
-        let mut candidates = self.store.take_unreferenced();
-        let schema = self.store.schema();
-        let mortal = self.touched.iter().filter(|touched| !schema.table(touched.table).is_root);
-        candidates.extend(mortal.map(|touched| (touched.table, touched.uuid)));
-        let mut any = false;
-        while let Some((table, uuid)) = candidates.pop() {
-            let garbage = !self.schema().table(table).is_root
-                && self.store.strong_count(table, uuid) == 0
-                && self.store.row(table, uuid).is_some();
-            if garbage {
-                any = true;
-                self.put(table, uuid, None);
-                candidates.extend(self.store.take_unreferenced());
-            }
-        }
-        if any {
+    fn collect_first_garbage(&mut self) {
+        let mortal = self.touched.iter().filter(|t| !self.schema().table(t.table).is_root);
+        let mortal = mortal.map(|touched| (touched.table, touched.uuid)).collect();
+        if !self.collect_garbage(mortal).is_empty() {
             // A row that this transaction inserted may be gone again.
             self.forget_unchanged();
         }
     }
 
+    /// Deletes those of `candidates`, and of the rows that lost a reference, that are outside the root set and that
+    /// nothing refers to, and what only they referred to. Answers the rows that were deleted.
+    fn collect_garbage(&mut self, mut candidates: Vec<(TableId, Uuid)>) -> Vec<(TableId, Uuid)> {
+        candidates.extend(self.store.take_unreferenced());
+        let mut deleted = Vec::new();
+        while let Some((table, uuid)) = candidates.pop() {
+            let garbage = !self.schema().table(table).is_root
+                && self.store.strong_count(table, uuid) == 0
+                && self.store.row(table, uuid).is_some();
+            if garbage {
+                deleted.push((table, uuid));
+                self.put(table, uuid, None);
+                candidates.extend(self.store.take_unreferenced());
+            }
+        }
+        deleted
+    }
+
     /// A pair of a map that goes because its weak side dangles may take the last strong reference to
-    /// a row with it, whose deletion may make others dangle.
-    fn settle(&mut self, symbols: &mut Symbols<'_>) -> Result<(), Error> {
+    /// a row with it, whose deletion may make others dangle. Each round looks only at the rows that the one before it has
+    /// deleted or changed, so that a chain of such pairs takes time in its length.
+    fn settle(
+        &mut self,
+        mut changed: Vec<(TableId, Uuid)>,
+        symbols: &mut Symbols<'_>,
+    ) -> Result<(), Error> {
+        let mut any = false;
         while self.store.has_unreferenced() {
-            self.collect_garbage();
-            self.drop_dangling(symbols)?;
+            let deleted = self.collect_garbage(changed);
+            any |= !deleted.is_empty();
+            changed = self.drop_dangling(deleted, symbols)?;
+        }
+        if any {
+            self.forget_unchanged();
         }
         Ok(())
     }
@@ -153,36 +167,53 @@ impl Edit<'_> {
         Ok(())
     }
 
-    /// Removes weak references to rows that do not exist.
-    fn drop_dangling(&mut self, symbols: &mut Symbols<'_>) -> Result<(), Error> {
+    fn drop_all_dangling(
+        &mut self,
+        symbols: &mut Symbols<'_>,
+    ) -> Result<Vec<(TableId, Uuid)>, Error> {
         if !self.store.has_weak_columns() {
-            return Ok(());
+            return Ok(Vec::new());
         }
+        let touched = self.touched.iter().map(|touched| (touched.table, touched.uuid)).collect();
+        self.drop_dangling(touched, symbols)
+    }
+
+    /// Removes weak references to rows that do not exist, from rows in `touched` and to rows in `touched`. Answers the
+    /// rows that had some.
+    fn drop_dangling(
+        &mut self,
+        touched: Vec<(TableId, Uuid)>,
+        symbols: &mut Symbols<'_>,
+    ) -> Result<Vec<(TableId, Uuid)>, Error> {
         let mut rows: Vec<(TableId, Uuid)> = Vec::new();
-        for touched in &self.touched {
-            if self.store.row(touched.table, touched.uuid).is_some() {
-                rows.push((touched.table, touched.uuid));
+        for (table, uuid) in touched {
+            if self.store.row(table, uuid).is_some() {
+                rows.push((table, uuid));
             } else {
-                rows.extend(self.store.weak_referrers(touched.table, touched.uuid));
+                rows.extend(self.store.weak_referrers(table, uuid));
             }
         }
         rows.sort_unstable();
         rows.dedup();
+        let mut changed = Vec::new();
         for (table, uuid) in rows {
-            if !self.store.links(table).iter().all(|link| link.strong) {
-                self.drop_dangling_of(table, uuid, symbols)?;
+            if !self.store.links(table).iter().all(|link| link.strong)
+                && self.drop_dangling_of(table, uuid, symbols)?
+            {
+                changed.push((table, uuid));
             }
         }
-        Ok(())
+        Ok(changed)
     }
 
+    /// Whether the row had weak references to rows that do not exist, which it has no longer.
     fn drop_dangling_of(
         &mut self,
         table: TableId,
         uuid: Uuid,
         symbols: &mut Symbols<'_>,
-    ) -> Result<(), Error> {
-        let Some(row) = self.store.row(table, uuid).cloned() else { return Ok(()) };
+    ) -> Result<bool, Error> {
+        let Some(row) = self.store.row(table, uuid).cloned() else { return Ok(false) };
         let mut changed = row.clone();
         for link in self.store.links(table).iter().filter(|link| !link.strong) {
             let value = &changed[link.column.index()];
@@ -201,12 +232,13 @@ impl Edit<'_> {
             }
             Arc::make_mut(&mut changed)[link.column.index()] = kept;
         }
-        if !Arc::ptr_eq(&row, &changed) {
+        let is_changed = !Arc::ptr_eq(&row, &changed);
+        if is_changed {
             let version = Datum::One(Atom::Uuid(symbols.fresh()));
             Arc::make_mut(&mut changed)[ColumnId::VERSION.index()] = version;
             self.put(table, uuid, Some(changed));
         }
-        Ok(())
+        Ok(is_changed)
     }
 
     fn check_indexes(&self) -> Result<(), Error> {

@@ -85,7 +85,9 @@ impl Execution<'_> {
             }
             None => uuid.unwrap_or_else(|| self.symbols.fresh()),
         };
-        let (mut row, _) = self.parse_row(row, table)?;
+        let (mut row, named) = self.parse_row(row, table)?;
+        let copied: usize = named.iter().map(|id| row[id.index()].steps()).sum();
+        self.work.spend(row.len() + copied)?;
         let schema = self.rows.schema().clone();
         // Only a default value can be against the constraints here, and defaults have one element.
         for (column, value) in schema.table(table).columns.iter().zip(&row) {

@@ -24,6 +24,9 @@ pub(super) struct Copied<'a> {
     by_index: BTreeMap<(TableId, usize), Lookup<Vec<&'a Datum>, &'a Row>>,
 }
 
+/// So many places for rows are passed in the time of one step.
+const SLOTS_A_STEP: usize = 16;
+
 /// How the rows that meet a condition are found.
 enum Way {
     Uuid(Option<Uuid>),
@@ -76,7 +79,11 @@ impl<'a> Rows<'a> {
     ) -> Result<Vec<Row>, Error> {
         let way = self.way(table, condition);
         let tested = match way {
-            Way::Scan => self.count(table),
+            Way::Scan => {
+                // Places that deleted rows have left are passed, too.
+                work.spend(1 + self.slots(table) / SLOTS_A_STEP)?;
+                self.count(table)
+            }
             _ => 1,
         };
         work.spend_times(tested, condition.weight())?;
@@ -88,7 +95,15 @@ impl<'a> Rows<'a> {
             }
             (Self::Head(edit), Way::Index(index)) => {
                 let values = values_of(edit.store.schema(), table, index, condition);
-                edit.store.indexed(table, index, &values).filter(holds).cloned().collect()
+                let mut found = Vec::new();
+                for (at, row) in edit.store.indexed(table, index, &values).enumerate() {
+                    // The transaction may have made others with the same values.
+                    if at > 0 {
+                        work.spend(condition.weight())?;
+                    }
+                    found.extend(Some(row).filter(holds).cloned());
+                }
+                found
             }
             (Self::Head(edit), Way::Scan) => {
                 edit.store.rows(table).filter(holds).cloned().collect()
@@ -116,6 +131,13 @@ impl<'a> Rows<'a> {
     fn count(&self, table: TableId) -> usize {
         match self {
             Self::Head(edit) => edit.store.row_count(table),
+            Self::Copy(copied) => copied.snapshot.slots(table),
+        }
+    }
+
+    fn slots(&self, table: TableId) -> usize {
+        match self {
+            Self::Head(edit) => edit.store.slots(table),
             Self::Copy(copied) => copied.snapshot.slots(table),
         }
     }

@@ -34,6 +34,8 @@ impl Execution<'_> {
             Some("!=") => false,
             _ => return Err(Error::syntax(until, "\"until\" must be \"==\" or \"!=\"").into()),
         };
+        // Each expected row is made with all its columns, and compared.
+        self.work.spend_times(rows.len(), 2 * schema.table(table).columns.len())?;
         let mut expected = Vec::with_capacity(rows.len());
         for row in rows {
             expected.push(self.parse_row(row, table)?.0);

@@ -1,7 +1,7 @@
 //! What one transaction may ask for.
 
 use paceline_tables::json::{self, Json};
-use paceline_tables::monitor::{Dump, Monitor, Requests, Version};
+use paceline_tables::monitor::{Dump, Monitor, Moving, Requests, Version};
 use paceline_tables::schema::Schema;
 use paceline_tables::{Context, Database, Estimate, OpResult, Outcome, Work};
 use paceline_types::UuidSource;
@@ -268,7 +268,7 @@ fn what_changes_or_waits_does_not_only_read() {
         (r#"{"op":"delete","table":"T","where":[]}"#, false, 301),
         (r#"{"op":"mutate","table":"T","where":[]}"#, false, 301),
         (r#"{"op":"commit","durable":true}"#, false, 1),
-        (INSERT, false, 1),
+        (INSERT, false, 3),
         (r#"{"op":"assert","lock":"l"}"#, false, 1),
         (r#"{"op":"nonsense"}"#, true, 1),
     ] {
@@ -276,6 +276,87 @@ fn what_changes_or_waits_does_not_only_read() {
         assert_eq!((estimate.only_reads, estimate.work), (only_reads, work), "{operation}");
         let may_wait = operation.contains("wait") && !only_reads;
         assert_eq!(estimate.may_wait, may_wait, "{operation}");
+    }
+}
+
+const UNIQUE: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"},
+    "s":{"type":"string"}},"indexes":[["k"]],"isRoot":true}}}"#;
+
+/// D4: in a transaction many rows may have the same values in an index. Each that a look-up finds takes steps,
+/// whatever is done with it then.
+#[test]
+fn rows_that_have_the_same_values_in_an_index_take_steps_each_d4() {
+    let mutate = r#"{"op":"mutate","table":"T","where":[["k","==",0]],"mutations":[]}"#;
+    let nothing = r#"{"op":"select","table":"T","where":[["k","==",0],["k","==",1]]}"#;
+    let update = r#"{"op":"update","table":"T","where":[["k","==",0],["s","==","x"]],"row":{}}"#;
+    let wait = r#"{"op":"wait","table":"T","where":[["k","==",0],["k","==",1]],"timeout":0,
+        "until":"==","rows":[]}"#;
+    for operation in [mutate, nothing, update, wait] {
+        let mut database = with_rows(UNIQUE, 0);
+        let operations = [vec![parsed(INSERT); 500], vec![parsed(operation); 500]].concat();
+        let results = texts(&run_within(&mut database, &operations, 100_000));
+        assert!(results.contains("resources exhausted"), "{operation}");
+        let estimate = Estimate::of(&operations, database.store());
+        assert!(estimate.work > 500 * 500, "{operation}: {}", estimate.work);
+        // Of rows that differ each look-up finds one.
+        let insert = |k| parsed(&format!(r#"{{"op":"insert","table":"T","row":{{"k":{k}}}}}"#));
+        let operations = [(0..500).map(insert).collect(), vec![parsed(operation); 500]].concat();
+        let results = texts(&run_within(&mut database, &operations, 100_000));
+        assert!(!results.contains("error"), "{operation}: {results}");
+    }
+}
+
+/// D4: an inserted row takes a step for each of its columns, and more for long values; so do the rows that a
+/// `wait` expects, and the places that deleted rows have left.
+#[test]
+fn inserted_and_expected_rows_and_empty_places_take_steps_d4() {
+    let long = format!(r#"{{"op":"insert","table":"T","row":{{"s":"{}"}}}}"#, "x".repeat(64_000));
+    let expected = vec!["{}"; 20_000].join(",");
+    let wait = format!(
+        r#"{{"op":"wait","table":"T","where":[["_uuid","==",["uuid","550e8400-e29b-41d4-a716-446655440000"]]],
+            "timeout":0,"until":"!=","rows":[{expected}]}}"#
+    );
+    for (operation, times, is_refused) in
+        [(INSERT, 5_001, true), (INSERT, 4_000, false), (&*long, 20, true), (&*wait, 1, true)]
+    {
+        let mut database = with_rows(STRING, 0);
+        let results = run_within(&mut database, &vec![parsed(operation); times], 20_000);
+        let what: String = operation.chars().take(90).collect();
+        assert_eq!(texts(&results).contains("resources exhausted"), is_refused, "{what}");
+    }
+    let mut database = with_rows(STRING, 20_000);
+    run(&mut database, r#"{"op":"delete","table":"T","where":[]}"#, 1);
+    let results = run_within(&mut database, &vec![parsed(SELECT); 1_000], 100_000);
+    assert!(texts(&results).contains("resources exhausted"));
+}
+
+const STRING: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"},
+    "s":{"type":"string"}},"isRoot":true}}}"#;
+
+/// Only what inserts a row for good changes something in any case.
+#[test]
+fn what_inserts_for_good_surely_changes() {
+    const TWO: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"}},"isRoot":true},
+        "U":{"columns":{"k":{"type":"integer"}}}}}"#;
+    let database = with_rows(TWO, 0);
+    let maintained = database.schema().table_id("T").unwrap();
+    let of_other = INSERT.replace("\"T\"", "\"U\"");
+    let update = r#"{"op":"update","table":"T","where":[],"row":{}}"#;
+    let delete = r#"{"op":"delete","table":"T","where":[]}"#;
+    for (operations, surely) in [
+        (vec![INSERT], true),
+        (vec![update, INSERT, SELECT], true),
+        (vec![update, SELECT], false),
+        (vec![INSERT, delete], false),
+        (vec![INSERT, r#"{"op":"abort"}"#], false),
+        (vec![&*of_other], false),
+        (vec![], false),
+    ] {
+        let operations: Vec<Json> = operations.into_iter().map(parsed).collect();
+        let changes =
+            |maintained| Estimate::surely_changes(&operations, database.schema(), maintained);
+        assert_eq!(changes(&[]), surely, "{operations:?}");
+        assert!(!changes(&[maintained]), "{operations:?}");
     }
 }
 
@@ -300,6 +381,57 @@ fn a_dump_stops_for_others_while_it_finds_nothing_d4() {
     assert!(pieces > 10, "{pieces}");
     let text = String::from_utf8(text).unwrap();
     assert!(text.starts_with(r#"{"T":{""#) && text.ends_with(r#"{"initial":{"k":7}}}}"#), "{text}");
+}
+
+/// D4: pairs of maps whose weak side dangles and whose strong side keeps the next row alive go one after the other; each
+/// looks at no more than its neighbours, so that a long chain of them goes in time.
+#[test]
+fn a_long_chain_of_weak_and_strong_references_goes_in_time_d4() {
+    const CHAIN: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"}}},
+        "R":{"isRoot":true,"columns":{
+            "m":{"type":{"key":{"type":"uuid","refTable":"T","refType":"weak"},
+                "value":{"type":"uuid","refTable":"T"},"min":0,"max":"unlimited"}},
+            "s":{"type":{"key":{"type":"uuid","refTable":"T"},"min":0,"max":"unlimited"}}}}}}"#;
+    const LENGTH: usize = 30_000;
+    let mut database = with_rows(CHAIN, 0);
+    let link = |n: usize| {
+        let row = format!(r#"{{"op":"insert","table":"T","row":{{"k":{n}}},"uuid-name":"t{n}"}}"#);
+        let (this, next) = (format!(r#"["named-uuid","t{n}"]"#), n + 1);
+        let pair = format!(r#"["map",[[{this},["named-uuid","t{next}"]]]]"#);
+        let pair = format!(r#"{{"op":"insert","table":"R","row":{{"m":{pair}}}}}"#);
+        [parsed(&row), parsed(&pair)]
+    };
+    let last = format!(r#"{{"op":"insert","table":"T","row":{{}},"uuid-name":"t{LENGTH}"}}"#);
+    let root = r#"{"op":"insert","table":"R","row":{"s":["named-uuid","t0"]}}"#;
+    let mut operations: Vec<Json> = (0..LENGTH).flat_map(link).collect();
+    operations.extend([parsed(&last), parsed(root)]);
+    let results = run_within(&mut database, &operations, u64::MAX);
+    let Some(OpResult::Uuid(root)) = results.last() else { panic!("{:?}", results.last()) };
+    let table = database.schema().table_id("T").unwrap();
+    assert_eq!(database.store().row_count(table), LENGTH + 1);
+    let delete =
+        format!(r#"{{"op":"delete","table":"R","where":[["_uuid","==",["uuid","{root}"]]]}}"#);
+    run(&mut database, &delete, 1);
+    assert_eq!(database.store().row_count(table), 0);
+}
+
+/// D4: rows are tested on changed conditions a piece at a time, and nothing is written before one is found.
+#[test]
+fn changed_conditions_stop_for_others_while_they_find_nothing_d4() {
+    let mut database = with_rows(SCHEMA, 2_000);
+    run(&mut database, r#"{"op":"insert","table":"T","row":{"k":7}}"#, 1);
+    let clauses = vec![r#"["k","<",-1]"#; 1_000].join(",");
+    let to = monitor(&database, &format!(r#"{clauses},["k",">",6]"#));
+    let mut moving = Moving::new(monitor(&database, "false"), to, database.snapshot());
+    let (mut text, mut pieces) = (Vec::new(), 1);
+    while moving.write(1 << 20, &mut text) {
+        assert!(text.is_empty() && !moving.has_begun());
+        pieces += 1;
+    }
+    assert!(pieces > 10, "{pieces}");
+    assert!(moving.has_begun());
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.starts_with(r#"{"T":{""#) && text.ends_with(r#"{"insert":{"k":7}}}}"#), "{text}");
 }
 
 /// D4: clauses that are tested one by one are as many steps for a changed row; those that clients use by the

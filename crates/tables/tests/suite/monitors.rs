@@ -7,7 +7,7 @@ use crate::model::{Clause, Tables};
 use crate::random::Random;
 use crate::world::{DEPTH, World};
 use paceline_tables::json::{self, Json, Object};
-use paceline_tables::monitor::{self, Dump, Monitor, Requests, Version, merge};
+use paceline_tables::monitor::{self, Dump, Monitor, Moving, Requests, Version, merge};
 use paceline_tables::{Changes, RowChange};
 use paceline_types::Uuid;
 use std::collections::BTreeMap;
@@ -270,11 +270,16 @@ impl Client {
         let change = condition_change(random, &world.model, &self.requests);
         world.note(format!("condition change {}", change.to_text()));
         let to = self.monitor.with_conditions(&change, world.real.schema()).unwrap();
+        let to = Arc::new(to);
+        let (from, rows) = (self.monitor.clone(), world.real.snapshot());
+        let mut moving = Moving::new(from, to.clone(), rows);
         let mut text = Vec::new();
-        if self.monitor.condition_update(&to, &world.real.snapshot(), &mut text) {
+        while moving.write(1, &mut text) {}
+        assert_eq!(moving.has_begun(), !text.is_empty());
+        if moving.has_begun() {
             self.apply(world, &text, false);
         }
-        self.monitor = Arc::new(to);
+        self.monitor = to;
         for (name, list) in change.as_object().unwrap().iter() {
             let table = world.model.schema.table(name).unwrap();
             let request = list.as_array().unwrap()[0].as_object().unwrap();

@@ -20,6 +20,10 @@ fn watch(database: &Arc<Hosted>, session: &Arc<Session>, column: &str) {
 pub(super) fn change(database: &Arc<Hosted>, session: &Arc<Session>, text: &str) {
     transact(database, session, "1", text);
     database.flush_blocking();
+    // A disk that is slow just now is written to by another thread.
+    while !session.is_settled() {
+        std::thread::yield_now();
+    }
     assert!(next_error(session).is_none());
 }
 

@@ -50,6 +50,62 @@ fn told(session: &Session) -> Vec<usize> {
     std::iter::from_fn(|| session.outbox.take()).map(rows).collect()
 }
 
+/// D1: a client that is slow to read gets its updates combined, also while the monitors of another client take all the
+/// steps of who publishes, whether or not those that tell keep up.
+#[test]
+fn updates_that_are_made_late_are_combined_for_who_is_behind_d1() {
+    for keeps_up in [true, false] {
+        let world = World::new("telling-behind");
+        let things = world.open(SCHEMA);
+        let (writer, greedy) = (world.client(Role::Admin), world.client(Role::Viewer));
+        let slow = world.client(Role::Viewer);
+        let text = "x".repeat(400_000);
+        let row = format!(r#""row": {{"name": "{text}", "tags": 0}}"#);
+        let insert = format!(r#"[{{"op": "insert", "table": "Thing", {row}}}]"#);
+        super::backlog::change(&things, &writer, &insert);
+        // Each takes half of the steps for a commit, and shows nothing.
+        for id in ["1", "2", "3"] {
+            watch(&things, &greedy, id, &format!(r#"[["tags", "==", -{id}]]"#));
+        }
+        // An update of the first version has the whole row.
+        let shown = r#"{"Thing": {"columns": ["name", "tags"], "select": {"initial": false}}}"#;
+        let (id, requests, version) = (ticket("1"), parse(shown), Version::V1);
+        let request = WatchRequest { ticket: ticket("0"), id, requests, version, since: None };
+        things.watch(&slow, request).unwrap();
+        things.flush_blocking();
+        assert_eq!(received(&slow), ["reply 0"]);
+        things.tellers.lane.pause();
+        for number in 1..=100 {
+            let update = format!(
+                r#"[{{"op": "update", "table": "Thing", "where": [], "row": {{"tags": {number}}}}}]"#
+            );
+            super::backlog::change(&things, &writer, &update);
+            if keeps_up {
+                things.run_tellers();
+                things.tellers.lane.pause();
+            }
+            while greedy.outbox.take().is_some() {}
+        }
+        things.run_tellers();
+        assert_eq!(slow.outbox.closed(), None, "{keeps_up}");
+        let (mut updates, mut last) = (0, String::new());
+        while let Some(item) = slow.outbox.take() {
+            let Outgoing::Update(update) = item else { panic!("{item:?}") };
+            last = match update.into_text() {
+                UpdateText::Nothing => continue,
+                UpdateText::Ready(text) => String::from_utf8_lossy(text.as_ref()).into_owned(),
+                UpdateText::Long(mut telling) => {
+                    while telling.go_on(usize::MAX) {}
+                    String::from_utf8(telling.into_text().unwrap()).unwrap()
+                }
+            };
+            updates += 1;
+        }
+        assert!(last.contains(r#""tags":100"#), "{} bytes", last.len());
+        assert!(updates < 30, "{updates} updates");
+    }
+}
+
 /// D4: what takes long to test is not tested by who publishes; others hear at once, and the client itself gets what
 /// follows behind it.
 #[test]

@@ -64,3 +64,64 @@ fn commits_that_wait_for_the_disk_count_for_what_they_keep_d1() {
     assert_eq!(received(&client).len(), 10);
     assert!(client.is_settled());
 }
+
+const UNIQUE: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {"Thing": {"isRoot": true,
+    "columns": {"name": {"type": "string"}, "number": {"type": "integer"}}, "indexes": [["number"]]}}}"#;
+
+const NEVER: &str = r#"{"op": "wait", "table": "Thing", "where": [["name", "==", "n"]], "columns": ["name"],
+    "until": "==", "rows": [{"name": "n"}]}"#;
+
+/// D4: what a waiting transaction does before it waits is done each time that it is tried again, so it counts: rows
+/// that it inserts, rows that it finds, and the operations themselves.
+#[test]
+fn what_comes_before_a_wait_counts_d4() {
+    let world = World::new("before-waits");
+    let things = world.open(UNIQUE);
+    let insert =
+        |number| format!(r#"{{"op": "insert", "table": "Thing", "row": {{"number": {number}}}}}"#);
+    let mutate =
+        r#"{"op": "mutate", "table": "Thing", "where": [["number", "==", 0]], "mutations": []}"#;
+    let comment = r#"{"op": "comment", "comment": ""}"#;
+    let plain: Vec<String> = (0..3_000).map(insert).collect();
+    let alike = [vec![insert(0); 1_000], vec![mutate.to_owned(); 1_000]].concat();
+    for (what, most) in [(plain, 10), (alike, 0), (vec![comment.to_owned(); 3_000], 20)] {
+        let client = world.client(Role::Operator);
+        let text = format!("[{},{NEVER}]", what.join(","));
+        (0..40).for_each(|id| transact(&things, &client, &id.to_string(), &text));
+        let waiting = things.head().waits.all().len();
+        assert!(waiting <= most, "{waiting} wait: {}", what[0]);
+        let error = next_error(&client).unwrap();
+        assert_eq!(error.tag, paceline_tables::tag::RESOURCES);
+        things.end_session(&client);
+    }
+}
+
+/// D4: a client that may change nothing is refused before its changes are tried, also where they would wait; what may
+/// turn out to change nothing is tried.
+#[test]
+fn changes_of_a_client_that_may_make_none_are_not_tried_d4() {
+    let world = World::new("refused-early");
+    let things = world.open(UNIQUE);
+    let insert = r#"{"op": "insert", "table": "Thing", "row": {}}"#;
+    let delete = r#"{"op": "delete", "table": "Thing", "where": []}"#;
+    for role in [Role::Viewer, Role::Client] {
+        let client = world.client(role);
+        for text in [format!("[{insert},{NEVER}]"), format!("[{NEVER},{insert}]")] {
+            transact(&things, &client, "1", &text);
+            assert!(things.head().waits.all().is_empty());
+            let Some(Outgoing::Reply(_, Reply::Results(results))) = client.outbox.take() else {
+                panic!("no answer");
+            };
+            let [OpResult::Null, OpResult::Null, OpResult::Error(error)] = &results[..] else {
+                panic!("{results:?}");
+            };
+            assert_eq!(error.tag, paceline_tables::tag::PERMISSION);
+            assert_eq!(error.details, crate::REFUSED);
+        }
+        transact(&things, &client, "1", &format!("[{insert},{delete}]"));
+        assert!(next_error(&client).is_none(), "nothing is changed in the end");
+    }
+    let operator = world.client(Role::Operator);
+    transact(&things, &operator, "1", &format!("[{insert},{NEVER}]"));
+    assert_eq!(things.head().waits.all().len(), 1);
+}

@@ -1,0 +1,103 @@
+//! What a client is told when the conditions of its monitor change, written piece by piece from a snapshot.
+//!
+//! However many rows and clauses there are, the memory it takes is one piece, and the caller has its turn after a
+//! bounded number of steps. Nothing is written before the first row is found that comes into view or goes out of it.
+
+use super::update::Writer;
+use super::{Monitor, Select};
+use crate::json::write_string;
+use crate::store::{Snapshot, row_uuid};
+use std::sync::Arc;
+
+/// A `<table-updates>` object in the course of being written.
+#[derive(Debug)]
+pub struct Moving {
+    from: Arc<Monitor>,
+    to: Arc<Monitor>,
+    rows: Snapshot,
+    /// Which of the monitor's tables is next.
+    table: usize,
+    /// Which slot of that table is next.
+    slot: usize,
+    /// Whether that table's name is written already.
+    in_table: bool,
+    any: bool,
+}
+
+/// The most that is tested before the caller has its turn.
+const STEPS_MAX: usize = 100_000;
+
+impl Moving {
+    /// What changes among `rows` for a client whose conditions were those of `from` and become those of `to`.
+    #[must_use]
+    pub fn new(from: Arc<Monitor>, to: Arc<Monitor>, rows: Snapshot) -> Self {
+        Self { from, to, rows, table: 0, slot: 0, in_table: false, any: false }
+    }
+
+    /// Appends at least `bytes_min` more bytes, or the rest, or what is found among as many rows as are
+    /// tested in a short time. Answers whether there is more.
+    pub fn write(&mut self, bytes_min: usize, out: &mut Vec<u8>) -> bool {
+        let enough = out.len() + bytes_min;
+        let mut steps = 0;
+        while self.table < self.from.tables.len().min(self.to.tables.len()) {
+            if self.write_rows(enough, &mut steps, out) {
+                return true;
+            }
+        }
+        if self.any {
+            out.push(b'}');
+        }
+        false
+    }
+
+    /// Whether a row was found, and so something written.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.any
+    }
+
+    /// Writes rows of the current table until there is enough; answers whether it stopped for that.
+    fn write_rows(&mut self, enough: usize, steps: &mut usize, out: &mut Vec<u8>) -> bool {
+        let monitors = (self.from.clone(), self.to.clone());
+        let (from, to) = (&monitors.0.tables[self.table], &monitors.1.tables[self.table]);
+        let schema = self.rows.schema().clone();
+        let schema = schema.table(from.table);
+        let weight = from.condition.weight() + to.condition.weight();
+        let is_changed = from.condition != to.condition;
+        let rows = is_changed.then(|| self.rows.rows_from(from.table, self.slot));
+        for (slot, row) in rows.into_iter().flatten() {
+            if *steps > STEPS_MAX || out.len() >= enough {
+                self.slot = slot;
+                return true;
+            }
+            *steps += weight;
+            let is_shown = match (from.condition.any(row), to.condition.any(row)) {
+                (false, true) if to.select.has(Select::INSERT) => true,
+                (true, false) if to.select.has(Select::DELETE) => false,
+                _ => continue,
+            };
+            if !self.in_table {
+                out.push(if self.any { b',' } else { b'{' });
+                write_string(schema.name.as_bytes(), out);
+                out.extend_from_slice(b":{");
+            } else {
+                out.push(b',');
+            }
+            (self.in_table, self.any) = (true, true);
+            out.push(b'"');
+            out.extend_from_slice(&row_uuid(row).text());
+            out.extend_from_slice(b"\":");
+            if is_shown {
+                let mut writer = Writer::continuing(out);
+                to.write_whole_row("insert", row, schema, Select::INSERT, &mut writer);
+            } else {
+                out.extend_from_slice(b"{\"delete\":null}");
+            }
+        }
+        if self.in_table {
+            out.push(b'}');
+        }
+        (self.table, self.slot, self.in_table) = (self.table + 1, 0, false);
+        false
+    }
+}
