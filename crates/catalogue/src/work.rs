@@ -192,12 +192,12 @@ const RULE_SETTINGS: &[Setting] = &[
         "action",
         Holds::Own("true or false"),
         Default::Value("false"),
-        "Rejects the request.",
+        "Rejects the request. A later rule with `set` overrides that, if this one says `then = \"continue\"`.",
     ),
     setting(
         "then",
         Holds::OneOf(&["continue", "stop"]),
-        Default::Value("\"continue\""),
+        Default::Machine("`\"stop\"` with `reject`, else `\"continue\"`"),
         "Whether the rules behind this one are evaluated if it matches.",
     ),
     setting(

@@ -14,7 +14,11 @@ pub(crate) fn read(row: Reader<'_>) -> Result<Rule, ModelError> {
         None => Action::Nothing,
         Some(text) => parse_action(text).map_err(|error| row.error("action", error.to_string()))?,
     };
-    let then = if row.optional("then") == Some("stop") { Then::Stop } else { Then::Continue };
+    let then = match row.optional("then") {
+        Some("stop") => Then::Stop,
+        Some(_) => Then::Continue,
+        None => action.then(),
+    };
     Ok(Rule {
         number: row.number("number")?.unwrap_or_default(),
         criteria,

@@ -80,6 +80,17 @@ pub enum Then {
     Stop,
 }
 
+impl Action {
+    /// What follows a rule that does not say it: nothing may undo a rejection unless that is meant.
+    #[must_use]
+    pub const fn then(self) -> Then {
+        match self {
+            Self::Reject => Then::Stop,
+            _ => Then::Continue,
+        }
+    }
+}
+
 impl Rule {
     /// Whether this is the same rule but for its flags: then its counts go on.
     #[must_use]

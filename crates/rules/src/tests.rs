@@ -119,8 +119,10 @@ fn the_ten_results_of_the_seed() {
     ] {
         check(&[&format!("10 {result}"), "20 raise 1"], &[], expected);
     }
-    check(&["10 reject", "20 set 3"], &[], "3");
+    check(&["10 reject continue", "20 set 3"], &[], "3");
     check(&["10 reject stop", "20 set 3"], &[], "rejected by 10");
+    check(&["10 reject", "20 set 3"], &[], "rejected by 10");
+    check(&["10 set 5", "20 raise 1"], &[], "6");
     check(&[], &[], "0");
 }
 
@@ -129,9 +131,9 @@ fn priorities_saturate_and_rejections_last() {
     check(&["10 set 120", "20 raise 20", "30 lower 1"], &[], "126");
     check(&["10 set -120", "20 lower 20", "30 raise 1"], &[], "-126");
     check(&["10 lower 254"], &[], "-127");
-    check(&["10 reject", "20 raise 254", "30 lower 3"], &[], "rejected by 10");
-    check(&["10 reject", "20 reject"], &[], "rejected by 20");
-    check(&["10 set 4", "20 reject", "30 priority exact 4 set 9"], &[], "9");
+    check(&["10 reject continue", "20 raise 254", "30 lower 3"], &[], "rejected by 10");
+    check(&["10 reject continue", "20 reject"], &[], "rejected by 20");
+    check(&["10 set 4", "20 reject continue", "30 priority exact 4 set 9"], &[], "9");
 }
 
 #[test]

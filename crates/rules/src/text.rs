@@ -11,7 +11,8 @@
 //! flag      = "log" | "disabled"
 //! ```
 //!
-//! A rule without a number is new and goes to the end of its list; without `stop` it continues. An
+//! A rule without a number is new and goes to the end of its list; a rule that says neither `continue`
+//! nor `stop` stops if it rejects, and else continues. An
 //! attribute or a text is written in one of three ways:
 //!
 //! - bare, if it has no blank, quote, backslash or control character and is none of the words above

@@ -216,6 +216,30 @@ fn mistakes_are_told_with_what_to_try() {
     daemon.terminate();
 }
 
+/// All patterns of a rule must fit, also those of one attribute; and what is rejected stays so unless it is said
+/// otherwise.
+#[test]
+fn a_rule_means_what_it_says() {
+    let scratch = Scratch::new();
+    let daemon = start(&scratch);
+    let run = |arguments: &[&str]| {
+        let (code, stdout, stderr) = paceline(&scratch, arguments);
+        assert_eq!(code, 0, "{arguments:?} {stderr}");
+        stdout
+    };
+    let both = ["--match", "user=a*", "--match", "user=*b", "--mode", "glob"];
+    run(&[&["rules", "new", "--reject"], &both[..]].concat());
+    run(&["rules", "new", "--set", "5"]);
+    for (user, is_rejected) in [("user=a1", false), ("user=1b", false), ("user=a1b", true)] {
+        let explained = run(&["explain", user]);
+        assert_eq!(explained.contains("rejected"), is_rejected, "{user}: {explained}");
+    }
+    let rules: Value = serde_json::from_str(&run(&["rules", "--json"])).unwrap();
+    let then: Vec<&Value> = rules.as_array().unwrap().iter().map(|rule| &rule["then"]).collect();
+    assert_eq!(then, ["stop", "continue"]);
+    daemon.terminate();
+}
+
 fn ovsdb_tool() -> Option<&'static Path> {
     Some(Path::new("/usr/bin/ovsdb-tool")).filter(|tool| tool.exists())
 }

@@ -163,7 +163,8 @@ pub(super) fn show(row: &Row, object: &mut Map<String, Value>) {
         None if action == "reject" => _ = object.insert("reject".into(), true.into()),
         None => {}
     }
-    object.entry("then").or_insert("continue".into());
+    let then = if action == "reject" { "stop" } else { "continue" };
+    object.entry("then").or_insert(then.into());
 }
 
 /// Adds the paths of the verbs.

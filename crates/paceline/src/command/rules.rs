@@ -75,7 +75,7 @@ struct New {
     when: Option<String>,
     #[command(flatten)]
     result: Outcome,
-    /// Whether later rules are looked at
+    /// Whether later rules are evaluated if it matches [default: stop with --reject, else continue]
     #[arg(long, value_parser = ["stop", "continue"])]
     then: Option<String>,
     /// Log when it matched
@@ -120,8 +120,14 @@ impl New {
                 members.insert(name.into(), value);
             }
         };
-        let criteria: Map<String, Value> =
-            self.criteria.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        // An attribute that is given several times must fit all of its patterns.
+        let mut criteria: Map<String, Value> = Map::new();
+        for (name, pattern) in &self.criteria {
+            let patterns = criteria.entry(name.clone()).or_insert_with(|| json!([]));
+            if let Some(patterns) = patterns.as_array_mut() {
+                patterns.push(json!(pattern));
+            }
+        }
         set("number", self.number.map(Value::from));
         set("match", (!criteria.is_empty()).then_some(Value::Object(criteria)));
         set("mode", self.mode.clone().map(Value::from));

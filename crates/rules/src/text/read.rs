@@ -16,7 +16,7 @@ pub(super) fn read(text: &str) -> Result<NewRule, ParseRuleError> {
         _ => None,
     };
     let action = reader.action("and, when, nothing, set, raise, lower or reject")?;
-    let then = reader.then()?;
+    let then = reader.then(action)?;
     let (log, disabled) = reader.flags()?;
     let rule = Rule { number: 0, criteria, when, action, then, disabled, log };
     Ok(NewRule { number, rule })
@@ -139,11 +139,11 @@ impl<'t> Reader<'t> {
         Ok(action)
     }
 
-    fn then(&mut self) -> Result<Then, ParseRuleError> {
+    fn then(&mut self, action: Action) -> Result<Then, ParseRuleError> {
         let then = match self.word() {
             Some("continue") => Then::Continue,
             Some("stop") => Then::Stop,
-            _ => return Ok(Then::Continue),
+            _ => return Ok(action.then()),
         };
         self.advance()?;
         Ok(then)

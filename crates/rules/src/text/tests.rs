@@ -42,7 +42,7 @@ fn the_example_reads() {
 fn texts_are_shown_in_the_plainest_way() {
     check("1 nothing", "1 nothing continue");
     check("1 when true set -127 disabled log", "1 when true set -127 continue log disabled");
-    check("1 user exact '' reject", "1 user exact \"\" reject continue");
+    check("1 user exact '' reject", "1 user exact \"\" reject stop");
     check("1 user exact 'it''s' raise 254", "1 user exact \"it's\" raise 254 continue");
     check("1 text regex '\\d+''' set 1", "1 text regex '\\d+''' set 1 continue");
     check("1 text regex \"a\\nb\" set 1", "1 text regex \"a\\nb\" set 1 continue");
@@ -50,10 +50,10 @@ fn texts_are_shown_in_the_plainest_way() {
         "1 text exact \"\\u{7}\\u{2028}é\" set 1",
         "1 text exact \"\\u{7}\\u{2028}é\" set 1 continue",
     );
-    check("1 user exact \"stop\" reject", "1 user exact \"stop\" reject continue");
-    check("1 \"7up\" exact 7 reject", "1 \"7up\" exact 7 reject continue");
-    check("1 header.x-user exact a reject", "1 header.x-user exact a reject continue");
-    check("1 priority exact -5 reject", "1 priority exact -5 reject continue");
+    check("1 user exact \"stop\" reject", "1 user exact \"stop\" reject stop");
+    check("1 \"7up\" exact 7 reject", "1 \"7up\" exact 7 reject stop");
+    check("1 header.x-user exact a reject", "1 header.x-user exact a reject stop");
+    check("1 priority exact -5 reject", "1 priority exact -5 reject stop");
 }
 
 #[test]
