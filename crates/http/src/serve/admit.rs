@@ -21,14 +21,18 @@ pub(crate) async fn admit(
     request: Request,
     client: &Socket,
 ) -> Result<Permit, Stop> {
-    admit_until(worker, request, client.left(), || client.has_left()).await
+    let left = async {
+        client.left().await;
+        Stop::Left
+    };
+    admit_until(worker, request, left, || client.has_left()).await
 }
 
-/// The same where `left` ends when the client has left; `has_left` is asked in the moment of the grant.
+/// The same where `stop` says when the request does not go on; `has_left` is asked in the moment of the grant.
 pub(crate) async fn admit_until(
     worker: &Worker,
     request: Request,
-    left: impl Future<Output = ()>,
+    stop: impl Future<Output = Stop>,
     has_left: impl Fn() -> bool,
 ) -> Result<Permit, Stop> {
     let waiting = match worker.control.admit(request) {
@@ -39,7 +43,7 @@ pub(crate) async fn admit_until(
     };
     let decided = tokio::select! {
         biased;
-        () = left => return Err(Stop::Left),
+        stop = stop => return Err(stop),
         decided = waiting => decided,
     };
     match decided {

@@ -4,12 +4,14 @@
 //! written as one of HTTP/1.1 and read back by the same strict reader, so that both protocols mean the
 //! same to rules and servers.
 
+mod body;
 mod delivery;
 mod exchange;
 mod frames;
 mod head;
 mod leave;
 mod request;
+mod room;
 mod sent;
 mod watched;
 
@@ -51,8 +53,10 @@ const SEND_BUFFER: usize = 128 << 10;
 /// whoever asks only to give up makes work for nothing.
 const GIVEN_UP_MAX: u32 = 100;
 
-/// Heads of all requests of a connection together: a client can name long fields by a byte.
+/// Heads and trailers of all requests of a connection together: a client can name long fields by a byte.
 const HEADS_BYTES_MAX: usize = 1 << 20;
+
+const HEADS_TOO_LONG: &str = "the heads of this connection's requests are too long together";
 
 /// How long a client on whose connection nothing happens may take to agree that it ends: a request may be
 /// on its way.
@@ -71,14 +75,28 @@ struct Shared {
     is_faulty: Cell<bool>,
     /// Whether no frontend listens any more where it came in: then the connection ends.
     is_closing: Cell<bool>,
-    /// Bytes of the heads of its requests.
+    /// Bytes of the heads and trailers of its requests.
     heads: Cell<usize>,
     presence: Rc<Presence>,
     outlet: Rc<Outlet>,
 }
 
-/// The head of a request, which counts while it is kept.
+/// The head of a request and its trailers, which count while they are kept.
 struct KeptHead<'a>(&'a Cell<usize>, usize);
+
+impl KeptHead<'_> {
+    /// Counts more of it; tells whether there is room beside those of the connection's other requests.
+    #[must_use]
+    fn grow(&mut self, len: usize) -> bool {
+        let heads = self.0.get() + len;
+        if heads > HEADS_BYTES_MAX {
+            return false;
+        }
+        self.0.set(heads);
+        self.1 += len;
+        true
+    }
+}
 
 impl Drop for KeptHead<'_> {
     fn drop(&mut self) {
@@ -87,15 +105,6 @@ impl Drop for KeptHead<'_> {
 }
 
 impl Shared {
-    /// Counts the head of a request; none if those of the connection are too long together.
-    fn keep_head(&self, len: usize) -> Option<KeptHead<'_>> {
-        let heads = self.heads.get() + len;
-        (heads <= HEADS_BYTES_MAX).then(|| {
-            self.heads.set(heads);
-            KeptHead(&self.heads, len)
-        })
-    }
-
     /// A request is over.
     fn count(&self, is_given_up: bool) {
         let count = self.given_up.get();

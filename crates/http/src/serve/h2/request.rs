@@ -1,10 +1,11 @@
 //! One request of a connection that speaks HTTP/2, from its head until its response has left.
 
+use super::body::Body;
 use super::delivery::Delivery;
 use super::exchange::{Answer, Exchange};
 use super::head;
 use super::sent::Flow;
-use super::{Active, Shared};
+use super::{Active, HEADS_TOO_LONG, KeptHead, Shared};
 use crate::date;
 use crate::respond::Reply;
 use crate::serve::admit::{Stop, admit_until};
@@ -24,7 +25,7 @@ use paceline_host::{Permit, wall_ms};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// Serves one request.
 pub(super) async fn serve(
@@ -75,9 +76,9 @@ struct One<'a> {
 impl One<'_> {
     /// Serves it; tells whether it was given up before its response began.
     async fn run(&mut self, request: Request<RecvStream>) -> bool {
-        let (parts, body) = request.into_parts();
+        let (parts, stream) = request.into_parts();
         let (worker, peer) = (&self.shared.worker, &self.shared.peer);
-        let (text, mut head) = (head::text(&parts, body.is_end_stream()), RequestHead::default());
+        let (text, mut head) = (head::text(&parts, stream.is_end_stream()), RequestHead::default());
         // It is kept once while it waits.
         drop(parts);
         let read = match &text {
@@ -98,13 +99,15 @@ impl One<'_> {
         let forwarded = peer.forwarded(&self.gate.spec, self.shared.is_tls);
         let writer = RequestWriter { head: &head, bytes, forwarded, upgrades: false };
         let shared = self.shared;
-        let kept = shared.keep_head(bytes.len());
+        let mut kept = KeptHead(&shared.heads, 0);
+        let is_kept = kept.grow(bytes.len());
+        let mut body = Body::new(stream, kept);
         let outcome = match attributes::request(&worker.control, self.gate, peer, &writer) {
             _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
-            _ if kept.is_none() => Err(Stop::Reply(Reply::heads_too_long())),
+            _ if !is_kept => Err(Stop::Reply(Reply::no_room(HEADS_TOO_LONG))),
             _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
             Err(error) => Err(Stop::Reply(Reply::too_much(&error))),
-            Ok(request) => self.admit(request).await,
+            Ok(request) => self.admit(request, &mut body).await,
         };
         let mut permit = match outcome {
             Ok(permit) => permit,
@@ -119,9 +122,7 @@ impl One<'_> {
             }
         };
         record.admitted();
-        let exchanged = self.exchange(&mut permit, writer, body, &mut record).await;
-        drop(kept);
-        match exchanged {
+        match self.exchange(&mut permit, writer, body, &mut record).await {
             Ok((status, delivery)) => {
                 // The server is done, whatever its client does.
                 record.settle(worker, &permit);
@@ -134,15 +135,35 @@ impl One<'_> {
     }
 
     /// Has it walk the path.
-    async fn admit(&mut self, request: paceline_types::Request) -> Result<Permit, Stop> {
-        let left = poll_fn(|cx| self.respond.poll_reset(cx).map(|_| ()));
-        let permit = admit_until(&self.shared.worker, request, left, || false).await?;
+    async fn admit(
+        &mut self,
+        request: paceline_types::Request,
+        body: &mut Body<'_>,
+    ) -> Result<Permit, Stop> {
+        let worker = &self.shared.worker;
+        let stop = async {
+            let reply = poll_fn(|cx| self.poll_stopped(body, cx)).await;
+            reply.map_or(Stop::Left, Stop::Reply)
+        };
+        let permit = admit_until(worker, request, stop, || false).await?;
         // It may have been given up in the moment of the grant.
         if self.is_given_up(&permit).await {
             permit.withdraw();
             return Err(Stop::Left);
         }
         Ok(permit)
+    }
+
+    /// Takes what comes of a body that cannot be passed on yet. Ends with nothing if its client gives the request up, and
+    /// with an answer if too much has come.
+    fn poll_stopped(&mut self, body: &mut Body<'_>, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        if self.respond.poll_reset(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        match body.take_early(cx) {
+            Ok(()) => Poll::Pending,
+            Err(failure) => Poll::Ready(Reply::failed(&failure)),
+        }
     }
 
     /// Waits until a server's response has left.
@@ -205,7 +226,7 @@ impl One<'_> {
         &mut self,
         permit: &mut Permit,
         writer: RequestWriter<'_>,
-        mut body: RecvStream,
+        mut body: Body<'_>,
         record: &mut Record,
     ) -> Result<(u16, Delivery), Lost> {
         let worker = &self.shared.worker;
@@ -219,7 +240,9 @@ impl One<'_> {
             let connected = tokio::select! {
                 biased;
                 connected = worker.connect(permit, is_fresh) => connected,
-                _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(Gone::Left),
+                reply = poll_fn(|cx| self.poll_stopped(&mut body, cx)) => {
+                    Err(reply.map_or(Gone::Left, Gone::Reply))
+                }
             };
             let mut upstream = connected?;
             let answer = Answer {
