@@ -4,6 +4,7 @@
 //! written as one of HTTP/1.1 and read back by the same strict reader, so that both protocols mean the
 //! same to rules and servers.
 
+mod ahead;
 mod body;
 mod delivery;
 mod exchange;
