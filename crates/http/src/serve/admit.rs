@@ -3,7 +3,7 @@
 use crate::respond::Reply;
 use crate::serve::stream::Socket;
 use crate::serve::worker::Worker;
-use paceline_host::{Admission, Permit};
+use paceline_host::{Admission, Permit, Waiting};
 use paceline_types::{Refusal, Request};
 
 /// Why a request does not go on.
@@ -25,21 +25,37 @@ pub(crate) async fn admit(
         client.left().await;
         Stop::Left
     };
-    admit_until(worker, request, left, || client.has_left()).await
+    let submitted = submit(worker, request).map_err(|stop| *stop)?;
+    admitted(worker, submitted, left, || client.has_left()).await
 }
 
-/// The same where `stop` says when the request does not go on; `has_left` is asked in the moment of the grant.
-pub(crate) async fn admit_until(
+/// What has become of a request at once.
+#[derive(Debug)]
+pub(crate) enum Submitted {
+    Runs(Permit),
+    Waits(Waiting),
+}
+
+/// Begins the walk of a request.
+pub(crate) fn submit(worker: &Worker, request: Request) -> Result<Submitted, Box<Stop>> {
+    match worker.control.admit(request) {
+        Ok(Admission::Started(permit)) => Ok(Submitted::Runs(permit)),
+        Ok(Admission::Waiting(waiting)) => Ok(Submitted::Waits(waiting)),
+        Ok(Admission::Refused(_, refusal)) => Err(Box::new(refused(worker, &refusal))),
+        Err(error) => Err(Box::new(Stop::Reply(Reply::bad_request(error.to_string())))),
+    }
+}
+
+/// The rest of it. `stop` says when the request does not go on; `has_left` is asked in the moment of the grant.
+pub(crate) async fn admitted(
     worker: &Worker,
-    request: Request,
+    submitted: Submitted,
     stop: impl Future<Output = Stop>,
     has_left: impl Fn() -> bool,
 ) -> Result<Permit, Stop> {
-    let waiting = match worker.control.admit(request) {
-        Ok(Admission::Started(permit)) => return Ok(permit),
-        Ok(Admission::Refused(_, refusal)) => return Err(refused(worker, &refusal)),
-        Ok(Admission::Waiting(waiting)) => waiting,
-        Err(error) => return Err(Stop::Reply(Reply::bad_request(error.to_string()))),
+    let waiting = match submitted {
+        Submitted::Runs(permit) => return Ok(permit),
+        Submitted::Waits(waiting) => waiting,
     };
     let decided = tokio::select! {
         biased;

@@ -1,13 +1,13 @@
 //! What clients send behind the heads of requests that wait: it is bounded (D1), and passed on when their turn comes.
 
 use super::door::{Door, Played, config, get, ok};
-use super::frames::{DATA, END_STREAM, Frame, HEADERS, Http2, PING, request};
+use super::frames::{DATA, END_HEADERS, END_STREAM, Frame, HEADERS, Http2, PING, block, request};
 use super::wire::Wire;
 
 /// A door at which one request runs, and all others wait.
 fn busy(played: &Played) -> (Door, Wire, Wire) {
     let rest = "[[checkpoint]]\nname = \"one\"\nat = \"backend app\"\nconcurrency = 1\n\
-                queue = { max_len = 200, max_delay = \"5m\" }\n";
+                queue = { max_len = 10000, max_delay = \"5m\" }\n";
     let door = Door::start(&config(played.address(), "", rest));
     let mut first = door.connect();
     first.send(get("/first"));
@@ -61,6 +61,54 @@ fn trailers_of_waiting_requests_count_with_the_heads_of_their_connection_d1() {
         assert_eq!(client.next_of(HEADERS).status(), 503, "while others wait");
     }
     drop((client, first, server));
+    door.ends_well();
+}
+
+/// Many connections at once, and trailers of fields that a byte names.
+#[test]
+fn trailers_that_cost_a_client_little_cost_little_here_d1() {
+    let played = Played::new();
+    let (door, first, server) = busy(&played);
+    let before = door.memory();
+    // Adds a field to the table, then names it again and again.
+    let literal = [&[0x40, 1, b'x', 0][..], &[0xbe; 959]].concat();
+    let mut frames = vec![];
+    for stream in (0..100).map(|number| 2 * number + 1) {
+        let trailers = if stream == 1 { &literal[..] } else { &[0xbe; 960] };
+        let head = block(&request("POST", "/late", &[]));
+        frames.push(Frame::new(HEADERS, END_HEADERS, stream, head));
+        frames.push(Frame::new(HEADERS, END_HEADERS | END_STREAM, stream, trailers));
+    }
+    let mut clients: Vec<Http2> = (0..40).map(|_| Http2::connect(door.address("web"))).collect();
+    clients.iter_mut().for_each(|client| client.send_at_once(&frames));
+    for client in &mut clients {
+        (0..100).for_each(|_| assert_eq!(client.next_of(HEADERS).status(), 400));
+    }
+    // As tables of fields they have 336 MB together.
+    let grown = door.memory().saturating_sub(before);
+    assert!(grown < 100 << 10, "{grown} KiB");
+    drop((clients, first, server));
+    door.ends_well();
+}
+
+#[test]
+fn a_waiting_request_costs_no_more_than_it_counts_for_d1() {
+    const CLIENTS: u64 = 60;
+    let played = Played::new();
+    let (door, first, server) = busy(&played);
+    let before = door.memory();
+    let mut clients: Vec<Http2> = vec![];
+    for _ in 0..CLIENTS {
+        let mut client = Http2::connect(door.address("web"));
+        (0..100).for_each(|number| client.ask(2 * number + 1, "/late"));
+        client.send(&Frame::new(PING, 0, 0, *b"in order"));
+        client.next_of(PING);
+        clients.push(client);
+    }
+    // 5 KiB and what its attributes take, and the connections' own.
+    let grown = door.memory().saturating_sub(before);
+    assert!(grown < CLIENTS * 100 * 8, "{grown} KiB");
+    drop((clients, first, server));
     door.ends_well();
 }
 
