@@ -96,9 +96,8 @@ impl Reply {
         }
     }
 
-    /// The response to a request whose head is one too many for its connection.
-    pub fn heads_too_long() -> Self {
-        let message = "the heads of this connection's requests are too long together";
+    /// The response to a request of which more would have to be kept than there is room for.
+    pub fn no_room(message: &'static str) -> Self {
         Self::new(503, "exhausted", message)
     }
 
@@ -120,6 +119,7 @@ impl Reply {
             }
             Failure::Body(text) => Self::bad_request(*text),
             Failure::BodyTooLong => Self::body_too_long(),
+            Failure::NoRoom(text) => Self::no_room(text),
             Failure::Broken(error) | Failure::BrokenOff(error) => match tls_why(error) {
                 Some(why) => {
                     let message = format!("the server closed the connection: TLS: {why}");

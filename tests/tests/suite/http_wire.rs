@@ -14,6 +14,7 @@ mod http2_given_up;
 mod http2_requests;
 mod http2_slow;
 mod http2_unread;
+mod http2_waiting;
 mod kept;
 mod recorder;
 mod refused;

@@ -3,8 +3,9 @@
 use crate::respond::Reply;
 use crate::serve::attributes::Asking;
 use crate::serve::stream::Socket;
+use crate::serve::waiters::Waiter;
 use crate::serve::worker::Worker;
-use paceline_host::{Admission, Permit};
+use paceline_host::{Admission, Permit, Waiting};
 use paceline_types::Refusal;
 
 /// Why a request does not go on.
@@ -22,29 +23,52 @@ pub(crate) async fn admit(
     asking: Asking,
     client: &Socket,
 ) -> Result<Permit, Stop> {
-    admit_until(worker, asking, client.left(), || client.has_left()).await
+    let left = async {
+        client.left().await;
+        Stop::Left
+    };
+    let submitted = submit(worker, asking).map_err(|stop| *stop)?;
+    admitted(worker, submitted, left, || client.has_left()).await
 }
 
-/// The same where `left` ends when the client has left; `has_left` is asked in the moment of the grant.
-pub(crate) async fn admit_until(
-    worker: &Worker,
-    asking: Asking,
-    left: impl Future<Output = ()>,
-    has_left: impl Fn() -> bool,
-) -> Result<Permit, Stop> {
+/// What has become of a request at once.
+#[derive(Debug)]
+pub(crate) enum Submitted {
+    Runs(Permit),
+    /// It waits, and is counted for its client.
+    Waits(Waiting, Option<Waiter>),
+}
+
+/// Begins the walk of a request.
+pub(crate) fn submit(worker: &Worker, asking: Asking) -> Result<Submitted, Box<Stop>> {
     let Asking { request, client } = asking;
     let bytes = request.bytes();
-    let waiting = match worker.control.admit(request) {
-        Ok(Admission::Started(permit)) => return Ok(permit),
-        Ok(Admission::Refused(_, refusal)) => return Err(refused(worker, &refusal)),
-        Ok(Admission::Waiting(waiting)) => waiting,
-        Err(error) => return Err(Stop::Reply(Reply::bad_request(error.to_string()))),
+    match worker.control.admit(request) {
+        Ok(Admission::Started(permit)) => Ok(Submitted::Runs(permit)),
+        // Only from here on it is in the way of others; what is dropped without an answer leaves the queue.
+        Ok(Admission::Waiting(waiting)) => match worker.waiters.enter(client, bytes) {
+            Ok(waiter) => Ok(Submitted::Waits(waiting, waiter)),
+            Err(full) => Err(Box::new(refused(worker, &full))),
+        },
+        Ok(Admission::Refused(_, refusal)) => Err(Box::new(refused(worker, &refusal))),
+        Err(error) => Err(Box::new(Stop::Reply(Reply::bad_request(error.to_string())))),
+    }
+}
+
+/// The rest of it. `stop` says when the request does not go on; `has_left` is asked in the moment of the grant.
+pub(crate) async fn admitted(
+    worker: &Worker,
+    submitted: Submitted,
+    stop: impl Future<Output = Stop>,
+    has_left: impl Fn() -> bool,
+) -> Result<Permit, Stop> {
+    let (waiting, waiter) = match submitted {
+        Submitted::Runs(permit) => return Ok(permit),
+        Submitted::Waits(waiting, waiter) => (waiting, waiter),
     };
-    // Only from here on it is in the way of others; what is dropped without an answer leaves the queue.
-    let waiter = worker.waiters.enter(client, bytes).map_err(|full| refused(worker, &full))?;
     let decided = tokio::select! {
         biased;
-        () = left => return Err(Stop::Left),
+        stop = stop => return Err(stop),
         decided = waiting => decided,
     };
     drop(waiter);

@@ -58,6 +58,8 @@ pub(crate) enum Failure {
     Body(&'static str),
     /// The client's body is too long.
     BodyTooLong,
+    /// There is no room for what the client has sent of its body.
+    NoRoom(&'static str),
     /// The connection to the server broke before anything of its response came.
     Broken(io::Error),
     /// The same after something came: part of a head, or an answer before the last one.
@@ -77,7 +79,8 @@ impl Failure {
     /// Whether the server may still be at work: it has neither closed its connection nor had its time.
     pub const fn leaves_work(&self) -> bool {
         match self {
-            Self::ClientLeft | Self::ClientSlow | Self::Body(_) | Self::BodyTooLong => true,
+            Self::ClientLeft | Self::ClientSlow => true,
+            Self::Body(_) | Self::BodyTooLong | Self::NoRoom(_) => true,
             // A server that sent something wrong goes on, for all that is known.
             Self::Response(_) => true,
             Self::Broken(_) | Self::BrokenOff(_) | Self::ServerSlow => false,
@@ -90,7 +93,7 @@ impl fmt::Display for Failure {
         match self {
             Self::ClientLeft => f.write_str("the client left"),
             Self::ClientSlow => f.write_str("the client sent no more in time"),
-            Self::Body(text) | Self::Response(text) => f.write_str(text),
+            Self::Body(text) | Self::Response(text) | Self::NoRoom(text) => f.write_str(text),
             Self::BodyTooLong => f.write_str("the body is too long"),
             Self::Broken(error) | Self::BrokenOff(error) => error.fmt(f),
             Self::ServerSlow => f.write_str("the server sent nothing more in time"),

@@ -17,17 +17,26 @@ pub(crate) fn spawn_or(
     task: impl Future<Output = ()> + 'static,
     panicked: impl FnOnce(Panicked) + 'static,
 ) {
-    tokio::task::spawn_local(async move {
+    tokio::task::spawn_local(guarded(task, panicked));
+}
+
+/// The task boxed, so that its room is taken once: each future that has another one handed over has room for two.
+fn guarded(
+    task: impl Future<Output = ()> + 'static,
+    panicked: impl FnOnce(Panicked) + 'static,
+) -> impl Future<Output = ()> {
+    let task = Box::pin(task);
+    async move {
         if let Err(error) = contained(task).await {
             tracing::error!("{error}");
             panicked(error);
         }
-    });
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{spawn, spawn_or};
+    use super::{guarded, spawn, spawn_or};
     use paceline_host::{Panicked, end_with_panics};
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::{Command, ExitStatus};
@@ -59,6 +68,16 @@ mod tests {
             served.await.unwrap();
         });
         std::process::exit(0);
+    }
+
+    #[test]
+    fn a_task_takes_its_room_once_d1() {
+        let large = [1u8; 4 << 10];
+        let task = async move {
+            std::future::pending::<()>().await;
+            assert!(large.is_ascii());
+        };
+        assert!(size_of_val(&guarded(task, |_| {})) < 200);
     }
 
     fn ends(fault: &str) -> ExitStatus {

@@ -120,6 +120,11 @@ impl FieldError {
 }
 
 impl Fields {
+    /// Bytes of memory that it takes.
+    pub const fn memory(&self) -> usize {
+        self.0.capacity() * size_of::<Field>()
+    }
+
     /// Reads the lines of `block` (each with its end) as fields, in place of those there were. Pieces
     /// are of `whole`, of which `block` is a part.
     pub fn read(&mut self, whole: &[u8], block: &[u8]) -> Result<(), FieldError> {

@@ -135,6 +135,14 @@ impl Wire {
         }
     }
 
+    /// The chunks behind a head that was read, with their trailers for a head.
+    #[track_caller]
+    pub fn chunked(&mut self) -> Message {
+        let mut message = Message { status: 0, head: String::new(), body: vec![], is_whole: true };
+        self.chunks(&mut message);
+        message
+    }
+
     /// Exactly so many bytes, or as many as come.
     #[track_caller]
     pub fn take(&mut self, len: usize) -> Vec<u8> {

@@ -3,6 +3,7 @@
 //! Nothing is read of a response while the client leaves lying what was read before (D1). The exchange is over
 //! when the server is done; the response is not, before its last frame has left (`Delivery`).
 
+use super::body::Body;
 use super::delivery::Delivery;
 use super::sent::Flow;
 use crate::limits::INTERIM_RESPONSES_MAX;
@@ -12,11 +13,8 @@ use crate::serve::orphan::Unfinished;
 use crate::serve::table::{Gate, duration};
 use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
-use crate::wire::{
-    Decoder, Encoder, Framing, Header, ResponseHead, head_end, read_trailers, write_trailers,
-};
+use crate::wire::{Decoder, Encoder, Framing, Header, ResponseHead, head_end, read_trailers};
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use std::io;
@@ -47,9 +45,9 @@ pub(super) struct Answered {
 }
 
 /// One request and its response.
-pub(super) struct Exchange<'a> {
+pub(super) struct Exchange<'a, 'b> {
     answer: Answer<'a>,
-    body: &'a mut RecvStream,
+    body: &'a mut Body<'b>,
     upstream: &'a mut Upstream,
     sent: &'a mut Outgoing,
     to_server: Encoder,
@@ -76,10 +74,10 @@ pub(super) struct Exchange<'a> {
     bytes_taken: u64,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a, 'b> Exchange<'a, 'b> {
     pub fn new(
         answer: Answer<'a>,
-        body: &'a mut RecvStream,
+        body: &'a mut Body<'b>,
         upstream: &'a mut Upstream,
         sent: &'a mut Outgoing,
         framing: Framing,
@@ -144,6 +142,11 @@ impl<'a> Exchange<'a> {
             if !there && !back {
                 break;
             }
+        }
+        if self.is_broken {
+            self.body.discard(cx)?;
+        } else if !self.sent.is_empty() {
+            self.body.take_early(cx)?;
         }
         self.answer.flow.wait(cx);
         if self.is_left(cx) {
@@ -253,33 +256,16 @@ impl<'a> Exchange<'a> {
 
     /// Takes the next piece of the request's body.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Failure> {
-        match self.body.poll_data(cx) {
+        let Self { body, to_server, sent, .. } = self;
+        match body.poll_pass(cx, |data| to_server.write(data, &mut sent.bytes))? {
             Poll::Pending => return Ok(Poll::Pending),
-            Poll::Ready(Some(Ok(data))) => {
-                let len = data.len();
-                self.body_left =
-                    self.body_left.checked_sub(len as u64).ok_or(Failure::BodyTooLong)?;
+            Poll::Ready(Some(len)) => {
+                let left = self.body_left.checked_sub(len as u64);
+                self.body_left = left.ok_or(Failure::BodyTooLong)?;
                 self.bytes_taken += len as u64;
-                self.to_server.write(&data, &mut self.sent.bytes);
-                // Taken from what the stream itself gave.
-                let _ = self.body.flow_control().release_capacity(len);
                 return Ok(Poll::Ready(()));
             }
-            Poll::Ready(Some(Err(_))) => return Err(Failure::ClientLeft),
-            Poll::Ready(None) => {}
-        }
-        match self.body.poll_trailers(cx) {
-            Poll::Pending => return Ok(Poll::Pending),
-            Poll::Ready(Err(_)) => return Err(Failure::ClientLeft),
-            Poll::Ready(Ok(trailers)) => {
-                let mut lines = vec![];
-                for (name, value) in trailers.iter().flatten() {
-                    crate::wire::line(&mut lines, name.as_str().as_bytes(), value.as_bytes());
-                }
-                let mut passed = vec![];
-                write_trailers(&lines, &mut passed).map_err(Failure::Body)?;
-                self.to_server.finish(&passed, &mut self.sent.bytes);
-            }
+            Poll::Ready(None) => to_server.finish(body.trailers(), &mut sent.bytes),
         }
         self.has_ended = true;
         self.is_sent = self.sent.is_empty();

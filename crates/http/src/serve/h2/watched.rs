@@ -4,6 +4,7 @@
 //! when a frame has left. So the heads of frames are looked at on their way, and nothing else is. The stream
 //! itself outlives `h2`: what was written last must reach the client before it is closed.
 
+use super::ahead;
 use super::frames::{CONTINUATION, END_HEADERS, Frames, HEADERS, Head, Part, WINDOW_UPDATE};
 use super::sent::Outlet;
 use std::cell::{Cell, RefCell};
@@ -48,13 +49,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let Self { inner, incoming, blocks, since, outlet, .. } = self.get_mut();
+        if !ahead::may_read(cx) {
+            return Poll::Pending;
+        }
         let before = room.filled().len();
         ready!(Pin::new(&mut *inner.borrow_mut()).poll_read(cx, room))?;
-        incoming.pass(&room.filled()[before..], |head, part| {
+        let (bytes, mut of_heads) = (&room.filled()[before..], 0);
+        incoming.pass(bytes, |head, part| {
+            if let (HEADERS | CONTINUATION, Part::Payload(bytes)) = (head.kind, part) {
+                of_heads += bytes.len();
+            }
             if let Some(by) = blocks.read(head, part) {
                 outlet.widen(by);
             }
         });
+        ahead::has_read(bytes.len(), of_heads);
         if !blocks.is_open {
             since.set(None);
         } else if since.get().is_none() {
