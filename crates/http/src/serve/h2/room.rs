@@ -59,7 +59,10 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.room.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        // Most requests have nothing, and the account is every worker's.
+        if self.bytes > 0 {
+            self.room.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
