@@ -175,7 +175,9 @@ impl Proxy {
         let file = self.access_log();
         let lines = || -> Vec<String> {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
-            text.lines().map(str::to_owned).collect()
+            // The last one may be half written.
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            whole.lines().map(str::to_owned).collect()
         };
         until(lines, |lines| lines.len() >= count)
     }

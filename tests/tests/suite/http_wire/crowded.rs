@@ -31,10 +31,10 @@ fn held() -> (Arc<Latch>, Upstream) {
     (latch, upstream)
 }
 
-/// A backend, whose requests do not wait for long for a connection.
+/// A backend. Its requests wait for a connection long enough for a server whose backlog is full.
 fn backend(name: &str, server: &Upstream) -> String {
     format!(
-        "[[backend]]\nname = \"{name}\"\ntimeouts = {{ connect = \"1s\" }}\n\
+        "[[backend]]\nname = \"{name}\"\ntimeouts = {{ connect = \"5s\" }}\n\
          servers = [{{ name = \"one\", address = \"{}\" }}]\n",
         server.address()
     )

@@ -3,12 +3,14 @@
 use super::{Peer, Speaker, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
 use crate::serve::listen::Place;
 use crate::serve::table::{Extras, Gate};
+use crate::serve::waiters::Client;
 use crate::wire::{Forwarded, RequestHead, RequestWriter};
 use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
 use paceline_routing::Frontend;
 use paceline_rules::{Action, Rule, Then};
 use paceline_types::{Known, Request, Time};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 fn head(fields: &str) -> (RequestHead, String) {
@@ -37,6 +39,30 @@ fn addresses_of_proxies_are_read_h5() {
         let read = forwarded_address(text).map(|address| address.to_string());
         assert_eq!(read.as_deref(), address, "{text}");
     }
+}
+
+/// D1: a request that waits counts for whom it is believed to be from; a trusted proxy that names nobody stands for many.
+#[test]
+fn requests_count_for_the_client_that_is_believed_d1_h5() {
+    let place = Arc::new(Place { number: 1, address: "127.0.0.1:0".parse().unwrap() });
+    let trusting =
+        Frontend { trusted: vec!["10.0.0.0/8".parse().unwrap()], ..Frontend::new("web", vec![]) };
+    let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+    let (near, far) = (ip("10.0.0.1"), ip("192.0.2.1"));
+    for (speaker, forwarded, expected) in [
+        (Speaker::Ip(far), None, Client::Address(far)),
+        (Speaker::Ip(near), Some(far), Client::Address(far)),
+        (Speaker::Ip(near), Some(ip("10.0.0.2")), Client::Trusted),
+        (Speaker::Ip(near), None, Client::Trusted),
+        (Speaker::Unix, Some(far), Client::Address(far)),
+        (Speaker::Unix, None, Client::Trusted),
+        (Speaker::Unknown, None, Client::Unnamed),
+    ] {
+        let peer = Peer::new(speaker, Arc::clone(&place));
+        assert_eq!(peer.counted_as(&trusting, forwarded), expected, "{speaker:?} {forwarded:?}");
+    }
+    let unix = Peer::new(Speaker::Unix, place);
+    assert_eq!(unix.counted_as(&Frontend::new("web", vec![]), None), Client::Unnamed);
 }
 
 /// RFC 4648 10, and the other alphabet.
