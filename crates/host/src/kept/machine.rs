@@ -39,7 +39,7 @@ impl Machine {
     /// Whether a text is of this machine since it was booted. One that cannot be told never is. No two boots of any
     /// machines have the same number, while the machine's own may be given to it anew.
     pub(super) fn is(&self, text: &str) -> bool {
-        !self.boot.is_empty() && text.split(' ').nth(1) == Some(&self.boot)
+        !self.boot.is_empty() && text.split_once(' ').is_some_and(|(_, boot)| boot == self.boot)
     }
 
     /// How long it takes from now until leases of at most `longest` are over that were given where

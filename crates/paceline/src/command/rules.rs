@@ -123,9 +123,10 @@ impl New {
         // An attribute that is given several times must fit all of its patterns.
         let mut criteria: Map<String, Value> = Map::new();
         for (name, pattern) in &self.criteria {
-            let patterns = criteria.entry(name.clone()).or_insert_with(|| json!([]));
-            if let Some(patterns) = patterns.as_array_mut() {
-                patterns.push(json!(pattern));
+            match criteria.get_mut(name) {
+                None => _ = criteria.insert(name.clone(), json!(pattern)),
+                Some(Value::Array(several)) => several.push(json!(pattern)),
+                Some(one) => *one = json!([one.take(), pattern]),
             }
         }
         set("number", self.number.map(Value::from));

@@ -26,6 +26,7 @@ fn rules_match_path_method_header_cookie_and_query() {
         [[rule]]
         match = { "header.x-tenant" = "evil" }
         reject = true
+        then = "continue"
         [[rule]]
         match = { "cookie.session" = "stolen" }
         reject = true

@@ -175,13 +175,10 @@ fn waiting_requests_of_one_client_leave_room_for_others_d1() {
     let clients: Vec<Http2> = (0..=CLIENT_BYTES_MAX / LONG / EACH).map(ask_all).collect();
     let record = &proxy.records(1)[0];
     assert_eq!((&record["status"], &record["error"]), (&503.into(), &"exhausted".into()));
-    let mut more = proxy.connect();
-    more.ask(
-        "/",
-        &format!("X-Forwarded-For: 192.0.2.1\r\nX-Long: {long}{}\r\n", "x".repeat(1_000)),
-    );
-    let answer = more.answer();
-    assert!(answer.status == 503 && answer.text().contains("one client"), "{answer:?}");
+    let mut more = Http2::connect(proxy.address("web").parse().unwrap());
+    more.headers(1, &request("GET", "/", &fields), END_STREAM);
+    let (status, text) = more.response(1);
+    assert!(status == 503 && text.contains("one client"), "{status} {text}");
     let mut other = proxy.connect();
     other.ask("/", &format!("X-Forwarded-For: 192.0.2.2\r\nX-Long: {long}\r\n"));
     drop(clients);
