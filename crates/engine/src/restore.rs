@@ -25,15 +25,25 @@ impl Engine {
     /// Where a request that runs is counted.
     #[must_use]
     pub fn places(&self, id: RequestId) -> Places {
-        let Some(work) = self.requests.get(&id).filter(|work| work.runs()) else {
-            return Places::default();
-        };
-        let limited = work.held.iter().filter(|held| held.counter().is_some());
+        let checkpoints = self.counted_by(id).map(Box::from).collect();
+        Places { pool: self.slot_of(id).map(Box::from), checkpoints }
+    }
+
+    /// The checkpoints of [`Places`].
+    pub fn counted_by(&self, id: RequestId) -> impl Iterator<Item = &str> {
+        let work = self.requests.get(&id).filter(|work| work.runs());
+        let held = work.map_or(&[][..], |work| &work.held);
+        let limited = held.iter().filter(|held| held.counter().is_some());
         let limited = limited.filter(|held| !is_gate(held.checkpoint()));
-        let names = limited.filter_map(|held| self.checkpoints.name_of(held));
+        limited.filter_map(|held| self.checkpoints.name_of(held))
+    }
+
+    /// The pool of [`Places`].
+    #[must_use]
+    pub fn slot_of(&self, id: RequestId) -> Option<&str> {
+        let work = self.requests.get(&id).filter(|work| work.runs())?;
         let is_default = work.pool == PoolId::DEFAULT || work.draft.is_connection();
-        let pool = if is_default { None } else { self.pools.name(work.pool) };
-        Places { pool: pool.map(Box::from), checkpoints: names.map(Box::from).collect() }
+        if is_default { None } else { self.pools.name(work.pool) }
     }
 
     /// A request that had this number and priority in an earlier run runs on. Rules are not asked, and

@@ -7,7 +7,7 @@
 use super::{Admission, Control, Permit, State};
 use crate::kept::{Cause, KeptPermit, Key};
 use paceline_claims::{Graph, Holding};
-use paceline_engine::{Places, RequestError, Snapshot, prepare_held};
+use paceline_engine::{RequestError, Snapshot, prepare_held};
 use paceline_types::{Priority, Request, RequestId, SessionId, Span, Time, Unknown};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,8 +40,9 @@ pub(crate) struct HeldPermit<'a> {
     /// When it was granted: microseconds since 1970.
     pub(crate) granted_us: i64,
     pub(crate) waited: Span,
-    /// Where it is counted.
-    pub(crate) places: Places,
+    /// The pool and the checkpoints that count it; none for the default pool.
+    pub(crate) pool: Option<&'a str>,
+    pub(crate) checkpoints: Vec<&'a str>,
 }
 
 /// A request that is kept once it runs.
@@ -167,10 +168,8 @@ impl Control {
         if names.is_empty() {
             return;
         }
-        let is_counted = |id: RequestId| {
-            let places = state.engine.places(id);
-            places.checkpoints.iter().any(|name| names.contains(&**name))
-        };
+        let is_counted =
+            |id: RequestId| state.engine.counted_by(id).any(|name| names.contains(name));
         let held = state.kept.iter().filter(|(_, kept)| kept.granted.is_some());
         for (id, _) in held.filter(|(id, _)| is_counted(**id)) {
             self.ledger.note(Key::Permit(*id), Cause::Changed);
@@ -194,7 +193,19 @@ impl State {
         let (granted_us, waited) = (*granted)?;
         let (request, priority) = (self.engine.request(id)?, self.engine.grant(id)?.priority);
         let (unknown, priority) = (*unknown, priority.number());
-        let places = self.engine.places(id);
-        Some(HeldPermit { id, terms, request, unknown, priority, granted_us, waited, places })
+        let mut checkpoints: Vec<&str> = self.engine.counted_by(id).collect();
+        checkpoints.sort_unstable();
+        let pool = self.engine.slot_of(id);
+        Some(HeldPermit {
+            id,
+            terms,
+            request,
+            unknown,
+            priority,
+            granted_us,
+            waited,
+            pool,
+            checkpoints,
+        })
     }
 }

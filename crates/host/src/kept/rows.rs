@@ -142,8 +142,7 @@ impl KeptLock {
 
 impl PermitRow {
     pub(crate) fn of(permit: &HeldPermit<'_>, claimed: &Claims) -> Self {
-        let HeldPermit { id, terms, request, unknown, priority, granted_us, waited, places } =
-            permit;
+        let HeldPermit { id, terms, request, unknown, priority, granted_us, waited, .. } = permit;
         let mut attributes: Vec<(&str, &str)> = request.attributes.iter().collect();
         attributes.sort_unstable();
         let attributes = attributes.iter().map(|(name, v)| (Atom::string(name), Atom::string(v)));
@@ -154,8 +153,7 @@ impl PermitRow {
             Unknown::Wait => "wait",
             Unknown::Create => "create",
         };
-        let checkpoints: BTreeSet<&str> = places.checkpoints.iter().map(|name| &**name).collect();
-        let checkpoints = checkpoints.iter().map(|name| Atom::string(name)).collect();
+        let checkpoints = permit.checkpoints.iter().map(|name| Atom::string(name)).collect();
         let is_synced = terms.is_long || !resources.is_empty() || !claims.is_empty();
         // In the order of their names, as the columns of a table are.
         let values = vec![
@@ -167,7 +165,7 @@ impl PermitRow {
             ("granted_at", Datum::One(Atom::Integer(*granted_us))),
             ("lease", span(terms.lease)),
             ("name", text(&terms.name_of(*id))),
-            ("pool", text(places.pool.as_deref().unwrap_or_default())),
+            ("pool", text(permit.pool.unwrap_or_default())),
             ("priority", Datum::One(Atom::Integer(i64::from(*priority)))),
             ("request", Datum::One(number(id.0))),
             ("require_locks", Datum::from_sorted(locks.iter().map(|l| Atom::string(l)).collect())),
