@@ -101,17 +101,15 @@ impl Engine {
             self.start_connection(work);
             return Grant { priority, pool, site: None, arrival, since: arrival };
         }
+        // Whatever pool has its priority by now, it has its slot where it was given one.
         let pool = match places.pool.as_deref() {
-            // Nothing is known of it, or it was renamed: the pool of its priority has it.
-            None => None,
+            None => PoolId::DEFAULT,
             Some(name) => match snapshot.pools.pool(name) {
-                Some(pool) => Some(pool.id),
-                None if work.pool == PoolId::DEFAULT => return self.start_in_former(work, name),
-                None => None,
+                Some(pool) => pool.id,
+                None => return self.start_in_former(work, name),
             },
         };
-        work.pool = pool.unwrap_or(work.pool);
-        let pool = work.pool;
+        work.pool = pool;
         self.start_at_once(work);
         Grant { priority, pool, site: None, arrival, since: arrival }
     }

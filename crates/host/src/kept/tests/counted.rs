@@ -89,3 +89,40 @@ fn a_checkpoint_that_is_renamed_counts_what_is_held_p1() {
     let admission = world.host().control().admit(request()).unwrap();
     assert!(matches!(admission, Admission::Waiting(_)), "{admission:?}");
 }
+
+/// A permit has its slot where it was given one, whatever pools have its priority at a restart: one that is deleted counts
+/// it when it is made again, and the default pool counts it when another pool takes its priority.
+#[test]
+fn a_slot_is_in_the_pool_that_gave_it_p1() {
+    let is_run = |world: &World| {
+        let admission = world.host().control().admit(request()).unwrap();
+        matches!(admission, Admission::Started(_))
+    };
+    let other = POOL.replace("\"batch\"", "\"other\"");
+    let delete = |name: &str| {
+        format!(r#"{{"op": "delete", "table": "Pool", "where": [["name", "==", "{name}"]]}}"#)
+    };
+    let mut world = World::new("slot-former");
+    world.edit(&format!("[{POOL}, {RULE}]"));
+    std::mem::forget(world.admit(request(), leased()));
+    world.written();
+    let kept = other.replace("false", "true");
+    world.edit(&format!("[{}, {kept}]", delete("batch")));
+    world.kill();
+    world.restore();
+    world.edit(&format!("[{}, {POOL}, {RULE}]", delete("other")));
+    assert!(!is_run(&world), "what ran in the old pool of the name counts");
+
+    let mut world = World::new("slot-default");
+    let default =
+        r#"{"op": "insert", "table": "Pool", "row": {"name": "default", "threads_max": 1}}"#;
+    let saved = RULE.replace("\"Rule\"", "\"Saved_Rule\"");
+    world.edit(&format!("[{default}, {RULE}, {saved}]"));
+    std::mem::forget(world.admit(request(), leased()));
+    world.written();
+    world.edit(&format!("[{kept}]"));
+    world.kill();
+    world.restore();
+    world.edit(r#"[{"op": "delete", "table": "Rule", "where": []}]"#);
+    assert!(!is_run(&world), "the default pool has its one request");
+}
