@@ -62,7 +62,7 @@ impl Peer {
     }
 
     /// Whom a request counts for while it waits, of whom `X-Forwarded-For` says that it is from `forwarded`.
-    fn counted_as(&self, spec: &Frontend, forwarded: Option<IpAddr>) -> Client {
+    pub fn counted_as(&self, spec: &Frontend, forwarded: Option<IpAddr>) -> Client {
         let is_trusted = |ip| spec.trusted.iter().any(|network| network.contains(ip));
         match (forwarded, self.speaker) {
             (Some(ip), _) | (None, Speaker::Ip(ip)) if is_trusted(ip) => Client::Trusted,

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
+use room::Share;
 use sent::Outlet;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -78,6 +79,8 @@ struct Shared {
     is_closing: Cell<bool>,
     /// Bytes of the heads and trailers of its requests.
     heads: Cell<usize>,
+    /// What its client has of the room for bodies that came early, if it has a bound of its own.
+    share: Option<Arc<Share>>,
     presence: Rc<Presence>,
     outlet: Rc<Outlet>,
 }
@@ -151,9 +154,11 @@ pub(crate) async fn run(
     let Ok(Ok(mut connection)) = tokio::time::timeout(gate.timeouts.header, handshake).await else {
         return;
     };
+    let share = Share::of(peer.counted_as(&gate.spec, None));
     let shared = Rc::new(Shared {
         worker,
         peer,
+        share,
         is_tls,
         active: Cell::default(),
         given_up: Cell::default(),

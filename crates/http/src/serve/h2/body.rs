@@ -8,7 +8,7 @@
 //! all of it counts in the room of the process (D1).
 
 use super::KeptHead;
-use super::room::{Part, Room};
+use super::room::{Part, Room, Share};
 use crate::limits::TRAILER_BYTES_MAX;
 use crate::serve::exchange::Failure;
 use crate::wire::write_trailers;
@@ -33,18 +33,23 @@ pub(super) struct Body<'a> {
     trailers: Vec<u8>,
     /// Whether `h2` has no more of it.
     is_whole: bool,
-    part: Part,
+    part: Part<'a>,
 }
 
 impl<'a> Body<'a> {
-    pub fn new(stream: RecvStream, head: KeptHead<'a>) -> Self {
-        Self::within(Room::of_process(), stream, head)
+    pub fn new(stream: RecvStream, head: KeptHead<'a>, share: Option<&'a Share>) -> Self {
+        Self::within(Room::of_process().part(share), stream, head)
     }
 
-    fn within(room: &'static Room, stream: RecvStream, head: KeptHead<'a>) -> Self {
+    fn within(part: Part<'a>, stream: RecvStream, head: KeptHead<'a>) -> Self {
         let is_whole = stream.is_end_stream();
         let (early, trailers) = (vec![], vec![]);
-        Self { stream, head, early, passed: 0, trailers, is_whole, part: room.part() }
+        Self { stream, head, early, passed: 0, trailers, is_whole, part }
+    }
+
+    /// Its request was admitted: nothing that comes is too much from now on, because its window bounds it.
+    pub const fn admit(&mut self) {
+        self.part.admit();
     }
 
     /// Takes what has come, for later. The task is woken when there is more.
@@ -228,10 +233,10 @@ mod tests {
         let heads = Cell::new(0);
         let trailers = HeaderMap::from_iter([(http::header::ETAG, HeaderValue::from_static("1"))]);
         let stream = sent(&[&[b'a'; 30_000], &[b'b'; 30_000]], Some(trailers)).await;
-        let mut body = Body::within(&ROOM, stream, KeptHead(&heads, 0));
+        let mut body = Body::within(ROOM.part(None), stream, KeptHead(&heads, 0));
         take(&mut body).await.unwrap();
         assert_eq!(heads.get(), b"etag: 1\r\n".len());
-        assert!(!ROOM.part().resize(100_000 - 65_536), "the buffer counts");
+        assert!(!ROOM.part(None).resize(100_000 - 65_536), "the buffer counts");
         let mut passed = vec![];
         while poll_fn(|cx| body.poll_pass(cx, |data| passed.extend_from_slice(data)))
             .await
@@ -240,9 +245,9 @@ mod tests {
         {}
         assert_eq!(passed, [[b'a'; 30_000], [b'b'; 30_000]].concat());
         assert_eq!(body.trailers(), b"etag: 1\r\n");
-        assert!(ROOM.part().resize(99_000), "what was passed on counts no more");
+        assert!(ROOM.part(None).resize(99_000), "what was passed on counts no more");
         drop(body);
-        assert!(ROOM.part().resize(100_000) && heads.get() == 0);
+        assert!(ROOM.part(None).resize(100_000) && heads.get() == 0);
     }
 
     #[tokio::test]
@@ -250,14 +255,14 @@ mod tests {
         static ROOM: Room = Room::new(30_000);
         let heads = Cell::new(0);
         let stream = sent(&[&[b'a'; 40_000]], None).await;
-        let mut body = Body::within(&ROOM, stream, KeptHead(&heads, 0));
+        let mut body = Body::within(ROOM.part(None), stream, KeptHead(&heads, 0));
         assert!(matches!(take(&mut body).await, Err(Failure::NoRoom(_))));
         drop(body);
-        assert!(ROOM.part().resize(30_000), "nothing is kept of it");
+        assert!(ROOM.part(None).resize(30_000), "nothing is kept of it");
         let trailers = HeaderMap::from_iter([(http::header::ETAG, HeaderValue::from_static("1"))]);
         let stream = sent(&[], Some(trailers)).await;
         heads.set(HEADS_BYTES_MAX);
-        let mut body = Body::within(&ROOM, stream, KeptHead(&heads, 0));
+        let mut body = Body::within(ROOM.part(None), stream, KeptHead(&heads, 0));
         assert!(matches!(take(&mut body).await, Err(Failure::NoRoom(_))));
     }
 
@@ -271,7 +276,7 @@ mod tests {
             trailers.append(http::header::ETAG, HeaderValue::from_static(""));
         }
         let stream = sent(&[], Some(trailers)).await;
-        let mut body = Body::within(&ROOM, stream, KeptHead(&heads, 0));
+        let mut body = Body::within(ROOM.part(None), stream, KeptHead(&heads, 0));
         assert!(matches!(take(&mut body).await, Err(Failure::Body(_))));
     }
 }

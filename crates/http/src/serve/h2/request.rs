@@ -113,7 +113,7 @@ impl One<'_> {
         let shared = self.shared;
         let mut kept = KeptHead(&shared.heads, 0);
         let is_kept = kept.grow(bytes.len());
-        let mut body = Body::new(stream, kept);
+        let mut body = Body::new(stream, kept, shared.share.as_deref());
         let outcome = match attributes::request(&worker.control, self.gate, peer, &writer) {
             _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
             _ if !is_kept => Err(Stop::Reply(Reply::no_room(HEADS_TOO_LONG))),
@@ -174,6 +174,7 @@ impl One<'_> {
             reply.map_or(Stop::Left, Stop::Reply)
         };
         let permit = admitted(worker, submitted, stop, || false).await?;
+        body.admit();
         // It may have been given up in the moment of the grant.
         if self.is_given_up(&permit).await {
             permit.withdraw();
