@@ -195,6 +195,8 @@ impl State {
         let (unknown, priority) = (*unknown, priority.number());
         let mut checkpoints: Vec<&str> = self.engine.counted_by(id).collect();
         checkpoints.sort_unstable();
+        // A checkpoint that was renamed may have the name of a deleted one that counts it as well.
+        checkpoints.dedup();
         let pool = self.engine.slot_of(id);
         Some(HeldPermit {
             id,

@@ -126,3 +126,23 @@ fn a_slot_is_in_the_pool_that_gave_it_p1() {
     world.edit(r#"[{"op": "delete", "table": "Rule", "where": []}]"#);
     assert!(!is_run(&world), "the default pool has its one request");
 }
+
+/// Two checkpoints of one name count a permit once one of them is deleted by a restart and the other gets its name. The
+/// row names them once.
+#[test]
+fn a_row_names_two_checkpoints_of_one_name_once_p3() {
+    let mut world = World::new("names-twice");
+    let lasting = CHECKPOINT.replace("\"one\"", "\"lasting\"").replace("false", "true");
+    world.edit(&format!("[{CHECKPOINT}, {lasting}]"));
+    std::mem::forget(world.admit(request(), leased()));
+    world.written();
+    world.kill();
+    world.restore();
+    world.edit(r#"[{"op": "update", "table": "Checkpoint", "where": [], "row": {"name": "one"}}]"#);
+    world.written();
+    let own = &world.host().keeper().unwrap().own;
+    let names = own.own_rows(crate::own::PERMIT_TABLE, |table, row| {
+        Some(row[table.column_id("checkpoints")?.index()].keys().count())
+    });
+    assert_eq!(names, [1]);
+}
