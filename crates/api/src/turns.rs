@@ -57,7 +57,7 @@ impl Turns {
     }
 }
 
-/// Takes a place for whoever asks.
+/// Takes a place for the client of a request.
 pub(crate) fn take<T: Deref<Target = Turns>>(
     of: T,
     identity: &Identity,

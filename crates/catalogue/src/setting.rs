@@ -25,7 +25,7 @@ pub struct Kind {
     pub figures: &'static [Figure],
 }
 
-/// A live figure: a column that the daemon fills when somebody looks.
+/// A live figure: a column that the daemon fills when a client reads or monitors it.
 #[derive(Debug)]
 pub struct Figure {
     /// The name, also of the column.

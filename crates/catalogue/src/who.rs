@@ -1,4 +1,4 @@
-//! Users and tokens: what gives somebody a role.
+//! Users and tokens, which give clients their roles.
 
 use crate::setting::{Default, Holds, Kind, Setting, setting};
 use paceline_types::Role;

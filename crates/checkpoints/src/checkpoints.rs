@@ -114,7 +114,7 @@ impl Checkpoints {
         Held { limited: true, ..nothing(now, id) }
     }
 
-    /// The name of the checkpoint that somebody passed, also if it is deleted.
+    /// The name of the checkpoint that a request passed, also if it was deleted since.
     #[must_use]
     pub fn name_of(&self, held: &Held) -> Option<&str> {
         let deleted = || self.buried.iter().find(|(_, id)| *id == held.checkpoint);

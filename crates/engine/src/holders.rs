@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Pools that had no maximum in `old` and have one now: whoever runs there is in the way of others.
+    /// Notes who uses the slots of pools that had no maximum in `old` and have one now: `why` names these requests.
     pub(crate) fn name_slot_users(&mut self, old: &PoolSet) {
         let was_open = |id| old.by_id(id).is_some_and(|pool: &PoolSpec| pool.threads_max.is_none());
         let limited = self.snapshot.pools.list().iter().filter(|pool| pool.threads_max.is_some());

@@ -1,7 +1,7 @@
 //! What the HTTP door counts of each frontend: plain atomics, which nobody locks to count.
 //!
-//! A tally outlives edits of its frontend, and follows it when it is renamed. Those of frontends that are gone go with the last connection
-//! that uses them.
+//! A tally outlives edits of its frontend, and follows it when it is renamed. The tally of a deleted frontend
+//! is dropped with the last connection that uses it.
 
 use super::Control;
 use paceline_engine::Snapshot;
