@@ -206,7 +206,8 @@ impl Book {
         Wait::Told(receiver)
     }
 
-    fn outcome(&self, now: Time, before: u64) -> Option<Result<(), Error>> {
+    /// Returns the outcome for everything before a place, if it is known.
+    pub fn outcome(&self, now: Time, before: u64) -> Option<Result<(), Error>> {
         let is_before = |place: Option<&u64>| place.is_some_and(|place| *place < before);
         let under_way = self.under_way.as_ref();
         let writes = under_way.and_then(|batch| batch.keys.first()).map(|(place, _)| place);

@@ -70,6 +70,8 @@ pub struct Keeper {
     is_marked: AtomicBool,
     /// Whether a task tries again to write what could not be written.
     is_retrying: AtomicBool,
+    /// Whether a task is about to write.
+    is_scheduled: AtomicBool,
 }
 
 /// What an earlier run left.
@@ -107,13 +109,13 @@ impl Ledger {
         }
     }
 
-    /// Writes what is out of date. The caller holds no lock that comes after the head's.
+    /// Has what is out of date written soon, together with what changes until then.
     pub(crate) fn write(&self) {
         if self.gathering.load(Ordering::Acquire) > 0 {
             return;
         }
         if let Some(keeper) = self.keeper.get().and_then(Weak::upgrade) {
-            keeper.write();
+            keeper.write_soon();
         }
     }
 
@@ -153,6 +155,7 @@ impl Keeper {
             sessions: Mutex::default(),
             is_marked: AtomicBool::new(false),
             is_retrying: AtomicBool::new(false),
+            is_scheduled: AtomicBool::new(false),
         });
         let _ = ledger.keeper.set(Arc::downgrade(&keeper));
         keeper.own.keep_for(&keeper);
@@ -303,20 +306,33 @@ impl Keeper {
 
     /// Waits until every grant and release so far is written. An error means that writing fails; the keeper
     /// retries on its own.
+    ///
+    /// The clients that the runtime has ready to be served are served first, so that what they are granted and
+    /// give back is written in one record.
     pub fn written(self: &Arc<Self>) -> impl Future<Output = Result<(), Error>> + use<> {
-        let now = self.clock.now();
-        let (known, place) = self.ledger.book().known(now);
-        let wait = known.map(Wait::Known).unwrap_or_else(|| {
-            // Mostly it is written at once, and no waiter is needed.
-            self.write();
-            self.ledger.book().wait(now, place)
-        });
+        let (known, place) = self.ledger.book().known(self.clock.now());
+        let this = Arc::clone(self);
         async move {
-            match wait {
+            if let Some(known) = known {
+                return known;
+            }
+            tokio::task::yield_now().await;
+            match this.write_before(place) {
                 Wait::Known(known) => known,
                 Wait::Told(receiver) => receiver.await.unwrap_or_else(|_| Err(lost())),
             }
         }
+    }
+
+    /// Writes what is out of date before a place in the book, unless it is written by now.
+    fn write_before(self: &Arc<Self>, place: u64) -> Wait {
+        let now = self.clock.now();
+        if let Some(known) = self.ledger.book().outcome(now, place) {
+            return Wait::Known(known);
+        }
+        // Mostly it is written at once, and no waiter is needed.
+        self.write();
+        self.ledger.book().wait(now, place)
     }
 
     /// Writes everything that `change` changes together.
@@ -328,7 +344,23 @@ impl Keeper {
         changed
     }
 
-    /// Writes what is out of date, unless a batch is being written.
+    /// Writes what is out of date when the clients that the runtime has ready are served.
+    fn write_soon(self: &Arc<Self>) {
+        if self.is_scheduled.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Arc::downgrade(self);
+        self.tasks.spawn(async move {
+            tokio::task::yield_now().await;
+            let Some(this) = this.upgrade() else { return };
+            // Before it writes: what changes from here on is for the next one.
+            this.is_scheduled.store(false, Ordering::Release);
+            this.write();
+        });
+    }
+
+    /// Writes what is out of date, unless a batch is being written. The caller holds no lock that comes after the
+    /// head's.
     pub fn write(self: &Arc<Self>) {
         self.own.write_kept();
         self.own.flush();
