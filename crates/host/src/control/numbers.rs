@@ -1,11 +1,14 @@
 //! The numbers of requests: reserved on disk ahead, so that none is used again after a restart.
+//!
+//! Where the disk took no reservation, requests go on with numbers that are not reserved. A permit that outlives the
+//! daemon is named by its number, so the record that holds its row reserves the number as well (`kept/mod.rs`).
 
 use super::Control;
 use crate::clock::Clock;
-use crate::database::{Hosted, OwnRow};
+use crate::database::Hosted;
+use crate::kept::daemon_row;
 use crate::own;
 use paceline_tables::Error;
-use paceline_tables::value::{Atom, Datum};
 use paceline_types::{RequestId, Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,6 +27,8 @@ pub(super) struct Numbers {
     own: OnceLock<Arc<Hosted>>,
     /// Numbers below this are reserved, or about to be.
     until: Arc<AtomicU64>,
+    /// Numbers below this are reserved on disk.
+    synced: Arc<AtomicU64>,
     /// How many the next reservation takes.
     step: AtomicU64,
     /// When a reservation that failed is tried again, in nanoseconds of the clock.
@@ -37,6 +42,7 @@ impl Control {
         let used = own.own_integer(own::DAEMON_TABLE, "requests_reserved")?.unwrap_or(0).max(1);
         self.state().engine.number_from(RequestId(used));
         self.numbers.until.store(used, Ordering::Relaxed);
+        self.numbers.synced.store(used, Ordering::Relaxed);
         let _ = self.numbers.own.set(Arc::clone(own));
         self.numbers.step.store(RESERVE_MIN, Ordering::Relaxed);
         self.numbers.reserve(own, used, used + RESERVE_MIN, self.clock);
@@ -49,8 +55,27 @@ impl Control {
         let next = self.state().engine.next_number();
         if let Some(own) = self.numbers.own.get() {
             self.numbers.until.store(u64::MAX, Ordering::Relaxed);
-            own.maintain(own::DAEMON_TABLE, "name", vec![row(next.0)], true, None);
+            let row = daemon_row(None, Some(next.0));
+            own.maintain(own::DAEMON_TABLE, "name", vec![row], true, None);
         }
+    }
+
+    /// What must be reserved in the record of a permit with this number: nothing if that is on disk.
+    pub(crate) fn numbers_to_reserve(&self, last: RequestId) -> Option<u64> {
+        let Numbers { until, synced, .. } = &self.numbers;
+        if last.0 < synced.load(Ordering::Relaxed) {
+            return None;
+        }
+        // The service ended, and the next run goes on behind the last number.
+        let is_over = until.load(Ordering::Relaxed) == u64::MAX;
+        let more = if is_over { last.0 + 1 } else { last.0 + 1 + RESERVE_MIN };
+        let until = until.fetch_max(more, Ordering::Relaxed);
+        Some(if is_over { more } else { more.max(until) })
+    }
+
+    /// Numbers below this are reserved on disk.
+    pub(crate) fn numbers_reserved(&self, until: u64) {
+        self.numbers.synced.fetch_max(until, Ordering::Relaxed);
     }
 }
 
@@ -79,22 +104,18 @@ impl Numbers {
             return false;
         }
         let (reserved, retry_at) = (Arc::clone(&self.until), Arc::clone(&self.retry_at));
-        let done = Box::new(move |outcome: Result<(), Error>| {
-            if let Err(error) = outcome {
+        let synced = Arc::clone(&self.synced);
+        let done = Box::new(move |outcome: Result<(), Error>| match outcome {
+            Ok(()) => drop(synced.fetch_max(more, Ordering::Relaxed)),
+            Err(error) => {
                 tracing::error!(%error, "cannot reserve numbers of requests");
                 // A request after that time tries again.
                 retry_at.store(clock.now().plus(RETRY).0, Ordering::Relaxed);
                 reserved.fetch_min(until, Ordering::Relaxed);
             }
         });
-        own.maintain(own::DAEMON_TABLE, "name", vec![row(more)], true, Some(done));
+        let row = daemon_row(None, Some(more));
+        own.maintain(own::DAEMON_TABLE, "name", vec![row], true, Some(done));
         true
     }
-}
-
-/// The row that says which numbers are reserved.
-fn row(until: u64) -> OwnRow {
-    let until = Datum::One(Atom::Integer(i64::try_from(until).unwrap_or(i64::MAX)));
-    let values = vec![("name", Datum::One(Atom::string("paceline"))), ("requests_reserved", until)];
-    OwnRow::of_text("paceline", Some(values))
 }

@@ -48,7 +48,9 @@ impl Hosted {
             };
             let puts: Vec<Put> = rows.rows.into_iter().filter_map(put).collect();
             let keeper = Arc::clone(&keeper);
-            let done = Box::new(move |outcome: Result<(), Error>| keeper.finish(&outcome));
+            let reserved = rows.reserved;
+            let done =
+                Box::new(move |outcome: Result<(), Error>| keeper.finish(&outcome, reserved));
             self.put_rows(head, puts, rows.durable, Some(done));
         }
         #[cfg(debug_assertions)]

@@ -90,6 +90,8 @@ pub(crate) struct Rows {
     pub(crate) rows: Vec<(&'static str, OwnRow)>,
     /// Whether they must be synced.
     pub(crate) durable: bool,
+    /// The numbers of requests that these rows reserve: all below this one.
+    pub(crate) reserved: Option<u64>,
 }
 
 /// All that is held: sessions and locks by name, permits by the numbers of their requests.
@@ -382,11 +384,7 @@ impl Keeper {
                 }
             }
         };
-        let mut rows = Rows { rows: vec![], durable: false };
-        if !self.is_marked.load(Ordering::Acquire) {
-            rows.rows.push((own::DAEMON_TABLE, mark(&self.machine.text())));
-            rows.durable = true;
-        }
+        let mut rows = Rows { rows: vec![], durable: false, reserved: None };
         let (mut locks, mut permits) = (vec![], vec![]);
         for key in keys {
             match key {
@@ -411,11 +409,22 @@ impl Keeper {
             let key = Atom::Integer(i64::try_from(id.0).unwrap_or(i64::MAX));
             rows.rows.push((own::PERMIT_TABLE, OwnRow { key, values }));
         }
+        // A number that is not reserved on disk could be given to another permit after a restart (P3).
+        let last = permits.iter().max();
+        rows.reserved = last.and_then(|last| self.control.numbers_to_reserve(*last));
+        let machine = (!self.is_marked.load(Ordering::Acquire)).then(|| self.machine.text());
+        if machine.is_some() || rows.reserved.is_some() {
+            rows.rows.push((own::DAEMON_TABLE, daemon_row(machine.as_deref(), rows.reserved)));
+            rows.durable = true;
+        }
         Some(rows)
     }
 
-    /// Ends the batch that was taken last.
-    pub(crate) fn finish(self: &Arc<Self>, outcome: &Result<(), Error>) {
+    /// Ends the batch that was taken last, which reserved numbers of requests.
+    pub(crate) fn finish(self: &Arc<Self>, outcome: &Result<(), Error>, reserved: Option<u64>) {
+        if let (Ok(()), Some(reserved)) = (outcome, reserved) {
+            self.control.numbers_reserved(reserved);
+        }
         // The time matters only for the next attempt after a failure.
         let now = if outcome.is_err() { self.clock.now() } else { Time::default() };
         let (told, is_news): (Told, bool) = self.ledger.book().finish(now, outcome);
@@ -510,7 +519,7 @@ impl Keeper {
 
     /// Says on disk that the next run need not wait for anything: all is synced before this run ends.
     pub(crate) fn unmark(&self) {
-        self.own.maintain(own::DAEMON_TABLE, "name", vec![mark("")], true, None);
+        self.own.maintain(own::DAEMON_TABLE, "name", vec![daemon_row(Some(""), None)], true, None);
     }
 
     /// Asserts that the rows say what is held if nothing waits to be written: the invariant of this module.
@@ -565,11 +574,13 @@ fn deliver(told: Told) {
     }
 }
 
-fn mark(machine: &str) -> OwnRow {
-    let values = vec![
-        ("name", Datum::One(Atom::string("paceline"))),
-        ("machine", Datum::One(Atom::string(machine))),
-    ];
+/// The daemon's own row: the machine on which things are kept that are not synced, and the numbers of requests that
+/// are reserved. What is not given stays.
+pub(crate) fn daemon_row(machine: Option<&str>, reserved: Option<u64>) -> OwnRow {
+    let number = |number: u64| Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    let mut values = vec![("name", Datum::One(Atom::string("paceline")))];
+    values.extend(machine.map(|machine| ("machine", Datum::One(Atom::string(machine)))));
+    values.extend(reserved.map(|until| ("requests_reserved", Datum::One(number(until)))));
     OwnRow::of_text("paceline", Some(values))
 }
 

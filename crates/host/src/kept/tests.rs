@@ -2,6 +2,7 @@
 
 mod added;
 mod counted;
+mod numbered;
 
 use super::KeptSession;
 use crate::{
