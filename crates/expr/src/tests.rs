@@ -1,6 +1,7 @@
 //! Tests of the whole crate: what expressions mean, where errors are, and what bounds hold.
 
 mod bounds;
+mod manual;
 mod meaning;
 mod places;
 mod random;

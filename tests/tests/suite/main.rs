@@ -20,6 +20,7 @@ mod manuals;
 mod network;
 mod ovsdb_values;
 mod raced;
+mod readme;
 mod restart;
 mod roles;
 mod scenarios;
