@@ -2,6 +2,7 @@
 //! before they are made.
 
 use paceline_tables::json::{self, Json};
+use paceline_tables::monitor::{Requests, Seen, Version};
 use paceline_tables::schema::Schema;
 use paceline_tables::{Changes, Context, Database, Estimate, OpResult, Outcome, Work};
 use paceline_types::UuidSource;
@@ -233,4 +234,23 @@ fn operations_that_look_at_no_row_take_steps_d4() {
         let estimate = Estimate::of(&operations, database.store());
         assert!(estimate.work > 4_000, "{what}: {}", estimate.work);
     }
+}
+
+/// D4: what a monitor sees of a transaction takes a step for each column of a row, however many clauses its condition
+/// has; and nothing if there are too few left.
+#[test]
+fn what_a_monitor_sees_takes_steps_for_columns_not_for_clauses_d4() {
+    let mut database = tree(10, 100);
+    let clauses: Vec<_> = (0..5_000).map(|n| format!(r#"["n","<",-{}]"#, n + 1)).collect();
+    let requests =
+        format!(r#"{{"Flow":[{{"columns":["ports"],"where":[{}]}}]}}"#, clauses.join(","));
+    let requests = parsed(&requests);
+    let monitor = Requests::new(&requests).unwrap().parse(database.schema(), Version::V2).unwrap();
+    let mutate = parsed(r#"{"op":"mutate","table":"Flow","where":[],"mutations":[["n","+=",1]]}"#);
+    let (_, changes) = run(&mut database, &[mutate], &mut Work::at_most(u64::MAX));
+    let changes = changes.unwrap();
+    let mut steps = 100 * 4;
+    let seen = Seen::within(&mut steps, &monitor, &changes).unwrap();
+    assert_eq!((seen.rows(), steps), (100, 0));
+    assert!(Seen::within(&mut steps, &monitor, &changes).is_none());
 }
