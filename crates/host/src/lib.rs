@@ -403,20 +403,16 @@ impl Host {
     /// themselves are disconnected so that they look again.
     #[must_use]
     pub fn on_converted(self: &Arc<Self>) -> database::Converted {
-        let (announcer, parter) = (self.clone(), self.clone());
+        let (announcer, host) = (self.clone(), self.clone());
         database::Converted {
             announce: Box::new(move || announcer.announce()),
-            part: Box::new(move || parter.part_from_unaware()),
+            unaware: Box::new(move || host.unaware_sessions()),
         }
     }
 
-    fn part_from_unaware(&self) {
+    fn unaware_sessions(&self) -> Vec<Arc<Session>> {
         let sessions = crate::sync::lock(&self.sessions);
-        let unaware: Vec<_> = sessions.values().filter(|s| !s.is_change_aware()).cloned().collect();
-        drop(sessions);
-        for session in unaware {
-            session.outbox.finish("a database was converted and it does not follow such changes");
-        }
+        sessions.values().filter(|session| !session.is_change_aware()).cloned().collect()
     }
 
     /// Writes everything that waits and syncs it; from a thread that may block.

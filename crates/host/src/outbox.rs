@@ -12,8 +12,8 @@ use crate::database::SELECTED_ROWS_MIN;
 use crate::update::Told;
 pub(crate) use crate::update::{Body, LaterBody};
 pub use crate::update::{SharedText, Update, UpdateText};
-use paceline_tables::monitor::{Dump, Monitor, Net};
-use paceline_tables::{Changes, Error, OpResult, Snapshot};
+use paceline_tables::monitor::{Dump, Monitor, Net, Seen};
+use paceline_tables::{Error, OpResult, Snapshot};
 use paceline_types::Uuid;
 use paceline_types::limits::{
     BACKLOG_BYTES_MAX, REPLY_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES,
@@ -286,20 +286,20 @@ impl Outbox {
         state.after_leaving(is_first)
     }
 
-    /// Leaves an update that tells of `changes`. A client that is behind gets it together with the one
-    /// before it, if that is of the same monitor and there are rows left to combine them.
-    pub(crate) fn leave_update(
-        &self,
-        mut update: Update,
-        changes: &Changes,
-        rows_left: &mut usize,
-    ) -> Option<Waker> {
+    /// Whether an update is to be combined with the one before it: the client is behind, and that is of the same monitor.
+    pub(crate) fn combines(&self, update: &Update) -> bool {
+        let state = self.state();
+        state.closed.is_none() && state.combines(update)
+    }
+
+    /// Leaves an update. A client that is behind gets it together with the one before it, if the caller gives
+    /// what its monitor has seen.
+    pub(crate) fn leave_update(&self, mut update: Update, seen: Option<&Seen>) -> Option<Waker> {
         let mut state = self.state();
         if state.closed.is_some() {
             return None;
         }
-        let is_behind = state.is_behind() || !state.is_ready();
-        if is_behind && state.combine(&mut update, changes, rows_left) == Combined::Joined {
+        if state.combine(&mut update, seen) == Combined::Joined {
             return state.after_leaving(false);
         }
         state.leave_notice(update)
@@ -311,17 +311,13 @@ impl Outbox {
     pub(crate) fn leave_later(
         &self,
         mut update: Update,
-        changes: &Changes,
-        rows_left: &mut usize,
+        seen: Option<&Seen>,
     ) -> (Option<u64>, Option<Waker>) {
         let mut state = self.state();
         if state.closed.is_some() {
             return (None, None);
         }
-        let combined = match state.is_behind() || state.items.len() > UNTOLD_ITEMS_MAX {
-            true => state.combine(&mut update, changes, rows_left),
-            false => Combined::Not,
-        };
+        let combined = state.combine(&mut update, seen);
         let number = state.taken + state.items.len() as u64;
         match combined {
             Combined::Joined => (None, state.after_leaving(false)),
@@ -495,31 +491,31 @@ impl State {
         self.notice_bytes > COMBINE_BYTES_MIN
     }
 
-    /// Combines an update that tells of `changes` with the last item, if that is of the same monitor and `rows_left` are
-    /// enough.
-    fn combine(
-        &mut self,
-        update: &mut Update,
-        changes: &Changes,
-        rows_left: &mut usize,
-    ) -> Combined {
+    /// Whether an update is to be combined with the last item.
+    fn combines(&self, update: &Update) -> bool {
+        let is_late = match update.told {
+            Told::Later(_) => self.items.len() > UNTOLD_ITEMS_MAX,
+            _ => !self.is_ready(),
+        };
+        let is_same = |last: &Item| matches!(&last.item, Outgoing::Update(last) if last.is_of_monitor_of(update));
+        (is_late || self.is_behind()) && self.items.back().is_some_and(is_same)
+    }
+
+    /// Combines an update, of which its monitor has `seen` this, with the last item, if it is to be.
+    fn combine(&mut self, update: &mut Update, seen: Option<&Seen>) -> Combined {
+        let Some(seen) = seen.filter(|_| self.combines(update)) else { return Combined::Not };
         let Self { items, notice_bytes, part, .. } = self;
         let Some(Item { item: Outgoing::Update(last), cost: counted, own }) = items.back_mut()
         else {
             return Combined::Not;
         };
-        let Some(left) = rows_left.checked_sub(changes.rows.len()) else { return Combined::Not };
-        if !last.is_of_monitor_of(update) {
-            return Combined::Not;
-        }
-        *rows_left = left;
         let Told::Net(net) = &mut last.told else {
             let mut net = Net::default();
-            net.add(&update.monitor, changes);
+            net.add(seen);
             update.told = Told::Net(net);
             return Combined::Begun;
         };
-        net.add(&last.monitor, changes);
+        net.add(seen);
         last.transaction = update.transaction;
         let cost = last.cost();
         *notice_bytes = *notice_bytes - *counted + cost;

@@ -76,6 +76,8 @@ pub struct Condition {
     equals: Vec<(ColumnId, BTreeSet<Datum>)>,
     /// The same for sets that are to include one element.
     included: Vec<(ColumnId, BTreeSet<Atom>)>,
+    /// The columns that clauses look at, sorted: there may be thousands of clauses on few columns.
+    tested: Vec<ColumnId>,
 }
 
 /// More clauses than this are worth a set.
@@ -85,8 +87,9 @@ impl Condition {
     /// The condition of these clauses, for those who ask whether any of them holds.
     #[must_use]
     pub fn any_of(clauses: Vec<Clause>) -> Self {
+        let tested = tested_by(&clauses);
         if clauses.len() <= FEW {
-            return Self { clauses, ..Self::default() };
+            return Self { clauses, tested, ..Self::default() };
         }
         let mut equals: BTreeMap<ColumnId, BTreeSet<Datum>> = BTreeMap::new();
         let mut included: BTreeMap<ColumnId, BTreeSet<Atom>> = BTreeMap::new();
@@ -107,7 +110,7 @@ impl Condition {
             }
         }
         let (equals, included) = (equals.into_iter().collect(), included.into_iter().collect());
-        Self { clauses: others, equals, included }
+        Self { clauses: others, equals, included, tested }
     }
 
     /// Whether there are no clauses.
@@ -122,7 +125,9 @@ impl Condition {
         table: &TableSchema,
         symbols: Option<&mut Symbols<'_>>,
     ) -> Result<Self, Error> {
-        Ok(Self { clauses: Clause::parse_all(json, table, symbols)?, ..Self::default() })
+        let clauses = Clause::parse_all(json, table, symbols)?;
+        let tested = tested_by(&clauses);
+        Ok(Self { clauses, tested, ..Self::default() })
     }
 
     /// Whether every clause holds for `row`.
@@ -155,11 +160,7 @@ impl Condition {
 
     /// Whether a clause looks at `column`.
     pub(crate) fn tests(&self, column: ColumnId) -> bool {
-        let compares =
-            |clause: &Clause| matches!(clause, Clause::Compare { column: c, .. } if *c == column);
-        self.clauses.iter().any(compares)
-            || self.equals.iter().any(|(known, _)| *known == column)
-            || self.included.iter().any(|(known, _)| *known == column)
+        self.tested.binary_search(&column).is_ok()
     }
 
     /// The steps it takes at most to test all clauses on one row.
@@ -182,6 +183,15 @@ impl Condition {
             .chain(self.included.iter().flat_map(|(_, set)| set).map(|atom| 48 + atom.memory()))
             .sum()
     }
+}
+
+/// The columns that clauses look at, sorted.
+fn tested_by(clauses: &[Clause]) -> Vec<ColumnId> {
+    let column = |clause: &Clause| match clause {
+        Clause::Compare { column, .. } => Some(*column),
+        Clause::Constant(_) => None,
+    };
+    clauses.iter().filter_map(column).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 impl Clause {

@@ -25,8 +25,7 @@ impl Hosted {
         changes: &Arc<Changes>,
     ) -> Result<Planned, Error> {
         let Some(planner) = self.planner.get() else {
-            let what = || format!("transact {}", self.name);
-            return self.access.check(session, CHANGES_NEED, what).map(|()| Planned::default());
+            return self.check_changes(session).map(|()| Planned::default());
         };
         let (need, what) = planner.least_role(changes);
         let checked = self.access.check(session, need, || what);
@@ -44,14 +43,12 @@ impl Hosted {
     ) -> Result<(), Vec<OpResult>> {
         self.check_read(session, "transact", tables_of(operations))
             .map_err(|error| vec![OpResult::Error(error)])?;
-        let is_writable = !self.policy.read_only && !session.read_only && !self.is_reserved();
         let schema = head.database.schema();
         if session.role() < Some(CHANGES_NEED)
-            && is_writable
+            && self.is_writable(session)
             && Estimate::surely_changes(operations, schema, &self.maintained)
         {
-            let what = || format!("transact {}", self.name);
-            self.access.check(session, CHANGES_NEED, what).map_err(|error| {
+            self.check_changes(session).map_err(|error| {
                 // The error stands where it would after the operations.
                 let nothing = operations.iter().map(|_| OpResult::Null);
                 nothing.chain([OpResult::Error(error)]).collect::<Vec<_>>()
@@ -60,9 +57,14 @@ impl Hosted {
         Ok(())
     }
 
-    /// Whether this is a database that no client can change.
-    fn is_reserved(&self) -> bool {
-        self.name.starts_with('_')
+    /// That the role of a session may change anything at all.
+    pub(super) fn check_changes(&self, session: &Session) -> Result<(), Error> {
+        self.access.check(session, CHANGES_NEED, || format!("transact {}", self.name))
+    }
+
+    /// Whether a session could change this database, if its role may. If not, that is what it hears first.
+    pub(super) fn is_writable(&self, session: &Session) -> bool {
+        !self.policy.read_only && !session.read_only && !self.name.starts_with('_')
     }
 
     /// That a session may look at these tables.

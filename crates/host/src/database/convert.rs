@@ -58,8 +58,9 @@ pub(super) struct Conversion {
 pub struct Converted {
     /// Before the client that asked for it is answered.
     pub announce: Box<dyn FnOnce() + Send>,
-    /// After that, before held requests run.
-    pub part: Box<dyn FnOnce() + Send>,
+    /// The clients that do not follow such changes, picked before that answer and disconnected after it. A client that
+    /// connects after the answer is not among them.
+    pub unaware: Box<dyn FnOnce() -> Vec<Arc<Session>> + Send>,
 }
 
 impl Held {
@@ -212,7 +213,7 @@ impl Hosted {
         converted: Converted,
     ) {
         let mut wakers = Vec::new();
-        let mut part: Option<Box<dyn FnOnce() + Send>> = None;
+        let mut unaware = Vec::new();
         let reply = match outcome {
             Ok(database) => {
                 let mut head = self.head();
@@ -231,15 +232,15 @@ impl Hosted {
                 let epoch = self.clock.uuid_source().next_u64();
                 self.with_watchers(|watchers| watchers.cancel_all(epoch, &mut wakers));
                 (converted.announce)();
-                part = Some(converted.part);
+                unaware = (converted.unaware)();
                 answer.reply
             }
             Err(error) => Reply::Failed(error),
         };
         wakers.extend(answer.session.outbox.leave(Outgoing::Reply(answer.ticket, reply)));
         wakers.into_iter().for_each(Waker::wake);
-        if let Some(part) = part {
-            part();
+        for session in unaware {
+            session.outbox.finish("a database was converted and it does not follow such changes");
         }
         self.run_held();
         // What was held leaves even if nobody calls again; if this thread is the committer, it

@@ -6,6 +6,7 @@
 //! No lock but the writer's is held while the disk is waited for, and nobody waits for the writer's.
 
 mod allowed;
+mod attempt;
 mod commit;
 mod compact;
 mod convert;
@@ -44,7 +45,7 @@ pub use watch::WatchRequest;
 use crate::Policy;
 use crate::access::Access;
 use crate::clock::Clock;
-use crate::control::{Planned, Planner};
+use crate::control::Planner;
 use crate::kept::Keeper;
 use crate::locking::Locking;
 use crate::outbox::{Outgoing, Reply, Ticket};
@@ -54,10 +55,10 @@ use paceline_journal::Log;
 use paceline_locks::SessionId;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
-use paceline_tables::{Context, Database, Error, Estimate, Interest, OpResult, Outcome, Work, tag};
-use paceline_types::limits::{CHANGE_STEPS_MAX, READ_AT_ONCE_STEPS_MAX, WAITS_STEPS_MAX};
+use paceline_tables::{Database, Error, Estimate, Interest, OpResult, tag};
+use paceline_types::limits::READ_AT_ONCE_STEPS_MAX;
 use paceline_types::{Role, Span};
-use queue::{Answer, Commit, Entry};
+use queue::{Answer, Entry};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -180,11 +181,6 @@ impl Drop for Long<'_> {
     }
 }
 
-/// Whether a transaction came to the limit of what it may take.
-fn is_exhausted(results: &[OpResult]) -> bool {
-    results.iter().any(|result| matches!(result, OpResult::Error(e) if e.tag == tag::RESOURCES))
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     crate::sync::lock(mutex)
 }
@@ -243,6 +239,8 @@ impl Hosted {
         if let Some((_, operations)) = transactions.peek() {
             self.show_figures_to(operations);
         }
+        // To free the operations of a long message takes a while, so that is done after the head is unlocked.
+        let mut tried = Vec::new();
         let mut head = self.head();
         let created = self.clock.now();
         let mut turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, created.plus(TURN_MAX));
@@ -273,6 +271,7 @@ impl Hosted {
                 continue;
             }
             let operations = Arc::new(operations);
+            tried.push(Arc::clone(&operations));
             let request = Request { session: session.clone(), ticket, operations, created };
             self.accept(&mut head, request);
         }
@@ -308,115 +307,6 @@ impl Hosted {
                 again.extend(woken);
             }
         }
-    }
-
-    /// Tries `request` against the head. Answers the parked transactions to be tried again.
-    fn attempt(
-        self: &Arc<Self>,
-        head: &mut Head,
-        request: Request,
-        number: Option<u64>,
-    ) -> Vec<u64> {
-        let mut done = match self.execute_for(head, &request) {
-            Some(Outcome::Done(done)) => done,
-            Some(Outcome::Waiting { timeout_ms, interest, work }) => {
-                self.park(head, request, number, timeout_ms, (interest, work));
-                return Vec::new();
-            }
-            None => {
-                self.read_beside(head, request);
-                return Vec::new();
-            }
-        };
-        head.pin_large(&request, &mut done.results);
-        let mut answer = Answer {
-            session: request.session.clone(),
-            ticket: request.ticket.clone(),
-            reply: Reply::Results(done.results),
-        };
-        let Some(changes) = done.changes else {
-            // A file that is broken cannot be synced, and an error is the answer at once.
-            let broken = head.broken.clone().filter(|_| done.durable);
-            if let Some(error) = broken {
-                return self.refuse(head, answer, error);
-            }
-            head.answer(answer, done.durable, Some(request));
-            return Vec::new();
-        };
-        if let Some(error) = head.broken.clone() {
-            head.undo(&changes);
-            return self.refuse(head, answer, error);
-        }
-        let Planned { consequence, graphs, renamed } =
-            match self.judge(head, &request.session, &changes) {
-                Ok(planned) => planned,
-                Err(error) => {
-                    head.undo(&changes);
-                    if let Reply::Results(results) = &mut answer.reply {
-                        results.push(OpResult::Error(error));
-                    }
-                    head.answer(answer, false, Some(request));
-                    return Vec::new();
-                }
-            };
-        let changes = self.with_claims(head, changes, (graphs, renamed));
-        let woken = head.waits.touched_by(&changes);
-        head.push(Entry::Commit(Commit {
-            consequence,
-            bytes: changes.memory(),
-            changes,
-            schema: head.database.schema().clone(),
-            comment: done.comment,
-            durable: done.durable || self.policy.durable,
-            answer: Some(answer),
-            done: None,
-        }));
-        woken
-    }
-
-    /// Runs the operations of `request` within the limits for their kind; none if they only read, and too
-    /// much to be done here.
-    fn execute_for(&self, head: &mut Head, request: &Request) -> Option<Outcome> {
-        let estimate = Estimate::of(&request.operations, head.database.store());
-        let is_long = estimate.work > READ_AT_ONCE_STEPS_MAX;
-        if estimate.only_reads && is_long {
-            return None;
-        }
-        let owner = request.session.id;
-        let context = Context {
-            elapsed_ms: self.clock.now().ms_since(request.created),
-            owns_lock: &|name| self.locking.owns(owner, name),
-            read_only: self.policy.read_only || request.session.read_only,
-            maintained: &self.maintained,
-        };
-        let most = match estimate {
-            Estimate { only_reads: true, .. } => READ_AT_ONCE_STEPS_MAX * 8,
-            Estimate { may_wait: true, .. } => WAITS_STEPS_MAX,
-            // A change by this client is refused in any case, so it must not keep others waiting.
-            _ if request.session.role() < Some(CHANGES_NEED) => READ_AT_ONCE_STEPS_MAX,
-            _ => CHANGE_STEPS_MAX,
-        };
-        head.steps += estimate.work;
-        let mut execute =
-            || head.database.execute_within(&request.operations, &context, Work::at_most(most));
-        let _long = is_long.then(|| Long::new(&self.held_long));
-        let outcome = if is_long { aside(execute) } else { execute() };
-        match &outcome {
-            // It found more than it seemed.
-            Outcome::Done(done) if estimate.only_reads && is_exhausted(&done.results) => None,
-            _ => Some(outcome),
-        }
-    }
-
-    /// Answers that the journal's file is broken. Every such answer is a reason to try again to
-    /// replace it.
-    fn refuse(self: &Arc<Self>, head: &mut Head, mut answer: Answer, error: Error) -> Vec<u64> {
-        if let Reply::Results(results) = &mut answer.reply {
-            results.push(OpResult::Error(error));
-        }
-        head.answer(answer, false, None);
-        self.repair_later();
-        Vec::new()
     }
 
     fn park(

@@ -36,11 +36,7 @@ impl Request {
 
     /// Bytes of memory this holds.
     pub(super) fn bytes(&self) -> usize {
-        256 + self.ticket.len() + self.operations_bytes()
-    }
-
-    fn operations_bytes(&self) -> usize {
-        self.operations.iter().map(Json::memory).sum()
+        256 + self.ticket.len() + self.operations.iter().map(Json::memory).sum::<usize>()
     }
 }
 
@@ -66,9 +62,6 @@ pub(super) struct Waits {
     by_table: BTreeSet<(TableId, u64)>,
     deadlines: BTreeSet<(Time, u64)>,
 }
-
-/// Operations are read anew each time they are tried; so many bytes of them take a step.
-const BYTES_A_STEP: usize = 16;
 
 /// How many may wait.
 const COUNTS: Bound = Bound {
@@ -110,7 +103,6 @@ impl Waits {
         timeout_ms: Option<u64>,
         (interest, work): (Interest, u64),
     ) -> Result<(), (Request, &'static str)> {
-        let work = work.saturating_add((request.operations_bytes() / BYTES_A_STEP) as u64);
         let holding = match self.take_share(&request.session, request.bytes(), work) {
             Ok(holding) => holding,
             Err(details) => return Err((request, details)),

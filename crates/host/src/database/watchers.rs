@@ -8,7 +8,7 @@ use crate::budget::Budget;
 use crate::outbox::{Body, Content, Later, LaterBody, Outgoing, Reply, Ticket, Update};
 use crate::session::Session;
 use paceline_locks::SessionId;
-use paceline_tables::monitor::{Dump, Monitor, Telling, Version, merge, steps_of};
+use paceline_tables::monitor::{Dump, Monitor, Seen, Telling, Version, merge, steps_of};
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Changes, RowChange};
 use paceline_types::Uuid;
@@ -23,6 +23,13 @@ use super::tellers::{Job, Kept, Member, Tellers, UpdateJob};
 
 /// So many monitors are told in well under a millisecond.
 const MANY: usize = 500;
+
+/// The most that is done to combine changes with others, for clients that are behind, by whoever publishes: a step for
+/// each column of what a group of monitors sees, and some for each row that a client gets.
+const COMBINE_STEPS_MAX: usize = 8 * TELL_STEPS_MAX;
+
+/// The steps that it takes to combine one row for one client.
+const COMBINED_ROW_STEPS: usize = 8;
 
 /// Monitors and history of one database.
 pub(super) struct Watchers {
@@ -70,15 +77,15 @@ pub(super) struct Gathered {
     /// What takes too long to be done here.
     pub(super) jobs: Vec<Job>,
     steps_left: usize,
-    /// How many changed rows may still be combined with others, for clients that are behind. They count apart: what
+    /// The steps that are left to combine changes, for clients that are behind. They count apart: what
     /// one client's conditions take must not keep another's updates from being combined.
-    rows_left: usize,
+    combine_left: usize,
 }
 
 impl Default for Gathered {
     fn default() -> Self {
-        let (steps_left, rows_left) = (TELL_STEPS_MAX, TELL_STEPS_MAX);
-        Self { wakers: Vec::new(), jobs: Vec::new(), steps_left, rows_left }
+        let (steps_left, combine_left) = (TELL_STEPS_MAX, COMBINE_STEPS_MAX);
+        Self { wakers: Vec::new(), jobs: Vec::new(), steps_left, combine_left }
     }
 }
 
@@ -92,6 +99,19 @@ struct News<'a> {
     tables: Vec<(TableId, usize, usize)>,
     kept: Option<Arc<Kept>>,
     buffer: Vec<u8>,
+}
+
+/// What is made once for all members of a group.
+struct Told {
+    text: Text,
+    /// What its monitor sees of the changes, made for the first member that is behind; none if that takes too long.
+    seen: Option<Option<Seen>>,
+}
+
+impl From<Text> for Told {
+    fn from(text: Text) -> Self {
+        Self { text, seen: None }
+    }
 }
 
 /// What a group is told.
@@ -145,12 +165,31 @@ impl<'a> News<'a> {
         }
     }
 
+    /// What one member of a group gets combined with what it has not read, if it is behind and there are steps left
+    /// for that.
+    fn seen<'b>(
+        &self,
+        update: &Update,
+        session: &Session,
+        seen: &'b mut Option<Option<Seen>>,
+        gathered: &mut Gathered,
+    ) -> Option<&'b Seen> {
+        if !session.outbox.combines(update) {
+            return None;
+        }
+        let left = &mut gathered.combine_left;
+        let seen = seen.get_or_insert_with(|| Seen::within(left, &update.monitor, self.changes));
+        let seen = seen.as_ref()?;
+        *left = left.checked_sub(seen.rows().saturating_mul(COMBINED_ROW_STEPS))?;
+        Some(seen)
+    }
+
     /// Leaves what a group is told with one of its members.
     fn leave(
         &self,
         (id, session): (&Ticket, &Arc<Session>),
         monitor: &Arc<Monitor>,
-        text: &mut Text,
+        Told { text, seen }: &mut Told,
         gathered: &mut Gathered,
     ) {
         let (of, monitor) = ((id.clone(), self.transaction), monitor.clone());
@@ -158,13 +197,13 @@ impl<'a> News<'a> {
             Text::Nothing => None,
             Text::Ready(body) => {
                 let update = Update::new(of, body.clone(), monitor, self.schema.clone());
-                session.outbox.leave_update(update, self.changes, &mut gathered.rows_left)
+                let seen = self.seen(&update, session, seen, gathered);
+                session.outbox.leave_update(update, seen)
             }
             Text::Later(place, members) => {
                 let update = Update::later(of, place.clone(), monitor, self.schema.clone());
-                let outbox = &session.outbox;
-                let (number, waker) =
-                    outbox.leave_later(update, self.changes, &mut gathered.rows_left);
+                let seen = self.seen(&update, session, seen, gathered);
+                let (number, waker) = session.outbox.leave_later(update, seen);
                 members.extend(number.map(|number| Member::new(session, number)));
                 waker
             }
@@ -270,16 +309,16 @@ impl Watchers {
                     continue;
                 }
                 let Some(group) = self.groups.get(&number) else { continue };
-                let mut text = news.text(group, gathered);
-                if matches!(text, Text::Nothing) {
+                let mut told = Told::from(news.text(group, gathered));
+                if matches!(told.text, Text::Nothing) {
                     continue;
                 }
                 for ((session_id, id), session) in &group.members {
                     if !except.contains(session_id) {
-                        news.leave((id, session), monitor, &mut text, gathered);
+                        news.leave((id, session), monitor, &mut told, gathered);
                     }
                 }
-                news.finish(monitor, text, gathered, tellers);
+                news.finish(monitor, told.text, gathered, tellers);
             }
         }
     }
@@ -296,19 +335,20 @@ impl Watchers {
         let transaction = Uuid::from_halves(self.epoch, number);
         let mut news = News::new(self, &commit.changes, &commit.schema, transaction);
         // Clients that watch the same share what is encoded, as they do when all are told.
-        let mut texts: BTreeMap<u64, Text> = BTreeMap::new();
+        let mut all: BTreeMap<u64, Told> = BTreeMap::new();
         for session in only {
             for ((_, id), number) in self.of_session(*session) {
                 let Some(group) = self.groups.get(number) else { continue };
-                let text = texts.entry(*number).or_insert_with(|| news.text(group, gathered));
+                let told = all.entry(*number);
+                let told = told.or_insert_with(|| news.text(group, gathered).into());
                 if let Some(session) = group.members.get(&(*session, id.clone())) {
-                    news.leave((id, session), &group.monitor, text, gathered);
+                    news.leave((id, session), &group.monitor, told, gathered);
                 }
             }
         }
-        for (number, text) in texts {
+        for (number, told) in all {
             let Some(group) = self.groups.get(&number) else { continue };
-            news.finish(&group.monitor, text, gathered, tellers);
+            news.finish(&group.monitor, told.text, gathered, tellers);
         }
     }
 

@@ -130,15 +130,28 @@ impl Json {
     /// Bytes of memory this value holds, roughly; what budgets count.
     #[must_use]
     pub fn memory(&self) -> usize {
-        const VALUE: usize = size_of::<Json>();
-        VALUE
-            + match self {
-                Self::String(text) => text.len(),
-                Self::Array(elements) => elements.iter().map(Self::memory).sum(),
-                Self::Object(object) => {
-                    object.iter().map(|(name, value)| 16 + name.len() + value.memory()).sum()
+        self.memory_up_to(usize::MAX)
+    }
+
+    /// The same, but what is nested is looked at only until there are more than `most`.
+    pub(crate) fn memory_up_to(&self, most: usize) -> usize {
+        let mut bytes = size_of::<Self>();
+        match self {
+            Self::String(text) => bytes += text.len(),
+            Self::Array(elements) => {
+                for element in elements {
+                    let Some(left) = most.checked_sub(bytes) else { break };
+                    bytes += element.memory_up_to(left);
                 }
-                _ => 0,
             }
+            Self::Object(object) => {
+                for (name, value) in object.iter() {
+                    let Some(left) = most.checked_sub(bytes) else { break };
+                    bytes += 16 + name.len() + value.memory_up_to(left);
+                }
+            }
+            _ => {}
+        }
+        bytes
     }
 }

@@ -94,14 +94,18 @@ pub fn write_integer(integer: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends a real with the fewest digits that read back as the same value, with an exponent where
-/// that is shorter to read.
+/// `ovsdb-server` writes one, and as it does: `1e+37`.
 pub fn write_real(real: f64, out: &mut Vec<u8>) {
     let size = real.abs();
     // Formatting into memory cannot fail.
-    let _ = if size != 0.0 && !(1e-5..1e17).contains(&size) {
-        write!(out, "{real:e}")
-    } else {
+    let _ = if size == 0.0 || (1e-4..1e15).contains(&size) {
         write!(out, "{real}")
+    } else {
+        // With a sign and two digits at least, as C writes exponents.
+        let text = format!("{real:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |e| ('-', e));
+        write!(out, "{digits}e{sign}{exponent:0>2}")
     };
 }
 

@@ -1,6 +1,6 @@
 //! The net effect of several transactions, for a client that hears of them together.
 
-use super::Monitor;
+use super::{Monitor, MonitoredTable};
 use crate::changes::{Changes, RowChange};
 use crate::schema::{ColumnId, TableId};
 use crate::store::Row;
@@ -32,16 +32,14 @@ pub struct Net {
 }
 
 impl Net {
-    /// Takes in a transaction, as far as `monitor` looks at it.
-    pub fn add(&mut self, monitor: &Monitor, changes: &Changes) {
-        for change in monitor.seen(changes) {
-            let merged = match self.rows.remove(&(change.table, change.uuid)) {
-                Some(known) => {
-                    self.memory -= known.memory();
-                    RowChange { old: known.old, ..change }
-                }
-                None => change,
-            };
+    /// Takes in a transaction, as far as its monitor looks at it.
+    pub fn add(&mut self, seen: &Seen) {
+        for change in &seen.0 {
+            let mut merged = change.clone();
+            if let Some(known) = self.rows.remove(&(change.table, change.uuid)) {
+                self.memory -= known.memory();
+                merged.old = known.old;
+            }
             if merged.old.is_some() || merged.new.is_some() {
                 self.memory += merged.memory();
                 self.rows.insert((merged.table, merged.uuid), merged);
@@ -62,25 +60,56 @@ impl Net {
     }
 }
 
-impl Monitor {
-    /// The changes of tables that it watches, without the values of columns that it does not look at.
-    fn seen<'a>(&'a self, changes: &'a Changes) -> impl Iterator<Item = RowChange> + 'a {
-        changes.rows.iter().filter_map(|change| {
-            let monitored = self.table(change.table)?;
-            let looks = |column: ColumnId| {
-                column == ColumnId::UUID
-                    || monitored.condition.tests(column)
-                    || monitored.columns.binary_search_by_key(&column, |(known, _)| *known).is_ok()
+/// What one monitor looks at of a transaction, for all clients that watch the same: the changes of tables that it
+/// watches, without the values of columns that it does not look at.
+#[derive(Clone, Debug, Default)]
+pub struct Seen(Vec<RowChange>);
+
+impl Seen {
+    /// What `monitor` looks at of `changes`, if that takes no more than `steps`: one for each column of a row. Takes
+    /// them from `steps`.
+    #[must_use]
+    pub fn within(steps: &mut usize, monitor: &Monitor, changes: &Changes) -> Option<Self> {
+        let mut seen = Vec::new();
+        for rows in changes.by_table() {
+            let Some((first, monitored)) =
+                rows.first().and_then(|first| Some((first, monitor.table(first.table)?)))
+            else {
+                continue;
             };
+            let columns = first.old.as_ref().or(first.new.as_ref()).map_or(0, |row| row.len());
+            *steps = steps.checked_sub(rows.len().saturating_mul(columns))?;
+            let looks = |at| monitored.looks_at(ColumnId(u16::try_from(at).unwrap_or(u16::MAX)));
+            let looks: Vec<bool> = (0..columns).map(looks).collect();
             let only = |row: &Row| -> Row {
-                let kept = |(at, value): (usize, &Datum)| {
-                    let column = ColumnId(u16::try_from(at).unwrap_or(u16::MAX));
-                    if looks(column) { value.clone() } else { Datum::Empty }
+                let kept = |(value, looks): (&Datum, &bool)| match looks {
+                    true => value.clone(),
+                    false => Datum::Empty,
                 };
-                row.iter().enumerate().map(kept).collect()
+                row.iter().zip(&looks).map(kept).collect()
             };
-            let (old, new) = (change.old.as_ref().map(only), change.new.as_ref().map(only));
-            Some(RowChange { table: change.table, uuid: change.uuid, old, new })
-        })
+            seen.extend(rows.iter().map(|change| RowChange {
+                table: change.table,
+                uuid: change.uuid,
+                old: change.old.as_ref().map(only),
+                new: change.new.as_ref().map(only),
+            }));
+        }
+        Some(Self(seen))
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl MonitoredTable {
+    /// Whether a column is shown or tested, or names the row.
+    fn looks_at(&self, column: ColumnId) -> bool {
+        column == ColumnId::UUID
+            || self.condition.tests(column)
+            || self.columns.binary_search_by_key(&column, |(known, _)| *known).is_ok()
     }
 }

@@ -14,7 +14,7 @@ mod telling;
 mod update;
 
 pub use dump::Dump;
-pub use history::{Net, merge};
+pub use history::{Net, Seen, merge};
 pub use moving::Moving;
 pub use parse::Requests;
 pub use telling::{Telling, steps_of};

@@ -60,7 +60,33 @@ pub(crate) fn reference_atoms(datum: &Datum, side: Side) -> impl Iterator<Item =
     keys.chain(values.map(|(_, value)| value)).filter_map(Atom::as_uuid)
 }
 
+/// The reference in one element of a set, or pair of a map.
+pub(crate) fn reference_at(datum: &Datum, side: Side, place: usize) -> Option<Uuid> {
+    let atom = match (datum.pairs().get(place), side) {
+        (Some((key, _)), Side::Key) => key,
+        (Some((_, value)), Side::Value) => value,
+        (None, _) => datum.atoms().get(place)?,
+    };
+    atom.as_uuid()
+}
+
 impl Link {
+    /// The weak references that a row holds by this link, whose column has this value.
+    pub(crate) fn references(
+        &self,
+        table: TableId,
+        uuid: Uuid,
+        value: &Datum,
+    ) -> impl Iterator<Item = WeakReference> {
+        reference_atoms(value, self.side).map(move |to| self.weak(table, uuid, to))
+    }
+
+    /// The weak reference to one row that a row holds by this link.
+    pub(crate) const fn weak(&self, table: TableId, uuid: Uuid, to: Uuid) -> WeakReference {
+        let Self { column, side, .. } = *self;
+        WeakReference { to_table: self.table, to, from_table: table, from: uuid, column, side }
+    }
+
     /// The references that went and those that came, between two values of the column.
     pub(crate) fn moved(&self, old: &Datum, new: &Datum) -> (Vec<Uuid>, Vec<Uuid>) {
         if self.side == Side::Value || !old.pairs().is_empty() || !new.pairs().is_empty() {
@@ -103,6 +129,11 @@ pub(crate) struct WeakReference {
 }
 
 impl WeakReference {
+    /// The column of the row that holds it, and the side of it.
+    pub(crate) const fn holder(&self) -> (TableId, Uuid, ColumnId, Side) {
+        (self.from_table, self.from, self.column, self.side)
+    }
+
     /// All weak references to one row.
     pub(crate) fn all_to(to_table: TableId, to: Uuid) -> RangeInclusive<Self> {
         let edge = |table, from, column, side| Self {

@@ -13,13 +13,13 @@ mod slots;
 mod snapshot;
 mod table;
 
-pub(crate) use links::{Side, reference_atoms};
+pub(crate) use links::{Side, WeakReference};
 pub(crate) use lookup::Lookup;
 pub use snapshot::{Snapshot, WeakSnapshot};
 
 use crate::schema::{ColumnId, Schema, TableId};
 use crate::value::Datum;
-use links::{Links, WeakReference};
+use links::{Links, reference_at};
 use paceline_types::Uuid;
 use sharing::Sharing;
 use std::collections::BTreeSet;
@@ -129,13 +129,19 @@ impl Store {
     /// The rows that hold a weak reference to this row, each once.
     #[must_use]
     pub fn weak_referrers(&self, table: TableId, uuid: Uuid) -> Vec<(TableId, Uuid)> {
-        let mut referrers: Vec<_> = self
-            .weak
-            .range(WeakReference::all_to(table, uuid))
-            .map(|weak| (weak.from_table, weak.from))
-            .collect();
+        let references = self.weak_references_to(table, uuid);
+        let mut referrers: Vec<_> = references.map(|weak| (weak.from_table, weak.from)).collect();
         referrers.dedup();
         referrers
+    }
+
+    /// The weak references to this row.
+    pub(crate) fn weak_references_to(
+        &self,
+        table: TableId,
+        uuid: Uuid,
+    ) -> impl Iterator<Item = WeakReference> + '_ {
+        self.weak.range(WeakReference::all_to(table, uuid)).copied()
     }
 
     /// Whether any table has a column with weak references.
@@ -160,7 +166,58 @@ impl Store {
 
     /// Puts `new` in the place of the row with this UUID, or takes that row away. Answers the row
     /// that was there.
-    pub fn put(&mut self, table: TableId, uuid: Uuid, mut new: Option<Row>) -> Option<Row> {
+    pub fn put(&mut self, table: TableId, uuid: Uuid, new: Option<Row>) -> Option<Row> {
+        self.put_released(table, uuid, new, |_| false)
+    }
+
+    /// The steps of moving what is derived from a row when `new` takes its place: references, and entries of
+    /// indexes.
+    pub(crate) fn put_steps(&self, table: TableId, uuid: Uuid, new: Option<&[Datum]>) -> usize {
+        let (links, indexes) = (self.links(table), &self.schema.table(table).indexes);
+        if links.is_empty() && indexes.is_empty() {
+            return 0;
+        }
+        let old = self.row(table, uuid);
+        let steps = |column: ColumnId| {
+            let old = old.map(|row| &row[column.index()]);
+            match (old, new.map(|row| &row[column.index()])) {
+                (Some(old), Some(new)) if old.shares_memory_with(new) => 0,
+                (old, new) => old.map_or(0, Datum::steps) + new.map_or(0, Datum::steps),
+            }
+        };
+        let linked = links.iter().map(|link| link.column);
+        linked.chain(indexes.iter().flatten().copied()).map(steps).sum()
+    }
+
+    /// Releases the strong references of the pair at `place` in the value of a column. The row is then put without
+    /// it by [`Store::put_released`].
+    pub(crate) fn release_pair(
+        &mut self,
+        (table, uuid): (TableId, Uuid),
+        column: ColumnId,
+        value: &Datum,
+        place: usize,
+    ) {
+        let links = std::mem::take(&mut self.links[table.index()]);
+        for link in links.iter().filter(|link| link.strong && link.column == column) {
+            let to = reference_at(value, link.side, place);
+            let is_other = |to: &Uuid| link.table != table || *to != uuid;
+            if let Some(to) = to.filter(is_other) {
+                self.release(link.table, to);
+            }
+        }
+        self.links[table.index()] = links;
+    }
+
+    /// As [`Store::put`], for a row whose strong references in columns of which `is_released` says so are
+    /// released already, as far as `new` has them no longer.
+    pub(crate) fn put_released(
+        &mut self,
+        table: TableId,
+        uuid: Uuid,
+        mut new: Option<Row>,
+        is_released: impl Fn(ColumnId) -> bool,
+    ) -> Option<Row> {
         // A row that nobody else has yet is a new one.
         if let Some(fields) = new.as_mut().and_then(Arc::get_mut) {
             fields.iter_mut().for_each(|field| self.sharing.share(field));
@@ -170,7 +227,8 @@ impl Store {
         let kept = if has_links { new.clone() } else { None };
         let old = self.tables[table.index()].put(schema.table(table), uuid, new);
         if has_links {
-            self.move_references(table, uuid, old.as_deref(), kept.as_deref());
+            let rows = (old.as_deref(), kept.as_deref());
+            self.move_references(table, uuid, rows, is_released);
         }
         old
     }
@@ -179,11 +237,11 @@ impl Store {
         &mut self,
         table: TableId,
         uuid: Uuid,
-        old: Option<&[Datum]>,
-        new: Option<&[Datum]>,
+        (old, new): (Option<&[Datum]>, Option<&[Datum]>),
+        is_released: impl Fn(ColumnId) -> bool,
     ) {
         let links = std::mem::take(&mut self.links[table.index()]);
-        for link in links.iter() {
+        for link in links.iter().filter(|link| !(link.strong && is_released(link.column))) {
             let value = |row: Option<&[Datum]>| {
                 row.and_then(|row| row.get(link.column.index())).cloned().unwrap_or_default()
             };
@@ -199,14 +257,7 @@ impl Store {
                     *self.strong.entry((link.table, *to)).or_insert(0) += 1;
                 }
             } else {
-                let weak = |to: Uuid| WeakReference {
-                    to_table: link.table,
-                    to,
-                    from_table: table,
-                    from: uuid,
-                    column: link.column,
-                    side: link.side,
-                };
+                let weak = |to: Uuid| link.weak(table, uuid, to);
                 for to in gone {
                     self.weak.remove(&weak(to));
                 }

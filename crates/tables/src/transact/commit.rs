@@ -1,4 +1,4 @@
-//! The end of a transaction: deferred constraints, garbage and dangling weak references.
+//! The end of a transaction: deferred constraints. What goes away by itself is in `settle.rs`.
 //!
 //! In this order, as RFC 7047 section 3.2 and the index extension demand: rows that did not really
 //! change are forgotten; strong references are checked; unreferenced rows are deleted; row counts
@@ -6,25 +6,28 @@
 //! everything back.
 
 use super::edit::{Edit, Touched};
+use super::work::Work;
 use crate::changes::{Changes, RowChange};
 use crate::error::{Error, tag};
 use crate::schema::{ColumnId, TableId, TableSchema};
-use crate::store::{Row, Side, Store, reference_atoms, row_uuid};
-use crate::value::{Atom, Datum, Symbols};
-use paceline_types::Uuid;
+use crate::store::{Row, Store, row_uuid};
+use crate::value::{Datum, Symbols};
 use std::sync::Arc;
 
 impl Edit<'_> {
-    /// Checks the deferred constraints and answers what changed.
-    pub(crate) fn commit(mut self, symbols: &mut Symbols<'_>) -> Result<Changes, Error> {
+    /// Checks the deferred constraints and answers what changed, if that takes no more than `work`.
+    pub(crate) fn commit(
+        mut self,
+        symbols: &mut Symbols<'_>,
+        work: &mut Work,
+    ) -> Result<Changes, Error> {
         self.forget_unchanged();
         let checked = self
             .check_strong_references()
             .and_then(|()| self.check_still_referenced())
-            .map(|()| self.collect_first_garbage())
+            .and_then(|()| self.collect_first_garbage(symbols, work))
             .and_then(|()| self.check_row_counts())
-            .and_then(|()| self.drop_all_dangling(symbols))
-            .and_then(|changed| self.settle(changed, symbols))
+            .and_then(|()| self.settle(symbols, work))
             .and_then(|()| self.check_indexes());
         match checked {
             Ok(()) => Ok(self.into_changes()),
@@ -33,7 +36,7 @@ impl Edit<'_> {
     }
 
     /// Forgets rows that came out as they went in, and gives them their old version back.
-    fn forget_unchanged(&mut self) {
+    pub(super) fn forget_unchanged(&mut self) {
         if !self.touched.iter().any(|touched| self.is_unchanged(touched)) {
             return;
         }
@@ -103,53 +106,6 @@ impl Edit<'_> {
         Ok(())
     }
 
-    fn collect_first_garbage(&mut self) {
-        let mortal = self.touched.iter().filter(|t| !self.schema().table(t.table).is_root);
-        let mortal = mortal.map(|touched| (touched.table, touched.uuid)).collect();
-        if !self.collect_garbage(mortal).is_empty() {
-            // A row that this transaction inserted may be gone again.
-            self.forget_unchanged();
-        }
-    }
-
-    /// Deletes those of `candidates`, and of the rows that lost a reference, that are outside the root set and that
-    /// nothing refers to, and what only they referred to. Answers the rows that were deleted.
-    fn collect_garbage(&mut self, mut candidates: Vec<(TableId, Uuid)>) -> Vec<(TableId, Uuid)> {
-        candidates.extend(self.store.take_unreferenced());
-        let mut deleted = Vec::new();
-        while let Some((table, uuid)) = candidates.pop() {
-            let garbage = !self.schema().table(table).is_root
-                && self.store.strong_count(table, uuid) == 0
-                && self.store.row(table, uuid).is_some();
-            if garbage {
-                deleted.push((table, uuid));
-                self.put(table, uuid, None);
-                candidates.extend(self.store.take_unreferenced());
-            }
-        }
-        deleted
-    }
-
-    /// A pair of a map that goes because its weak side dangles may take the last strong reference to
-    /// a row with it, whose deletion may make others dangle. Each round looks only at the rows that the one before it has
-    /// deleted or changed, so that a chain of such pairs takes time in its length.
-    fn settle(
-        &mut self,
-        mut changed: Vec<(TableId, Uuid)>,
-        symbols: &mut Symbols<'_>,
-    ) -> Result<(), Error> {
-        let mut any = false;
-        while self.store.has_unreferenced() {
-            let deleted = self.collect_garbage(changed);
-            any |= !deleted.is_empty();
-            changed = self.drop_dangling(deleted, symbols)?;
-        }
-        if any {
-            self.forget_unchanged();
-        }
-        Ok(())
-    }
-
     fn check_row_counts(&self) -> Result<(), Error> {
         let schema = self.schema();
         let bounded = |table: &TableId| schema.table(*table).max_rows != u32::MAX;
@@ -165,80 +121,6 @@ impl Edit<'_> {
             }
         }
         Ok(())
-    }
-
-    fn drop_all_dangling(
-        &mut self,
-        symbols: &mut Symbols<'_>,
-    ) -> Result<Vec<(TableId, Uuid)>, Error> {
-        if !self.store.has_weak_columns() {
-            return Ok(Vec::new());
-        }
-        let touched = self.touched.iter().map(|touched| (touched.table, touched.uuid)).collect();
-        self.drop_dangling(touched, symbols)
-    }
-
-    /// Removes weak references to rows that do not exist, from rows in `touched` and to rows in `touched`. Answers the
-    /// rows that had some.
-    fn drop_dangling(
-        &mut self,
-        touched: Vec<(TableId, Uuid)>,
-        symbols: &mut Symbols<'_>,
-    ) -> Result<Vec<(TableId, Uuid)>, Error> {
-        let mut rows: Vec<(TableId, Uuid)> = Vec::new();
-        for (table, uuid) in touched {
-            if self.store.row(table, uuid).is_some() {
-                rows.push((table, uuid));
-            } else {
-                rows.extend(self.store.weak_referrers(table, uuid));
-            }
-        }
-        rows.sort_unstable();
-        rows.dedup();
-        let mut changed = Vec::new();
-        for (table, uuid) in rows {
-            if !self.store.links(table).iter().all(|link| link.strong)
-                && self.drop_dangling_of(table, uuid, symbols)?
-            {
-                changed.push((table, uuid));
-            }
-        }
-        Ok(changed)
-    }
-
-    /// Whether the row had weak references to rows that do not exist, which it has no longer.
-    fn drop_dangling_of(
-        &mut self,
-        table: TableId,
-        uuid: Uuid,
-        symbols: &mut Symbols<'_>,
-    ) -> Result<bool, Error> {
-        let Some(row) = self.store.row(table, uuid).cloned() else { return Ok(false) };
-        let mut changed = row.clone();
-        for link in self.store.links(table).iter().filter(|link| !link.strong) {
-            let value = &changed[link.column.index()];
-            let exists = |to: &Uuid| self.store.row(link.table, *to).is_some();
-            if reference_atoms(value, link.side).all(|to| exists(&to)) {
-                continue;
-            }
-            let zero = reference_atoms(value, link.side).any(|to| to == Uuid::ZERO);
-            let kept = keep_references(value, link.side, exists);
-            let column = self.schema().table(table).column(link.column);
-            if kept.len() < column.ty.min as usize {
-                let removed = value.len() - kept.len();
-                let inserted = self.before(table, uuid).is_some_and(|t| t.old.is_none());
-                let table = self.schema().table(table);
-                return Err(emptied(table, link.column, uuid, removed, inserted, zero));
-            }
-            Arc::make_mut(&mut changed)[link.column.index()] = kept;
-        }
-        let is_changed = !Arc::ptr_eq(&row, &changed);
-        if is_changed {
-            let version = Datum::One(Atom::Uuid(symbols.fresh()));
-            Arc::make_mut(&mut changed)[ColumnId::VERSION.index()] = version;
-            self.put(table, uuid, Some(changed));
-        }
-        Ok(is_changed)
     }
 
     fn check_indexes(&self) -> Result<(), Error> {
@@ -330,44 +212,6 @@ impl Edit<'_> {
 fn same_content(old: &Row, new: &Row) -> bool {
     Arc::ptr_eq(old, new)
         || old.iter().zip(new.iter()).skip(ColumnId::FIRST).all(|(old, new)| old == new)
-}
-
-/// `value` without the references for which `exists` is false.
-fn keep_references(value: &Datum, side: Side, exists: impl Fn(&Uuid) -> bool) -> Datum {
-    let good = |atom: &Atom| atom.as_uuid().is_none_or(|to| exists(&to));
-    if let Datum::Map(pairs) = value {
-        let kept =
-            pairs.iter().filter(|(key, value)| good(if side == Side::Key { key } else { value }));
-        return Datum::from_sorted_pairs(kept.cloned().collect());
-    }
-    Datum::from_sorted(value.atoms().iter().filter(|atom| good(atom)).cloned().collect())
-}
-
-fn emptied(
-    table: &TableSchema,
-    column: ColumnId,
-    uuid: Uuid,
-    removed: usize,
-    inserted: bool,
-    zero: bool,
-) -> Error {
-    let (name, column) = (&table.name, &table.column(column).name);
-    let details = if zero && inserted {
-        format!(
-            "Weak reference column \"{column}\" in \"{name}\" row {uuid} (inserted within this \
-             transaction) contained all-zeros UUID (probably as the default value for this \
-             column) but deleting this value caused a constraint volation because this column is \
-             not allowed to be empty."
-        )
-    } else {
-        let inserted = if inserted { "(inserted within this transaction) " } else { "" };
-        format!(
-            "Deletion of {removed} weak reference(s) to deleted (or never-existing) rows from \
-             column \"{column}\" in \"{name}\" row {uuid} {inserted}caused this column to become \
-             empty, but constraints on this column disallow an empty column."
-        )
-    };
-    Error::new(tag::CONSTRAINT, details)
 }
 
 /// The values of the index columns, as an English list.

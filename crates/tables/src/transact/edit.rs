@@ -4,7 +4,7 @@
 //! [`Edit::abort`] puts the old rows back.
 
 use crate::error::Error;
-use crate::schema::{Schema, TableId};
+use crate::schema::{ColumnId, Schema, TableId};
 use crate::store::{Lookup, Row, Store};
 use paceline_types::Uuid;
 
@@ -60,9 +60,26 @@ impl<'a> Edit<'a> {
 
     /// Puts `new` in the place of the row with this UUID, or takes that row away.
     pub(crate) fn put(&mut self, table: TableId, uuid: Uuid, new: Option<Row>) {
-        let known = self.has_touched(table, uuid);
         let old = self.store.put(table, uuid, new);
-        if known {
+        self.note(table, uuid, old);
+    }
+
+    /// Puts `new` in the place of the row with this UUID. The strong references that it has lost in columns
+    /// of which `is_released` says so are released already.
+    pub(super) fn put_released(
+        &mut self,
+        table: TableId,
+        uuid: Uuid,
+        new: Row,
+        is_released: impl Fn(ColumnId) -> bool,
+    ) {
+        let old = self.store.put_released(table, uuid, Some(new), is_released);
+        self.note(table, uuid, old);
+    }
+
+    /// Takes note of a row that was changed, and of what it was before the first time.
+    fn note(&mut self, table: TableId, uuid: Uuid, old: Option<Row>) {
+        if self.has_touched(table, uuid) {
             return;
         }
         let place = self.touched.len() as u32;

@@ -3,9 +3,11 @@
 //! Says whether it only reads, so that a snapshot will do, and how much it reads at most. Promises that
 //! what it says only reads neither changes anything nor waits, whatever else is wrong with it.
 
+use super::work::operation_steps;
 use crate::json::{Json, Object};
 use crate::schema::{Schema, TableId, TableSchema};
 use crate::store::Store;
+use paceline_types::limits::READ_AT_ONCE_STEPS_MAX;
 
 /// More clauses than this are not searched for one that an index serves.
 const CLAUSES_SEARCHED: usize = 8;
@@ -17,7 +19,8 @@ pub struct Estimate {
     pub only_reads: bool,
     /// Whether it may wait, and so be tried many times.
     pub may_wait: bool,
-    /// The steps it takes to test rows, roughly.
+    /// The steps it takes to read the operations and to test rows, roughly. What makes it long alone is not counted to its
+    /// end.
     pub work: u64,
 }
 
@@ -27,10 +30,15 @@ impl Estimate {
     pub fn of(operations: &[Json], store: &Store) -> Self {
         let mut estimate = Self { only_reads: true, may_wait: false, work: 0 };
         let mut before = Before::default();
-        for operation in operations.iter().filter_map(Json::as_object) {
-            estimate.may_wait |= may_wait(operation);
-            estimate.only_reads &= only_reads(operation);
-            estimate.work = estimate.work.saturating_add(before.and(operation, store));
+        for json in operations {
+            let left = READ_AT_ONCE_STEPS_MAX.saturating_sub(estimate.work);
+            let mut work = operation_steps(json, left) as u64;
+            if let Some(operation) = json.as_object() {
+                estimate.may_wait |= may_wait(operation);
+                estimate.only_reads &= only_reads(operation);
+                work = work.saturating_add(before.and(operation, store));
+            }
+            estimate.work = estimate.work.saturating_add(work);
         }
         estimate
     }

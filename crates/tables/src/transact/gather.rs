@@ -114,8 +114,7 @@ impl Execution<'_> {
             fields[id.index()] = gathered.into_datum();
         }
         fields[ColumnId::VERSION.index()] = Datum::One(Atom::Uuid(self.symbols.fresh()));
-        self.rows.edit()?.put(table, uuid, Some(fields.into()));
-        Ok(())
+        self.put(table, uuid, Some(fields.into()))
     }
 
     /// Does `mutations` on one row. A large set or map is gathered unless this is the first time that the
@@ -162,7 +161,7 @@ impl Execution<'_> {
         if !copied.is_empty() {
             let version = Datum::One(Atom::Uuid(self.symbols.fresh()));
             Arc::make_mut(&mut row)[ColumnId::VERSION.index()] = version;
-            self.rows.edit()?.put(table, uuid, Some(row));
+            self.put(table, uuid, Some(row))?;
         }
         Ok(())
     }

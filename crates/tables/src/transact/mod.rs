@@ -12,6 +12,7 @@ mod gather;
 mod operations;
 mod result;
 mod rows;
+mod settle;
 mod wait;
 mod work;
 
@@ -65,8 +66,6 @@ pub enum Outcome {
         timeout_ms: Option<u64>,
         /// What it looks at.
         interest: Interest,
-        /// The steps that trying it took.
-        work: u64,
     },
 }
 
@@ -86,7 +85,7 @@ pub struct Done {
 /// A transaction in the course of execution.
 struct Execution<'a> {
     rows: Rows<'a>,
-    work: Work,
+    work: &'a mut Work,
     /// Large values that mutations are changing.
     gathering: Gathering,
     symbols: Symbols<'a>,
@@ -165,7 +164,7 @@ impl Database {
 
     /// Runs `operations` against the head, for the server itself: they may take as long as they do.
     pub fn execute(&mut self, operations: &[Json], context: &Context<'_>) -> Outcome {
-        self.execute_within(operations, context, Work::unlimited())
+        self.execute_within(operations, context, &mut Work::unlimited())
     }
 
     /// Runs `operations` against the head, if they take no more than `work`.
@@ -173,7 +172,7 @@ impl Database {
         &mut self,
         operations: &[Json],
         context: &Context<'_>,
-        work: Work,
+        work: &mut Work,
     ) -> Outcome {
         let rows = Rows::of_head(&mut self.store);
         let mut execution = Execution::new(rows, Symbols::new(&mut self.uuids), context, work);
@@ -184,9 +183,9 @@ impl Database {
                 return outcome;
             }
         };
-        let Execution { rows, mut symbols, comment, durable, .. } = execution;
+        let Execution { rows, work, mut symbols, comment, durable, .. } = execution;
         let Rows::Head(edit) = rows else { return Outcome::Done(Done::default()) };
-        match edit.commit(&mut symbols) {
+        match edit.commit(&mut symbols, work) {
             Ok(changes) => {
                 let changes = (!changes.is_empty()).then(|| Arc::new(changes));
                 Outcome::Done(Done { results, changes, comment, durable })
@@ -207,7 +206,7 @@ impl Database {
         let mut edit = Edit::new(&mut self.store);
         let mut symbols = Symbols::new(&mut self.uuids);
         match work(&mut edit, &mut symbols) {
-            Ok(()) => edit.commit(&mut symbols),
+            Ok(()) => edit.commit(&mut symbols, &mut Work::unlimited()),
             Err(error) => {
                 edit.abort();
                 Err(error)
@@ -223,11 +222,11 @@ impl Snapshot {
         &self,
         operations: &[Json],
         context: &Context<'_>,
-        work: Work,
+        mut work: Work,
         mut uuids: UuidSource,
     ) -> Vec<OpResult> {
         let rows = Rows::of_snapshot(self);
-        let mut execution = Execution::new(rows, Symbols::new(&mut uuids), context, work);
+        let mut execution = Execution::new(rows, Symbols::new(&mut uuids), context, &mut work);
         match execution.run_all(operations) {
             Ran::ToTheEnd(results) | Ran::Ended(Outcome::Done(Done { results, .. })) => results,
             Ran::Ended(Outcome::Waiting { .. }) => {
@@ -239,7 +238,12 @@ impl Snapshot {
 }
 
 impl<'a> Execution<'a> {
-    fn new(rows: Rows<'a>, symbols: Symbols<'a>, context: &'a Context<'a>, work: Work) -> Self {
+    fn new(
+        rows: Rows<'a>,
+        symbols: Symbols<'a>,
+        context: &'a Context<'a>,
+        work: &'a mut Work,
+    ) -> Self {
         let (gathering, comment) = (Gathering::default(), String::new());
         Self { rows, work, gathering, symbols, context, comment, durable: false, selected: 0 }
     }
@@ -254,8 +258,7 @@ impl<'a> Execution<'a> {
             match self.run(operation, name) {
                 Ok(result) => results.push(result),
                 Err(Stop::Unsatisfied(timeout_ms, interest)) => {
-                    let work = self.work.spent();
-                    return Ran::Ended(Outcome::Waiting { timeout_ms, interest, work });
+                    return Ran::Ended(Outcome::Waiting { timeout_ms, interest });
                 }
                 Err(Stop::Failed(error)) => {
                     failed = Some(error);
@@ -288,6 +291,7 @@ impl<'a> Execution<'a> {
     }
 
     fn run(&mut self, operation: &Json, name: impl Fn() -> String) -> Result<OpResult, Stop> {
+        self.work.spend_operation(operation)?;
         let name = name();
         let mut members = Members::new(operation, &name);
         let word = members.required("op", Kinds::ID).and_then(Json::as_str);

@@ -97,7 +97,7 @@ impl Execution<'_> {
         }
         row[ColumnId::UUID.index()] = Datum::One(Atom::Uuid(uuid));
         row[ColumnId::VERSION.index()] = Datum::One(Atom::Uuid(self.symbols.fresh()));
-        self.rows.edit()?.put(table, uuid, Some(row.into()));
+        self.put(table, uuid, Some(row.into()))?;
         Ok(OpResult::Uuid(uuid))
     }
 
@@ -136,7 +136,7 @@ impl Execution<'_> {
         }
         self.before_looking(table, &condition, &columns)?;
         self.before_looking(table, &condition, sort.as_deref().unwrap_or_default())?;
-        let rows = self.rows.matching(table, &condition, &mut self.work)?;
+        let rows = self.rows.matching(table, &condition, self.work)?;
         self.selected += rows.len();
         // Equal rows are told once, for which they are compared unless the UUID tells them apart.
         let is_compared = rows.len() > 1 && !columns.contains(&ColumnId::UUID);
@@ -172,7 +172,7 @@ impl Execution<'_> {
         }
         let condition = self.condition(condition, table)?;
         self.before_looking(table, &condition, &named)?;
-        let rows = self.rows.matching(table, &condition, &mut self.work)?;
+        let rows = self.rows.matching(table, &condition, self.work)?;
         let count = rows.len();
         let copied: usize = named.iter().map(|id| values[id.index()].steps()).sum();
         self.work.spend_times(count, schema.columns.len() + copied)?;
@@ -208,7 +208,7 @@ impl Execution<'_> {
         let condition = self.condition(condition, table)?;
         let mutations = Mutations::new(mutations);
         self.before_looking(table, &condition, &[])?;
-        let rows = self.rows.matching(table, &condition, &mut self.work)?;
+        let rows = self.rows.matching(table, &condition, self.work)?;
         let count = rows.len();
         if !mutations.is_empty() {
             rows.into_iter().try_for_each(|row| self.mutate_row(table, row, &mutations))?;
@@ -227,7 +227,21 @@ impl Execution<'_> {
         let fields = Arc::make_mut(&mut row);
         change(fields)?;
         fields[ColumnId::VERSION.index()] = Datum::One(Atom::Uuid(self.symbols.fresh()));
-        self.rows.edit()?.put(table, uuid, Some(row));
+        self.put(table, uuid, Some(row))
+    }
+
+    /// Puts `new` in the place of the row with this UUID, or takes that row away. What is derived from the row is
+    /// moved, which takes steps; and again if the transaction is undone.
+    pub(super) fn put(
+        &mut self,
+        table: TableId,
+        uuid: Uuid,
+        new: Option<Row>,
+    ) -> Result<(), Error> {
+        self.work.check_change()?;
+        let edit = self.rows.edit()?;
+        self.work.spend_times(2, edit.store.put_steps(table, uuid, new.as_deref()))?;
+        edit.put(table, uuid, new);
         Ok(())
     }
 
@@ -239,15 +253,17 @@ impl Execution<'_> {
         self.check_changeable(table)?;
         let condition = self.condition(condition, table)?;
         self.before_looking(table, &condition, &[])?;
-        let rows = self.rows.matching(table, &condition, &mut self.work)?;
+        let rows = self.rows.matching(table, &condition, self.work)?;
         let count = rows.len();
+        if count > 0 {
+            self.work.check_change()?;
+        }
         let columns: Vec<ColumnId> = self.rows.schema().table(table).column_ids().collect();
         self.work.spend(values_in(&rows, &columns))?;
-        let edit = self.rows.edit()?;
         for row in rows {
             let uuid = crate::store::row_uuid(&row);
             self.gathering.take(table, uuid);
-            edit.put(table, uuid, None);
+            self.put(table, uuid, None)?;
         }
         Ok(OpResult::Count(count))
     }

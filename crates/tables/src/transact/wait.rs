@@ -41,9 +41,8 @@ impl Execution<'_> {
             expected.push(self.parse_row(row, table)?.0);
         }
         self.before_looking(table, &condition, &columns)?;
-        let actual = self.rows.matching(table, &condition, &mut self.work)?;
+        let actual = self.rows.matching(table, &condition, self.work)?;
         self.work.spend_times(2, values_in(&actual, &columns))?;
-        self.work.spend(members.json().memory() / 16)?;
         let equal = same_rows(&columns, &actual, &expected);
         if equal == until_equal {
             return Ok(OpResult::Empty);

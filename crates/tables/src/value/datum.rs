@@ -130,6 +130,14 @@ impl Datum {
         pairs.get(found).map(|(_, value)| value)
     }
 
+    /// The place of an element of a set, or of the pair with this key in a map.
+    pub(crate) fn place_of(&self, key: &Atom) -> Option<usize> {
+        match self {
+            Self::Map(pairs) => pairs.binary_search_by(|(known, _)| known.cmp(key)).ok(),
+            other => other.atoms().binary_search(key).ok(),
+        }
+    }
+
     /// Whether both are the same set or map in memory.
     pub(crate) fn shares_memory_with(&self, other: &Self) -> bool {
         match (self, other) {

@@ -14,6 +14,7 @@ mod model;
 mod monitors;
 mod random;
 mod refusals;
+mod settling;
 mod texts;
 mod transactions;
 mod waits;

@@ -355,3 +355,22 @@ fn depth_is_bounded_exactly() {
     let unclosed = vec![b'['; 100_000];
     assert_eq!(json::parse(&unclosed, 1_000).unwrap_err().offset, 1_000);
 }
+
+/// Reals have an exponent where `ovsdb-server` writes one, with a sign and two digits at least.
+#[test]
+fn reals_are_written_as_c_writes_them() {
+    for (real, expected) in [
+        (1e37, "1e+37"),
+        (-2.5e-300, "-2.5e-300"),
+        (1e-5, "1e-05"),
+        (1e-4, "0.0001"),
+        (1e15, "1e+15"),
+        (123_456_789_012_345.0, "123456789012345"),
+        (0.5, "0.5"),
+        (0.0, "0"),
+    ] {
+        let mut text = Vec::new();
+        json::write_real(real, &mut text);
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+}

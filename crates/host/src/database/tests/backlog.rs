@@ -331,18 +331,20 @@ fn selected_rows_that_no_snapshot_has_count_d1() {
 fn selected_rows_of_refused_changes_are_weighed_d1() {
     let world = World::new("refused-rows");
     let things = world.open(SCHEMA);
-    let (viewer, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    let (refused, writer) = (world.client(Role::Admin), world.client(Role::Admin));
     fill_with_tags(&things, &writer, 50_000);
     things.head().pins.bytes_max = 8 << 20;
+    // Nothing can be written, and the task that replaces the file does not run.
+    things.head().broken = Some(Error::new(paceline_tables::tag::IO, "the disk is gone"));
     for at in 0..20 {
-        transact(&things, &viewer, "1", &format!("[{},{SELECT}]", tag(at)));
+        transact(&things, &refused, "1", &format!("[{},{SELECT}]", tag(at)));
     }
     let (weighing, now) = {
         let mut head = things.head();
         (head.pins.take_due().expect("they are due"), head.database.snapshot())
     };
     assert_eq!(weighing.run(now), 1);
-    assert!(viewer.outbox.closed().is_some());
+    assert!(refused.outbox.closed().is_some());
 }
 
 /// What all but root may leave unread together.

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::WatchRequest;
+use crate::database::Converted;
 use paceline_tables::monitor::Version;
+use std::sync::atomic::AtomicBool;
 
 fn watch(things: &Arc<Hosted>, session: &Arc<Session>, request: &str, id: &str) {
     let requests = parse(r#"{"Thing": [{"columns": ["name"]}]}"#);
@@ -21,6 +23,34 @@ fn converting(world: &World) -> (Arc<Hosted>, Arc<Session>) {
     let schema = parse(&SCHEMA.replace("1.0.0", "2.0.0"));
     things.convert(&admin, ticket("0"), &schema, world.host.on_converted()).unwrap();
     (things, client)
+}
+
+/// A client that connects after the answer to a conversion is not disconnected by it: the clients that do not follow such
+/// changes are picked before the answer leaves.
+#[test]
+fn clients_to_disconnect_are_picked_before_the_answer() {
+    let world = World::new("picked");
+    let things = world.open(SCHEMA);
+    let admin = world.client(Role::Admin);
+    admin.set_change_aware(true);
+    let old = world.client(Role::Viewer);
+    let (asked, host) = (admin.clone(), world.host.clone());
+    let picked = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&picked);
+    let Converted { announce, unaware } = world.host.on_converted();
+    let unaware = Box::new(move || {
+        noted.store(asked.outbox.take().is_none(), Ordering::Release);
+        let sessions = unaware();
+        host.begin_session(Some(Role::Viewer), |_| "late".to_owned());
+        sessions
+    });
+    let schema = parse(&SCHEMA.replace("1.0.0", "2.0.0"));
+    let converted = Converted { announce, unaware };
+    things.convert(&admin, ticket("0"), &schema, converted).unwrap();
+    things.flush_blocking();
+    assert_eq!(received(&admin), ["reply 0"]);
+    assert!(picked.load(Ordering::Acquire), "before the answer");
+    assert!(old.outbox.finishing().is_some());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::WatchRequest;
 use crate::places::Peer;
 use paceline_tables::monitor::Version;
-use paceline_tables::tag;
+use paceline_tables::{Estimate, tag};
 use paceline_types::limits::{READ_AT_ONCE_STEPS_MAX, WAITS_MAX, WAITS_PEER_MAX};
 
 const ROWS: usize = 2_000;
@@ -190,20 +190,114 @@ fn waits_of_one_client_leave_room_for_others_d4() {
     }
 }
 
-/// D4: a client that may not change rows is refused before it has kept others waiting for long.
+/// D4: a client that may not change rows is refused before it has kept others waiting for long: when it looks at many
+/// rows, and when it is about to change the first one.
 #[test]
 fn a_change_by_one_who_may_not_is_not_run_for_long_d4() {
     let world = World::new("long-change");
     let things = filled(&world);
+    let look = r#"{"op": "update", "table": "Thing", "where": [], "row": {"name": "old"}}"#;
     let update = r#"{"op": "update", "table": "Thing", "where": [], "row": {"name": "x"}}"#;
     for role in [Role::Viewer, Role::Client] {
         let client = world.client(role);
-        transact(&things, &client, "1", &list(update, 40));
+        transact(&things, &client, "1", &list(look, 40));
         publish(&things);
         let told = refused(&client).concat();
         assert!(told.starts_with("resources exhausted") && told.contains("200000"), "{told}");
+        transact(&things, &client, "1", &list(update, 40));
+        publish(&things);
+        assert!(refused(&client).concat().starts_with("permission error"), "{role}");
         transact(&things, &client, "2", r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
         publish(&things);
         assert!(refused(&client).concat().starts_with("permission error"), "{role}");
     }
+}
+
+const TREE: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {
+    "Root": {"isRoot": true, "columns": {"leaves": {"type":
+        {"key": {"type": "uuid", "refTable": "Leaf"}, "min": 0, "max": "unlimited"}}}},
+    "Leaf": {"columns": {"k": {"type": "integer"}}},
+    "Other": {"isRoot": true, "columns": {"k": {"type": "integer"}}}}}"#;
+
+const LEAVES: usize = 20_000;
+
+/// A root that so many rows hang from.
+fn tree(world: &World) -> Arc<Hosted> {
+    let things = world.open(TREE);
+    let writer = world.client(Role::Admin);
+    let insert =
+        |n| format!(r#"{{"op": "insert", "table": "Leaf", "uuid-name": "l{n}", "row": {{}}}}"#);
+    let leaves: Vec<String> = (0..LEAVES).map(insert).collect();
+    let named: Vec<String> = (0..LEAVES).map(|n| format!(r#"["named-uuid", "l{n}"]"#)).collect();
+    let root = format!(r#"{{"leaves": ["set", [{}]]}}"#, named.join(","));
+    let root = format!(r#"{{"op": "insert", "table": "Root", "row": {root}}}"#);
+    let other = r#"{"op": "insert", "table": "Other", "row": {}}"#;
+    transact(&things, &writer, "0", &format!("[{},{root},{other}]", leaves.join(",")));
+    things.flush_blocking();
+    assert!(next_error(&writer).is_none());
+    things
+}
+
+/// D4, L3: a change by a client that may make none is refused before what goes with it is done: at the operation that
+/// would be the first to change a row. Nor does it wait.
+#[test]
+fn a_change_by_one_who_may_not_is_refused_at_its_first_row_d4() {
+    let world = World::new("first-row");
+    let things = tree(&world);
+    let delete = r#"{"op": "delete", "table": "Root", "where": []}"#;
+    let update =
+        r#"{"op": "update", "table": "Root", "where": [], "row": {"leaves": ["set", []]}}"#;
+    let wait = r#"{"op": "wait", "table": "Other", "where": [], "columns": ["k"], "until": "==",
+        "rows": [{"k": -1}]}"#;
+    for role in [Role::Viewer, Role::Client] {
+        let client = world.client(role);
+        for text in [format!("[{delete}]"), format!("[{update},{wait}]")] {
+            let before = things.head().steps;
+            transact(&things, &client, "1", &text);
+            let Outgoing::Reply(_, Reply::Results(results)) = next(&client) else {
+                panic!("no answer");
+            };
+            let Some(OpResult::Error(error)) = results.first() else { panic!("{results:?}") };
+            assert_eq!((error.tag, error.details.as_str()), (tag::PERMISSION, crate::REFUSED));
+            let steps = things.head().steps - before;
+            assert!(steps < 100, "{text}: {steps}");
+            assert!(things.head().waits.all().is_empty());
+        }
+    }
+}
+
+/// D4: references that a waiting transaction takes away and puts back each time that it is tried count.
+#[test]
+fn references_that_a_waiting_transaction_moves_count_d4() {
+    let world = World::new("waiting-references");
+    let things = tree(&world);
+    let operator = world.client(Role::Operator);
+    let text = r#"[{"op": "update", "table": "Root", "where": [], "row": {"leaves": ["set", []]}},
+        {"op": "wait", "table": "Other", "where": [], "columns": ["k"], "until": "==", "rows": [{"k": -1}]}]"#;
+    (0..20).for_each(|id| transact(&things, &operator, &id.to_string(), text));
+    let waiting = things.head().waits.all().len();
+    assert!((1..=6).contains(&waiting), "{waiting} wait");
+    assert_eq!(refused(&operator).len(), 20 - waiting);
+}
+
+/// L3: a transaction that takes more than it seemed is run where others need not wait for it.
+#[test]
+fn a_transaction_that_takes_more_than_it_seemed_is_run_aside_l3() {
+    let world = World::new("long-commit");
+    let things = tree(&world);
+    let operator = world.client(Role::Operator);
+    let delete = operations(r#"[{"op": "delete", "table": "Root", "where": []}]"#);
+    let before = {
+        let head = things.head();
+        assert!(Estimate::of(&delete, head.database.store()).work < 100);
+        head.steps
+    };
+    things.transact(&operator, [(ticket("1"), delete)]);
+    things.flush_blocking();
+    assert!(next_error(&operator).is_none());
+    let steps = things.head().steps - before;
+    // It is begun where it seemed short, and then done anew.
+    assert!(steps > 2 * READ_AT_ONCE_STEPS_MAX * 9 / 10, "{steps}");
+    let leaf = things.schema().table_id("Leaf").unwrap();
+    assert_eq!(things.head().database.store().row_count(leaf), 0);
 }
