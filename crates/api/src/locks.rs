@@ -91,6 +91,7 @@ fn describe(lock: &LockShown) -> Value {
         "owner": lock.owner.as_ref().map(|(_, name, _)| name),
         "fencing": lock.owner.as_ref().map(|(_, _, fencing)| fencing),
         "waiters": lock.waiters,
+        "waiting": lock.waiting,
     })
 }
 
