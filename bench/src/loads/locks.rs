@@ -56,7 +56,7 @@ fn held(locks: &mut Locks) -> Outcome<(Duration, usize)> {
         for name in &names {
             locks.lock(SessionId(0), name)?;
             locks.unlock(SessionId(0), name)?;
-            locks.take_changed();
+            locks.take_changed("");
         }
         Ok(())
     });
@@ -70,7 +70,7 @@ fn leave(locks: &mut Locks) -> Outcome<(Duration, usize)> {
         for _ in 0..PAIRS {
             locks.lock(session, "line")?;
             locks.unlock(session, "line")?;
-            locks.take_changed();
+            locks.take_changed("");
         }
         Ok(())
     });
@@ -85,7 +85,7 @@ fn hand_over(locks: &mut Locks) -> Outcome<(Duration, usize)> {
             locks.unlock(owner, "line")?;
             locks.poll_effect().ok_or("nobody was told")?;
             locks.lock(owner, "line")?;
-            locks.take_changed();
+            locks.take_changed("");
         }
         Ok(())
     });

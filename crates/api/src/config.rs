@@ -46,7 +46,8 @@ pub(crate) async fn apply(
     body: Body,
 ) -> Answer {
     let (dry_run, directory) = (query::flag(&uri, "dry_run")?, directory(&uri)?);
-    let text = body::toml(&headers, body, &app.limits).await?;
+    // The place is taken last, so that a slow client keeps no other one from it. The text counts until it is applied.
+    let (text, _share) = body::toml(&app, &identity, &headers, body).await?;
     let _place = place().await?;
     let database = own_database(&app)?;
     // A long text takes a while, which others must not feel.

@@ -1,6 +1,8 @@
 //! Server-sent events: what happens to requests, the locks of sessions and the configuration.
 //!
-//! One that reads slowly misses events and is told how many, instead of holding the daemon up.
+//! Events are written as text once, in pieces that all followers share, at most one piece in [`PIECE_PAUSE`] unless
+//! there is much to write. So what an event costs hardly depends on how many follow. A client that reads slowly misses
+//! events and is told how many, instead of holding the daemon up.
 
 use crate::App;
 use crate::Shared;
@@ -17,17 +19,142 @@ use paceline_host::{Configured, Edited, Event, Granted};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, mpsc};
+use tokio::time::Instant;
 
 /// How often a client that hears nothing else hears that the connection is alive.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// Events on their way to one client beyond those that it may miss.
-const BACKLOG_MAX: usize = 64;
+/// Bytes of events after which a piece ends.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Pieces that a client may be behind before it misses the oldest.
+const PIECES_MAX: usize = 256;
+
+/// The time between two pieces that are not full.
+const PIECE_PAUSE: Duration = Duration::from_millis(10);
+
+/// Writes events for all who follow them, as long as there are any.
+#[derive(Debug)]
+pub(crate) struct Press {
+    pieces: broadcast::Sender<Piece>,
+    /// There while a task waits for events.
+    sources: Mutex<Option<Sources>>,
+}
+
+/// Some events as text.
+#[derive(Clone, Debug)]
+struct Piece {
+    /// The number of its first event.
+    first: u64,
+    count: u64,
+    text: Bytes,
+}
+
+/// Where events come from.
+#[derive(Debug)]
+struct Sources {
+    requests: broadcast::Receiver<Event>,
+    locks: broadcast::Receiver<Notice>,
+    /// How many events were written.
+    written: u64,
+}
+
+impl Press {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { pieces: broadcast::channel(PIECES_MAX).0, sources: Mutex::default() })
+    }
+
+    /// What is written from now on, and the number of its first event.
+    fn follow(self: &Arc<Self>, app: &App) -> (broadcast::Receiver<Piece>, u64) {
+        let mut state = self.sources();
+        let sources = state.get_or_insert_with(|| {
+            let sources = Sources::new(app);
+            let woken = (sources.requests.resubscribe(), sources.locks.resubscribe());
+            tokio::spawn(Arc::clone(self).run(woken));
+            sources
+        });
+        // What happened before is for those who follow already.
+        self.write(sources);
+        (self.pieces.subscribe(), sources.written)
+    }
+
+    /// Writes whenever something happened, until nobody follows.
+    async fn run(
+        self: Arc<Self>,
+        (mut requests, mut locks): (broadcast::Receiver<Event>, broadcast::Receiver<Notice>),
+    ) {
+        let mut due = Instant::now();
+        loop {
+            // Only that something happened matters here: what it was is read from the sources.
+            tokio::select! {
+                _ = requests.recv() => {}
+                _ = locks.recv() => {}
+                () = tokio::time::sleep(ALIVE) => {}
+            }
+            tokio::time::sleep_until(due).await;
+            (requests, locks) = (requests.resubscribe(), locks.resubscribe());
+            let mut state = self.sources();
+            match &mut *state {
+                Some(sources) if self.pieces.receiver_count() > 0 => self.write(sources),
+                _ => {
+                    *state = None;
+                    return;
+                }
+            }
+            drop(state);
+            due = Instant::now() + PIECE_PAUSE;
+        }
+    }
+
+    /// Writes what happened and was not written yet.
+    fn write(&self, sources: &mut Sources) {
+        while let Some(piece) = sources.next_piece() {
+            // It fails if nobody follows.
+            let _ = self.pieces.send(piece);
+        }
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Option<Sources>> {
+        self.sources.lock().unwrap_or_else(paceline_host::broken)
+    }
+}
+
+impl Sources {
+    fn new(app: &App) -> Self {
+        let (requests, locks) = (app.host.control().listen(), app.registry.listen());
+        Self { requests, locks, written: 0 }
+    }
+
+    fn next_piece(&mut self) -> Option<Piece> {
+        let (first, mut text) = (self.written, String::new());
+        while text.len() < PIECE_BYTES
+            && let Some(event) = self.next_text()
+        {
+            text.push_str(&event);
+            self.written += 1;
+        }
+        let count = self.written - first;
+        (count > 0).then(|| Piece { first, count, text: text.into() })
+    }
+
+    fn next_text(&mut self) -> Option<String> {
+        match self.requests.try_recv() {
+            Ok(event) => return Some(of_request(&event)),
+            Err(TryRecvError::Lagged(count)) => return Some(missed(count)),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => {}
+        }
+        match self.locks.try_recv() {
+            Ok(notice) => Some(of_lock(&notice)),
+            Err(TryRecvError::Lagged(count)) => Some(missed(count)),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+        }
+    }
+}
 
 /// `GET /v1/events`
 pub(crate) async fn follow(
@@ -35,10 +162,11 @@ pub(crate) async fn follow(
     Extension(identity): Extension<Identity>,
 ) -> Result<Response, Problem> {
     let place = take(Arc::clone(&app.followers), &identity)?;
-    let (sender, receiver) = mpsc::channel(BACKLOG_MAX);
-    let (requests, locks) = (app.host.control().listen(), app.registry.listen());
+    // Pieces wait where all share them, so only one is on its way to this client.
+    let (sender, receiver) = mpsc::channel(1);
+    let pieces = app.press.follow(&app);
     tokio::spawn(async move {
-        let pump = pump(requests, locks, sender, identity.granted.clone());
+        let pump = pump(pieces, sender, identity.granted.clone());
         tokio::select! {
             () = pump => {}
             () = revoked(identity.granted) => {}
@@ -65,8 +193,7 @@ async fn revoked(granted: Option<Arc<Granted>>) {
 
 /// Passes on what happens until the client is gone or may not look any more.
 async fn pump(
-    mut requests: broadcast::Receiver<Event>,
-    mut locks: broadcast::Receiver<Notice>,
+    (mut pieces, mut number): (broadcast::Receiver<Piece>, u64),
     sender: mpsc::Sender<Bytes>,
     granted: Option<Arc<Granted>>,
 ) {
@@ -77,30 +204,45 @@ async fn pump(
     {
         next = tokio::select! {
             () = sender.closed() => break,
-            event = requests.recv() => match event {
-                Ok(event) => of_request(&event),
-                Err(RecvError::Lagged(count)) => missed(count),
-                Err(RecvError::Closed) => break,
-            },
-            notice = locks.recv() => match notice {
-                Ok(notice) => of_lock(&notice),
-                Err(RecvError::Lagged(count)) => missed(count),
-                Err(RecvError::Closed) => break,
+            piece = next_piece(&mut pieces) => match piece {
+                Some(piece) => since(&piece, &mut number),
+                None => break,
             },
             () = tokio::time::sleep(ALIVE) => Bytes::from_static(b": alive\n\n"),
         };
     }
 }
 
-fn text(name: &str, data: &Value) -> Bytes {
-    format!("event: {name}\ndata: {data}\n\n").into()
+/// The next piece that is still there; none if there are no more.
+async fn next_piece(pieces: &mut broadcast::Receiver<Piece>) -> Option<Piece> {
+    loop {
+        match pieces.recv().await {
+            Ok(piece) => return Some(piece),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return None,
+        }
+    }
 }
 
-fn missed(count: u64) -> Bytes {
+/// A piece for a client that has read the events before `number`, after how many it missed.
+fn since(piece: &Piece, number: &mut u64) -> Bytes {
+    let count = piece.first - *number;
+    *number = piece.first + piece.count;
+    match count {
+        0 => piece.text.clone(),
+        _ => [missed(count).as_bytes(), &piece.text].concat().into(),
+    }
+}
+
+fn text(name: &str, data: &Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+fn missed(count: u64) -> String {
     text("missed", &json!({ "count": count }))
 }
 
-fn of_request(event: &Event) -> Bytes {
+fn of_request(event: &Event) -> String {
     match event {
         Event::Started { id } => text("started", &json!({ "request": id.0 })),
         Event::Waiting { id } => text("waiting", &json!({ "request": id.0 })),
@@ -115,7 +257,7 @@ fn of_request(event: &Event) -> Bytes {
     }
 }
 
-fn of_configuration(configured: &Configured) -> Bytes {
+fn of_configuration(configured: &Configured) -> String {
     let changes = configured.changes.iter();
     let changes: Vec<Value> = changes
         .map(|Edited { op, table, row }| json!({ "op": op, "table": table, "row": row }))
@@ -127,7 +269,7 @@ fn of_configuration(configured: &Configured) -> Bytes {
     text("config", &data)
 }
 
-fn of_lock(notice: &Notice) -> Bytes {
+fn of_lock(notice: &Notice) -> String {
     let Notice { lock, what, session } = notice;
     text("lock", &json!({ "lock": &**lock, "what": what, "session": session }))
 }
@@ -146,5 +288,44 @@ impl hyper::body::Body for Stream {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.receiver.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Press, missed, next_piece, since};
+    use crate::app_for_tests;
+    use paceline_types::{Attributes, Request};
+
+    /// An event is written once however many follow, and in one piece with those that happened with it. A client
+    /// hears nothing of what happened before it came, and how much it missed.
+    #[test]
+    fn all_followers_share_what_is_written() {
+        let (_runtime, app) = app_for_tests();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let press = Press::new();
+            let spend = |count| {
+                for _ in 0..count {
+                    drop(app.host.control().admit(Request::new(Attributes::new())));
+                }
+            };
+            let mut early = press.follow(&app);
+            spend(10);
+            let mut late = [press.follow(&app), press.follow(&app)];
+            spend(10);
+            let first = next_piece(&mut early.0).await.unwrap();
+            assert_eq!((first.first, first.count), (0, 20), "started and settled");
+            let second = next_piece(&mut early.0).await.unwrap();
+            assert_eq!((second.first, second.count), (20, 20));
+            for (pieces, number) in &mut late {
+                let piece = next_piece(pieces).await.unwrap();
+                assert_eq!(piece.text.as_ptr(), second.text.as_ptr(), "it is the same text");
+                assert_eq!(since(&piece, number), second.text);
+                assert_eq!(*number, 40);
+            }
+            let told = since(&second, &mut early.1);
+            assert!(told.starts_with(missed(20).as_bytes()) && told.ends_with(&second.text));
+        });
     }
 }

@@ -56,6 +56,10 @@ pub(crate) struct App {
     pub(crate) registry: Arc<Registry>,
     /// Places for those who follow the events.
     pub(crate) followers: Arc<turns::Turns>,
+    /// What writes events for them.
+    pub(crate) press: Arc<events::Press>,
+    /// Bytes of bodies that are being read.
+    pub(crate) bodies: Arc<turns::Turns>,
     /// The first token.
     pub(crate) first_token: token::First,
     /// True when connections are to be closed.
@@ -99,6 +103,8 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
         host,
         limits,
         followers: Arc::new(turns::Turns::new("clients that follow events", 2)),
+        press: events::Press::new(),
+        bodies: body::bodies(&limits),
         first_token: token::First::new(std::path::PathBuf::new()),
         closing: watch::channel(false).0,
     };

@@ -15,6 +15,12 @@ pub struct Limits {
     pub head_max: Duration,
     /// How long a client may pause in the middle of a body (promise D2).
     pub body_pause_max: Duration,
+    /// How long a client may take to send a body, beyond the time for its bytes.
+    pub body_max: Duration,
+    /// How fast a client must send it.
+    pub body_bytes_per_second_min: u64,
+    /// Bytes of all bodies that are being read, beyond the first 16 KiB of each (promise D1).
+    pub bodies_bytes_max: usize,
     /// How long a client may take none of the bytes that it has to be sent.
     pub write_pause_max: Duration,
     /// How long a client may take to read an answer of more than 1 MiB, beyond the time for its bytes.
@@ -41,6 +47,9 @@ impl Default for Limits {
             connections: Capacity::default(),
             head_max: Duration::from_secs(10),
             body_pause_max: Duration::from_secs(30),
+            body_max: Duration::from_secs(30),
+            body_bytes_per_second_min: 256 << 10,
+            bodies_bytes_max: 128 << 20,
             write_pause_max: Duration::from_secs(30),
             large_max: Duration::from_secs(30),
             large_bytes_per_second_min: 256 << 10,

@@ -23,7 +23,7 @@ pub(crate) async fn lock(
     body: Body,
 ) -> Answer {
     check_name(&name)?;
-    let mut members = body::members(&headers, body, &app.limits).await?;
+    let mut members = body::members(&app, &identity, &headers, body).await?;
     let key = members.required_text("session")?;
     let steal = members.flag("steal")?.unwrap_or(false);
     let wait = members.span("wait")?.unwrap_or(Span::ZERO);
@@ -46,12 +46,13 @@ pub(crate) async fn lock(
 /// `DELETE /v1/locks/{name}`
 pub(crate) async fn unlock(
     State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
     Path(name): Path<String>,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let mut members = body::members(&headers, body, &app.limits).await?;
+    let mut members = body::members(&app, &identity, &headers, body).await?;
     let key = match query::value(&uri, "session") {
         Some(key) => key.to_owned(),
         None => members.required_text("session")?,
@@ -91,6 +92,7 @@ fn describe(lock: &LockShown) -> Value {
         "owner": lock.owner.as_ref().map(|(_, name, _)| name),
         "fencing": lock.owner.as_ref().map(|(_, _, fencing)| fencing),
         "waiters": lock.waiters,
+        "waiting": lock.waiting,
     })
 }
 

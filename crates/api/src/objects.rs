@@ -184,7 +184,7 @@ async fn put<O: Object>(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let members = body::members(&headers, body, &app.limits).await?;
+    let members = body::members(&app, &identity, &headers, body).await?;
     let is_there = select_one::<O>(&app, &identity, &key).await?.is_some();
     if edit::only_creates(&headers)? && (is_there || O::without_row(&app, &key).is_some()) {
         return Err(database::exists::<O>());
@@ -202,7 +202,7 @@ async fn patch<O: Object>(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let members = body::members(&headers, body, &app.limits).await?;
+    let members = body::members(&app, &identity, &headers, body).await?;
     let is_there = select_one::<O>(&app, &identity, &key).await?.is_some();
     if !is_there && O::without_row(&app, &key).is_none() {
         return Err(no_such::<O>(&key));

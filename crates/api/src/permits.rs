@@ -51,7 +51,7 @@ pub(crate) async fn ask_by_name(
     body: Body,
 ) -> Answer {
     check_id(&name)?;
-    let members = body::members(&headers, body, &app.limits).await?;
+    let members = body::members(&app, &identity, &headers, body).await?;
     let held = check_own(&app, &identity, &name, "ask again for")?;
     let owner = held.as_ref().map_or(&identity.name, |view| &view.user);
     let body = format!("{owner}\0{}", members.canonical());

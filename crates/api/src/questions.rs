@@ -166,7 +166,7 @@ pub(crate) async fn explain(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let mut members = body::members(&headers, body, &app.limits).await?;
+    let mut members = body::members(&app, &identity, &headers, body).await?;
     let words = [("request", On::Request), ("connection", On::Connection)];
     let on = members.word("on", &words)?.unwrap_or_default();
     let members = as_of_http(&app, members)?;

@@ -1,6 +1,7 @@
 //! Listening: a task for each listener, a task for each connection.
 
 use crate::connection::{Connection, HeadTimer, Origin, Watched};
+use crate::events::Press;
 use crate::limits::Limits;
 use crate::moment::Wall;
 use crate::router::Routes;
@@ -8,7 +9,7 @@ use crate::secret::Secret;
 use crate::socket::{Handle, Socket};
 use crate::token;
 use crate::turns::Turns;
-use crate::{App, Shared, path, sessions};
+use crate::{App, Shared, body, path, sessions};
 use axum::Router;
 use axum::body::HttpBody as _;
 use axum::extract::Request;
@@ -137,7 +138,9 @@ impl Api {
         let followers = Arc::new(followers);
         let first_token = token::First::new(options.token.clone());
         let closing = watch::channel(false).0;
-        let app = App { host, wall, registry, limits, followers, first_token, closing };
+        let (press, bodies) = (Press::new(), body::bodies(&limits));
+        let app =
+            App { host, wall, registry, limits, followers, press, bodies, first_token, closing };
         let app = Arc::new(app);
         Ok(Self { app, options })
     }

@@ -24,7 +24,7 @@ pub(crate) async fn begin(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let mut members = body::members(&headers, body, &app.limits).await?;
+    let mut members = body::members(&app, &identity, &headers, body).await?;
     let name = members.text("name")?;
     let lease = members.span("lease")?;
     let bound = members.flag("bound")?.unwrap_or(false);
@@ -124,11 +124,12 @@ pub(crate) fn watch_role(app: &App, session: Arc<HeldSession>, user: &str) {
 pub(crate) async fn add_process(
     State(app): State<Shared>,
     Extension(connection): Extension<Arc<Connection>>,
+    Extension(identity): Extension<Identity>,
     Path(key): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let mut members = body::members(&headers, body, &app.limits).await?;
+    let mut members = body::members(&app, &identity, &headers, body).await?;
     let pid = members.number("pid")?;
     members.finish()?;
     let pid = pid.ok_or_else(|| Problem::bad_request("pid: expected the number of a process"))?;

@@ -1,4 +1,5 @@
-//! Places that clients take for a while: large answers on their way, and clients that follow events.
+//! Places that clients take for a while: large answers on their way, clients that follow events, and the bytes of bodies
+//! that are being read.
 //!
 //! Promises that one user cannot take all of them: each has a quarter at most, and a part is kept for root and the
 //! user who runs the daemon, who have no bound of their own (D1).
@@ -24,12 +25,13 @@ struct Taken {
     by: BTreeMap<String, usize>,
 }
 
-/// A place that is given back when this is dropped. `T` is how the places are kept.
+/// Places that are given back when this is dropped. `T` is how the places are kept.
 #[derive(Debug)]
 pub(crate) struct Turn<T: Deref<Target = Turns>> {
     of: T,
     /// The user that it counts for; none for the owner.
     user: Option<String>,
+    count: usize,
 }
 
 impl Turns {
@@ -62,39 +64,65 @@ pub(crate) fn take<T: Deref<Target = Turns>>(
     of: T,
     identity: &Identity,
 ) -> Result<Turn<T>, Problem> {
-    let user = (!identity.is_owner).then(|| identity.name.clone());
-    let mut taken = of.taken();
-    if let Some(user) = &user {
-        let own = taken.by.get(user).copied().unwrap_or(0);
-        if own >= of.each() {
-            let what = format!("{} of one user", of.what);
-            return Err(Problem::exhausted(&what, of.each()));
-        }
-    }
-    let most = if user.is_some() { of.total - of.kept() } else { of.total };
-    if taken.all >= most {
-        return Err(Problem::exhausted(of.what, most));
-    }
-    taken.all += 1;
-    if let Some(user) = &user {
-        *taken.by.entry(user.clone()).or_default() += 1;
-    }
-    drop(taken);
-    Ok(Turn { of, user })
+    let mut turn = none(of, identity);
+    turn.add(1)?;
+    Ok(turn)
 }
 
-impl<T: Deref<Target = Turns>> Drop for Turn<T> {
-    fn drop(&mut self) {
+/// No place yet for the client of a request.
+pub(crate) fn none<T: Deref<Target = Turns>>(of: T, identity: &Identity) -> Turn<T> {
+    let user = (!identity.is_owner).then(|| identity.name.clone());
+    Turn { of, user, count: 0 }
+}
+
+impl<T: Deref<Target = Turns>> Turn<T> {
+    /// Takes so many more.
+    pub(crate) fn add(&mut self, count: usize) -> Result<(), Problem> {
+        let (of, user) = (&*self.of, &self.user);
+        let mut taken = of.taken();
+        if let Some(user) = user {
+            let own = taken.by.get(user).copied().unwrap_or(0);
+            if own + count > of.each() {
+                let what = format!("{} of one user", of.what);
+                return Err(Problem::exhausted(&what, of.each()));
+            }
+        }
+        let most = if user.is_some() { of.total - of.kept() } else { of.total };
+        if taken.all + count > most {
+            return Err(Problem::exhausted(of.what, most));
+        }
+        taken.all += count;
+        if let Some(user) = user {
+            *taken.by.entry(user.clone()).or_default() += count;
+        }
+        self.count += count;
+        Ok(())
+    }
+
+    /// Gives them back.
+    pub(crate) fn give_back(&mut self) {
+        let count = std::mem::take(&mut self.count);
         let mut taken = self.of.taken();
-        taken.all -= 1;
+        taken.all -= count;
         if let Some(user) = &self.user
             && let Some(own) = taken.by.get_mut(user)
         {
-            *own -= 1;
+            *own -= count;
             if *own == 0 {
                 taken.by.remove(user);
             }
         }
+    }
+
+    /// How many there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+}
+
+impl<T: Deref<Target = Turns>> Drop for Turn<T> {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 

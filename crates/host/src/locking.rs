@@ -5,9 +5,13 @@
 //! that said it would come. The reply to a steal whose loss must be written first takes its place at once and is
 //! filled in later, so that a `stolen` by the next thief stays behind it. Whenever a session that outlives the daemon is granted a lock or loses one,
 //! that is noted in the ledger under the same mutex (L5). Fencing numbers come from a range that is reserved on disk ahead
-//! ([`numbers`], L2).
+//! ([`numbers`], L2). The table that shows the locks follows them ([`shown`]).
+//!
+//! The mutex is held for a bounded time (D4): a connection that had many locks gives them back in pieces, and lists are
+//! made in pieces.
 
 mod numbers;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -15,17 +19,16 @@ use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::database::shares::{Bound, Full, Holder, Shares};
-use crate::database::{Hosted, OwnRow};
+use crate::database::{Hosted, LET_IN, aside};
 use crate::kept::{Cause, Key, Ledger};
 use crate::outbox::{Later, Outgoing, Reply, Ticket};
 use crate::session::Session;
 use crate::tasks::Tasks;
 use numbers::Reservations;
-use paceline_locks::{Changed, Effect, LockError, LockView, Locks, SessionId, cost};
-use paceline_tables::value::{Atom, Datum};
+use paceline_locks::{Effect, LockError, Locks, SessionId, cost};
 use paceline_types::limits::{LOCKS_BYTES_MAX, SESSION_BYTES_MAX};
+pub use shown::LockShown;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::Waker;
 
@@ -58,24 +61,16 @@ pub enum StealReply {
     WhenWritten,
 }
 
-/// One lock as lists show it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockShown {
-    /// Its name.
-    pub name: Arc<str>,
-    /// The session that owns it, by number and name, and the fencing number of that grant.
-    pub owner: Option<(SessionId, String, u64)>,
-    /// The names of the sessions that wait for it, next one first.
-    pub waiters: Vec<String>,
-}
+/// How many locks a connection that ends gives back at a time.
+const RELEASED_MAX: usize = 1_000;
 
 /// All locks.
 pub struct Locking {
     state: Mutex<State>,
     /// The database that shows the locks and keeps the reserved numbers.
     own: OnceLock<Arc<Hosted>>,
-    /// Whether someone watches the table of locks, so that changes must be shown at once.
-    watched: AtomicBool,
+    /// Each monitor of the table of locks, and each transaction that waits for it, has a copy.
+    watched: Arc<()>,
     /// Who must know when a session loses a lock.
     control: OnceLock<Weak<Control>>,
     /// Where steals are recorded.
@@ -92,10 +87,8 @@ struct State {
     sessions: BTreeMap<SessionId, Arc<Session>>,
     /// What the locks of connections take. Sessions of the API count elsewhere, by user.
     shares: Shares,
-    /// The generation that the table of locks shows.
-    shown: u64,
-    /// Whether the table must be compared with every lock, because its last changes were undone.
-    show_all: bool,
+    /// Whether the table of locks is being brought up to date.
+    is_showing: bool,
     /// Who lost which lock to a thief and was not told to the engine yet.
     lost: Vec<(SessionId, Arc<str>)>,
     /// Locks that have a row, or had one, because a session that outlives the daemon owns them.
@@ -116,13 +109,12 @@ impl Locking {
                 reservations: Reservations::default(),
                 sessions: BTreeMap::new(),
                 shares: Shares::new(BOUND),
-                shown: 0,
-                show_all: false,
+                is_showing: false,
                 lost: Vec::new(),
                 kept: BTreeSet::new(),
             }),
             own: OnceLock::new(),
-            watched: AtomicBool::new(false),
+            watched: Arc::new(()),
             control: OnceLock::new(),
             audit: OnceLock::new(),
             ledger,
@@ -177,7 +169,7 @@ impl Locking {
         is_quiet: impl Fn() -> bool,
     ) -> Option<BTreeMap<String, (String, u64)>> {
         let state = self.state();
-        let owner = |lock: LockView<'_>| {
+        let owner = |lock: paceline_locks::LockView<'_>| {
             let (session, fencing, _) = state.kept_owner(lock.name())?;
             Some((lock.name().to_string(), (session, fencing)))
         };
@@ -195,25 +187,40 @@ impl Locking {
 
     /// Releases everything a client held, because it left, or because it said so.
     pub(crate) fn end_session(self: &Arc<Self>, session: SessionId, cause: Cause) {
+        while self.end_some(session, cause) {
+            in_turns();
+        }
+    }
+
+    /// Releases a part of what a client held, and forgets the client with the last part; whether there is more.
+    fn end_some(self: &Arc<Self>, session: SessionId, cause: Cause) -> bool {
         let mut state = self.state();
-        let owned: Vec<Arc<str>> =
-            state.locks.owned(session).map(|(name, _)| Arc::clone(name)).collect();
-        let bytes = state.locks.session_bytes(session);
-        state.locks.release_all(session);
-        if let Some(ended) = state.sessions.remove(&session) {
-            state.give_back(&ended, bytes);
+        let ended = state.sessions.get(&session).cloned();
+        // The rows of a session that outlives the daemon say at any time what it owns, so its locks go together.
+        let is_kept = ended.as_ref().is_some_and(|ended| ended.kept().is_some());
+        let count = if is_kept { usize::MAX } else { RELEASED_MAX };
+        let before = state.locks.session_bytes(session);
+        let owned = state.locks.release_some(session, count);
+        let left = state.locks.session_bytes(session);
+        if let Some(ended) = ended {
+            state.give_back(&ended, before - left);
+        }
+        if left == 0 {
+            state.sessions.remove(&session);
         }
         let wakers = state.drain_effects(&self.ledger);
         let noted = owned.iter().map(|name| state.note(&self.ledger, name, cause));
         let is_noted = noted.fold(false, |any, one| any | one);
         let range = state.next_range();
+        let shows = self.begins_to_show(&mut state);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         if is_noted {
             self.ledger.write();
         }
         self.reserve(range);
-        self.show();
+        self.show(shows);
+        left > 0
     }
 
     /// Does a lock operation and leaves its reply in the client's outbox. An error is to be
@@ -249,6 +256,7 @@ impl Locking {
         };
         wakers.extend(session.outbox.leave(Outgoing::Reply(ticket, reply)));
         let range = state.next_range();
+        let shows = self.begins_to_show(&mut state);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         if is_noted {
@@ -264,7 +272,7 @@ impl Locking {
             lost.iter().for_each(|(loser, lock)| control.lock_lost(*loser, lock));
         }
         self.reserve(range);
-        self.show();
+        self.show(shows);
         Ok(())
     }
 
@@ -300,63 +308,6 @@ impl Locking {
     /// Whether `session` owns the lock of this name.
     pub(crate) fn owns(&self, session: SessionId, name: &str) -> bool {
         self.state().locks.is_owner(session, name)
-    }
-
-    /// The lock of this name, if someone owns it or waits for it.
-    #[must_use]
-    pub fn shown(&self, name: &str) -> Option<LockShown> {
-        let state = self.state();
-        state.locks.view(name).map(|lock| state.show(&lock))
-    }
-
-    /// At most `count` locks that someone owns or waits for, in name order from `first` on.
-    #[must_use]
-    pub fn shown_from(&self, first: &str, count: usize) -> Vec<LockShown> {
-        let state = self.state();
-        state.locks.iter_from(first).take(count).map(|lock| state.show(&lock)).collect()
-    }
-
-    /// From now on someone watches the table of locks.
-    pub(crate) fn note_watched(&self) {
-        self.watched.store(true, Ordering::Release);
-    }
-
-    /// Brings the table of locks up to date if someone watches it.
-    fn show(&self) {
-        if self.watched.load(Ordering::Acquire)
-            && let Some(own) = self.own.get()
-        {
-            own.show_locks();
-            own.flush();
-        }
-    }
-
-    /// Says that rows of the table of locks were undone.
-    pub(crate) fn show_all_again(&self) {
-        self.state().show_all = true;
-    }
-
-    /// The rows of the table of locks that changed since this was last asked. `shown` lists the
-    /// locks that have a row.
-    pub(crate) fn take_changed_rows(&self, shown: impl Fn() -> Vec<Arc<str>>) -> Vec<OwnRow> {
-        let mut state = self.state();
-        let show_all = std::mem::take(&mut state.show_all);
-        if state.shown == state.locks.generation() && !show_all {
-            return Vec::new();
-        }
-        state.shown = state.locks.generation();
-        let names: Vec<Arc<str>> = match state.locks.take_changed() {
-            Changed::Names(names) if !show_all => names.into_iter().collect(),
-            _ => {
-                let names = state.locks.iter().map(|lock| lock.name().clone());
-                names.chain(shown()).collect::<BTreeSet<_>>().into_iter().collect()
-            }
-        };
-        let row = |name: &Arc<str>| {
-            let values = state.locks.view(name).map(|view| state.row(&view));
-            OwnRow::of_text(name, values)
-        };
-        names.iter().map(row).collect()
     }
 }
 
@@ -455,33 +406,10 @@ impl State {
         let is_long = session.kept()?;
         Some((session.name.clone(), fencing, is_long))
     }
+}
 
-    fn show(&self, lock: &LockView<'_>) -> LockShown {
-        let name = |id: SessionId| match self.sessions.get(&id) {
-            Some(session) => session.name.clone(),
-            None => "unknown".to_owned(),
-        };
-        LockShown {
-            name: Arc::clone(lock.name()),
-            owner: lock.owner().map(|(id, fencing)| (id, name(id), fencing)),
-            waiters: lock.waiters().map(name).collect(),
-        }
-    }
-
-    fn row(&self, lock: &LockView<'_>) -> Vec<(&'static str, Datum)> {
-        let name = |id: SessionId| match self.sessions.get(&id) {
-            Some(session) => Atom::string(&session.name),
-            None => Atom::string("unknown"),
-        };
-        let owner = lock.owner();
-        let waiters = lock.waiters().zip(1i64..);
-        let waiters = waiters.map(|(id, place)| (Atom::Integer(place), name(id))).collect();
-        let fencing = owner.map_or(0, |(_, fencing)| i64::try_from(fencing).unwrap_or(i64::MAX));
-        vec![
-            ("name", Datum::One(Atom::string(lock.name()))),
-            ("owner", owner.map_or(Datum::Empty, |(id, _)| Datum::One(name(id)))),
-            ("waiters", Datum::from_sorted_pairs(waiters)),
-            ("fencing", Datum::One(Atom::Integer(fencing))),
-        ]
-    }
+/// Lets others have their turn between two pieces of long work. A mutex that is given up and taken again at once would
+/// not let them in.
+fn in_turns() {
+    aside(|| std::thread::sleep(LET_IN));
 }

@@ -64,6 +64,8 @@ pub struct MonitorRecord {
     pub(crate) _place: Arc<MonitorShare>,
     /// What its conditions take of the steps that those of the database may take.
     pub(crate) _steps: Arc<MonitorShare>,
+    /// Has the table of locks follow the locks, if it watches that.
+    pub(crate) _locks: Option<Arc<()>>,
 }
 
 impl std::fmt::Debug for MonitorRecord {

@@ -1,48 +1,66 @@
-//! Which locks changed since the host last asked.
+//! Which locks changed since the host last looked at them.
 //!
-//! Owns a generation that counts visible changes (owner, fencing number, waiters) and a bounded set
-//! of names. Past the bound it forgets the names and says that any lock may have changed. It never
-//! holds what changed, only where.
+//! Owns a generation that counts visible changes (owner, fencing number, waiters), and the names of the locks to look
+//! at. A lock that appeared and went away between two looks needs none, so there are never more names than locks that
+//! exist and locks that the host has seen. It never holds what changed, only where.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
-/// How many changed names are kept between two questions.
-pub const CHANGED_NAMES_MAX: usize = 4096;
-
-/// Where to look for changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed {
-    /// Exactly these locks changed, appeared or went away.
-    Names(BTreeSet<Arc<str>>),
-    /// More than [`CHANGED_NAMES_MAX`] did: look at all of them.
-    All,
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Changes {
     generation: u64,
-    since: Changed,
+    /// Locks to look at.
+    names: BTreeSet<Arc<str>>,
+    /// Locks that existed when the host last looked at them.
+    seen: BTreeSet<Arc<str>>,
 }
 
 impl Changes {
-    pub(crate) fn new() -> Changes {
-        Changes { generation: 0, since: Changed::Names(BTreeSet::new()) }
-    }
-
-    /// Notes a visible change of the lock `name`.
+    /// Notes a visible change of the lock `name`, which exists.
     pub(crate) fn note(&mut self, name: &Arc<str>) {
         self.generation = self.generation.wrapping_add(1);
-        let Changed::Names(names) = &mut self.since else { return };
-        if names.len() < CHANGED_NAMES_MAX || names.contains(name) {
-            names.insert(Arc::clone(name));
-        } else {
-            self.since = Changed::All;
+        if !self.names.contains(name) {
+            self.names.insert(Arc::clone(name));
         }
     }
 
-    pub(crate) fn take(&mut self) -> Changed {
-        std::mem::replace(&mut self.since, Changed::Names(BTreeSet::new()))
+    /// Notes that the lock `name` exists no more.
+    pub(crate) fn note_gone(&mut self, name: &Arc<str>) {
+        self.generation = self.generation.wrapping_add(1);
+        if self.seen.contains(name) {
+            self.names.insert(Arc::clone(name));
+        } else {
+            self.names.remove(name);
+        }
+    }
+
+    /// Notes that what the host saw of a lock is lost.
+    pub(crate) fn note_unseen(&mut self, name: &Arc<str>) {
+        self.names.insert(Arc::clone(name));
+        self.seen.insert(Arc::clone(name));
+    }
+
+    /// The first lock after `after` to look at.
+    pub(crate) fn take(
+        &mut self,
+        after: &str,
+        exists: impl FnOnce(&str) -> bool,
+    ) -> Option<Arc<str>> {
+        let later = (Bound::Excluded(after), Bound::Unbounded);
+        let name = Arc::clone(self.names.range::<str, _>(later).next()?);
+        self.names.remove(&name);
+        if exists(&name) {
+            self.seen.insert(Arc::clone(&name));
+        } else {
+            self.seen.remove(&name);
+        }
+        Some(name)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
     }
 
     pub(crate) fn generation(&self) -> u64 {

@@ -89,9 +89,15 @@ impl Ledger {
         Some(entry)
     }
 
-    /// Removes all entries of a session, in name order.
-    pub(crate) fn close(&mut self, session: SessionId) -> BTreeMap<Arc<str>, Entry> {
-        self.accounts.remove(&session).map(|account| account.entries).unwrap_or_default()
+    /// Removes the first entry of a session in name order.
+    pub(crate) fn leave_first(&mut self, session: SessionId) -> Option<(Arc<str>, Entry)> {
+        let account = self.accounts.get_mut(&session)?;
+        let (name, entry) = account.entries.pop_first()?;
+        account.bytes -= cost(&name);
+        if account.entries.is_empty() {
+            self.accounts.remove(&session);
+        }
+        Some((name, entry))
     }
 
     pub(crate) fn entry(&self, session: SessionId, name: &str) -> Option<Entry> {

@@ -29,7 +29,6 @@ mod ledger;
 mod line;
 mod locks;
 
-pub use changed::{CHANGED_NAMES_MAX, Changed};
 pub use ledger::{ENTRY_BYTES, Standing, cost};
 pub use locks::{LockView, Locks};
 pub use paceline_types::SessionId;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::changed::{Changed, Changes};
+use crate::changed::Changes;
 use crate::ledger::{Entry, Ledger, Standing};
 use crate::line::{Asked, Line, Owner};
 use crate::{Effect, LockError, SessionId};
@@ -66,7 +66,7 @@ impl Locks {
             reserved_until,
             is_stopped: false,
             effects: VecDeque::new(),
-            changes: Changes::new(),
+            changes: Changes::default(),
         }
     }
 
@@ -121,9 +121,20 @@ impl Locks {
 
     /// Unlocks all a session locked or stole, in name order. For when the session ends.
     pub fn release_all(&mut self, session: SessionId) {
-        for (name, entry) in self.ledger.close(session) {
+        self.release_some(session, usize::MAX);
+    }
+
+    /// Unlocks `count` at most of what a session locked or stole, in name order; the names of those it owned.
+    pub fn release_some(&mut self, session: SessionId, count: usize) -> Vec<Arc<str>> {
+        let mut owned = Vec::new();
+        for _ in 0..count {
+            let Some((name, entry)) = self.ledger.leave_first(session) else { break };
+            if matches!(entry, Entry::Owner) {
+                owned.push(Arc::clone(&name));
+            }
             self.release(name, entry);
         }
+        owned
     }
 
     /// Reserves the numbers below `reserved_until` and hands over what waited for them, in name
@@ -156,9 +167,20 @@ impl Locks {
         self.effects.pop_front()
     }
 
-    /// Which locks changed since this was last asked.
-    pub fn take_changed(&mut self) -> Changed {
-        self.changes.take()
+    /// The first lock after `after`, in name order, whose owner, fencing number or waiters changed since this last
+    /// returned it, or that appeared or went away. A lock that did both in between is not returned.
+    pub fn take_changed(&mut self, after: &str) -> Option<Arc<str>> {
+        self.changes.take(after, |name| self.lines.contains_key(name))
+    }
+
+    /// Whether [`Locks::take_changed`] has something to return.
+    pub fn has_changed(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Has [`Locks::take_changed`] return this lock once more, whether it exists or not.
+    pub fn show_again(&mut self, name: &str) {
+        self.changes.note_unseen(&self.key(name));
     }
 
     /// A number that differs whenever a lock's owner, fencing number or waiters changed.
@@ -293,6 +315,7 @@ impl Locks {
         if !self.lines.get(&name).is_some_and(Line::has_waiters) {
             self.lines.remove(&name);
             self.starved.remove(&name);
+            self.changes.note_gone(&name);
             return;
         }
         let Some(fencing) = self.take_fencing() else {
@@ -320,7 +343,7 @@ impl<'a> LockView<'a> {
         self.line.owner().map(|owner| (owner.session, owner.fencing))
     }
 
-    /// Who waits for it, next one first.
+    /// Who waits for it, next one first; the number of waiters is known without counting.
     pub fn waiters(&self) -> impl ExactSizeIterator<Item = SessionId> + 'a {
         self.line.waiters()
     }

@@ -184,7 +184,7 @@ async fn new(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let mut members = body::members(&headers, body, &app.limits).await?;
+    let mut members = body::members(&app, &identity, &headers, body).await?;
     let given = members.number("number")?;
     let key = given.map_or_else(|| "new".to_owned(), |number| number.to_string());
     let columns = read_row::<Rule>(members, &Reading::Create, &key)?;

@@ -128,7 +128,7 @@ async fn new(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let members = body::members(&headers, body, &app.limits).await?;
+    let members = body::members(&app, &identity, &headers, body).await?;
     let New { name, role, user, life } = New::read(members)?;
     let token = secret::<BYTES>().map_err(|error| Problem::internal(&error.to_string()))?;
     let created_ms = wall_ms();

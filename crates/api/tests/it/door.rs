@@ -168,6 +168,35 @@ fn slow_clients_are_cut_off_and_do_not_stall_others_d2() {
     idle.get("/healthz").expect(200);
 }
 
+/// D1, D2: a body has a time for all of it, whatever the pauses in it.
+#[test]
+fn a_body_that_arrives_slowly_is_given_up_d1_d2() {
+    let world = World::with(Limits { body_max: Duration::from_millis(200), ..Limits::default() });
+    let mut client = world.unix();
+    client.raw(
+        b"POST /v1/sessions HTTP/1.1\r\nhost: p\r\ncontent-type: application/json\r\n\
+          content-length: 20\r\n\r\n{",
+    );
+    let error = client.answer().expect_error(400, "bad_request");
+    assert!(error["message"].as_str().unwrap().contains("too slowly"), "{error}");
+}
+
+/// D1: a body for which there is no room is refused though the client still sends, and small ones are not.
+#[test]
+fn a_body_without_room_is_refused_d1() {
+    let world = World::with(Limits { bodies_bytes_max: 64 << 10, ..Limits::default() });
+    let mut client = world.unix();
+    let long = format!("{{\"name\": \"{}\"}}", "x".repeat(200 << 10));
+    client.send("POST", "/v1/sessions", Some(&long));
+    let error = client.answer().expect_error(503, "refused");
+    assert_eq!(error["reason"], "exhausted");
+    world
+        .unix()
+        .post("/v1/sessions", serde_json::json!({ "name": "x".repeat(1 << 10) }))
+        .expect(400);
+    world.unix().session(serde_json::json!({ "name": "short" }));
+}
+
 #[test]
 fn an_idle_connection_is_closed_in_the_end() {
     let short = Duration::from_millis(100);

@@ -38,6 +38,23 @@ fn a_session_of_an_earlier_run_ends_with_the_role_of_its_user() {
     root.put("/v1/locks/mine", json!({ "session": session, "wait": "10s" })).expect(200);
 }
 
+/// A permit of a pool that the restart deleted is shown with the name of the pool that counts it.
+#[test]
+fn a_permit_of_an_earlier_run_names_its_pool_though_that_is_gone() {
+    let before = World::new();
+    let mut client = before.unix();
+    let pool = json!({ "priority": [3, 4], "started": true, "persistent": false });
+    client.put("/v1/pools/passing", pool).expect(201);
+    client.put("/v1/rules/1", json!({ "set": 3 })).expect(201);
+    let permit = client.post("/v1/permits", json!({ "lease": "1h" })).expect(201);
+    assert_eq!(permit["pool"], "passing");
+    let world = before.next_run();
+    let mut client = world.unix();
+    client.get("/v1/pools/passing").expect_error(404, "not_found");
+    let path = format!("/v1/permits/{}", permit["permit"].as_str().unwrap());
+    assert_eq!(client.get(&path).expect(200)["pool"], "passing");
+}
+
 /// A role may be gone, or too little, when the daemon starts: as after a change of the configuration file.
 #[test]
 fn a_session_whose_user_has_no_role_any_more_ends_at_the_start() {

@@ -119,6 +119,11 @@ impl Control {
         kept.map_or_else(|| self.us_of(since), |(us, _)| us)
     }
 
+    /// The name of the pool that counts a request which runs, also if that is deleted; none for the default pool.
+    pub(crate) fn slot_name(&self, id: RequestId) -> Option<Box<str>> {
+        self.state().engine.slot_of(id).map(Into::into)
+    }
+
     fn us_of(&self, since: Time) -> i64 {
         let ago = self.clock.now().since(since);
         self.clock.wall_us().saturating_sub(i64::try_from(ago.0 / 1_000).unwrap_or(0))

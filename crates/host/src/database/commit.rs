@@ -300,9 +300,7 @@ impl Hosted {
             entries.append(&mut head.queue);
             for commit in entries.iter().rev().filter_map(Entry::commit) {
                 head.database.undo(&commit.changes);
-            }
-            if self.lock_table.is_some() {
-                self.locking.show_all_again();
+                self.locks_undone(&head, &commit.changes);
             }
             if let Some(planner) = self.planner.get() {
                 planner.undone();

@@ -2,12 +2,14 @@
 
 use super::kept::followed;
 use super::queue::{Commit, Done, Entry, Step, Work};
-use super::{Head, Hosted};
+use super::{Head, Hosted, LET_IN, aside};
 use crate::audit::Audit;
 use crate::control::{Control, Planner, check_growth, constraint};
+use crate::own::LOCK_TABLE;
 use paceline_claims::{Graph, ResourceId};
 use paceline_model::schema::RESOURCE;
 use paceline_model::{Model, ModelError, Put};
+use paceline_tables::json::Json;
 use paceline_tables::monitor::merge;
 use paceline_tables::schema::{Column, ColumnId, TableId, TableSchema};
 use paceline_tables::value::{Atom, Datum};
@@ -31,13 +33,43 @@ impl OwnRow {
 }
 
 impl Hosted {
-    /// Brings the table of locks up to date, if this database has it and they changed.
+    /// Brings the table of locks up to date, if this database has it, in pieces between which others have the head.
+    /// Locks that had changed before are shown when this returns.
     pub(crate) fn show_locks(self: &Arc<Self>) {
         let Some(table) = self.lock_table else { return };
+        let mut after = Arc::from("");
+        while self.show_some_locks(table, &mut after) {
+            aside(|| std::thread::sleep(LET_IN));
+        }
+    }
+
+    /// Shows the next changed locks behind `after`; whether there may be more.
+    fn show_some_locks(self: &Arc<Self>, table: TableId, after: &mut Arc<str>) -> bool {
         let mut head = self.head();
-        let rows = self.locking.take_changed_rows(|| head.own_keys(table, "name"));
-        if !rows.is_empty() {
+        let rows = self.locking.take_changed_rows(after);
+        let is_more = !rows.is_empty();
+        if is_more {
             self.put_own(&mut head, table, "name", rows, false, None);
+        }
+        is_more
+    }
+
+    /// Whether operations look at the table of locks.
+    pub(super) fn look_at_locks(&self, operations: &[Json]) -> bool {
+        let mut objects = operations.iter().filter_map(Json::as_object);
+        let is_locks = |table: &Json| table.as_str() == Some(LOCK_TABLE);
+        self.lock_table.is_some() && objects.any(|it| it.get("table").is_some_and(is_locks))
+    }
+
+    /// The table of locks was changed back: rows that are different now are shown again.
+    pub(super) fn locks_undone(&self, head: &Head, changes: &Changes) {
+        let Some(table) = self.lock_table else { return };
+        let Some(name) = head.database.schema().table(table).column_id("name") else { return };
+        for change in changes.rows.iter().filter(|change| change.table == table) {
+            let row = change.new.as_ref().or(change.old.as_ref());
+            if let Some(name) = row.and_then(|row| row[name.index()].single()?.as_str()) {
+                self.locking.show_again(name);
+            }
         }
     }
 
@@ -287,14 +319,5 @@ impl Head {
             None => store.rows(table).find(|row| row[column.index()] == wanted).cloned(),
         };
         row.map(|row| paceline_tables::row_uuid(&row))
-    }
-
-    /// The values of the key column in all rows.
-    fn own_keys(&self, table: TableId, key: &str) -> Vec<Arc<str>> {
-        let Some(column) = self.database.schema().table(table).column_id(key) else {
-            return Vec::new();
-        };
-        let key = |row: &Row| row[column.index()].single()?.as_str().map(Arc::from);
-        self.database.store().rows(table).filter_map(key).collect()
     }
 }

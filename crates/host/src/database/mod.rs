@@ -153,10 +153,10 @@ const CHANGES_NEED: Role = Role::Operator;
 const TURN_MAX: Span = Span::from_ms(5);
 
 /// Long enough for a thread that waits for a lock to wake up and take it.
-const LET_IN: Duration = Duration::from_micros(100);
+pub(crate) const LET_IN: Duration = Duration::from_micros(100);
 
 /// Does work that takes long where it keeps no task of the runtime waiting.
-fn aside<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
     match flavor {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -234,7 +234,6 @@ impl Hosted {
         session: &Arc<Session>,
         transactions: impl IntoIterator<Item = (Ticket, Vec<Json>)>,
     ) {
-        self.show_locks();
         let mut transactions = transactions.into_iter().peekable();
         if let Some((_, operations)) = transactions.peek() {
             self.show_figures_to(operations);
@@ -264,6 +263,11 @@ impl Hosted {
                 head = self.head();
                 let until = self.clock.now().plus(TURN_MAX);
                 turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, until);
+            }
+            if self.look_at_locks(&operations) {
+                drop(head);
+                self.show_locks();
+                head = self.head();
             }
             if let Err(results) = self.check_transact(&head, session, &operations) {
                 let reply = Reply::Results(results);
@@ -321,11 +325,10 @@ impl Hosted {
         if request.session.outbox.closed().is_some() {
             return;
         }
-        if self.lock_table == Some(looks.0.table) {
-            self.locking.note_watched();
-        }
+        let watched = (self.lock_table == Some(looks.0.table)).then(|| self.locking.watch());
         let earliest = head.waits.next_deadline();
-        if let Err((request, details)) = head.waits.park(number, request, timeout_ms, looks) {
+        let parked = head.waits.park(number, request, timeout_ms, looks, watched);
+        if let Err((request, details)) = parked {
             let error = Error::new(tag::RESOURCES, details);
             let reply = Reply::Results(vec![OpResult::Error(error)]);
             request.session.outbox.push(Outgoing::Reply(request.ticket, reply));

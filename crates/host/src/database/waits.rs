@@ -49,6 +49,8 @@ struct Parked {
     work: u64,
     /// What it takes of the memory that clients may hold.
     _holding: Holding,
+    /// Has the table of locks follow the locks, if that is what it looks at.
+    _watched: Option<Arc<()>>,
 }
 
 /// The parked transactions of one database, in order of arrival.
@@ -95,13 +97,14 @@ impl Default for Waits {
 
 impl Waits {
     /// Parks `request` under the number it had before, or a new one, with what it looks at and the steps
-    /// that trying it takes. Gives it back, with the reason, if there are too many already.
+    /// that trying it takes; it keeps `watched` as long as it waits. Gives it back, with the reason, if there are too many already.
     pub(super) fn park(
         &mut self,
         number: Option<u64>,
         request: Request,
         timeout_ms: Option<u64>,
         (interest, work): (Interest, u64),
+        watched: Option<Arc<()>>,
     ) -> Result<(), (Request, &'static str)> {
         let holding = match self.take_share(&request.session, request.bytes(), work) {
             Ok(holding) => holding,
@@ -115,7 +118,9 @@ impl Waits {
         self.by_request.insert((request.session.id, request.ticket.clone()), number);
         self.by_table.insert((interest.table, number));
         self.deadlines.extend(deadline.map(|deadline| (deadline, number)));
-        self.parked.insert(number, Parked { request, deadline, interest, work, _holding: holding });
+        let (_holding, _watched) = (holding, watched);
+        self.parked
+            .insert(number, Parked { request, deadline, interest, work, _holding, _watched });
         Ok(())
     }
 

@@ -114,8 +114,11 @@ impl Hosted {
     ) -> Result<(), Error> {
         let named = request.requests.as_object().into_iter().flat_map(|object| object.iter());
         self.check_read(session, "monitor", named.map(|(name, _)| name))?;
-        self.show_locks();
-        self.show_figures_of(watched_tables(&request.requests, &self.schema()));
+        let tables = watched_tables(&request.requests, &self.schema());
+        if tables.iter().any(|table| Some(*table) == self.lock_table) {
+            self.show_locks();
+        }
+        self.show_figures_of(tables);
         // Conditions may be long, so they are read before others have to wait.
         let schema = self.schema();
         let monitor = request.parse(&schema);
@@ -145,15 +148,14 @@ impl Hosted {
         let steps = Arc::new(self.steps_for_monitor(session, &monitor)?);
         let holding = Arc::new(hold_monitor(session, &monitor, &id)?);
         let monitor = Arc::new(monitor);
-        if self.lock_table.is_some_and(|table| monitor.table(table).is_some()) {
-            self.locking.note_watched();
-        }
+        let sees_locks = self.lock_table.is_some_and(|table| monitor.table(table).is_some());
         let record = MonitorRecord {
             database: self.clone(),
             monitor: monitor.clone(),
             _holding: holding,
             _place: Arc::new(place),
             _steps: steps,
+            _locks: sees_locks.then(|| self.locking.watch()),
         };
         session.remember_monitor(id.clone(), record);
         let rows = head.pin(session);

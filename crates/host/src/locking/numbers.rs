@@ -125,17 +125,18 @@ impl Locking {
         state.reservations = Reservations { step, is_under_way: false, failed: None };
         let has_granted = state.locks.generation() != before;
         let range = state.next_range();
+        let shows = self.begins_to_show(&mut state);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         if had_failed {
             tracing::info!("fencing numbers are reserved again");
         }
+        self.show(shows);
         if has_granted || range.is_some() {
             let this = self.clone();
             self.tasks.spawn(async move {
                 this.ledger.write();
                 this.reserve(range);
-                this.show();
             });
         }
     }

@@ -1,10 +1,12 @@
 //! What the locks of connections may take, and that they are granted while there are numbers.
 
-use super::{Bound, LockOperation, Shares, StealReply};
+use super::{Bound, LockOperation, RELEASED_MAX, Shares, StealReply};
 use crate::kept::tests::World;
 use crate::places::Peer;
-use crate::{Outgoing, Session};
+use crate::{Host, Hosted, Outgoing, Session, WatchRequest};
 use paceline_locks::{LockError, cost};
+use paceline_tables::json;
+use paceline_tables::monitor::Version;
 use paceline_types::Role;
 use std::sync::Arc;
 use std::task::Poll;
@@ -133,4 +135,149 @@ fn a_start_on_a_full_disk_serves_j5() {
         tokio::time::timeout(Duration::from_secs(60), granted).await.expect("it is never granted");
     });
     assert!(host.locking().fencing(session.id, "l").is_some());
+}
+
+fn ask(host: &Host, session: &Session, operation: LockOperation, name: &str) {
+    let ticket = Arc::from(&b"1"[..]);
+    host.locking().operate(session, ticket, operation, name, StealReply::AtOnce).unwrap();
+}
+
+fn connected(host: &Arc<Host>) -> Arc<Session> {
+    host.begin_session(Some(Role::Client), |id| format!("c{:04}", id.0))
+}
+
+fn watch_locks(own: &Arc<Hosted>, session: &Arc<Session>) {
+    let requests = json::parse(br#"{"Lock": {}}"#, 128).unwrap();
+    let (ticket, id) = (Arc::from(&b"0"[..]), Arc::from(&b"1"[..]));
+    let request = WatchRequest { ticket, id, requests, version: Version::V1, since: None };
+    own.watch(session, request).unwrap();
+    own.flush_blocking();
+}
+
+/// How many updates a client has been sent since this was last asked.
+fn updates(session: &Session) -> usize {
+    let items = std::iter::from_fn(|| session.outbox.take());
+    items.filter(|item| matches!(item, Outgoing::Update(_))).count()
+}
+
+/// The first lock's number of waiters, and how many of these are named, as the table shows it.
+fn shown_waiters(own: &Hosted) -> Option<(i64, usize)> {
+    let rows = own.own_rows("Lock", |table, row| {
+        let column = |name: &str| Some(&row[table.column_id(name)?.index()]);
+        Some((column("waiting")?.single()?.as_integer()?, column("waiters")?.len()))
+    });
+    rows.first().copied()
+}
+
+/// D4: while a client watches the table of locks, what clients do to locks costs the same however many wait. The table
+/// follows beside them: clients that leave one after the other while nothing else runs make it change a few times, not
+/// each time. In the end it is up to date.
+#[test]
+fn the_table_of_locks_follows_many_changes_in_few_steps_d4() {
+    let world = World::new("lock-shown");
+    let (host, own) = (world.host(), world.host().database("Paceline").unwrap());
+    let clients: Vec<_> = (0..300).map(|_| connected(host)).collect();
+    for client in &clients {
+        ["l0", "l1", "l2"].iter().for_each(|name| ask(host, client, LockOperation::Lock, name));
+    }
+    let watcher = connected(host);
+    watch_locks(&own, &watcher);
+    assert_eq!(shown_waiters(&own), Some((299, 100)));
+    updates(&watcher);
+    let mut told = 0;
+    for client in clients.iter().take(200) {
+        host.end_session(client);
+        told += updates(&watcher);
+    }
+    assert!(told <= 2, "the table was changed {told} times for 200 clients that left");
+    world.runtime().block_on(async {
+        let shown = async {
+            while shown_waiters(&own) != Some((99, 99)) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), shown).await.expect("it is never shown");
+    });
+}
+
+/// D4: of many that wait, lists name the first hundred and say how many there are.
+#[test]
+fn lists_name_the_first_of_many_that_wait_d4() {
+    let world = World::new("lock-lists");
+    let host = world.host();
+    let clients: Vec<_> = (0..1_500).map(|_| connected(host)).collect();
+    for (at, client) in clients.iter().enumerate() {
+        ask(host, client, LockOperation::Lock, "hot");
+        ask(host, client, LockOperation::Lock, &format!("own-{at:04}"));
+    }
+    let shown = host.locking().shown("hot").unwrap();
+    assert_eq!((shown.waiting, shown.waiters.len()), (1_499, 100));
+    assert_eq!(shown.waiters.first(), Some(&clients.get(1).unwrap().name));
+    let names = |first: &str, count| -> Vec<String> {
+        let list = host.locking().shown_from(first, count);
+        list.into_iter().map(|lock| lock.name.to_string()).collect()
+    };
+    let own = |from: usize| (from..1_500).map(|at| format!("own-{at:04}"));
+    let all: Vec<String> = std::iter::once("hot".to_owned()).chain(own(0)).collect();
+    assert_eq!(names("", usize::MAX), all, "a list that is made in pieces has each lock once");
+    assert_eq!(names("own-0200", usize::MAX), own(200).collect::<Vec<_>>());
+    assert_eq!(names("own-0200", 1_200), own(200).take(1_200).collect::<Vec<_>>());
+    assert_eq!(names("own-0200", 0), [""; 0]);
+}
+
+/// D4: the table of locks follows only as long as a monitor or a waiting transaction looks at it.
+#[test]
+fn the_table_of_locks_is_left_alone_when_nobody_watches_d4() {
+    let world = World::new("lock-watched");
+    let (host, own) = (world.host(), world.host().database("Paceline").unwrap());
+    let is_watched = || host.locking().is_watched();
+    let (watcher, waiter, client) = (connected(host), connected(host), connected(host));
+    assert!(!is_watched());
+    watch_locks(&own, &watcher);
+    assert!(is_watched());
+    host.end_session(&watcher);
+    assert!(!is_watched(), "the monitor is gone");
+    let wait =
+        br#"[{"op": "wait", "table": "Lock", "where": [], "columns": ["name"], "until": "!=",
+        "rows": []}]"#;
+    let wait = json::parse(wait, 128).unwrap().as_array().unwrap().to_vec();
+    let ticket: Arc<[u8]> = Arc::from(&b"7"[..]);
+    own.transact(&waiter, [(ticket.clone(), wait.clone())]);
+    assert!(is_watched());
+    assert!(own.cancel(&waiter, &ticket));
+    assert!(!is_watched(), "the transaction is gone");
+    own.transact(&waiter, [(ticket, wait)]);
+    while waiter.outbox.take().is_some() {}
+    ask(host, &client, LockOperation::Lock, "l");
+    world.runtime().block_on(async {
+        let answered = std::future::poll_fn(|context| {
+            loop {
+                match waiter.outbox.take() {
+                    Some(Outgoing::Reply(..)) => return Poll::Ready(()),
+                    Some(_) => {}
+                    None if waiter.outbox.register(context.waker(), crate::Interest::Items) => {}
+                    None => return Poll::Pending,
+                }
+            }
+        });
+        tokio::time::timeout(Duration::from_secs(60), answered).await.expect("it waits for ever");
+    });
+    assert!(!is_watched(), "it waits no more");
+}
+
+/// D4: a connection that had very many locks gives them back in pieces; all of them, and what they took.
+#[test]
+fn a_connection_with_many_locks_gives_all_back_d4() {
+    let world = World::new("lock-pieces");
+    let host = world.host();
+    let (client, waiter) = (connected(host), connected(host));
+    let names: Vec<String> = (0..2 * RELEASED_MAX + 1).map(|at| format!("l{at}")).collect();
+    names.iter().for_each(|name| ask(host, &client, LockOperation::Lock, name));
+    names.iter().for_each(|name| ask(host, &waiter, LockOperation::Lock, name));
+    host.end_session(&client);
+    assert_eq!(host.locking().owned(waiter.id).len(), names.len());
+    assert!(host.locking().owned(client.id).is_empty());
+    host.end_session(&waiter);
+    assert!(host.locking().shown_from("", 1).is_empty());
+    assert!(host.locking().state().shares.is_empty());
 }

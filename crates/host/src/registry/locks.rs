@@ -85,8 +85,7 @@ impl Registry {
     }
 
     fn taken(&self, name: &str, waited: Span) -> HoldError {
-        let owner = self.host.locking().shown(name).and_then(|lock| lock.owner);
-        HoldError::Taken { owner: owner.map(|(_, owner, _)| owner), waited }
+        HoldError::Taken { owner: self.host.locking().owner_name(name), waited }
     }
 }
 

@@ -123,8 +123,10 @@ impl Registry {
     pub(super) fn describe(&self, permit: &Permit, user: &str) -> PermitView {
         let Grant { priority, pool, arrival, since, .. } = *permit.grant();
         let granted_us = self.host.control().granted_us(permit.id(), since);
-        let snapshot = self.host.control().snapshot();
-        let pool = snapshot.pools().by_id(pool).map(|pool| pool.name.clone());
+        let control = self.host.control();
+        let name = control.snapshot().pools().by_id(pool).map(|pool| pool.name.clone());
+        // A pool that was deleted counts it under its name until it ends.
+        let pool = name.or_else(|| control.slot_name(permit.id()));
         PermitView {
             name: String::new(),
             request: permit.id(),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paceline_locks::{Changed, ENTRY_BYTES, Effect, LockError, Locks, SessionId};
+use paceline_locks::{ENTRY_BYTES, Effect, LockError, Locks, SessionId};
 
 use crate::model::{Model, SplitMix, Told};
 
@@ -157,9 +157,13 @@ fn check_changes(locks: &mut Locks, before: &(View, u64), model: &Model, place: 
     let after = model.view();
     let of = |view: &View, name: &str| view.iter().find(|lock| lock.0 == name).cloned();
     let differs = |name: &&&str| of(&before.0, name) != of(&after, name);
-    let names: BTreeSet<_> = NAMES.iter().filter(differs).map(|name| (*name).into()).collect();
+    let names: BTreeSet<_> = NAMES.iter().filter(differs).map(|name| (*name).to_owned()).collect();
     assert_eq!(locks.generation() != before.1, !names.is_empty(), "{place}: generation");
-    assert_eq!(locks.take_changed(), Changed::Names(names), "{place}: changed names");
+    let mut changed = BTreeSet::new();
+    while let Some(name) = locks.take_changed(changed.last().map_or("", String::as_str)) {
+        changed.insert(name.to_string());
+    }
+    assert_eq!(changed, names, "{place}: changed names");
 }
 
 /// What the sessions know from answers and effects alone.

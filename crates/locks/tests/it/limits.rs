@@ -1,6 +1,6 @@
 //! Many waiters, many names, and the bounds that the scripts are too small to reach.
 
-use paceline_locks::{CHANGED_NAMES_MAX, Changed, Effect, Locks, SessionId, Standing};
+use paceline_locks::{Effect, Locks, SessionId, Standing};
 
 use crate::model::SplitMix;
 
@@ -47,29 +47,64 @@ fn many_waiters_are_served_in_order() {
     }
 }
 
+/// The names of all locks that changed since they were last taken.
+fn changed(locks: &mut Locks) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    while let Some(name) = locks.take_changed(names.last().map_or("", String::as_str)) {
+        names.push(name.to_string());
+    }
+    names
+}
+
+/// D1: the names that wait to be looked at are no more than locks that exist and locks that were seen, however many
+/// come and go.
 #[test]
-fn changes_are_told_by_name_up_to_a_bound() {
+fn changes_are_told_by_name_and_what_nobody_saw_is_forgotten_d1() {
     let mut locks = Locks::new(1, u64::MAX, usize::MAX);
-    let names = |locks: &mut Locks| match locks.take_changed() {
-        Changed::Names(names) => names.len(),
-        Changed::All => usize::MAX,
-    };
-    assert_eq!(names(&mut locks), 0);
-    for id in 0..CHANGED_NAMES_MAX {
-        locks.lock(SessionId(1), &format!("n{id}")).unwrap();
+    assert_eq!(changed(&mut locks), [""; 0]);
+    for id in 0..100 {
+        locks.lock(SessionId(1), &format!("n{id:02}")).unwrap();
     }
-    locks.lock(SessionId(2), "n0").unwrap();
-    assert_eq!(names(&mut locks), CHANGED_NAMES_MAX);
-    assert_eq!(names(&mut locks), 0);
+    locks.lock(SessionId(2), "n00").unwrap();
+    assert_eq!(locks.take_changed("n97").as_deref(), Some("n98"));
+    assert_eq!(changed(&mut locks).len(), 99, "each is returned once");
+    assert!(!locks.has_changed());
+    for id in 0..10_000 {
+        let name = format!("passing{id}");
+        locks.lock(SessionId(3), &name).unwrap();
+        locks.unlock(SessionId(3), &name).unwrap();
+        assert!(!locks.has_changed(), "it came and went");
+    }
     locks.release_all(SessionId(1));
-    assert_eq!(names(&mut locks), CHANGED_NAMES_MAX);
-    for id in 0..=CHANGED_NAMES_MAX {
-        locks.steal(SessionId(3), &format!("n{id}")).unwrap();
+    assert_eq!(changed(&mut locks).len(), 100, "what was seen and is gone must be looked at");
+    locks.release_all(SessionId(2));
+    locks.lock(SessionId(4), "n00").unwrap();
+    locks.lock(SessionId(4), "n01").unwrap();
+    locks.unlock(SessionId(4), "n01").unwrap();
+    assert_eq!(changed(&mut locks), ["n00"]);
+    // What was seen is lost.
+    locks.show_again("n00");
+    locks.show_again("n01");
+    assert_eq!(changed(&mut locks), ["n00", "n01"]);
+    assert_eq!(changed(&mut locks), [""; 0]);
+}
+
+/// A session with many locks can be ended in pieces; what is left of it is as it was.
+#[test]
+fn a_session_can_be_released_in_pieces() {
+    let mut locks = Locks::new(1, u64::MAX, usize::MAX);
+    let (ann, bob) = (SessionId(1), SessionId(2));
+    ["b", "d"].iter().for_each(|name| assert_eq!(locks.lock(bob, name), Ok(true)));
+    for name in ["a", "b", "c", "d", "e"] {
+        locks.lock(ann, name).unwrap();
     }
-    assert_eq!(locks.take_changed(), Changed::All);
-    assert_eq!(names(&mut locks), 0, "and names are kept again");
-    locks.lock(SessionId(4), "n5").unwrap();
-    assert_eq!(locks.take_changed(), Changed::Names(["n5".into()].into()));
+    assert_eq!(locks.release_some(ann, 2), ["a".into()], "it waits for b");
+    assert_eq!((locks.owner("a"), locks.waiters("b").count()), (None, 0));
+    assert!(locks.is_owner(ann, "c") && locks.waiters("d").eq([ann]));
+    assert!(locks.session_bytes(ann) > 0);
+    assert_eq!(locks.release_some(ann, 9), ["c".into(), "e".into()]);
+    assert_eq!(locks.session_bytes(ann), 0);
+    assert!(locks.release_some(ann, 9).is_empty());
 }
 
 #[test]
@@ -79,11 +114,11 @@ fn a_robbed_stealer_leaves_unseen() {
     locks.steal(SessionId(2), "x").unwrap();
     assert_eq!(locks.standing(SessionId(1), "x"), Some(Standing::Robbed));
     let generation = locks.generation();
-    locks.take_changed();
+    changed(&mut locks);
     locks.unlock(SessionId(1), "x").unwrap();
     assert_eq!(locks.standing(SessionId(1), "x"), None);
     assert_eq!(locks.generation(), generation);
-    assert_eq!(locks.take_changed(), Changed::Names([].into()));
+    assert!(!locks.has_changed());
 }
 
 /// L2 at the very end of the numbers.

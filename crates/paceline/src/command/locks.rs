@@ -39,7 +39,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
         table.row(vec![
             text(lock, "name").into(),
             text(lock, "owner").into(),
-            waiters.len().to_string().into(),
+            text(lock, "waiting").into(),
             text(lock, "fencing").into(),
             names.join(", ").into(),
         ]);
