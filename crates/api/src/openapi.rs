@@ -140,6 +140,9 @@ const ENTRIES: &[Entry] = &[
     ),
     ("PATCH", "/v1/resources/{name}", "operator", "Change a resource", Some("Resource"), 200),
     ("DELETE", "/v1/resources/{name}", "operator", "Delete a resource", None, 204),
+    ("GET", "/v1/http", "viewer", "Show the HTTP door", None, 200),
+    ("PUT", "/v1/http", "admin", "Replace the settings of the HTTP door", Some("Http"), 200),
+    ("PATCH", "/v1/http", "admin", "Change settings of the HTTP door", Some("Http"), 200),
     ("GET", "/v1/frontends", "viewer", "List frontends", None, 200),
     ("GET", "/v1/frontends/{name}", "viewer", "Show a frontend", None, 200),
     (
@@ -244,6 +247,7 @@ fn http_schemas() -> Value {
     let texts = json!({ "type": "array", "items": text });
     let attributes = json!({ "type": "object", "additionalProperties": text });
     json!({
+        "Http": object(json!({ "threads": number }), &[]),
         "Frontend": object(json!({
             "name": text, "listen": texts, "backend": text,
             "use_backend": { "type": "array", "items": object(json!({ "when": text, "backend": text }), &["when", "backend"]) },

@@ -1,6 +1,8 @@
 //! The HTTP door: its own settings, frontends, backends and servers.
 
-use crate::setting::{Default, Each, Figure, Holds, Kind, column, setting};
+use crate::setting::{
+    Default, Each, Figure, Holds, Kind, Measure, Setting, Shape, column, count, setting,
+};
 use crate::work::PERSISTENT;
 use paceline_types::Role;
 
@@ -26,7 +28,6 @@ pub const HTTP: Kind = Kind {
         "Threads that serve requests.",
     )
     .by_admin()
-    .in_file()
     .at_start()],
     figures: &[],
 };
@@ -50,20 +51,26 @@ pub const FRONTENDS: Kind = Kind {
         ),
         setting(
             "backend",
-            Holds::Own("the name of a backend"),
+            Holds::Own("the name of a backend", Shape::Text),
             Default::None("such requests are refused"),
             "The backend of requests that no line of `use_backend` takes.",
         ),
         setting(
             "use_backend",
-            Holds::Own("a list of tables { when = \"...\", backend = \"...\" }"),
+            Holds::Own(
+                "a list of tables { when = \"...\", backend = \"...\" }",
+                Shape::Objects(USE_BACKEND),
+            ),
             Default::None("no lines"),
             "Conditions with backends: the first condition that holds names the backend.",
         ),
         column(
             "tls",
             "tls_certificate",
-            Holds::Own(TLS),
+            Holds::Own(
+                "a table { certificate = \"FILE\", key = \"FILE\" }, or a list of them",
+                Shape::Objects(CERTIFICATES),
+            ),
             Default::None("no TLS"),
             "The certificate and key to serve TLS with, as PEM files, or a list of them. The name that a client asks for \
              selects one; the first is for all others.",
@@ -177,18 +184,28 @@ pub const FRONTENDS: Kind = Kind {
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "connections", doc: "Connections that are open." },
-        Figure { name: "accepted", doc: "Connections that were accepted." },
-        Figure { name: "requests", doc: "Requests that arrived." },
-        Figure { name: "responses", doc: "Responses, by the class of their status." },
-        Figure { name: "left", doc: "Requests whose client disconnected before a response." },
-        Figure { name: "cut", doc: "Responses that were cut short." },
-        Figure { name: "listening", doc: "The addresses that it listens on." },
-        Figure { name: "problem", doc: "What is not as the configuration says." },
+        count("connections", "Connections that are open."),
+        count("accepted", "Connections that were accepted."),
+        count("requests", "Requests that arrived."),
+        Figure { name: "responses", measure: Measure::Counts, doc: "Responses, by the class of their status." },
+        count("left", "Requests whose client disconnected before a response."),
+        count("cut", "Responses that were cut short."),
+        Figure { name: "listening", measure: Measure::Texts, doc: "The addresses that it listens on." },
+        Figure { name: "problem", measure: Measure::Text, doc: "What is not as the configuration says." },
     ],
 };
 
-const TLS: &str = "a table { certificate = \"FILE\", key = \"FILE\" }, or a list of them";
+/// A line of `use_backend`.
+const USE_BACKEND: &[Setting] = &[
+    setting("when", Holds::Expression, Default::Required, "The condition."),
+    setting("backend", Holds::SlashlessWord, Default::Required, "The backend of such requests."),
+];
+
+/// A certificate of a frontend.
+const CERTIFICATES: &[Setting] = &[
+    setting("certificate", Holds::File, Default::Required, "The certificate, as a PEM file."),
+    setting("key", Holds::File, Default::Required, "Its private key, as a PEM file."),
+];
 
 /// Backends.
 pub const BACKENDS: Kind = Kind {
@@ -214,7 +231,10 @@ pub const BACKENDS: Kind = Kind {
         ),
         setting(
             "servers",
-            Holds::Own("a list of tables { name = \"...\", address = \"...\" }"),
+            Holds::Own(
+                "a list of tables { name = \"...\", address = \"...\" }",
+                Shape::Objects(SERVERS.settings),
+            ),
             Default::None("no servers"),
             "Its servers; each table has the settings of a server.",
         )
@@ -368,11 +388,11 @@ pub const BACKENDS: Kind = Kind {
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "queued", doc: "Requests that wait for a server." },
-        Figure {
-            name: "refused",
-            doc: "Requests that were refused because the queue was full or the wait too long.",
-        },
+        count("queued", "Requests that wait for a server."),
+        count(
+            "refused",
+            "Requests that were refused because the queue was full or the wait too long.",
+        ),
     ],
 };
 
@@ -413,7 +433,7 @@ pub const SERVERS: Kind = Kind {
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "up", doc: "Whether it is up." },
-        Figure { name: "inflight", doc: "Requests that it has." },
+        Figure { name: "up", measure: Measure::Flag, doc: "Whether it is up." },
+        count("inflight", "Requests that it has."),
     ],
 };

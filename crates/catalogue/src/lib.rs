@@ -19,7 +19,7 @@ mod work;
 pub use http::{BACKENDS, FRONTENDS, HTTP, SERVERS};
 pub use path::setting_of;
 pub use reference::reference;
-pub use setting::{Default, Each, Figure, Holds, Kind, Setting, Where};
+pub use setting::{Default, Each, Figure, Holds, Kind, Measure, Setting, Shape, Where};
 pub use who::{TOKENS, USERS};
 pub use work::{CHECKPOINTS, POOLS, RESOURCES, RULES, SAVED_RULES};
 

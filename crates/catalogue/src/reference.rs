@@ -46,13 +46,18 @@ fn write_kind(kind: &Kind, page: &mut String) {
         _ if kind.within.is_some() => None,
         _ => Some(format!("`[[{word}]]` in the file")),
     };
-    let api = (!kind.id.is_empty()).then(|| format!("`/v1/{}` in the API", kind.plural));
+    let api = Some(format!("`/v1/{}` in the API", kind.plural));
     let table = Some(format!("table `{}` of the database", kind.table));
     let places: Vec<String> = [file, api, table].into_iter().flatten().collect();
     let _ = write!(
         page,
-        "{}. Creating and deleting a transient one needs {}.\n\n",
+        "{}. {} {}.\n\n",
         places.join(", "),
+        if kind.id.is_empty() {
+            "Changing it needs"
+        } else {
+            "Creating and deleting a transient one needs"
+        },
         kind.role
     );
     page.push_str(
@@ -141,6 +146,6 @@ fn type_of(holds: &Holds) -> String {
         Holds::NumberedMap(min, max) => format!("table of texts by numbers from {min} to {max}"),
         Holds::Table(_) => "table".into(),
         Holds::Switch(_) => "table, or `true`".into(),
-        Holds::Own(what) => (*what).into(),
+        Holds::Own(what, _) => (*what).into(),
     }
 }

@@ -1,6 +1,6 @@
 //! Users and tokens, which give clients their roles.
 
-use crate::setting::{Default, Holds, Kind, Setting, setting};
+use crate::setting::{Default, Holds, Kind, Setting, Shape, setting};
 use paceline_types::Role;
 
 const ROLE: Setting = setting(
@@ -52,9 +52,14 @@ pub const TOKENS: Kind = Kind {
         )
         .by_admin()
         .in_api(),
-        setting("expires", Holds::Span, Default::Value("\"90d\""), "When it expires.")
-            .by_admin()
-            .in_api(),
+        setting(
+            "expires",
+            Holds::Own("a time such as `\"90d\"`, or `\"never\"`", Shape::Text),
+            Default::Value("\"90d\""),
+            "How long it is valid; the API shows when it expires.",
+        )
+        .by_admin()
+        .in_api(),
     ],
     figures: &[],
 };

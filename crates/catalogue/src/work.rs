@@ -1,6 +1,6 @@
 //! Pools, rules, checkpoints and resources.
 
-use crate::setting::{Default, Figure, Holds, Kind, Setting, column, setting};
+use crate::setting::{Default, Holds, Kind, Setting, Shape, column, count, setting};
 use paceline_types::Role;
 
 /// A number that orders rules and checkpoints.
@@ -10,7 +10,10 @@ const NUMBER: Holds = Holds::Integer(0, u32::MAX as i64);
 const COUNT: Holds = Holds::Integer(0, i64::MAX);
 
 /// What raises and lowers a priority.
-const STEP: &str = "a whole number from 1 to 254";
+const STEP: Holds = Holds::Own("a whole number from 1 to 254", Shape::Integer(1, 254));
+
+/// How patterns are read.
+const MODES: &[&str] = &["exact", "glob", "regex"];
 
 const NOT_YET: &str = "no part of this version starts threads of a pool";
 
@@ -21,7 +24,8 @@ pub(crate) const PERSISTENT: Setting = setting(
     "Whether it exists after a restart of the daemon. A new object that the API or the command line makes is \
      transient unless this is said.",
 )
-.by_admin();
+.by_admin()
+.kept();
 
 /// Pools.
 pub const POOLS: Kind = Kind {
@@ -38,7 +42,7 @@ pub const POOLS: Kind = Kind {
         column(
             "priority",
             "priority_min",
-            Holds::Own("[LOWEST, HIGHEST], each from -127 to 127"),
+            Holds::Own("[LOWEST, HIGHEST], each from -127 to 127", Shape::Pair(-127, 127)),
             Default::None("no priorities; the pool cannot be started"),
             "The lowest and the highest priority that it runs. Ranges of two pools must not overlap.",
         ),
@@ -91,10 +95,11 @@ pub const POOLS: Kind = Kind {
         column(
             "started",
             "state",
-            Holds::Own("true or false"),
+            Holds::Own("true or false", Shape::Flag),
             Default::Value("true"),
             "Whether it runs requests. A pool that the API or the command line makes is stopped unless this is said.",
-        ),
+        )
+.unshown(),
         setting(
             "state",
             Holds::OneOf(&["started", "stopped", "draining"]),
@@ -102,7 +107,8 @@ pub const POOLS: Kind = Kind {
             "Whether it runs requests (`started`), lets them wait (`stopped`), or finishes its queue and refuses new ones \
              (`draining`).",
         )
-        .in_api(),
+        .in_api()
+        .kept(),
         setting(
             "group",
             Holds::Text,
@@ -126,8 +132,8 @@ pub const POOLS: Kind = Kind {
         .idle(NOT_YET),
     ],
     figures: &[
-        Figure { name: "running", doc: "Requests that run in the pool." },
-        Figure { name: "waiting", doc: "Requests that wait for the pool." },
+        count("running", "Requests that run in the pool."),
+        count("waiting", "Requests that wait for the pool."),
     ],
 };
 
@@ -141,7 +147,7 @@ const RULE_SETTINGS: &[Setting] = &[
     column(
         "match",
         "criteria",
-        Holds::Own("a table of patterns, or criteria as one text"),
+        Holds::Own("a table of patterns, or criteria as one text", Shape::Patterns(MODES)),
         Default::None("matches every request"),
         "Patterns for attributes; all must match. A pattern is a text, or a table that names its mode: \
          `{ glob = \"etl-*\" }`. A list of patterns for one attribute must match as a whole.",
@@ -149,17 +155,19 @@ const RULE_SETTINGS: &[Setting] = &[
     column(
         "mode",
         "criteria",
-        Holds::Own("\"exact\", \"glob\" or \"regex\""),
+        Holds::Own("\"exact\", \"glob\" or \"regex\"", Shape::OneOf(MODES)),
         Default::Value("\"exact\""),
         "The mode of patterns that do not name one.",
-    ),
+    )
+.unshown(),
     column(
         "nocase",
         "criteria",
-        Holds::Own("true or false"),
+        Holds::Own("true or false", Shape::Flag),
         Default::Value("false"),
         "Whether patterns that do not say otherwise ignore case.",
-    ),
+    )
+.unshown(),
     setting(
         "when",
         Holds::Expression,
@@ -169,28 +177,28 @@ const RULE_SETTINGS: &[Setting] = &[
     column(
         "set",
         "action",
-        Holds::Own("a whole number from -127 to 127"),
+        Holds::Own("a whole number from -127 to 127", Shape::Integer(-127, 127)),
         Default::None("the priority is not set"),
         "Sets the priority. Only `set` overrides an earlier rejection.",
     ),
     column(
         "raise",
         "action",
-        Holds::Own(STEP),
+        STEP,
         Default::None("the priority is not raised"),
         "Raises the priority, to 127 at most.",
     ),
     column(
         "lower",
         "action",
-        Holds::Own(STEP),
+        STEP,
         Default::None("the priority is not lowered"),
         "Lowers the priority, to -127 at least.",
     ),
     column(
         "reject",
         "action",
-        Holds::Own("true or false"),
+        Holds::Own("true or false", Shape::Flag),
         Default::Value("false"),
         "Rejects the request. A later rule with `set` overrides that, if this one says `then = \"continue\"`.",
     ),
@@ -205,13 +213,15 @@ const RULE_SETTINGS: &[Setting] = &[
         Holds::Flag(false),
         Default::Value("false"),
         "Whether the rule is skipped.",
-    ),
+    )
+    .kept(),
     setting(
         "log",
         Holds::Flag(false),
         Default::Value("false"),
         "Whether each match is logged. A rule that only logs shows what it would do before it is enforced.",
-    ),
+    )
+    .kept(),
 ];
 
 /// The running list of rules.
@@ -226,9 +236,9 @@ pub const RULES: Kind = Kind {
           the rules in use; a restart replaces them with the saved ones.",
     settings: RULE_SETTINGS,
     figures: &[
-        Figure { name: "evaluations", doc: "How often the rule was evaluated." },
-        Figure { name: "matches", doc: "How often it matched." },
-        Figure { name: "errors", doc: "How often its condition failed, which counts as no match." },
+        count("evaluations", "How often the rule was evaluated."),
+        count("matches", "How often it matched."),
+        count("errors", "How often its condition failed, which counts as no match."),
     ],
 };
 
@@ -325,7 +335,7 @@ pub const CHECKPOINTS: Kind = Kind {
         ),
         setting(
             "count",
-            Holds::Own("true"),
+            Holds::Own("true", Shape::Flag),
             Default::None("not said"),
             "Says that it only counts, so that neither `rate` nor `concurrency` was forgotten.",
         )
@@ -386,12 +396,12 @@ pub const CHECKPOINTS: Kind = Kind {
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "arrived", doc: "Requests that arrived." },
-        Figure { name: "passed", doc: "Requests that passed." },
-        Figure { name: "refused", doc: "Requests that it refused." },
-        Figure { name: "queued", doc: "Requests that wait in its queue." },
-        Figure { name: "inflight", doc: "Requests that passed it and have not ended." },
-        Figure { name: "keys", doc: "Keys that have a counter." },
+        count("arrived", "Requests that arrived."),
+        count("passed", "Requests that passed."),
+        count("refused", "Requests that it refused."),
+        count("queued", "Requests that wait in its queue."),
+        count("inflight", "Requests that passed it and have not ended."),
+        count("keys", "Keys that have a counter."),
     ],
 };
 
@@ -408,14 +418,14 @@ pub const RESOURCES: Kind = Kind {
         setting("name", Holds::Name, Default::Required, "The name that claims use."),
         setting(
             "parents",
-            Holds::Own("a list of names of resources"),
+            Holds::Own("a list of names of resources", Shape::Texts),
             Default::None("no parent"),
             "The resources that it is directly below.",
         ),
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "holding", doc: "Requests that hold a claim on it." },
-        Figure { name: "waiting", doc: "Requests that wait for a claim on it." },
+        count("holding", "Requests that hold a claim on it."),
+        count("waiting", "Requests that wait for a claim on it."),
     ],
 };

@@ -134,23 +134,24 @@ pub(super) async fn select_one<O: Object>(
     key: &str,
 ) -> Result<Option<Row>, Problem> {
     let found = is_row::<O>(key)?;
-    let results = transact(app, identity, vec![select(O::TABLE, found)]).await;
+    let results = transact(app, identity, vec![select(O::KIND.table, found)]).await;
     // A name that no row can have is an error of the database's, and the caller's.
     results.map(|results| first_row(&results)).map_err(|error| problem::<O>(&error, key))
 }
 
 /// The answer to whoever makes what is there.
 pub(super) fn exists<O: Object>() -> Problem {
-    Problem::conflict(format!("a {} of this {} exists already", O::WORD, O::KEY))
+    Problem::conflict(format!("a {} of this {} exists already", O::KIND.word, O::KIND.id))
 }
 
 /// What an error of the database means to whoever edited the object `key`.
 pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
     match (error.tag, &error.violation) {
         (tag::CONSTRAINT, None) if error.details.contains("identical values") => exists::<O>(),
-        (tag::CONSTRAINT | tag::REFERENCE, None) => {
-            Problem::constraint(error.details.clone(), json!({ "table": O::TABLE, "row": key }))
-        }
+        (tag::CONSTRAINT | tag::REFERENCE, None) => Problem::constraint(
+            error.details.clone(),
+            json!({ "table": O::KIND.table, "row": key }),
+        ),
         _ => own_problem(error),
     }
 }

@@ -1,7 +1,7 @@
 //! Pools: their range of priorities, and the verbs that start, stop and keep them.
 
 use super::database::Row;
-use super::fields::{Field, Kind, Reading, nothing};
+use super::fields::{Reading, nothing};
 use super::{Object, edit};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
@@ -9,37 +9,18 @@ use crate::respond::{Answer, Problem, ok};
 use crate::router::Routes;
 use crate::{App, Shared};
 use axum::extract::{Extension, Path, State};
+use paceline_catalogue::{Kind, POOLS};
 use paceline_types::PoolId;
 use serde_json::{Map, Value, json};
 
 /// The pool that always exists.
 pub(super) const DEFAULT: &str = "default";
 
-const STATES: &[&str] = &["started", "stopped", "draining"];
-
 /// The table Pool.
 pub(super) struct Pool;
 
 impl Object for Pool {
-    const WORD: &'static str = "pool";
-    const TABLE: &'static str = "Pool";
-    const KEY: &'static str = "name";
-    const FIELDS: &'static [Field] = &[
-        Field { member: "threads.min", column: "threads_min", kind: Kind::Number(0, 1_000_000) },
-        Field { member: "threads.max", column: "threads_max", kind: Kind::Number(0, 1_000_000) },
-        Field { member: "queue.max_len", column: "queue_max_len", kind: Kind::Number(0, i64::MAX) },
-        Field { member: "queue.max_delay", column: "queue_max_delay", kind: Kind::Text },
-        Field { member: "group", column: "group", kind: Kind::Text },
-        Field { member: "stack_bytes", column: "stack_bytes", kind: Kind::Number(1, i64::MAX) },
-        Field {
-            member: "heap_bytes_max",
-            column: "heap_bytes_max",
-            kind: Kind::Number(1, i64::MAX),
-        },
-        Field { member: "state", column: "state", kind: Kind::KeptWord(STATES) },
-        Field { member: "persistent", column: "persistent", kind: Kind::Flag },
-    ];
-    const FIGURES: &'static [&'static str] = &["running", "waiting"];
+    const KIND: &'static Kind = &POOLS;
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         if let Some(started) = members.flag("started")? {

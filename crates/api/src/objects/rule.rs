@@ -1,7 +1,7 @@
 //! Rules: what they match and do, written as in TOML, and the verbs on the running list.
 
 use super::database::{self, Row, edit, first_row, select, select_all};
-use super::fields::{Field, Kind, Reading, nothing};
+use super::fields::{Reading, nothing};
 use super::{Object, describe, made, read_row};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
@@ -11,10 +11,12 @@ use crate::{Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
+use paceline_catalogue::{Kind, RULES, SAVED_RULES};
 use paceline_host::words::{Criterion, PatternMode, parse_action, parse_criteria, show_criteria};
 use paceline_tables::tag;
 use paceline_types::Name;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// How far behind the last rule a new one is put.
 const STEP: u64 = 10;
@@ -32,16 +34,7 @@ const MODES: [(&str, PatternMode); 3] =
 pub(super) struct Rule;
 
 impl Object for Rule {
-    const WORD: &'static str = "rule";
-    const TABLE: &'static str = "Rule";
-    const KEY: &'static str = "number";
-    const FIELDS: &'static [Field] = &[
-        Field { member: "when", column: "when", kind: Kind::Text },
-        Field { member: "then", column: "then", kind: Kind::Word(&["continue", "stop"]) },
-        Field { member: "disabled", column: "disabled", kind: Kind::Flag },
-        Field { member: "log", column: "log", kind: Kind::Flag },
-    ];
-    const FIGURES: &'static [&'static str] = &["evaluations", "matches", "errors"];
+    const KIND: &'static Kind = &RULES;
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         read_match(members, reading, row)?;
@@ -196,8 +189,8 @@ async fn new(
         let mut row = columns.clone();
         row.insert("number".into(), number.into());
         let operations = vec![
-            json!({ "op": "insert", "table": Rule::TABLE, "row": row }),
-            select(Rule::TABLE, json!([["number", "==", number]])),
+            json!({ "op": "insert", "table": Rule::KIND.table, "row": row }),
+            select(Rule::KIND.table, json!([["number", "==", number]])),
         ];
         match edit(&app, &identity, operations).await {
             Ok(results) => {
@@ -218,14 +211,14 @@ async fn new(
 }
 
 async fn next_number(app: &Shared, identity: &Identity) -> Result<u64, Problem> {
-    let rules = select_all(app, identity, Rule::TABLE).await?;
+    let rules = select_all(app, identity, Rule::KIND.table).await?;
     let last = rules.iter().filter_map(|row| row.get("number")?.as_u64()).max().unwrap_or(0);
     Ok(last + STEP)
 }
 
 /// `POST /v1/rules/clear`: the running list only
 async fn clear(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
-    let delete = json!({ "op": "delete", "table": Rule::TABLE, "where": [] });
+    let delete = json!({ "op": "delete", "table": Rule::KIND.table, "where": [] });
     let cleared = edit(&app, &identity, vec![delete]).await;
     cleared.map_err(|error| database::problem::<Rule>(&error, ""))?;
     done()
@@ -233,23 +226,23 @@ async fn clear(State(app): State<Shared>, Extension(identity): Extension<Identit
 
 /// `POST /v1/rules/save`: the saved list becomes the running one
 async fn save(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
-    const COLUMNS: [&str; 7] = ["number", "criteria", "when", "action", "then", "disabled", "log"];
+    let columns: BTreeSet<&str> = RULES.settings.iter().map(|setting| setting.column).collect();
     for tries in 1.. {
-        let rules = select_all(&app, &identity, Rule::TABLE).await?;
+        let rules = select_all(&app, &identity, Rule::KIND.table).await?;
         let kept = |row: &Row| -> Row {
             row.iter()
-                .filter(|(column, _)| COLUMNS.contains(&column.as_str()))
+                .filter(|(column, _)| columns.contains(column.as_str()))
                 .map(|(column, value)| (column.clone(), value.clone()))
                 .collect()
         };
         let rules: Vec<Row> = rules.iter().map(kept).collect();
         let mut operations = vec![
             // What is saved is the list as it is now, not as it was when it was read.
-            json!({ "op": "wait", "timeout": 0, "table": Rule::TABLE, "where": [],
-                    "columns": COLUMNS, "until": "==", "rows": rules }),
-            json!({ "op": "delete", "table": "Saved_Rule", "where": [] }),
+            json!({ "op": "wait", "timeout": 0, "table": Rule::KIND.table, "where": [],
+                    "columns": columns, "until": "==", "rows": rules }),
+            json!({ "op": "delete", "table": SAVED_RULES.table, "where": [] }),
         ];
-        let insert = |row| json!({ "op": "insert", "table": "Saved_Rule", "row": row });
+        let insert = |row| json!({ "op": "insert", "table": SAVED_RULES.table, "row": row });
         operations.extend(rules.into_iter().map(insert));
         match edit(&app, &identity, operations).await {
             Ok(_) => return done(),

@@ -4,7 +4,6 @@
 //! `admin`, and revoking it puts another one into the file, so that an admin is never locked out.
 
 use super::database::{self, Row, edit, select_all};
-use super::user::role;
 use super::{Object, delete, describe};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
@@ -17,6 +16,7 @@ use crate::{Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
+use paceline_catalogue::{Kind, TOKENS};
 use paceline_host::{FIRST_TOKEN, wall_ms};
 use paceline_tables::tag;
 use paceline_types::Span;
@@ -35,16 +35,9 @@ const NAME_BYTES_MAX: usize = 128;
 pub(super) struct Token;
 
 impl Object for Token {
-    const WORD: &'static str = "token";
-    const TABLE: &'static str = "Token";
-    const KEY: &'static str = "name";
-    const FIELDS: &'static [super::Field] = &[];
-    const FIGURES: &'static [&'static str] = &[];
+    const KIND: &'static Kind = &TOKENS;
 
     fn show(row: &Row, object: &mut Map<String, Value>) {
-        for member in ["role", "user"] {
-            object.insert(member.into(), row.get(member).cloned().unwrap_or_default());
-        }
         for member in ["created", "expires"] {
             let moment = row.get(member).and_then(Value::as_u64).map(rfc3339_of_ms);
             object.extend(moment.map(|text| (member.to_owned(), Value::String(text))));
@@ -62,7 +55,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// `GET /v1/tokens`
 async fn list(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
-    let rows = select_all(&app, &identity, Token::TABLE).await?;
+    let rows = select_all(&app, &identity, Token::KIND.table).await?;
     let mut tokens: Vec<Value> = rows.iter().map(describe::<Token>).collect();
     tokens.push(json!({ "name": FIRST_TOKEN, "role": "admin", "user": FIRST_TOKEN }));
     tokens.sort_by_cached_key(|token| token["name"].as_str().unwrap_or_default().to_owned());
@@ -89,6 +82,14 @@ impl New {
         members.finish()?;
         Ok(Self { name, role, user, life })
     }
+}
+
+/// The member `role`, which must be there.
+fn role(members: &mut Members) -> Result<Role, Problem> {
+    let words = Role::ALL.map(|role| (role.word(), role));
+    members.word("role", &words)?.ok_or_else(|| {
+        Problem::bad_request("role: expected viewer, client, operator or admin, but it is missing")
+    })
 }
 
 fn checked(name: String) -> Result<String, Problem> {
@@ -139,7 +140,7 @@ async fn new(
     if let (Some(life), Some(row)) = (life, row.as_object_mut()) {
         row.insert("expires".into(), created_ms.saturating_add(life.0 / 1_000_000).into());
     }
-    let insert = json!({ "op": "insert", "table": Token::TABLE, "row": row });
+    let insert = json!({ "op": "insert", "table": Token::KIND.table, "row": row });
     edit(&app, &identity, vec![insert]).await.map_err(|error| match error.tag {
         tag::CONSTRAINT if error.details.contains("at most") => Problem::resources(error.details),
         _ => database::problem::<Token>(&error, &name),
