@@ -196,6 +196,7 @@ impl Problem {
             Reason::NotOwner { lock } => ("place", json!({ "lock": lock })),
             Reason::NoBackend { frontend } => ("place", json!({ "frontend": frontend })),
             Reason::NoServer { backend } => ("place", json!({ "backend": backend })),
+            Reason::Cancelled { by, .. } => ("by", (**by).into()),
             Reason::Exhausted { .. } | Reason::Ending => return,
         };
         self.members.insert(name.into(), value);
@@ -228,6 +229,7 @@ pub(crate) fn reason(reason: &Reason) -> (&'static str, bool) {
         Reason::TooWide { .. } => ("too_wide", true),
         Reason::BlocksItself { .. } => ("blocks_itself", true),
         Reason::NotOwner { .. } => ("not_owner", true),
+        Reason::Cancelled { .. } => ("cancelled", true),
         Reason::Exhausted { .. } => ("exhausted", false),
     }
 }
