@@ -54,7 +54,8 @@ pub const FRONTENDS: Kind = Kind {
             Holds::Own("the name of a backend", Shape::Text),
             Default::None("such requests are refused"),
             "The backend of requests that no line of `use_backend` takes.",
-        ),
+        )
+.such_as("\"app\""),
         setting(
             "use_backend",
             Holds::Own(
@@ -63,7 +64,8 @@ pub const FRONTENDS: Kind = Kind {
             ),
             Default::None("no lines"),
             "Conditions with backends: the first condition that holds names the backend.",
-        ),
+        )
+.such_as("[{\"when\": \"path == \\\"/\\\"\", \"backend\": \"app\"}]"),
         column(
             "tls",
             "tls_certificate",
@@ -75,6 +77,7 @@ pub const FRONTENDS: Kind = Kind {
             "The certificate and key to serve TLS with, as PEM files, or a list of them. The name that a client asks for \
              selects one; the first is for all others.",
         )
+.such_as("[{\"certificate\": \"/etc/paceline/web.pem\", \"key\": \"/etc/paceline/web.key\"}]")
         .by_admin(),
         setting(
             "http2",
@@ -87,7 +90,8 @@ pub const FRONTENDS: Kind = Kind {
             Holds::Flag(false),
             Default::Value("false"),
             "Whether every connection begins with a header of the PROXY protocol. Only `trusted` peers may connect then.",
-        ),
+        )
+.beside(&[("trusted", "[\"10.0.0.0/8\"]")]),
         setting(
             "trusted",
             Holds::Texts(Each::Network),
@@ -197,7 +201,8 @@ pub const FRONTENDS: Kind = Kind {
 
 /// A line of `use_backend`.
 const USE_BACKEND: &[Setting] = &[
-    setting("when", Holds::Expression, Default::Required, "The condition."),
+    setting("when", Holds::Expression, Default::Required, "The condition.")
+        .such_as("\"path == \\\"/\\\"\""),
     setting("backend", Holds::SlashlessWord, Default::Required, "The backend of such requests."),
 ];
 
@@ -238,6 +243,7 @@ pub const BACKENDS: Kind = Kind {
             Default::None("no servers"),
             "Its servers; each table has the settings of a server.",
         )
+        .such_as("[{\"address\": \"127.0.0.1:8081\"}]")
         .in_file(),
         column(
             "queue",
@@ -276,7 +282,8 @@ pub const BACKENDS: Kind = Kind {
                     Holds::Text,
                     Default::None("only connects"),
                     "The path to request; any status from 200 to 399 is good.",
-                ),
+                )
+                .such_as("\"/health\""),
                 column(
                     "host",
                     "health_host",
@@ -378,8 +385,10 @@ pub const BACKENDS: Kind = Kind {
                     Default::None("no certificate"),
                     "The certificate to show to servers that ask for one.",
                 )
+                .beside(&[("tls.key", "\"/etc/paceline/app.key\"")])
                 .by_admin(),
                 column("key", "tls_key", Holds::File, Default::None("no key"), "Its private key.")
+                    .beside(&[("tls.certificate", "\"/etc/paceline/app.pem\"")])
                     .by_admin(),
             ]),
             Default::None("no TLS"),

@@ -9,6 +9,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod example;
 mod http;
 mod path;
 mod reference;
@@ -16,6 +17,7 @@ mod setting;
 mod who;
 mod work;
 
+pub use example::as_toml;
 pub use http::{BACKENDS, FRONTENDS, HTTP, SERVERS};
 pub use path::setting_of;
 pub use reference::reference;

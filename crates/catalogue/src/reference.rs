@@ -1,6 +1,7 @@
 //! The reference page, `docs/reference.md`, from the catalogue.
 
 use crate::KINDS;
+use crate::example::as_toml;
 use crate::setting::{Default, Each, Holds, Kind, Setting, Where};
 use std::fmt::Write as _;
 
@@ -61,7 +62,7 @@ fn write_kind(kind: &Kind, page: &mut String) {
         kind.role
     );
     page.push_str(
-        "| setting | type | default | role | what it does |\n| --- | --- | --- | --- | --- |\n",
+        "| setting | type | default | example | role | what it does |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     kind.settings.iter().for_each(|setting| write_setting("", setting, page));
     if kind.figures.is_empty() {
@@ -81,10 +82,13 @@ fn write_setting(outer: &str, setting: &Setting, page: &mut String) {
         let doc: Vec<String> = doc.into_iter().flatten().collect();
         let _ = writeln!(
             page,
-            "| `{outer}{}` | {} | {} | {} | {} |",
+            "| `{outer}{}` | {} | {} | {} | {} | {} |",
             setting.name,
             cell(&type_of(&setting.holds)),
             cell(&default(setting.default)),
+            cell(
+                &setting.example().map(|json| format!("`{}`", as_toml(&json))).unwrap_or_default()
+            ),
             setting.role,
             cell(&doc.join(" ")),
         );

@@ -72,6 +72,10 @@ pub struct Setting {
     pub is_kept: bool,
     /// Whether the API shows it; what only says how another setting is read is not shown.
     pub is_shown: bool,
+    /// A value that is not the default, in JSON, where the type alone does not give one.
+    pub example: Option<&'static str>,
+    /// Other settings that the example needs, each with its value in JSON.
+    pub beside: &'static [(&'static str, &'static str)],
     /// Why it does nothing in this version, if it does not.
     pub idle: Option<&'static str>,
     /// What it does, in a sentence.
@@ -243,7 +247,22 @@ pub(crate) const fn column(
 ) -> Setting {
     let (role, place) = (Role::Operator, Where::Everywhere);
     let (is_live, is_kept, is_shown, idle) = (true, false, true, None);
-    Setting { name, column, holds, default, role, place, is_live, is_kept, is_shown, idle, doc }
+    let (example, beside): (_, &[_]) = (None, &[]);
+    Setting {
+        name,
+        column,
+        holds,
+        default,
+        role,
+        place,
+        is_live,
+        is_kept,
+        is_shown,
+        example,
+        beside,
+        idle,
+        doc,
+    }
 }
 
 impl Setting {
@@ -275,6 +294,16 @@ impl Setting {
     /// The same, which is read but not shown.
     pub(crate) const fn unshown(self) -> Self {
         Self { is_shown: false, ..self }
+    }
+
+    /// The same, with this example.
+    pub(crate) const fn such_as(self, example: &'static str) -> Self {
+        Self { example: Some(example), ..self }
+    }
+
+    /// The same, whose example needs these settings too.
+    pub(crate) const fn beside(self, beside: &'static [(&'static str, &'static str)]) -> Self {
+        Self { beside, ..self }
     }
 
     /// The same, which does nothing yet.

@@ -9,6 +9,7 @@ const ROLE: Setting = setting(
     Default::Required,
     "What they may do; each role may do what those before it may.",
 )
+.such_as("\"viewer\"")
 .by_admin();
 
 /// Users of this machine.
@@ -58,6 +59,7 @@ pub const TOKENS: Kind = Kind {
             Default::Value("\"90d\""),
             "How long it is valid; the API shows when it expires.",
         )
+        .such_as("\"30d\"")
         .by_admin()
         .in_api(),
     ],

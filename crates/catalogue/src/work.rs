@@ -15,6 +15,12 @@ const STEP: Holds = Holds::Own("a whole number from 1 to 254", Shape::Integer(1,
 /// How patterns are read.
 const MODES: &[&str] = &["exact", "glob", "regex"];
 
+/// What a pool needs to be started.
+const RANGE: &[(&str, &str)] = &[("priority", "[10, 20]")];
+
+/// What a checkpoint needs so that requests wait there.
+const LIMITED: &[(&str, &str)] = &[("concurrency", "3")];
+
 const NOT_YET: &str = "no part of this version starts threads of a pool";
 
 pub(crate) const PERSISTENT: Setting = setting(
@@ -24,6 +30,7 @@ pub(crate) const PERSISTENT: Setting = setting(
     "Whether it exists after a restart of the daemon. A new object that the API or the command line makes is \
      transient unless this is said.",
 )
+.such_as("true")
 .by_admin()
 .kept();
 
@@ -99,6 +106,7 @@ pub const POOLS: Kind = Kind {
             Default::Value("true"),
             "Whether it runs requests. A pool that the API or the command line makes is stopped unless this is said.",
         )
+.such_as("true").beside(RANGE)
 .unshown(),
         setting(
             "state",
@@ -107,6 +115,8 @@ pub const POOLS: Kind = Kind {
             "Whether it runs requests (`started`), lets them wait (`stopped`), or finishes its queue and refuses new ones \
              (`draining`).",
         )
+.such_as("\"started\"")
+        .beside(RANGE)
         .in_api()
         .kept(),
         setting(
@@ -159,6 +169,7 @@ const RULE_SETTINGS: &[Setting] = &[
         Default::Value("\"exact\""),
         "The mode of patterns that do not name one.",
     )
+.such_as("\"glob\"").beside(&[("match", "{\"user\": \"etl-*\"}")])
 .unshown(),
     column(
         "nocase",
@@ -167,13 +178,15 @@ const RULE_SETTINGS: &[Setting] = &[
         Default::Value("false"),
         "Whether patterns that do not say otherwise ignore case.",
     )
+.beside(&[("match", "{\"user\": \"etl\"}")])
 .unshown(),
     setting(
         "when",
         Holds::Expression,
         Default::None("always"),
         "A condition that must hold as well; it may read counters.",
-    ),
+    )
+.such_as("\"user == \\\"ann\\\"\""),
     column(
         "set",
         "action",
@@ -207,7 +220,8 @@ const RULE_SETTINGS: &[Setting] = &[
         Holds::OneOf(&["continue", "stop"]),
         Default::Machine("`\"stop\"` with `reject`, else `\"continue\"`"),
         "Whether the rules behind this one are evaluated if it matches.",
-    ),
+    )
+.such_as("\"stop\""),
     setting(
         "disabled",
         Holds::Flag(false),
@@ -278,13 +292,15 @@ pub const CHECKPOINTS: Kind = Kind {
             Default::Required,
             "Where it stands: `frontend NAME`, `backend NAME`, `server BACKEND/NAME` or `pool NAME`. The API is the \
              frontend `api`.",
-        ),
+        )
+.such_as("\"frontend api\""),
         setting(
             "on",
             Holds::OneOf(&["request", "connection"]),
             Default::Value("\"request\""),
             "Whether it holds requests or, at a frontend of the HTTP door, connections.",
-        ),
+        )
+.beside(&[("at", "\"frontend web\"")]),
         setting(
             "number",
             NUMBER,
@@ -296,25 +312,29 @@ pub const CHECKPOINTS: Kind = Kind {
             Holds::Expression,
             Default::None("every request"),
             "Which requests it holds; others pass it unseen.",
-        ),
+        )
+.such_as("\"user == \\\"ann\\\"\""),
         setting(
             "key",
             Holds::Expression,
             Default::None("one counter for all requests"),
             "What has a counter of its own, such as `user`.",
-        ),
+        )
+.such_as("\"user\""),
         setting(
             "fair",
             Holds::Expression,
             Default::None("one queue in the order of rank"),
             "The flow of a request: flows in its queue are served in turn, by weight and cost.",
-        ),
+        )
+.such_as("\"user\"").beside(LIMITED),
         setting(
             "weight",
             Holds::Expression,
             Default::None("1"),
             "The share of a flow, where `fair` is set.",
-        ),
+        )
+.such_as("\"priority + 200\"").beside(&[("fair", "\"user\""), ("concurrency", "3")]),
         setting(
             "rate",
             Holds::Rate,
@@ -326,7 +346,8 @@ pub const CHECKPOINTS: Kind = Kind {
             Holds::Integer(1, u32::MAX as i64),
             Default::Value("1"),
             "How much may pass at one moment, where `rate` is set.",
-        ),
+        )
+.beside(&[("rate", "\"10/s\"")]),
         setting(
             "concurrency",
             NUMBER,
@@ -356,21 +377,24 @@ pub const CHECKPOINTS: Kind = Kind {
                     COUNT,
                     Default::Value("1000"),
                     "How many requests may wait for one counter; further ones are refused.",
-                ),
+                )
+.beside(LIMITED),
                 column(
                     "max_total",
                     "queue_max_total",
                     COUNT,
                     Default::Value("100000"),
                     "How many requests may wait at the checkpoint in all.",
-                ),
+                )
+.beside(LIMITED),
                 column(
                     "max_delay",
                     "queue_max_delay",
                     Holds::Span,
                     Default::Value("\"30s\""),
                     "How long a request may wait. One that would have to wait longer is refused when it arrives.",
-                ),
+                )
+.beside(LIMITED),
             ]),
             Default::None(""),
             "Its queue.",
