@@ -20,6 +20,8 @@ mod tree;
 
 use crate::identity::{Identity, Role};
 use crate::members::Members;
+use crate::openapi::{change_of, name_of, new_of};
+use crate::operation::{EDIT, Operation};
 use crate::respond::{Answer, Problem, created, done, json_response, ok, shown};
 use crate::router::Routes;
 use crate::{App, Shared, body, large};
@@ -76,7 +78,8 @@ fn identity<O: Object>(key: &str) -> Result<Row, Problem> {
         key.split_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(|| {
             let (word, found) = (O::KIND.word, shown(key));
             let upper = within.to_uppercase();
-            Problem::bad_request(format!("a {word} is named {upper}/NAME, found {found:?}"))
+            let empty = if key.ends_with('/') { ", whose name is empty" } else { "" };
+            Problem::bad_request(format!("a {word} is named {upper}/NAME, found {found:?}{empty}"))
         })?;
     columns.insert(within.into(), whole.into());
     columns.insert(O::KIND.id.into(), name.into());
@@ -236,7 +239,7 @@ async fn delete<O: Object>(
     let mut operations = vec![json!({ "op": "delete", "table": O::KIND.table, "where": found })];
     operations.extend(O::delete_parts(&key));
     let results = edit(&app, &identity, operations).await;
-    match results.map_err(|error| database::problem::<O>(&error, &key))?.first() {
+    match results.map_err(|error| database::delete_problem::<O>(&error, &key))?.first() {
         Some(paceline_tables::OpResult::Count(1..)) => done(),
         _ => Err(no_such::<O>(&key)),
     }
@@ -293,7 +296,7 @@ async fn write<O: Object>(
     Ok(json_response(status, &object))
 }
 
-/// Adds the paths of all objects.
+/// Adds the operations on all objects.
 pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = crud::<pool::Pool>(routes, "/v1/pools", "/v1/pools/{name}");
     let routes = crud::<rule::Rule>(routes, "/v1/rules", "/v1/rules/{number}");
@@ -302,27 +305,73 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = crud::<frontend::Frontend>(routes, "/v1/frontends", "/v1/frontends/{name}");
     let routes = crud::<backend::Backend>(routes, "/v1/backends", "/v1/backends/{name}");
     let routes = crud::<plain::Server>(routes, "/v1/servers", "/v1/servers/{*server}");
-    let routes = routes
-        .add(Role::Viewer, "GET", "/v1/saved-rules", list::<saved::SavedRule>)
-        .add(Role::Viewer, "GET", "/v1/saved-rules/{number}", one::<saved::SavedRule>)
-        .add(Role::Viewer, "GET", "/v1/http", single::show)
-        .add(Role::Admin, "PUT", "/v1/http", single::put)
-        .add(Role::Admin, "PATCH", "/v1/http", single::patch)
-        .add(Role::Viewer, "GET", "/v1/users", list::<plain::User>)
-        .add(Role::Viewer, "GET", "/v1/users/{name}", one::<plain::User>)
-        .add(Role::Admin, "PUT", "/v1/users/{name}", put::<plain::User>)
-        .add(Role::Admin, "DELETE", "/v1/users/{name}", delete::<plain::User>)
-        .add(Role::Viewer, "GET", "/v1/tree", tree::tree);
-    token::routes(rule::verbs(pool::verbs(routes)))
+    let routes =
+        read_only::<saved::SavedRule>(routes, "/v1/saved-rules", "/v1/saved-rules/{number}");
+    let (all, single) = ("/v1/users", "/v1/users/{name}");
+    let routes = read_only::<plain::User>(routes, all, single)
+        .add(put_of::<plain::User>(Role::Admin, single), put::<plain::User>)
+        .add(delete_of::<plain::User>(Role::Admin, single), delete::<plain::User>);
+    let tree = "Shows resources, the requests that hold them and those that wait";
+    let tree = Operation::new(Role::Viewer, "GET", "/v1/tree", "tree", tree).gives_list("Node");
+    let routes = routes.add(tree, tree::tree);
+    token::routes(rule::verbs(pool::verbs(single::routes(routes))))
 }
 
 fn crud<O: Object>(routes: Routes, all: &'static str, single: &'static str) -> Routes {
-    routes
-        .add(Role::Viewer, "GET", all, list::<O>)
-        .add(Role::Viewer, "GET", single, one::<O>)
-        .add(Role::Operator, "PUT", single, put::<O>)
-        .add(Role::Operator, "PATCH", single, patch::<O>)
-        .add(Role::Operator, "DELETE", single, delete::<O>)
+    read_only::<O>(routes, all, single)
+        .add(put_of::<O>(Role::Operator, single), put::<O>)
+        .add(patch_of::<O>(Role::Operator, single), patch::<O>)
+        .add(delete_of::<O>(Role::Operator, single), delete::<O>)
+}
+
+fn read_only<O: Object>(routes: Routes, all: &'static str, single: &'static str) -> Routes {
+    let plural = O::KIND.plural.replace('-', "_");
+    let summary = format!("Lists {}", O::KIND.plural.replace('-', " "));
+    let list_of = Operation::new(Role::Viewer, "GET", all, format!("list_{plural}"), summary);
+    routes.add(list_of.gives_list(&name_of(O::KIND)), list::<O>).add(get_of::<O>(single), one::<O>)
+}
+
+/// An operation on one object of a kind.
+fn operation<O: Object>(
+    role: Role,
+    method: &'static str,
+    path: &'static str,
+    verb: &str,
+    summary: &str,
+) -> Operation {
+    let word = O::KIND.word;
+    let id = format!("{verb}_{}", word.replace(' ', "_"));
+    let article = if O::KIND.id.is_empty() { "the settings of" } else { "a" };
+    Operation::new(role, method, path, id, format!("{summary} {article} {word}"))
+}
+
+fn get_of<O: Object>(path: &'static str) -> Operation {
+    let operation = operation::<O>(Role::Viewer, "GET", path, "get", "Shows");
+    operation.gives(200, &name_of(O::KIND)).fails([404])
+}
+
+fn put_of<O: Object>(role: Role, path: &'static str) -> Operation {
+    let operation = operation::<O>(role, "PUT", path, "put", "Creates or replaces");
+    let operation = operation.only_creates().takes(&new_of(O::KIND)).fails(EDIT);
+    operation.gives(200, &name_of(O::KIND)).gives(201, &name_of(O::KIND))
+}
+
+fn patch_of<O: Object>(role: Role, path: &'static str) -> Operation {
+    let operation = operation::<O>(role, "PATCH", path, "patch", "Changes members of");
+    let operation = operation.takes(&change_of(O::KIND)).fails(EDIT).fails([404]);
+    // What is there without a row gets one.
+    operation.gives(200, &name_of(O::KIND)).gives(201, &name_of(O::KIND))
+}
+
+fn delete_of<O: Object>(role: Role, path: &'static str) -> Operation {
+    let operation = operation::<O>(role, "DELETE", path, "delete", "Deletes");
+    operation.gives_nothing().fails(EDIT).fails([404])
+}
+
+/// A verb on one object, which answers with the object.
+fn verb_of<O: Object>(role: Role, path: &'static str, verb: &str, summary: &str) -> Operation {
+    let operation = operation::<O>(role, "POST", path, verb, summary);
+    operation.gives(200, &name_of(O::KIND)).fails(EDIT).fails([404])
 }
 
 /// An answer with an object that was made.

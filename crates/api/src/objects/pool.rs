@@ -2,7 +2,7 @@
 
 use super::database::Row;
 use super::fields::{Reading, nothing};
-use super::{Object, edit};
+use super::{Object, edit, verb_of};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::respond::{Answer, Problem, ok};
@@ -10,7 +10,7 @@ use crate::router::Routes;
 use crate::{App, Shared};
 use axum::extract::{Extension, Path, State};
 use paceline_catalogue::{Kind, POOLS};
-use paceline_types::PoolId;
+use paceline_types::{PoolId, Priority};
 use serde_json::{Map, Value, json};
 
 /// The pool that always exists.
@@ -34,7 +34,12 @@ impl Object for Pool {
             None if !reading.resets() => return Ok(()),
             None | Some(Value::Null) => (nothing(), nothing()),
             Some(value) => match value.as_array().map(Vec::as_slice) {
-                Some([low, high]) if low.is_i64() && high.is_i64() => (low.clone(), high.clone()),
+                Some([low, high]) if low.is_i64() && high.is_i64() => {
+                    if [low, high].into_iter().any(|end| *end == Priority::REJECTED) {
+                        return Err(reserved("priority", Self::KIND.table));
+                    }
+                    (low.clone(), high.clone())
+                }
                 _ => {
                     let expected = "two whole numbers, the lowest and the highest priority";
                     return Err(members.wrong("priority", expected, &value));
@@ -75,19 +80,31 @@ impl Object for Pool {
     }
 }
 
+/// That a priority is the number of rejected requests.
+pub(super) fn reserved(member: &str, table: &str) -> Problem {
+    let (least, rejected) = (Priority::MIN, Priority::REJECTED);
+    let message = format!(
+        "{member}: {rejected} is reserved for rejected requests, the lowest priority is {least}"
+    );
+    Problem::constraint(message, json!({ "table": table }))
+}
+
 fn never(what: &str) -> Problem {
     let place = json!({ "table": "Pool", "row": DEFAULT });
     Problem::constraint(format!("the default pool cannot be {what}"), place)
 }
 
-/// Adds the paths of the verbs.
+/// Adds the verbs.
 pub(super) fn verbs(routes: Routes) -> Routes {
+    let by_operator = |path, verb, summary| verb_of::<Pool>(Role::Operator, path, verb, summary);
+    let by_admin = |path, verb, summary| verb_of::<Pool>(Role::Admin, path, verb, summary);
+    let drain_summary = "Refuses new requests of, but finishes the queue of";
     routes
-        .add(Role::Operator, "POST", "/v1/pools/{name}/start", start)
-        .add(Role::Operator, "POST", "/v1/pools/{name}/stop", stop)
-        .add(Role::Operator, "POST", "/v1/pools/{name}/drain", drain)
-        .add(Role::Admin, "POST", "/v1/pools/{name}/persist", persist)
-        .add(Role::Admin, "POST", "/v1/pools/{name}/unpersist", unpersist)
+        .add(by_operator("/v1/pools/{name}/start", "start", "Starts"), start)
+        .add(by_operator("/v1/pools/{name}/stop", "stop", "Stops"), stop)
+        .add(by_operator("/v1/pools/{name}/drain", "drain", drain_summary), drain)
+        .add(by_admin("/v1/pools/{name}/persist", "persist", "Keeps across restarts"), persist)
+        .add(by_admin("/v1/pools/{name}/unpersist", "unpersist", "Makes transient"), unpersist)
 }
 
 async fn start(

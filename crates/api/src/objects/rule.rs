@@ -2,9 +2,12 @@
 
 use super::database::{self, Row, edit, first_row, select, select_all};
 use super::fields::{Reading, nothing};
-use super::{Object, describe, made, read_row};
+use super::pool::reserved;
+use super::{Object, describe, made, read_row, verb_of};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
+use crate::openapi::{name_of, new_of};
+use crate::operation::{EDIT, Operation};
 use crate::respond::{Answer, Problem, done};
 use crate::router::Routes;
 use crate::{Shared, body};
@@ -14,7 +17,7 @@ use axum::http::HeaderMap;
 use paceline_catalogue::{Kind, RULES, SAVED_RULES};
 use paceline_host::words::{Criterion, PatternMode, parse_action, parse_criteria, show_criteria};
 use paceline_tables::tag;
-use paceline_types::Name;
+use paceline_types::{Name, Priority};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -112,6 +115,9 @@ fn read_action(members: &mut Members, reading: &Reading, row: &mut Row) -> Resul
         let Some(number) = value.as_i64() else {
             return Err(members.wrong(word, "a whole number", &value));
         };
+        if number == i64::from(Priority::REJECTED) && word == "set" {
+            return Err(reserved(word, Rule::KIND.table).hint("reject rejects a request"));
+        }
         if let Some(other) = action.replace(format!("{word} {number}")) {
             let message = format!("{word}: expected one action, but there is also {other}");
             return Err(Problem::bad_request(message));
@@ -160,14 +166,24 @@ pub(super) fn show(row: &Row, object: &mut Map<String, Value>) {
     object.entry("then").or_insert(then.into());
 }
 
-/// Adds the paths of the verbs.
+/// Adds the verbs.
 pub(super) fn verbs(routes: Routes) -> Routes {
+    let operation = |role, path, id: &str, summary: &str| {
+        Operation::new(role, "POST", path, id, summary).fails(EDIT)
+    };
+    let add = "Adds a rule, at the end unless it has a number";
+    let add = operation(Role::Operator, "/v1/rules", "add_rule", add);
+    let clear_all = "Clears the running list of rules";
+    let clear_all = operation(Role::Operator, "/v1/rules/clear", "clear_rules", clear_all);
+    let save_all = "Makes the saved list of rules equal to the running one";
+    let save_all = operation(Role::Admin, "/v1/rules/save", "save_rules", save_all);
+    let verb = |path, verb, summary| verb_of::<Rule>(Role::Operator, path, verb, summary);
     routes
-        .add(Role::Operator, "POST", "/v1/rules", new)
-        .add(Role::Operator, "POST", "/v1/rules/clear", clear)
-        .add(Role::Admin, "POST", "/v1/rules/save", save)
-        .add(Role::Operator, "POST", "/v1/rules/{number}/enable", enable)
-        .add(Role::Operator, "POST", "/v1/rules/{number}/disable", disable)
+        .add(add.takes(&new_of(Rule::KIND)).gives(201, &name_of(Rule::KIND)), new)
+        .add(clear_all.gives_nothing(), clear)
+        .add(save_all.gives_nothing(), save)
+        .add(verb("/v1/rules/{number}/enable", "enable", "Enables"), enable)
+        .add(verb("/v1/rules/{number}/disable", "disable", "Disables"), disable)
 }
 
 /// `POST /v1/rules`: a new rule at the end, unless the body gives its number

@@ -1,8 +1,9 @@
 //! `/v1/http`: the HTTP door as a whole, which is one object without a name.
 
-use super::{Object, change, replace, show_one};
-use crate::identity::Identity;
+use super::{Object, change, get_of, patch_of, put_of, replace, show_one};
+use crate::identity::{Identity, Role};
 use crate::respond::Answer;
+use crate::router::Routes;
 use crate::{App, Shared};
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -24,16 +25,22 @@ impl Object for Http {
     }
 }
 
+/// Adds the operations.
+pub(super) fn routes(routes: Routes) -> Routes {
+    const PATH: &str = "/v1/http";
+    routes
+        .add(get_of::<Http>(PATH), show)
+        .add(put_of::<Http>(Role::Admin, PATH), put)
+        .add(patch_of::<Http>(Role::Admin, PATH), patch)
+}
+
 /// `GET /v1/http`
-pub(super) async fn show(
-    State(app): State<Shared>,
-    Extension(identity): Extension<Identity>,
-) -> Answer {
+async fn show(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
     show_one::<Http>(&app, &identity, ONLY).await
 }
 
 /// `PUT /v1/http`
-pub(super) async fn put(
+async fn put(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
     headers: HeaderMap,
@@ -43,7 +50,7 @@ pub(super) async fn put(
 }
 
 /// `PATCH /v1/http`
-pub(super) async fn patch(
+async fn patch(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
     headers: HeaderMap,

@@ -8,6 +8,8 @@ use super::{Object, delete, describe};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::moment::rfc3339_of_ms;
+use crate::openapi::{name_of, new_of};
+use crate::operation::{EDIT, Operation};
 use crate::respond::{Answer, Problem, created, done, ok, shown};
 use crate::router::Routes;
 use crate::sessions::checked_name;
@@ -45,12 +47,20 @@ impl Object for Token {
     }
 }
 
-/// Adds the paths.
+/// Adds the operations.
 pub(super) fn routes(routes: Routes) -> Routes {
+    let all = "/v1/tokens";
+    let list_of = "Lists tokens, without the tokens themselves";
+    let list_of = Operation::new(Role::Admin, "GET", all, "list_tokens", list_of);
+    let issue = "Issues a token, which is shown this once";
+    let issue = Operation::new(Role::Admin, "POST", all, "issue_token", issue);
+    let issue = issue.takes(&new_of(Token::KIND)).gives(201, "IssuedToken").fails(EDIT);
+    let revoke_of = ("/v1/tokens/{name}", "revoke_token", "Revokes a token");
+    let revoke_of = Operation::new(Role::Admin, "DELETE", revoke_of.0, revoke_of.1, revoke_of.2);
     routes
-        .add(Role::Admin, "GET", "/v1/tokens", list)
-        .add(Role::Admin, "POST", "/v1/tokens", new)
-        .add(Role::Admin, "DELETE", "/v1/tokens/{name}", revoke)
+        .add(list_of.gives_list(&name_of(Token::KIND)), list)
+        .add(issue, new)
+        .add(revoke_of.gives_nothing().fails(EDIT).fails([404]), revoke)
 }
 
 /// `GET /v1/tokens`
@@ -94,7 +104,10 @@ fn role(members: &mut Members) -> Result<Role, Problem> {
 
 fn checked(name: String) -> Result<String, Problem> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
+    if name.is_empty() {
+        return Err(Problem::bad_request("name: expected a text, but it is empty"));
+    }
+    if name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
         return Err(Problem::bad_request(format!(
             "name: expected 1 to {NAME_BYTES_MAX} of the characters A-Z a-z 0-9 . _ -, found {:?}",
             shown(&name)

@@ -1,6 +1,7 @@
 //! The API over real sockets, against a host in a temporary directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cancel;
 mod client;
 mod config;
 mod door;
