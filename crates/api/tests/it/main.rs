@@ -8,6 +8,7 @@ mod door;
 mod http;
 mod large;
 mod leaving;
+mod messages;
 mod objects;
 mod permits;
 mod questions;
