@@ -2,8 +2,8 @@
 //!
 //! Owns: servers started in their own folders ([`server`], [`daemon`]), raw JSON-RPC connections to them
 //! ([`client`]) and to the API ([`api`]), the daemon as a reverse proxy ([`proxy`]) between clients
-//! ([`web`]) and servers ([`upstream`]) that see every byte, with TLS before them ([`authority`]), and the script language of
-//! `scenarios/` ([`script`], [`matching`], [`runner`]).
+//! ([`web`]) and servers ([`upstream`]) that see every byte, with TLS before them ([`authority`]), what the OpenAPI document says
+//! ([`schema`]), and the script language of `scenarios/` ([`script`], [`matching`], [`runner`]).
 //! Promises: a server ends when its [`Server`] is dropped, every read ends within
 //! [`client::READ_TIMEOUT`] or [`api::ANSWER_TIMEOUT`], and a failure names the file and line of the script.
 //! Never sleeps to be right and never tries anything twice.
@@ -20,6 +20,7 @@ pub mod matching;
 pub mod message;
 pub mod proxy;
 pub mod runner;
+pub mod schema;
 pub mod scratch;
 pub mod script;
 pub mod server;

@@ -23,6 +23,7 @@ mod metrics;
 mod moment;
 mod objects;
 mod openapi;
+mod operation;
 mod path;
 mod permits;
 mod query;

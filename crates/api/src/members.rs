@@ -60,6 +60,11 @@ impl Members {
         self.left.get(name)
     }
 
+    /// The same, to be changed.
+    pub(crate) fn peek_mut(&mut self, name: &str) -> Option<&mut Value> {
+        self.left.get_mut(name)
+    }
+
     /// Takes a member, also if it is `null`.
     pub(crate) fn given(&mut self, name: &'static str) -> Option<Value> {
         self.known.push(name);

@@ -5,22 +5,23 @@
 //! lost, and nothing is half done.
 
 mod backend;
-mod checkpoint;
 mod database;
 mod edit;
 mod fields;
 mod frontend;
+mod plain;
 mod pool;
 mod resource;
 mod rule;
 mod saved;
-mod server;
+mod single;
 mod token;
 mod tree;
-mod user;
 
 use crate::identity::{Identity, Role};
 use crate::members::Members;
+use crate::openapi::{change_of, name_of, new_of};
+use crate::operation::{EDIT, Operation};
 use crate::respond::{Answer, Problem, created, done, json_response, ok, shown};
 use crate::router::Routes;
 use crate::{App, Shared, body, large};
@@ -30,24 +31,14 @@ use axum::http::{HeaderMap, StatusCode};
 use database::{Row, edit, first_row, select, select_one};
 pub(crate) use database::{own_problem, select_all};
 pub(crate) use fields::pairs;
-use fields::{Field, Reading, show_fields};
+use fields::{Reader, Reading};
+use paceline_catalogue::Kind;
 use serde_json::{Map, Value, json};
 
 /// A kind of object.
 pub(crate) trait Object: Send + Sync + 'static {
-    /// What people call one.
-    const WORD: &'static str;
-    /// Its table.
-    const TABLE: &'static str;
-    /// The column that names a row: `name` or `number`.
-    const KEY: &'static str;
-    /// The column that names what a row is part of, if it has a name only there: both are its key then,
-    /// with a slash between.
-    const WITHIN: Option<&'static str> = None;
-    /// Members that are columns of their own.
-    const FIELDS: &'static [Field];
-    /// Columns with live figures.
-    const FIGURES: &'static [&'static str];
+    /// What the catalogue says of it.
+    const KIND: &'static Kind;
 
     /// Reads the members that are no plain columns into columns of the row.
     fn read(_members: &mut Members, _reading: &Reading, _row: &mut Row) -> Result<(), Problem> {
@@ -76,18 +67,22 @@ pub(crate) trait Object: Send + Sync + 'static {
 /// The columns that tell the row of this key from all others.
 fn identity<O: Object>(key: &str) -> Result<Row, Problem> {
     let mut columns = Row::new();
-    let Some(within) = O::WITHIN else {
-        columns.insert(O::KEY.into(), key_value::<O>(key)?);
+    if O::KIND.id.is_empty() {
+        return Ok(columns);
+    }
+    let Some(within) = O::KIND.within else {
+        columns.insert(O::KIND.id.into(), key_value::<O>(key)?);
         return Ok(columns);
     };
     let (whole, name) =
         key.split_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(|| {
-            let (word, found) = (O::WORD, shown(key));
+            let (word, found) = (O::KIND.word, shown(key));
             let upper = within.to_uppercase();
-            Problem::bad_request(format!("a {word} is named {upper}/NAME, found {found:?}"))
+            let empty = if key.ends_with('/') { ", whose name is empty" } else { "" };
+            Problem::bad_request(format!("a {word} is named {upper}/NAME, found {found:?}{empty}"))
         })?;
     columns.insert(within.into(), whole.into());
-    columns.insert(O::KEY.into(), name.into());
+    columns.insert(O::KIND.id.into(), name.into());
     Ok(columns)
 }
 
@@ -99,29 +94,27 @@ fn is_row<O: Object>(key: &str) -> Result<Value, Problem> {
 
 /// The key of a row as the database writes it.
 fn key_value<O: Object>(key: &str) -> Result<Value, Problem> {
-    if O::KEY == "name" {
+    if O::KIND.id == "name" {
         return Ok(key.into());
     }
     let number: Result<u32, _> = key.parse();
     number.map(Value::from).map_err(|_| {
-        Problem::bad_request(format!("a {} has a number, found {:?}", O::WORD, shown(key)))
+        Problem::bad_request(format!("a {} has a number, found {:?}", O::KIND.word, shown(key)))
     })
 }
 
 /// An object as clients see it.
 fn describe<O: Object>(row: &Row) -> Value {
     let mut object = Map::new();
-    if let Some(within) = O::WITHIN {
+    if let Some(within) = O::KIND.within {
         object.insert(within.into(), row.get(within).cloned().unwrap_or_default());
     }
-    object.insert(O::KEY.into(), row.get(O::KEY).cloned().unwrap_or_default());
-    show_fields(O::FIELDS, row, &mut object);
+    if !O::KIND.id.is_empty() {
+        object.insert(O::KIND.id.into(), row.get(O::KIND.id).cloned().unwrap_or_default());
+    }
+    fields::show(O::KIND, row, &mut object);
     O::show(row, &mut object);
-    // What is not known yet is left out.
-    let figures: Map<String, Value> = O::FIGURES
-        .iter()
-        .filter_map(|name| Some(((*name).into(), fields::show_figure(name, row.get(*name)?)?)))
-        .collect();
+    let figures = fields::show_figures(O::KIND.figures, row);
     if !figures.is_empty() {
         object.insert("figures".into(), Value::Object(figures));
     }
@@ -129,7 +122,7 @@ fn describe<O: Object>(row: &Row) -> Value {
 }
 
 fn no_such<O: Object>(key: &str) -> Problem {
-    Problem::not_found(format!("there is no {} {:?}", O::WORD, shown(key)))
+    Problem::not_found(format!("there is no {} {:?}", O::KIND.word, shown(key)))
 }
 
 /// `GET` of a list
@@ -138,7 +131,7 @@ async fn list<O: Object>(
     Extension(identity): Extension<Identity>,
 ) -> Answer {
     let rows = async {
-        let mut rows = select_all(&app, &identity, O::TABLE).await?;
+        let mut rows = select_all(&app, &identity, O::KIND.table).await?;
         resource::name_parents::<O>(&app, &identity, &mut rows).await?;
         Ok(rows)
     };
@@ -149,14 +142,14 @@ async fn list<O: Object>(
 fn described<O: Object>(app: &App, rows: &[Row]) -> Vec<Value> {
     let mut objects: Vec<Value> = rows.iter().map(describe::<O>).collect();
     if let Some(missing) = O::without_row(app, pool::DEFAULT)
-        && !objects.iter().any(|object| object[O::KEY] == missing[O::KEY])
+        && !objects.iter().any(|object| object[O::KIND.id] == missing[O::KIND.id])
     {
         objects.push(missing);
     }
     objects.sort_by_cached_key(|object| {
         let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
-        let number = object[O::KEY].as_u64().unwrap_or_default();
-        (number, O::WITHIN.map(text), text(O::KEY))
+        let number = object[O::KIND.id].as_u64().unwrap_or_default();
+        (number, O::KIND.within.map(text), text(O::KIND.id))
     });
     objects
 }
@@ -167,12 +160,16 @@ async fn one<O: Object>(
     Extension(identity): Extension<Identity>,
     Path(key): Path<String>,
 ) -> Answer {
-    let row = select_one::<O>(&app, &identity, &key).await?;
+    show_one::<O>(&app, &identity, &key).await
+}
+
+async fn show_one<O: Object>(app: &App, identity: &Identity, key: &str) -> Answer {
+    let row = select_one::<O>(app, identity, key).await?;
     let mut rows: Vec<Row> = row.into_iter().collect();
-    resource::name_parents::<O>(&app, &identity, &mut rows).await?;
-    match rows.first().map(describe::<O>).or_else(|| O::without_row(&app, &key)) {
+    resource::name_parents::<O>(app, identity, &mut rows).await?;
+    match rows.first().map(describe::<O>).or_else(|| O::without_row(app, key)) {
         Some(object) => ok(&object),
-        None => Err(no_such::<O>(&key)),
+        None => Err(no_such::<O>(key)),
     }
 }
 
@@ -184,14 +181,24 @@ async fn put<O: Object>(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let members = body::members(&app, &identity, &headers, body).await?;
-    let is_there = select_one::<O>(&app, &identity, &key).await?.is_some();
-    if edit::only_creates(&headers)? && (is_there || O::without_row(&app, &key).is_some()) {
+    replace::<O>(&app, &identity, &key, &headers, body).await
+}
+
+async fn replace<O: Object>(
+    app: &App,
+    identity: &Identity,
+    key: &str,
+    headers: &HeaderMap,
+    body: Body,
+) -> Answer {
+    let members = body::members(app, identity, headers, body).await?;
+    let is_there = select_one::<O>(app, identity, key).await?.is_some();
+    if edit::only_creates(headers)? && (is_there || O::without_row(app, key).is_some()) {
         return Err(database::exists::<O>());
     }
     let reading = if is_there { Reading::Replace } else { Reading::Create };
-    let row = read_row::<O>(members, &reading, &key)?;
-    write::<O>(&app, &identity, &key, row, is_there).await
+    let row = read_row::<O>(members, &reading, key)?;
+    write::<O>(app, identity, key, row, is_there).await
 }
 
 /// `PATCH`: changes the members given
@@ -202,14 +209,23 @@ async fn patch<O: Object>(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let members = body::members(&app, &identity, &headers, body).await?;
-    let is_there = select_one::<O>(&app, &identity, &key).await?.is_some();
-    if !is_there && O::without_row(&app, &key).is_none() {
-        return Err(no_such::<O>(&key));
+    change::<O>(&app, &identity, &key, &headers, body).await
+}
+
+async fn change<O: Object>(
+    app: &App,
+    identity: &Identity,
+    key: &str,
+    headers: &HeaderMap,
+    body: Body,
+) -> Answer {
+    let members = body::members(app, identity, headers, body).await?;
+    let is_there = select_one::<O>(app, identity, key).await?.is_some();
+    if !is_there && O::without_row(app, key).is_none() {
+        return Err(no_such::<O>(key));
     }
-    let reading = Reading::Patch;
-    let row = read_row::<O>(members, &reading, &key)?;
-    write::<O>(&app, &identity, &key, row, is_there).await
+    let row = read_row::<O>(members, &Reading::Patch, key)?;
+    write::<O>(app, identity, key, row, is_there).await
 }
 
 /// `DELETE`
@@ -220,10 +236,10 @@ async fn delete<O: Object>(
 ) -> Answer {
     O::check_delete(&key)?;
     let found = is_row::<O>(&key)?;
-    let mut operations = vec![json!({ "op": "delete", "table": O::TABLE, "where": found })];
+    let mut operations = vec![json!({ "op": "delete", "table": O::KIND.table, "where": found })];
     operations.extend(O::delete_parts(&key));
     let results = edit(&app, &identity, operations).await;
-    match results.map_err(|error| database::problem::<O>(&error, &key))?.first() {
+    match results.map_err(|error| database::delete_problem::<O>(&error, &key))?.first() {
         Some(paceline_tables::OpResult::Count(1..)) => done(),
         _ => Err(no_such::<O>(&key)),
     }
@@ -231,7 +247,8 @@ async fn delete<O: Object>(
 
 /// The columns that a body gives.
 fn read_row<O: Object>(mut members: Members, reading: &Reading, key: &str) -> Result<Row, Problem> {
-    for name in [Some(O::KEY), O::WITHIN].into_iter().flatten() {
+    let own = [Some(O::KIND.id).filter(|id| !id.is_empty()), O::KIND.within];
+    for name in own.into_iter().flatten() {
         if let Some(own) = members.take(name)
             && Some(&own) != identity::<O>(key)?.get(name)
         {
@@ -241,8 +258,8 @@ fn read_row<O: Object>(mut members: Members, reading: &Reading, key: &str) -> Re
     // What a GET showed may be sent back as it is.
     members.take("figures");
     let mut row = Row::new();
-    let place = |column: &str| json!({ "table": O::TABLE, "row": key, "column": column });
-    fields::read_fields(O::FIELDS, &mut members, reading, &mut row, &place)?;
+    let place = |column: &str| json!({ "table": O::KIND.table, "row": key, "column": column });
+    Reader { reading, row: &mut row, place: &place }.read(O::KIND, &mut members)?;
     O::read(&mut members, reading, &mut row)?;
     members.finish()?;
     Ok(row)
@@ -262,13 +279,14 @@ async fn write<O: Object>(
     let found = is_row::<O>(key)?;
     if is_there {
         operations.push(edit::assert_there::<O>(key)?);
-        operations.push(json!({ "op": "update", "table": O::TABLE, "where": found, "row": row }));
+        operations
+            .push(json!({ "op": "update", "table": O::KIND.table, "where": found, "row": row }));
     } else {
         let mut row = row;
         row.extend(identity::<O>(key)?);
-        operations.push(json!({ "op": "insert", "table": O::TABLE, "row": row }));
+        operations.push(json!({ "op": "insert", "table": O::KIND.table, "row": row }));
     }
-    operations.push(select(O::TABLE, found));
+    operations.push(select(O::KIND.table, found));
     let results = edit(app, who, operations).await;
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;
     let mut rows: Vec<Row> = first_row(&results).into_iter().collect();
@@ -278,30 +296,82 @@ async fn write<O: Object>(
     Ok(json_response(status, &object))
 }
 
-/// Adds the paths of all objects.
+/// Adds the operations on all objects.
 pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = crud::<pool::Pool>(routes, "/v1/pools", "/v1/pools/{name}");
     let routes = crud::<rule::Rule>(routes, "/v1/rules", "/v1/rules/{number}");
-    let routes =
-        crud::<checkpoint::Checkpoint>(routes, "/v1/checkpoints", "/v1/checkpoints/{name}");
+    let routes = crud::<plain::Checkpoint>(routes, "/v1/checkpoints", "/v1/checkpoints/{name}");
     let routes = crud::<resource::Resource>(routes, "/v1/resources", "/v1/resources/{name}");
     let routes = crud::<frontend::Frontend>(routes, "/v1/frontends", "/v1/frontends/{name}");
     let routes = crud::<backend::Backend>(routes, "/v1/backends", "/v1/backends/{name}");
-    let routes = crud::<server::Server>(routes, "/v1/servers", "/v1/servers/{*server}");
-    let routes = routes
-        .add(Role::Viewer, "GET", "/v1/saved-rules", list::<saved::SavedRule>)
-        .add(Role::Viewer, "GET", "/v1/saved-rules/{number}", one::<saved::SavedRule>)
-        .add(Role::Viewer, "GET", "/v1/tree", tree::tree);
-    token::routes(user::routes(rule::verbs(pool::verbs(routes))))
+    let routes = crud::<plain::Server>(routes, "/v1/servers", "/v1/servers/{*server}");
+    let routes =
+        read_only::<saved::SavedRule>(routes, "/v1/saved-rules", "/v1/saved-rules/{number}");
+    let (all, single) = ("/v1/users", "/v1/users/{name}");
+    let routes = read_only::<plain::User>(routes, all, single)
+        .add(put_of::<plain::User>(Role::Admin, single), put::<plain::User>)
+        .add(delete_of::<plain::User>(Role::Admin, single), delete::<plain::User>);
+    let tree = "Shows resources, the requests that hold them and those that wait";
+    let tree = Operation::new(Role::Viewer, "GET", "/v1/tree", "tree", tree).gives_list("Node");
+    let routes = routes.add(tree, tree::tree);
+    token::routes(rule::verbs(pool::verbs(single::routes(routes))))
 }
 
 fn crud<O: Object>(routes: Routes, all: &'static str, single: &'static str) -> Routes {
-    routes
-        .add(Role::Viewer, "GET", all, list::<O>)
-        .add(Role::Viewer, "GET", single, one::<O>)
-        .add(Role::Operator, "PUT", single, put::<O>)
-        .add(Role::Operator, "PATCH", single, patch::<O>)
-        .add(Role::Operator, "DELETE", single, delete::<O>)
+    read_only::<O>(routes, all, single)
+        .add(put_of::<O>(Role::Operator, single), put::<O>)
+        .add(patch_of::<O>(Role::Operator, single), patch::<O>)
+        .add(delete_of::<O>(Role::Operator, single), delete::<O>)
+}
+
+fn read_only<O: Object>(routes: Routes, all: &'static str, single: &'static str) -> Routes {
+    let plural = O::KIND.plural.replace('-', "_");
+    let summary = format!("Lists {}", O::KIND.plural.replace('-', " "));
+    let list_of = Operation::new(Role::Viewer, "GET", all, format!("list_{plural}"), summary);
+    routes.add(list_of.gives_list(&name_of(O::KIND)), list::<O>).add(get_of::<O>(single), one::<O>)
+}
+
+/// An operation on one object of a kind.
+fn operation<O: Object>(
+    role: Role,
+    method: &'static str,
+    path: &'static str,
+    verb: &str,
+    summary: &str,
+) -> Operation {
+    let word = O::KIND.word;
+    let id = format!("{verb}_{}", word.replace(' ', "_"));
+    let article = if O::KIND.id.is_empty() { "the settings of" } else { "a" };
+    Operation::new(role, method, path, id, format!("{summary} {article} {word}"))
+}
+
+fn get_of<O: Object>(path: &'static str) -> Operation {
+    let operation = operation::<O>(Role::Viewer, "GET", path, "get", "Shows");
+    operation.gives(200, &name_of(O::KIND)).fails([404])
+}
+
+fn put_of<O: Object>(role: Role, path: &'static str) -> Operation {
+    let operation = operation::<O>(role, "PUT", path, "put", "Creates or replaces");
+    let operation = operation.only_creates().takes(&new_of(O::KIND)).fails(EDIT);
+    operation.gives(200, &name_of(O::KIND)).gives(201, &name_of(O::KIND))
+}
+
+fn patch_of<O: Object>(role: Role, path: &'static str) -> Operation {
+    let operation = operation::<O>(role, "PATCH", path, "patch", "Changes members of");
+    let operation = operation.takes(&change_of(O::KIND)).fails(EDIT).fails([404]);
+    // What is there without a row gets one.
+    operation.gives(200, &name_of(O::KIND)).gives(201, &name_of(O::KIND))
+}
+
+fn delete_of<O: Object>(role: Role, path: &'static str) -> Operation {
+    let operation = operation::<O>(role, "DELETE", path, "delete", "Deletes");
+    operation.gives_nothing().fails(EDIT).fails([404])
+}
+
+/// A verb on one object, which answers with the object.
+fn verb_of<O: Object>(role: Role, path: &'static str, verb: &str, summary: &str) -> Operation {
+    let operation = operation::<O>(role, "POST", path, verb, summary);
+    operation.gives(200, &name_of(O::KIND)).fails(EDIT).fails([404])
 }
 
 /// An answer with an object that was made.

@@ -1,181 +1,26 @@
-//! The description of the API in OpenAPI's form, one entry for each path of the router.
+//! The description of the API in OpenAPI's form, made from the operations of the router and the catalogue.
 //!
-//! A test holds the two lists to each other.
+//! Promises that a schema of a request lists exactly the members that are read, and that one of an answer forbids no
+//! member, so that a generated client does not fail when an answer gets another one.
 
-use crate::identity::Role;
-use crate::respond::{Answer, ok};
+mod answers;
+mod bodies;
+mod schema;
+
+use crate::operation::{Content, Form, Operation, Parameter, refer};
+pub(crate) use schema::{change_of, name_of, new_of};
 use serde_json::{Map, Value, json};
 
-/// Method, path, the least role, what it does, the schema of its body, and the status of success.
-type Entry = (&'static str, &'static str, &'static str, &'static str, Option<&'static str>, u16);
-
-/// Every path.
-const ENTRIES: &[Entry] = &[
-    ("GET", "/healthz", "", "Whether the daemon serves", None, 200),
-    ("GET", "/metrics", "viewer", "Figures for Prometheus", None, 200),
-    ("GET", "/v1/whoami", "viewer", "Who asks, and with which role", None, 200),
-    ("GET", "/v1/tokens", "admin", "List tokens, never the tokens themselves", None, 200),
-    ("POST", "/v1/tokens", "admin", "Make a token, shown this once", Some("NewToken"), 201),
-    ("DELETE", "/v1/tokens/{name}", "admin", "Revoke a token", None, 204),
-    ("GET", "/v1/users", "viewer", "List the users of this machine with a role", None, 200),
-    ("GET", "/v1/users/{name}", "viewer", "Show a user", None, 200),
-    ("PUT", "/v1/users/{name}", "admin", "Give a user a role", Some("User"), 200),
-    ("DELETE", "/v1/users/{name}", "admin", "Take the role away", None, 204),
-    ("GET", "/v1/openapi.json", "viewer", "This description", None, 200),
-    ("POST", "/v1/sessions", "client", "Begin a session", Some("NewSession"), 201),
-    (
-        "DELETE",
-        "/v1/sessions/{session}",
-        "client",
-        "End a session and give back what it holds",
-        None,
-        204,
-    ),
-    ("POST", "/v1/sessions/{session}/renew", "client", "Let the lease begin anew", None, 200),
-    (
-        "POST",
-        "/v1/sessions/{session}/processes",
-        "client",
-        "Let a bound session last, if the daemon ends, as long as a process too",
-        Some("Process"),
-        204,
-    ),
-    ("GET", "/v1/permits", "viewer", "List permits", None, 200),
-    (
-        "POST",
-        "/v1/permits",
-        "client",
-        "Ask for a permit, waiting for it if need be",
-        Some("Request"),
-        201,
-    ),
-    ("GET", "/v1/permits/{permit}", "viewer", "Show a permit", None, 200),
-    (
-        "PUT",
-        "/v1/permits/{permit}",
-        "client",
-        "Ask for a permit under an id, once",
-        Some("Request"),
-        201,
-    ),
-    ("DELETE", "/v1/permits/{permit}", "client", "Give a permit back", None, 204),
-    ("POST", "/v1/permits/{permit}/renew", "client", "Let the lease begin anew", None, 200),
-    ("GET", "/v1/locks", "viewer", "List locks", None, 200),
-    ("GET", "/v1/locks/{lock}", "viewer", "Show a lock", None, 200),
-    ("PUT", "/v1/locks/{lock}", "client", "Lock, or steal", Some("Lock"), 200),
-    ("DELETE", "/v1/locks/{lock}", "client", "Unlock", Some("Unlock"), 204),
-    ("GET", "/v1/requests", "viewer", "List requests that wait or run", None, 200),
-    ("GET", "/v1/why/{request}", "viewer", "Why a request waits", None, 200),
-    ("POST", "/v1/explain", "viewer", "What would become of a request", Some("Request"), 200),
-    ("GET", "/v1/status", "viewer", "The daemon about itself", None, 200),
-    ("GET", "/v1/config", "viewer", "The configuration as TOML", None, 200),
-    (
-        "POST",
-        "/v1/apply",
-        "operator",
-        "Make the configuration what a TOML text says, or with ?dry_run=true only compare",
-        Some("Toml"),
-        200,
-    ),
-    ("GET", "/v1/backup", "admin", "A copy of the database ?database=NAME", None, 200),
-    ("GET", "/v1/tree", "viewer", "Resources, who holds them and who waits", None, 200),
-    ("GET", "/v1/events", "viewer", "Follow what happens, as server-sent events", None, 200),
-    ("GET", "/v1/pools", "viewer", "List pools", None, 200),
-    ("GET", "/v1/pools/{name}", "viewer", "Show a pool", None, 200),
-    ("PUT", "/v1/pools/{name}", "operator", "Create or replace a pool", Some("Pool"), 200),
-    ("PATCH", "/v1/pools/{name}", "operator", "Change a pool", Some("Pool"), 200),
-    ("DELETE", "/v1/pools/{name}", "operator", "Delete a pool", None, 204),
-    ("POST", "/v1/pools/{name}/start", "operator", "Start a pool", None, 200),
-    ("POST", "/v1/pools/{name}/stop", "operator", "Stop a pool", None, 200),
-    ("POST", "/v1/pools/{name}/drain", "operator", "Let a pool take no new work", None, 200),
-    ("POST", "/v1/pools/{name}/persist", "admin", "Keep a pool across restarts", None, 200),
-    (
-        "POST",
-        "/v1/pools/{name}/unpersist",
-        "admin",
-        "Let a pool go with the next restart",
-        None,
-        200,
-    ),
-    ("GET", "/v1/rules", "viewer", "List the running rules", None, 200),
-    (
-        "POST",
-        "/v1/rules",
-        "operator",
-        "Add a rule, at the end unless it has a number",
-        Some("Rule"),
-        201,
-    ),
-    ("GET", "/v1/rules/{number}", "viewer", "Show a rule", None, 200),
-    ("PUT", "/v1/rules/{number}", "operator", "Create or replace a rule", Some("Rule"), 200),
-    ("PATCH", "/v1/rules/{number}", "operator", "Change a rule", Some("Rule"), 200),
-    ("DELETE", "/v1/rules/{number}", "operator", "Delete a rule", None, 204),
-    ("POST", "/v1/rules/clear", "operator", "Clear the running list", None, 204),
-    ("POST", "/v1/rules/save", "admin", "Save the running list", None, 204),
-    ("POST", "/v1/rules/{number}/enable", "operator", "Enable a rule", None, 200),
-    ("POST", "/v1/rules/{number}/disable", "operator", "Disable a rule", None, 200),
-    ("GET", "/v1/saved-rules", "viewer", "List the saved rules", None, 200),
-    ("GET", "/v1/saved-rules/{number}", "viewer", "Show a saved rule", None, 200),
-    ("GET", "/v1/checkpoints", "viewer", "List checkpoints", None, 200),
-    ("GET", "/v1/checkpoints/{name}", "viewer", "Show a checkpoint", None, 200),
-    (
-        "PUT",
-        "/v1/checkpoints/{name}",
-        "operator",
-        "Create or replace a checkpoint",
-        Some("Checkpoint"),
-        200,
-    ),
-    ("PATCH", "/v1/checkpoints/{name}", "operator", "Change a checkpoint", Some("Checkpoint"), 200),
-    ("DELETE", "/v1/checkpoints/{name}", "operator", "Delete a checkpoint", None, 204),
-    ("GET", "/v1/resources", "viewer", "List resources", None, 200),
-    ("GET", "/v1/resources/{name}", "viewer", "Show a resource", None, 200),
-    (
-        "PUT",
-        "/v1/resources/{name}",
-        "operator",
-        "Create or replace a resource",
-        Some("Resource"),
-        200,
-    ),
-    ("PATCH", "/v1/resources/{name}", "operator", "Change a resource", Some("Resource"), 200),
-    ("DELETE", "/v1/resources/{name}", "operator", "Delete a resource", None, 204),
-    ("GET", "/v1/frontends", "viewer", "List frontends", None, 200),
-    ("GET", "/v1/frontends/{name}", "viewer", "Show a frontend", None, 200),
-    (
-        "PUT",
-        "/v1/frontends/{name}",
-        "operator",
-        "Create or replace a frontend",
-        Some("Frontend"),
-        200,
-    ),
-    ("PATCH", "/v1/frontends/{name}", "operator", "Change a frontend", Some("Frontend"), 200),
-    ("DELETE", "/v1/frontends/{name}", "operator", "Delete a frontend", None, 204),
-    ("GET", "/v1/backends", "viewer", "List backends", None, 200),
-    ("GET", "/v1/backends/{name}", "viewer", "Show a backend", None, 200),
-    ("PUT", "/v1/backends/{name}", "operator", "Create or replace a backend", Some("Backend"), 200),
-    ("PATCH", "/v1/backends/{name}", "operator", "Change a backend", Some("Backend"), 200),
-    ("DELETE", "/v1/backends/{name}", "operator", "Delete a backend with its servers", None, 204),
-    ("GET", "/v1/servers", "viewer", "List servers of all backends", None, 200),
-    ("GET", "/v1/servers/{*server}", "viewer", "Show a server", None, 200),
-    ("PUT", "/v1/servers/{*server}", "operator", "Create or replace a server", Some("Server"), 200),
-    ("PATCH", "/v1/servers/{*server}", "operator", "Change a server", Some("Server"), 200),
-    ("DELETE", "/v1/servers/{*server}", "operator", "Delete a server", None, 204),
-];
-
-/// `GET /v1/openapi.json`
-pub(crate) async fn openapi() -> Answer {
-    ok(&document())
-}
-
 /// The whole description.
-fn document() -> Value {
+pub(crate) fn document(operations: &[Operation]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for entry in ENTRIES {
-        let path = paths.entry(entry.1.replace("{*", "{")).or_insert_with(|| json!({}));
-        path[entry.0.to_ascii_lowercase()] = operation(entry);
+    for operation in operations {
+        let path = paths.entry(template(operation.path)).or_insert_with(|| json!({}));
+        path[operation.method.to_ascii_lowercase()] = describe(operation);
     }
+    let mut schemas = schema::all();
+    schemas.extend(bodies::all());
+    schemas.extend(answers::all());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -187,151 +32,119 @@ fn document() -> Value {
         "security": [{ "token": [] }],
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": all_schemas(),
+            "schemas": schemas,
         },
     })
 }
 
-fn operation((_, path, role, summary, body, status): &Entry) -> Value {
-    let parameter = path.split('/').find_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    // The star stands for a name with slashes in it, which OpenAPI has no word for.
-    let parameter = parameter.map(|name| name.trim_start_matches('*'));
-    let parameters: Vec<Value> = parameter
-        .iter()
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
-        .collect();
-    let error = json!({
-        "description": "An error, or a refusal",
-        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
+/// A path as OpenAPI writes it. The name of a server stands behind that of its backend.
+fn template(path: &str) -> String {
+    path.replace("{*server}", "{backend}/{name}")
+}
+
+fn describe(operation: &Operation) -> Value {
+    let path = template(operation.path);
+    let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let mut parameters: Vec<Value> = names.map(in_path).collect();
+    parameters.extend(operation.query.iter().map(in_query));
+    if operation.only_creates {
+        parameters.push(json!({
+            "name": "If-None-Match", "in": "header", "schema": { "type": "string" },
+            "description": "With `*`, nothing that exists is replaced: the answer is 409 then.",
+        }));
+    }
+    let answers = operation.answers.iter().map(|(status, content)| {
+        let mut answer = json!({ "description": "Done" });
+        add_content(&mut answer, content);
+        (status.to_string(), answer)
     });
-    let mut operation = json!({
-        "summary": summary,
+    let error = |what: &str| json!({ "description": what, "content": { "application/json": { "schema": refer("Error") } } });
+    let errors =
+        operation.errors.iter().map(|status| (status.to_string(), error(meaning(*status))));
+    let mut responses: Map<String, Value> = answers.chain(errors).collect();
+    responses.insert("default".into(), error("Another error."));
+    let mut described = json!({
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [tag(operation.path)],
         "parameters": parameters,
-        "responses": { status.to_string(): { "description": "Done" }, "default": error },
+        "responses": responses,
     });
-    if let Some(name) = body {
-        let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
-        let media = if *name == "Toml" { "application/toml" } else { "application/json" };
-        operation["requestBody"] = json!({ "content": { media: { "schema": schema } } });
+    if let Some(content) = &operation.body {
+        let mut body = json!({ "required": matches!(content, Content::Plain(_)) });
+        add_content(&mut body, content);
+        described["requestBody"] = body;
     }
-    match *role {
-        "" => operation["security"] = json!([]),
-        role => operation["x-role"] = role.into(),
+    match operation.role {
+        None => described["security"] = json!([]),
+        Some(role) => described["x-role"] = role.word().into(),
     }
-    operation
+    described
 }
 
-fn all_schemas() -> Value {
-    let mut all = schemas();
-    if let (Some(all), Value::Object(http)) = (all.as_object_mut(), http_schemas()) {
-        all.extend(http);
+/// What an operation is about.
+fn tag(path: &str) -> &str {
+    let first = path.strip_prefix("/v1/").unwrap_or_default();
+    first.split('/').next().filter(|first| !first.is_empty()).unwrap_or("daemon")
+}
+
+fn in_path(name: &str) -> Value {
+    let schema = match name {
+        "number" | "request" => json!({ "type": "integer", "minimum": 0 }),
+        _ => json!({ "type": "string", "minLength": 1 }),
+    };
+    json!({ "name": name, "in": "path", "required": true, "schema": schema })
+}
+
+fn in_query(parameter: &Parameter) -> Value {
+    let kind = match parameter.form {
+        Form::Text => "string",
+        Form::Number => "integer",
+        Form::Flag => "boolean",
+    };
+    let schema = json!({ "type": kind });
+    json!({ "name": parameter.name, "in": "query", "schema": schema, "description": parameter.doc })
+}
+
+fn add_content(value: &mut Value, content: &Content) {
+    let content: Map<String, Value> = match content {
+        Content::Empty => return,
+        Content::Json(schema) => {
+            [("application/json".to_owned(), json!({ "schema": schema }))].into_iter().collect()
+        }
+        Content::Plain(media) => {
+            let plain = |media: &&str| {
+                // Bytes have no schema in OpenAPI 3.1 but their media type.
+                let is_bytes = *media == "application/octet-stream";
+                let schema = if is_bytes {
+                    json!({ "type": "string", "format": "binary" })
+                } else {
+                    json!({ "type": "string" })
+                };
+                ((*media).to_owned(), json!({ "schema": schema }))
+            };
+            media.iter().map(plain).collect()
+        }
+    };
+    value["content"] = Value::Object(content);
+}
+
+/// What a status of an error means, wherever it is answered.
+fn meaning(status: u16) -> &'static str {
+    match status {
+        400 => "The request cannot be read: the message says what is wrong and where.",
+        401 => "Over TCP: there is no valid token.",
+        403 => "The role of the caller is too low: the hint names the role that is needed.",
+        404 => "There is no such object.",
+        409 => "It conflicts with what is there, or the request is refused for good.",
+        410 => "It existed and has expired or ended.",
+        413 => "The body is too long.",
+        415 => "The body is not of the media type that the operation takes.",
+        422 => "The values cannot work: `place` says which.",
+        503 => {
+            "Refused for now: `reason` says why, and `retry_after` when to come back if that is known."
+        }
+        507 => "The disk is full, or a limit of the daemon is reached.",
+        _ => "Something failed inside the daemon; its log says what.",
     }
-    all
-}
-
-fn object(members: Value, required: &[&str]) -> Value {
-    json!({
-        "type": "object", "properties": members, "required": required,
-        "additionalProperties": false,
-    })
-}
-
-/// The bodies of frontends, backends and servers.
-fn http_schemas() -> Value {
-    let (text, flag, number) =
-        (json!({ "type": "string" }), json!({ "type": "boolean" }), json!({ "type": "integer" }));
-    let span = json!({ "type": "string", "examples": ["1.5s"] });
-    let texts = json!({ "type": "array", "items": text });
-    let attributes = json!({ "type": "object", "additionalProperties": text });
-    json!({
-        "Frontend": object(json!({
-            "name": text, "listen": texts, "backend": text,
-            "use_backend": { "type": "array", "items": object(json!({ "when": text, "backend": text }), &["when", "backend"]) },
-            "tls": { "type": "array", "items": object(json!({ "certificate": text, "key": text }), &["certificate", "key"]) },
-            "http2": flag, "proxy_protocol": flag, "trusted": texts, "user": { "enum": ["basic", "bearer"] },
-            "upgrades": texts, "max_body": number, "max_connections": number,
-            "timeouts": object(json!({ "header": span, "body": span, "idle": span, "queue": span, "tunnel": span }), &[]),
-            "errors": attributes, "access_log": { "enum": ["json", "common"] }, "log_values": attributes,
-            "persistent": flag,
-        }), &["listen"]),
-        "Backend": object(json!({
-            "name": text, "balance": { "enum": ["round-robin", "least-connections", "power-of-two"] },
-            "queue": object(json!({ "max_len": number, "max_delay": span }), &[]), "retries": number,
-            "health": { "anyOf": [flag, object(json!({
-                "path": text, "host": text, "interval": span, "timeout": span, "rise": number, "fall": number,
-            }), &[])] },
-            "timeouts": object(json!({ "connect": span, "response": span, "idle": span }), &[]),
-            "tls": { "anyOf": [flag, object(json!({
-                "ca": text, "name": text, "verify": flag, "certificate": text, "key": text,
-            }), &[])] },
-            "persistent": flag,
-        }), &[]),
-        "Server": object(json!({
-            "backend": text, "name": text, "address": text, "weight": number, "max_connections": number,
-            "persistent": flag,
-        }), &["address"]),
-    })
-}
-
-/// The other bodies. A span is a text such as `1.5s`.
-fn schemas() -> Value {
-    let (text, flag, number) =
-        (json!({ "type": "string" }), json!({ "type": "boolean" }), json!({ "type": "integer" }));
-    let role = json!({ "enum": Role::ALL.map(Role::word) });
-    let span = json!({ "type": "string", "examples": ["1.5s"] });
-    let texts = json!({ "type": "array", "items": text });
-    let attributes = json!({ "type": "object", "additionalProperties": text });
-    let claim = object(
-        json!({ "resource": text, "mode": { "enum": ["exclusive", "shared"] } }),
-        &["resource"],
-    );
-    let queue = object(json!({ "max_len": number, "max_total": number, "max_delay": span }), &[]);
-    let threads = object(json!({ "min": number, "max": number }), &[]);
-    let pair = json!({ "type": "array", "items": number, "minItems": 2, "maxItems": 2 });
-    json!({
-        "NewToken": object(
-            json!({ "name": text, "role": role, "user": text, "expires": text }),
-            &["name", "role"],
-        ),
-        "User": object(json!({ "name": text, "role": role }), &["role"]),
-        "NewSession": object(
-            json!({ "name": text, "lease": span, "bound": flag, "sealed": flag }),
-            &[],
-        ),
-        "Request": object(json!({
-            "attributes": attributes, "cost": number, "claims": { "type": "array", "items": claim },
-            "require_locks": texts, "max_wait": span, "unknown": { "enum": ["refuse", "wait", "create"] },
-            "session": text, "locks_of": text, "lease": span,
-        }), &[]),
-        "Lock": object(json!({ "session": text, "steal": flag, "wait": span }), &["session"]),
-        "Unlock": object(json!({ "session": text }), &[]),
-        "Pool": object(json!({
-            "name": text, "priority": pair, "threads": threads, "queue": queue, "group": text,
-            "stack_bytes": number, "heap_bytes_max": number, "persistent": flag, "started": flag,
-            "state": { "enum": ["started", "stopped", "draining"] },
-        }), &[]),
-        "Rule": object(json!({
-            "number": number, "match": { "type": "object" }, "mode": { "enum": ["exact", "glob", "regex"] },
-            "nocase": flag, "when": text, "set": number, "raise": number, "lower": number, "reject": flag,
-            "then": { "enum": ["continue", "stop"] }, "disabled": flag, "log": flag,
-        }), &[]),
-        "Checkpoint": object(json!({
-            "name": text, "at": text, "on": { "enum": ["request", "connection"] }, "number": number, "when": text, "key": text, "fair": text,
-            "weight": text, "rate": text, "burst": number, "concurrency": number, "period": span,
-            "queue": queue, "keys_max": number, "status": number,
-            "mode": { "enum": ["enforce", "watch"] }, "persistent": flag,
-        }), &["at"]),
-        "Resource": object(json!({ "name": text, "parents": texts, "persistent": flag }), &[]),
-        "Toml": { "type": "string" },
-        "Error": { "type": "object", "required": ["error", "message"], "properties": {
-            "error": text, "message": text, "hint": text, "reason": text, "request": number,
-            "retry_after": number, "place": { "type": "object" },
-            "errors": { "type": "array", "items": { "type": "object" } },
-        } },
-    })
-}
-
-#[cfg(test)]
-pub(crate) fn described() -> Vec<(&'static str, &'static str, &'static str)> {
-    ENTRIES.iter().map(|(method, path, role, ..)| (*method, *path, *role)).collect()
 }

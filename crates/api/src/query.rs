@@ -3,40 +3,23 @@
 //! Every route passes [`check`] before its handler is called, so a name that is misspelt, given twice
 //! or not known there is refused and never read as if it had not been given.
 
+use crate::operation::{Form, Parameter};
 use crate::respond::{Problem, shown};
 use axum::http::Uri;
 use paceline_types::nearest;
 
-/// The names that a route takes; routes that are not here take none.
-pub(crate) const TAKEN: &[(&str, &str, &[&str])] = &[
-    ("GET", "/v1/requests", &["first", "count"]),
-    ("GET", "/v1/locks", &["first", "count"]),
-    ("DELETE", "/v1/locks/{lock}", &["session"]),
-    ("POST", "/v1/apply", &["dry_run", "directory"]),
-    ("GET", "/v1/backup", &["database"]),
-];
-
-/// Names that may stand without a value, which is true.
-const FLAGS: &[&str] = &["dry_run"];
-
-/// The names that a route takes.
-pub(crate) fn taken(method: &str, path: &str) -> &'static [&'static str] {
-    let route = TAKEN.iter().find(|(own, at, _)| (*own, *at) == (method, path));
-    route.map_or(&[], |(_, _, names)| *names)
-}
-
-/// That a query has names of `known` only, each once and with a value.
-pub(crate) fn check(uri: &Uri, known: &[&str]) -> Result<(), Problem> {
+/// That a query has parameters of `known` only, each once and with a value.
+pub(crate) fn check(uri: &Uri, known: &[Parameter]) -> Result<(), Problem> {
     let mut seen: Vec<&str> = Vec::new();
     for pair in pairs(uri) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if !known.contains(&name) {
+        let Some(parameter) = known.iter().find(|parameter| parameter.name == name) else {
             return Err(unknown(name, known));
-        }
+        };
         if seen.contains(&name) {
             return Err(Problem::bad_request(format!("{name}: given twice in the query")));
         }
-        if value.is_empty() && (pair != name || !FLAGS.contains(&name)) {
+        if value.is_empty() && (pair != name || parameter.form != Form::Flag) {
             let message = format!("{name}: expected a value in the query, as in ?{name}=VALUE");
             return Err(Problem::bad_request(message));
         }
@@ -50,15 +33,16 @@ fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
     uri.query().filter(|query| !query.is_empty()).into_iter().flat_map(|query| query.split('&'))
 }
 
-fn unknown(name: &str, known: &[&str]) -> Problem {
+fn unknown(name: &str, known: &[Parameter]) -> Problem {
     let found = shown(name);
+    let known: Vec<&str> = known.iter().map(|parameter| parameter.name).collect();
     let problem = Problem::bad_request(match nearest(name, known.iter().copied()) {
         Some(near) => {
             format!("{found:?}: there is no such name in the query, did you mean {near}?")
         }
         None => format!("{found:?}: there is no such name in the query"),
     });
-    match known {
+    match known.as_slice() {
         [] => problem.hint("this path takes nothing behind a question mark"),
         known => problem.hint(format!("known names: {}", known.join(", "))),
     }
@@ -122,22 +106,14 @@ pub(crate) fn flag(uri: &Uri, name: &str) -> Result<bool, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TAKEN, check, flag, text};
-    use crate::app_for_tests;
-    use crate::router::Routes;
-
-    #[test]
-    fn every_route_that_takes_names_is_one() {
-        let (_runtime, app) = app_for_tests();
-        let routed = Routes::all(&app).listed;
-        for (method, path, _) in TAKEN {
-            assert!(routed.iter().any(|(m, p, _)| (m, p) == (method, path)), "{method} {path}");
-        }
-    }
+    use super::{check, flag, text};
+    use crate::operation::{Form, Parameter};
 
     #[test]
     fn names_are_known_and_stand_once_with_a_value() {
-        let known = ["first", "count", "dry_run"];
+        let [first, count] = ["first", "count"].map(|name| (name, Form::Number));
+        let known = [first, count, ("dry_run", Form::Flag)];
+        let known = known.map(|(name, form)| Parameter { name, form, doc: "" });
         for (query, is_one) in [
             ("", true),
             ("?", true),

@@ -5,14 +5,15 @@ use crate::members::Members;
 use crate::moment::Now;
 use crate::permits::no_request;
 use crate::request::Asked;
-use crate::respond::{Answer, Problem, ok, place, reason};
+use crate::respond::{Answer, Problem, done, ok, place, reason, shown};
+use crate::sessions::checked_name;
 use crate::{App, Shared, body, large, query};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, Uri};
 use paceline_host::words::{Outcome, Outlook, Verdict};
-use paceline_host::{Explanation, Foreseen, Hop, Listed, WaitsFor, Why};
-use paceline_types::{On, RequestId, Span};
+use paceline_host::{Explanation, Foreseen, Hop, Listed, NotWaiting, WaitsFor, Why};
+use paceline_types::{On, Reason, RequestId, Span};
 use serde_json::{Map, Value, json};
 
 /// Most requests that a list shows.
@@ -112,13 +113,8 @@ fn waits_for(waits_for: &WaitsFor) -> Value {
 
 /// `GET /v1/why/{request}`
 pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
-    let number = id.parse().map_err(|_| {
-        Problem::bad_request("the path ends with the number of a request, such as /v1/why/17")
-    })?;
-    let listed = app.host.control().listed(RequestId(number)).ok_or_else(|| {
-        Problem::not_found(format!("request {number} neither waits nor runs"))
-            .hint("GET /v1/requests lists those that do")
-    })?;
+    let id = number(&id)?;
+    let listed = app.host.control().listed(id).ok_or_else(|| no_such(id))?;
     let why = &listed.why;
     let now = app.wall.now();
     let ahead: Vec<u64> = why.ahead.iter().map(|id| id.0).collect();
@@ -145,6 +141,48 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
     ok(&value)
 }
 
+/// `POST /v1/requests/{request}/cancel`
+pub(crate) async fn cancel(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let id = number(&id)?;
+    let mut members = body::members(&headers, body, &app.limits).await?;
+    let why = members.text("reason")?.map(|text| checked_name("reason", text)).transpose()?;
+    members.finish()?;
+    let (by, why) = (identity.title(), why.unwrap_or_default());
+    let reason = Reason::Cancelled { by: by.clone().into(), why: why.into() };
+    match app.host.control().cancel(id, reason) {
+        Ok(()) => {
+            app.host.record(&by, "cancel", &format!("request {id}"));
+            done()
+        }
+        Err(NotWaiting::Unknown) => Err(no_such(id)),
+        Err(NotWaiting::Runs) => {
+            let message = format!("request {id} runs; only a request that waits can be cancelled");
+            Err(Problem::conflict(message)
+                .hint("if it holds a permit, DELETE /v1/permits/{permit} releases that"))
+        }
+    }
+}
+
+/// The number of a request in a path.
+fn number(text: &str) -> Result<RequestId, Problem> {
+    let number = text.parse().map(RequestId);
+    number.map_err(|_| {
+        let found = shown(text);
+        Problem::bad_request(format!("a request has a number, such as 17, found {found:?}"))
+    })
+}
+
+fn no_such(id: RequestId) -> Problem {
+    Problem::not_found(format!("request {id} neither waits nor runs"))
+        .hint("GET /v1/requests lists those that do")
+}
+
 /// One sentence for people: what it waits for, behind how many, and for how long.
 fn message(why: &Why, now: Now) -> String {
     let mut message = why.waits_for.to_string();
@@ -169,7 +207,7 @@ pub(crate) async fn explain(
     let mut members = body::members(&app, &identity, &headers, body).await?;
     let words = [("request", On::Request), ("connection", On::Connection)];
     let on = members.word("on", &words)?.unwrap_or_default();
-    let members = as_of_http(&app, members)?;
+    as_of_http(&app, &mut members);
     // Nothing is asked for in another's name: what the answer tells can be read in rules and figures.
     let asker = Identity { role: Role::Operator.max(identity.role), ..identity };
     let Asked { mut request, .. } = Asked::read(members, &asker, &app)?;
@@ -187,9 +225,8 @@ pub(crate) async fn explain(
 
 /// A request at a frontend of the HTTP door has the attributes that this door would set: it is of nobody
 /// unless it says of whom.
-fn as_of_http(app: &App, mut members: Members) -> Result<Members, Problem> {
-    let mut all = members.take_all();
-    if let Some(Value::Object(attributes)) = all.get_mut("attributes") {
+fn as_of_http(app: &App, members: &mut Members) {
+    if let Some(Value::Object(attributes)) = members.peek_mut("attributes") {
         let text = |name: &str| attributes.get(name).and_then(Value::as_str).unwrap_or_default();
         let snapshot = app.host.control().snapshot();
         let mut frontends = snapshot.routing().frontends().iter();
@@ -207,7 +244,6 @@ fn as_of_http(app: &App, mut members: Members) -> Result<Members, Problem> {
             }
         }
     }
-    Members::of(Value::Object(all))
 }
 
 fn explained(app: &App, explanation: &Explanation) -> Value {

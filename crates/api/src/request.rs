@@ -104,7 +104,13 @@ fn attributes(
     for (name, value) in given {
         if SET_BY_DOOR.contains(&name.as_str()) {
             let what = || format!("give the attribute {name}");
-            identity.require(host, Role::Operator, what)?;
+            identity.require(host, Role::Operator, what).map_err(|problem| {
+                problem.hint(format!(
+                    "the attribute `{name}` needs the role operator, and yours is {}; leave it out, \
+                     and the daemon sets it",
+                    identity.role
+                ))
+            })?;
         }
         let Value::String(value) = value else {
             return Err(wrong(&name, &"expected a text"));

@@ -173,6 +173,10 @@ impl Problem {
         let mut problem = Self::new(status, "refused", refusal.to_string());
         problem = problem.with("reason", word.into()).with("request", id.0.into());
         problem.describe(&refusal.reason);
+        problem = match next_try(&refusal.reason) {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        };
         if let Some(at) = refusal.retry_at {
             let seconds = at.since(now.time).0.div_ceil(1_000_000_000);
             problem.header = Some((RETRY_AFTER, seconds.into()));
@@ -196,9 +200,15 @@ impl Problem {
             Reason::NotOwner { lock } => ("place", json!({ "lock": lock })),
             Reason::NoBackend { frontend } => ("place", json!({ "frontend": frontend })),
             Reason::NoServer { backend } => ("place", json!({ "backend": backend })),
+            Reason::Cancelled { by, .. } => ("by", (**by).into()),
             Reason::Exhausted { .. } | Reason::Ending => return,
         };
         self.members.insert(name.into(), value);
+    }
+
+    /// The same, with another sentence for people.
+    pub(crate) fn message(self, message: String) -> Self {
+        self.with("message", Value::String(message))
     }
 
     /// Says what to try next.
@@ -228,8 +238,21 @@ pub(crate) fn reason(reason: &Reason) -> (&'static str, bool) {
         Reason::TooWide { .. } => ("too_wide", true),
         Reason::BlocksItself { .. } => ("blocks_itself", true),
         Reason::NotOwner { .. } => ("not_owner", true),
+        Reason::Cancelled { .. } => ("cancelled", true),
         Reason::Exhausted { .. } => ("exhausted", false),
     }
+}
+
+/// What a client whose request was refused can do, where that is not plain.
+fn next_try(reason: &Reason) -> Option<&'static str> {
+    Some(match reason {
+        // However long a request is willing to wait, there is no room for it to wait in.
+        Reason::QueueFull { .. } => "ask again when fewer requests wait",
+        Reason::TooLong { .. } | Reason::Expired { .. } => {
+            "ask again later, or with a longer max_wait if the queue allows it"
+        }
+        _ => return None,
+    })
 }
 
 /// A queue's place.
@@ -354,10 +377,22 @@ pub(crate) fn released(is_written: bool) -> Answer {
     }
 }
 
-/// The answer to a path that nobody knows.
-pub(crate) async fn no_such_path(uri: axum::http::Uri) -> Problem {
-    Problem::not_found(format!("there is no {}", shown(uri.path())))
-        .hint("GET /v1/openapi.json lists every path")
+/// The answer to a path that does not exist. `lists` are the paths behind which the name of an object stands.
+pub(crate) fn no_such_path(uri: &axum::http::Uri, lists: &[&str]) -> Problem {
+    let path = uri.path();
+    let mut behind =
+        lists.iter().filter_map(|list| Some((*list, path.strip_prefix(*list)?.strip_prefix('/')?)));
+    match behind.next() {
+        Some((list, "")) => Problem::not_found("the name at the end of the path is empty")
+            .hint(format!("write a name behind it: {list}/NAME")),
+        Some((list, name)) if name.contains('/') => {
+            let escaped = shown(&name.replace('/', "%2F"));
+            Problem::not_found(format!("there is no {}", shown(path)))
+                .hint(format!("a slash within a name is written %2F: {list}/{escaped}"))
+        }
+        _ => Problem::not_found(format!("there is no {}", shown(path)))
+            .hint("GET /v1/openapi.json lists every path"),
+    }
 }
 
 /// The answer to a method that a path does not have.

@@ -1,8 +1,9 @@
-//! Which path does what, and who may: one list, from which the router is made.
+//! Which path does what, and who may: one list, from which the router and the OpenAPI document are made.
 
 use crate::connection::Connection;
 use crate::identity::{Identity, Role, whoami};
-use crate::respond::{Problem, no_such_method, no_such_path};
+use crate::operation::{EDIT, Form, Operation, Parameter};
+use crate::respond::{Problem, no_such_method, no_such_path, ok};
 use crate::{
     App, Shared, events, health, locks, metrics, objects, openapi, permits, query, questions,
     sessions,
@@ -10,8 +11,10 @@ use crate::{
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
+use axum::http::Uri;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -19,88 +22,200 @@ use std::sync::Arc;
 pub(crate) struct Routes {
     router: Router<Shared>,
     app: Shared,
-    /// Method, path and role of everything; no role where anybody may ask.
-    pub(crate) listed: Vec<(&'static str, &'static str, Option<Role>)>,
+    /// What it does.
+    pub(crate) operations: Vec<Operation>,
 }
+
+const LIST_NUMBERS: &[Parameter] = &[
+    Parameter { name: "first", form: Form::Number, doc: "The lowest number of a request to list." },
+    COUNT,
+];
+
+const LIST_NAMES: &[Parameter] = &[
+    Parameter { name: "first", form: Form::Text, doc: "The first name to list, in their order." },
+    COUNT,
+];
+
+const COUNT: Parameter =
+    Parameter { name: "count", form: Form::Number, doc: "How many to list; 10,000 at most." };
+
+const SESSION: &[Parameter] = &[Parameter {
+    name: "session",
+    form: Form::Text,
+    doc: "The session that has the lock, if no body names it.",
+}];
+
+const APPLY: &[Parameter] = &[
+    Parameter { name: "dry_run", form: Form::Flag, doc: "Whether to compare only." },
+    Parameter {
+        name: "directory",
+        form: Form::Text,
+        doc: "The absolute path of the directory that relative names of files in the text start from.",
+    },
+];
+
+const DATABASE: &[Parameter] = &[Parameter {
+    name: "database",
+    form: Form::Text,
+    doc: "The database; `Paceline` unless given.",
+}];
 
 impl Routes {
     /// Everything that the door serves.
     pub(crate) fn all(app: &Shared) -> Self {
-        let empty = Self { router: Router::new(), app: Arc::clone(app), listed: Vec::new() };
-        let routes = empty.open("GET", "/healthz", health::healthz);
-        let routes = routes.add(Role::Viewer, "GET", "/v1/whoami", whoami);
-        objects::routes(routes.sessions().permits().locks().questions())
+        let empty = Self { router: Router::new(), app: Arc::clone(app), operations: Vec::new() };
+        let routes = empty.daemon().sessions().permits().locks().questions().configuration();
+        objects::routes(routes).described()
     }
 
-    fn locks(self) -> Self {
-        self.add(Role::Viewer, "GET", "/v1/locks", locks::list)
-            .add(Role::Viewer, "GET", "/v1/locks/{lock}", locks::one)
-            .add(Role::Client, "PUT", "/v1/locks/{lock}", locks::lock)
-            .add(Role::Client, "DELETE", "/v1/locks/{lock}", locks::unlock)
-    }
-
-    fn questions(self) -> Self {
-        self.add(Role::Viewer, "GET", "/v1/requests", questions::requests)
-            .add(Role::Viewer, "GET", "/v1/why/{request}", questions::why)
-            .add(Role::Viewer, "POST", "/v1/explain", questions::explain)
-            .add(Role::Viewer, "GET", "/v1/events", events::follow)
-            .add(Role::Viewer, "GET", "/metrics", metrics::metrics)
-            .add(Role::Viewer, "GET", "/v1/openapi.json", openapi::openapi)
-            .add(Role::Viewer, "GET", "/v1/status", crate::status::status)
-            .add(Role::Viewer, "GET", "/v1/config", crate::config::export)
-            .add(Role::Operator, "POST", "/v1/apply", crate::config::apply)
-            .add(Role::Admin, "GET", "/v1/backup", crate::backup::backup)
+    fn daemon(self) -> Self {
+        let health =
+            Operation::open("GET", "/healthz", "health", "Shows whether the daemon serves");
+        let who = "Shows who the caller is, and the role";
+        let whoami_of = Operation::new(Role::Viewer, "GET", "/v1/whoami", "whoami", who);
+        let status = "Shows the daemon's state";
+        let status = Operation::new(Role::Viewer, "GET", "/v1/status", "status", status);
+        let metrics_of = "Returns figures for Prometheus";
+        let metrics_of = Operation::new(Role::Viewer, "GET", "/metrics", "metrics", metrics_of);
+        let events = "Follows what happens, as server-sent events";
+        let events = Operation::new(Role::Viewer, "GET", "/v1/events", "events", events);
+        self.add(health.gives(200, "Health").gives(503, "Health"), health::healthz)
+            .add(whoami_of.gives(200, "Identity"), whoami)
+            .add(status.gives(200, "Status"), crate::status::status)
+            .add(metrics_of.gives_text(&["text/plain"]), metrics::metrics)
+            .add(events.gives_text(&["text/event-stream"]).fails([503]), events::follow)
     }
 
     fn sessions(self) -> Self {
-        self.add(Role::Client, "POST", "/v1/sessions", sessions::begin)
-            .add(Role::Client, "DELETE", "/v1/sessions/{session}", sessions::end)
-            .add(Role::Client, "POST", "/v1/sessions/{session}/renew", sessions::renew)
-            .add(Role::Client, "POST", "/v1/sessions/{session}/processes", sessions::add_process)
+        let operation = |method, path, id: &str, summary: &str| {
+            Operation::new(Role::Client, method, path, id, summary)
+        };
+        let begin = operation("POST", "/v1/sessions", "begin_session", "Begins a session");
+        let end = "Ends a session and releases what it holds";
+        let end = operation("DELETE", "/v1/sessions/{session}", "end_session", end);
+        let renew = "Lets the lease of a session begin anew";
+        let renew = operation("POST", "/v1/sessions/{session}/renew", "renew_session", renew);
+        let process = "Lets a bound session last as long as a process too, if the daemon restarts";
+        let process = operation("POST", "/v1/sessions/{session}/processes", "add_process", process);
+        let begin = begin.takes("NewSession").gives(201, "Session");
+        self.add(begin.fails([503, 507]), sessions::begin)
+            .add(end.gives_nothing().gives(200, "Released").fails([404]), sessions::end)
+            .add(renew.gives(200, "Renewed").fails([404, 410, 507]), sessions::renew)
+            .add(
+                process.takes("NewProcess").gives_nothing().fails([404, 410, 503, 507]),
+                sessions::add_process,
+            )
     }
 
     fn permits(self) -> Self {
-        self.add(Role::Viewer, "GET", "/v1/permits", permits::list)
-            .add(Role::Client, "POST", "/v1/permits", permits::ask)
-            .add(Role::Viewer, "GET", "/v1/permits/{permit}", permits::one)
-            .add(Role::Client, "PUT", "/v1/permits/{permit}", permits::ask_by_name)
-            .add(Role::Client, "DELETE", "/v1/permits/{permit}", permits::settle)
-            .add(Role::Client, "POST", "/v1/permits/{permit}/renew", permits::renew)
+        let operation = |method, path, id: &str, summary: &str| {
+            Operation::new(Role::Client, method, path, id, summary)
+        };
+        let list = "Lists permits";
+        let list = Operation::new(Role::Viewer, "GET", "/v1/permits", "list_permits", list);
+        let one = "Shows a permit";
+        let one = Operation::new(Role::Viewer, "GET", "/v1/permits/{permit}", "get_permit", one);
+        let ask = "Asks for a permit and waits for it if need be";
+        let ask = operation("POST", "/v1/permits", "ask_permit", ask);
+        let named = "Asks for a permit under an id of the client's choice, once";
+        let named = operation("PUT", "/v1/permits/{permit}", "ask_permit_by_id", named);
+        let asks = |operation: Operation| {
+            let operation = operation.takes("PermitRequest").gives(200, "Permit");
+            operation.gives(201, "Permit").fails([404, 409, 410, 503, 507])
+        };
+        let release =
+            operation("DELETE", "/v1/permits/{permit}", "release_permit", "Releases a permit");
+        let renew = "Lets the lease of a permit begin anew";
+        let renew = operation("POST", "/v1/permits/{permit}/renew", "renew_permit", renew);
+        self.add(list.gives_list("Permit"), permits::list)
+            .add(one.gives(200, "Permit").fails([404, 410]), permits::one)
+            .add(asks(ask), permits::ask)
+            .add(asks(named), permits::ask_by_name)
+            .add(release.gives_nothing().gives(200, "Released").fails([404]), permits::settle)
+            .add(renew.gives(200, "Renewed").fails([404, 410, 507]), permits::renew)
+    }
+
+    fn locks(self) -> Self {
+        let list = Operation::new(Role::Viewer, "GET", "/v1/locks", "list_locks", "Lists locks");
+        let one = "Shows a lock";
+        let one = Operation::new(Role::Viewer, "GET", "/v1/locks/{lock}", "get_lock", one);
+        let lock = "Takes a lock, waits for it, or steals it";
+        let lock = Operation::new(Role::Client, "PUT", "/v1/locks/{lock}", "take_lock", lock);
+        let unlock = "Releases a lock";
+        let unlock = Operation::new(Role::Client, "DELETE", "/v1/locks/{lock}", "unlock", unlock);
+        let lock = lock.takes("TakeLock").gives(200, "LockGrant");
+        let unlock = unlock.query(SESSION).takes("Unlock").gives_nothing().gives(200, "Released");
+        self.add(list.query(LIST_NAMES).gives_list("Lock"), locks::list)
+            .add(one.gives(200, "Lock").fails([404]), locks::one)
+            .add(lock.fails([404, 409, 410, 503, 507]), locks::lock)
+            .add(unlock.fails([404, 409, 410, 507]), locks::unlock)
+    }
+
+    fn questions(self) -> Self {
+        let list = "Lists requests that wait or run";
+        let list = Operation::new(Role::Viewer, "GET", "/v1/requests", "list_requests", list);
+        let why = "Shows why a request waits";
+        let why = Operation::new(Role::Viewer, "GET", "/v1/why/{request}", "why", why);
+        let explain = "Shows what would become of a request";
+        let explain = Operation::new(Role::Viewer, "POST", "/v1/explain", "explain", explain);
+        let cancel = "Takes a request that waits out of its queue";
+        let (path, id) = ("/v1/requests/{request}/cancel", "cancel_request");
+        let cancel = Operation::new(Role::Operator, "POST", path, id, cancel);
+        let explain = explain.takes("Question").gives(200, "Explanation");
+        self.add(list.query(LIST_NUMBERS).gives_list("Request"), questions::requests)
+            .add(why.gives(200, "Why").fails([404]), questions::why)
+            .add(explain.fails([404, 410]), questions::explain)
+            .add(cancel.takes("Cancel").gives_nothing().fails([404, 409]), questions::cancel)
+    }
+
+    fn configuration(self) -> Self {
+        let toml = &["application/toml"];
+        let export = "Returns the configuration as TOML";
+        let export = Operation::new(Role::Viewer, "GET", "/v1/config", "export_config", export);
+        let apply = "Makes the configuration what a TOML text says";
+        let apply = Operation::new(Role::Operator, "POST", "/v1/apply", "apply_config", apply);
+        let apply = apply.query(APPLY).takes_text(&["application/toml", "text/plain"]);
+        let backup = "Returns a copy of a database";
+        let backup = Operation::new(Role::Admin, "GET", "/v1/backup", "backup", backup);
+        let backup = backup.query(DATABASE).gives_text(&["application/octet-stream"]);
+        self.add(export.gives_text(toml), crate::config::export)
+            .add(apply.gives_edits().fails(EDIT), crate::config::apply)
+            .add(backup.fails([404, 503]), crate::backup::backup)
+    }
+
+    /// Adds the description of everything, itself included.
+    fn described(mut self) -> Self {
+        let (path, summary) = ("/v1/openapi.json", "Returns this document");
+        let operation = Operation::new(Role::Viewer, "GET", path, "openapi", summary);
+        let operation = operation.gives(200, "Document");
+        // The document must know of the operation that returns it.
+        self.operations.push(operation);
+        let document = openapi::document(&self.operations);
+        let Some(operation) = self.operations.pop() else { return self };
+        self.add(operation, move || std::future::ready(ok(&document)))
     }
 
     /// The router.
     pub(crate) fn router(self) -> Router {
-        let router = self.router.fallback(no_such_path);
+        let named = self.operations.iter().filter_map(|operation| {
+            let (list, name) = operation.path.rsplit_once('/')?;
+            (name.starts_with('{') && !list.contains('{')).then_some(list)
+        });
+        let lists: Arc<[&str]> = named.collect::<BTreeSet<_>>().into_iter().collect();
+        let fallback = move |uri: Uri| std::future::ready(no_such_path(&uri, &lists));
+        let router = self.router.fallback(fallback);
         router.method_not_allowed_fallback(no_such_method).with_state(self.app)
     }
 
-    /// Adds what anybody may ask.
-    fn open<H, T>(mut self, method: &'static str, path: &'static str, handler: H) -> Self
+    /// Adds an operation with what does it.
+    pub(crate) fn add<H, T>(mut self, operation: Operation, handler: H) -> Self
     where
         H: Handler<T, Shared, Future = Answering>,
         T: 'static,
     {
-        self.listed.push((method, path, None));
-        let checked = Checked { role: None, path, names: query::taken(method, path), handler };
-        self.router = self.router.route(path, on(filter(method), checked));
-        self
-    }
-
-    /// Adds what needs a role.
-    pub(crate) fn add<H, T>(
-        mut self,
-        role: Role,
-        method: &'static str,
-        path: &'static str,
-        handler: H,
-    ) -> Self
-    where
-        H: Handler<T, Shared, Future = Answering>,
-        T: 'static,
-    {
-        self.listed.push((method, path, Some(role)));
-        let names = query::taken(method, path);
-        let checked = Checked { role: Some(role), path, names, handler };
+        let Operation { role, path, query, method, .. } = operation;
+        self.operations.push(operation);
+        let checked = Checked { role, path, query, handler };
         self.router = self.router.route(path, on(filter(method), checked));
         self
     }
@@ -116,7 +231,7 @@ type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 struct Checked<H> {
     role: Option<Role>,
     path: &'static str,
-    names: &'static [&'static str],
+    query: &'static [Parameter],
     handler: H,
 }
 
@@ -131,7 +246,7 @@ where
         let identity = self.role.map(|role| check(&app, role, &request, self.path)).transpose();
         // Whoever may not ask is told that, and nothing about how to ask.
         let checked = identity
-            .and_then(|identity| query::check(request.uri(), self.names).map(|()| identity));
+            .and_then(|identity| query::check(request.uri(), self.query).map(|()| identity));
         match checked {
             Ok(identity) => {
                 if let Some(identity) = identity {
@@ -187,18 +302,18 @@ fn filter(method: &str) -> MethodFilter {
 #[cfg(test)]
 mod tests {
     use super::Routes;
-    use crate::identity::Role;
-    use crate::{app_for_tests, openapi};
+    use crate::app_for_tests;
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_description_has_every_route_with_its_role_and_nothing_else() {
+    fn every_operation_has_a_name_of_its_own_and_an_answer() {
         let (_runtime, app) = app_for_tests();
-        let word = |role: Option<Role>| role.map_or("", Role::word);
-        let routed = Routes::all(&app).listed;
-        let routed: BTreeSet<_> =
-            routed.into_iter().map(|(m, p, role)| (m, p, word(role))).collect();
-        let described: BTreeSet<_> = openapi::described().into_iter().collect();
-        assert_eq!(routed, described);
+        let operations = Routes::all(&app).operations;
+        let names: BTreeSet<&str> = operations.iter().map(|one| one.id.as_str()).collect();
+        assert_eq!(names.len(), operations.len());
+        for one in &operations {
+            let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+            assert!(!one.answers.is_empty() && one.id.bytes().all(fits), "{}", one.id);
+        }
     }
 }

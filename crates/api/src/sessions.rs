@@ -152,6 +152,9 @@ pub(crate) fn checked_name(member: &str, name: String) -> Result<String, Problem
         && !name.chars().any(char::is_control);
     match fits {
         true => Ok(name),
+        false if name.is_empty() => {
+            Err(Problem::bad_request(format!("{member}: expected a text, but it is empty")))
+        }
         false => Err(Problem::bad_request(format!(
             "{member}: expected 1 to {NAME_CHARS_MAX} characters that can be shown"
         ))),

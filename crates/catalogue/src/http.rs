@@ -1,6 +1,8 @@
 //! The HTTP door: its own settings, frontends, backends and servers.
 
-use crate::setting::{Default, Each, Figure, Holds, Kind, column, setting};
+use crate::setting::{
+    Default, Each, Figure, Holds, Kind, Measure, Setting, Shape, column, count, setting,
+};
 use crate::work::PERSISTENT;
 use paceline_types::Role;
 
@@ -26,7 +28,6 @@ pub const HTTP: Kind = Kind {
         "Threads that serve requests.",
     )
     .by_admin()
-    .in_file()
     .at_start()],
     figures: &[],
 };
@@ -50,24 +51,33 @@ pub const FRONTENDS: Kind = Kind {
         ),
         setting(
             "backend",
-            Holds::Own("the name of a backend"),
+            Holds::Own("the name of a backend", Shape::Text),
             Default::None("such requests are refused"),
             "The backend of requests that no line of `use_backend` takes.",
-        ),
+        )
+.such_as("\"app\""),
         setting(
             "use_backend",
-            Holds::Own("a list of tables { when = \"...\", backend = \"...\" }"),
+            Holds::Own(
+                "a list of tables { when = \"...\", backend = \"...\" }",
+                Shape::Objects(USE_BACKEND),
+            ),
             Default::None("no lines"),
             "Conditions with backends: the first condition that holds names the backend.",
-        ),
+        )
+.such_as("[{\"when\": \"path == \\\"/\\\"\", \"backend\": \"app\"}]"),
         column(
             "tls",
             "tls_certificate",
-            Holds::Own(TLS),
+            Holds::Own(
+                "a table { certificate = \"FILE\", key = \"FILE\" }, or a list of them",
+                Shape::Objects(CERTIFICATES),
+            ),
             Default::None("no TLS"),
             "The certificate and key to serve TLS with, as PEM files, or a list of them. The name that a client asks for \
              selects one; the first is for all others.",
         )
+.such_as("[{\"certificate\": \"/etc/paceline/web.pem\", \"key\": \"/etc/paceline/web.key\"}]")
         .by_admin(),
         setting(
             "http2",
@@ -80,7 +90,8 @@ pub const FRONTENDS: Kind = Kind {
             Holds::Flag(false),
             Default::Value("false"),
             "Whether every connection begins with a header of the PROXY protocol. Only `trusted` peers may connect then.",
-        ),
+        )
+.beside(&[("trusted", "[\"10.0.0.0/8\"]")]),
         setting(
             "trusted",
             Holds::Texts(Each::Network),
@@ -177,18 +188,29 @@ pub const FRONTENDS: Kind = Kind {
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "connections", doc: "Connections that are open." },
-        Figure { name: "accepted", doc: "Connections that were accepted." },
-        Figure { name: "requests", doc: "Requests that arrived." },
-        Figure { name: "responses", doc: "Responses, by the class of their status." },
-        Figure { name: "left", doc: "Requests whose client disconnected before a response." },
-        Figure { name: "cut", doc: "Responses that were cut short." },
-        Figure { name: "listening", doc: "The addresses that it listens on." },
-        Figure { name: "problem", doc: "What is not as the configuration says." },
+        count("connections", "Connections that are open."),
+        count("accepted", "Connections that were accepted."),
+        count("requests", "Requests that arrived."),
+        Figure { name: "responses", measure: Measure::Counts, doc: "Responses, by the class of their status." },
+        count("left", "Requests whose client disconnected before a response."),
+        count("cut", "Responses that were cut short."),
+        Figure { name: "listening", measure: Measure::Texts, doc: "The addresses that it listens on." },
+        Figure { name: "problem", measure: Measure::Text, doc: "What is not as the configuration says." },
     ],
 };
 
-const TLS: &str = "a table { certificate = \"FILE\", key = \"FILE\" }, or a list of them";
+/// A line of `use_backend`.
+const USE_BACKEND: &[Setting] = &[
+    setting("when", Holds::Expression, Default::Required, "The condition.")
+        .such_as("\"path == \\\"/\\\"\""),
+    setting("backend", Holds::SlashlessWord, Default::Required, "The backend of such requests."),
+];
+
+/// A certificate of a frontend.
+const CERTIFICATES: &[Setting] = &[
+    setting("certificate", Holds::File, Default::Required, "The certificate, as a PEM file."),
+    setting("key", Holds::File, Default::Required, "Its private key, as a PEM file."),
+];
 
 /// Backends.
 pub const BACKENDS: Kind = Kind {
@@ -214,10 +236,14 @@ pub const BACKENDS: Kind = Kind {
         ),
         setting(
             "servers",
-            Holds::Own("a list of tables { name = \"...\", address = \"...\" }"),
+            Holds::Own(
+                "a list of tables { name = \"...\", address = \"...\" }",
+                Shape::Objects(SERVERS.settings),
+            ),
             Default::None("no servers"),
             "Its servers; each table has the settings of a server.",
         )
+        .such_as("[{\"address\": \"127.0.0.1:8081\"}]")
         .in_file(),
         column(
             "queue",
@@ -256,7 +282,8 @@ pub const BACKENDS: Kind = Kind {
                     Holds::Text,
                     Default::None("only connects"),
                     "The path to request; any status from 200 to 399 is good.",
-                ),
+                )
+                .such_as("\"/health\""),
                 column(
                     "host",
                     "health_host",
@@ -358,8 +385,10 @@ pub const BACKENDS: Kind = Kind {
                     Default::None("no certificate"),
                     "The certificate to show to servers that ask for one.",
                 )
+                .beside(&[("tls.key", "\"/etc/paceline/app.key\"")])
                 .by_admin(),
                 column("key", "tls_key", Holds::File, Default::None("no key"), "Its private key.")
+                    .beside(&[("tls.certificate", "\"/etc/paceline/app.pem\"")])
                     .by_admin(),
             ]),
             Default::None("no TLS"),
@@ -368,11 +397,11 @@ pub const BACKENDS: Kind = Kind {
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "queued", doc: "Requests that wait for a server." },
-        Figure {
-            name: "refused",
-            doc: "Requests that were refused because the queue was full or the wait too long.",
-        },
+        count("queued", "Requests that wait for a server."),
+        count(
+            "refused",
+            "Requests that were refused because the queue was full or the wait too long.",
+        ),
     ],
 };
 
@@ -413,7 +442,7 @@ pub const SERVERS: Kind = Kind {
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "up", doc: "Whether it is up." },
-        Figure { name: "inflight", doc: "Requests that it has." },
+        Figure { name: "up", measure: Measure::Flag, doc: "Whether it is up." },
+        count("inflight", "Requests that it has."),
     ],
 };

@@ -9,6 +9,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod example;
 mod http;
 mod path;
 mod reference;
@@ -16,10 +17,11 @@ mod setting;
 mod who;
 mod work;
 
+pub use example::as_toml;
 pub use http::{BACKENDS, FRONTENDS, HTTP, SERVERS};
 pub use path::setting_of;
 pub use reference::reference;
-pub use setting::{Default, Each, Figure, Holds, Kind, Setting, Where};
+pub use setting::{Default, Each, Figure, Holds, Kind, Measure, Setting, Shape, Where};
 pub use who::{TOKENS, USERS};
 pub use work::{CHECKPOINTS, POOLS, RESOURCES, RULES, SAVED_RULES};
 

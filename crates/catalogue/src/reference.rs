@@ -1,6 +1,7 @@
 //! The reference page, `docs/reference.md`, from the catalogue.
 
 use crate::KINDS;
+use crate::example::as_toml;
 use crate::setting::{Default, Each, Holds, Kind, Setting, Where};
 use std::fmt::Write as _;
 
@@ -46,17 +47,22 @@ fn write_kind(kind: &Kind, page: &mut String) {
         _ if kind.within.is_some() => None,
         _ => Some(format!("`[[{word}]]` in the file")),
     };
-    let api = (!kind.id.is_empty()).then(|| format!("`/v1/{}` in the API", kind.plural));
+    let api = Some(format!("`/v1/{}` in the API", kind.plural));
     let table = Some(format!("table `{}` of the database", kind.table));
     let places: Vec<String> = [file, api, table].into_iter().flatten().collect();
     let _ = write!(
         page,
-        "{}. Creating and deleting a transient one needs {}.\n\n",
+        "{}. {} {}.\n\n",
         places.join(", "),
+        if kind.id.is_empty() {
+            "Changing it needs"
+        } else {
+            "Creating and deleting a transient one needs"
+        },
         kind.role
     );
     page.push_str(
-        "| setting | type | default | role | what it does |\n| --- | --- | --- | --- | --- |\n",
+        "| setting | type | default | example | role | what it does |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     kind.settings.iter().for_each(|setting| write_setting("", setting, page));
     if kind.figures.is_empty() {
@@ -76,10 +82,13 @@ fn write_setting(outer: &str, setting: &Setting, page: &mut String) {
         let doc: Vec<String> = doc.into_iter().flatten().collect();
         let _ = writeln!(
             page,
-            "| `{outer}{}` | {} | {} | {} | {} |",
+            "| `{outer}{}` | {} | {} | {} | {} | {} |",
             setting.name,
             cell(&type_of(&setting.holds)),
             cell(&default(setting.default)),
+            cell(
+                &setting.example().map(|json| format!("`{}`", as_toml(&json))).unwrap_or_default()
+            ),
             setting.role,
             cell(&doc.join(" ")),
         );
@@ -141,6 +150,6 @@ fn type_of(holds: &Holds) -> String {
         Holds::NumberedMap(min, max) => format!("table of texts by numbers from {min} to {max}"),
         Holds::Table(_) => "table".into(),
         Holds::Switch(_) => "table, or `true`".into(),
-        Holds::Own(what) => (*what).into(),
+        Holds::Own(what, _) => (*what).into(),
     }
 }

@@ -30,8 +30,25 @@ pub struct Kind {
 pub struct Figure {
     /// The name, also of the column.
     pub name: &'static str,
+    /// What its value is.
+    pub measure: Measure,
     /// What is counted.
     pub doc: &'static str,
+}
+
+/// What the value of a figure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// A number.
+    Count,
+    /// Numbers by name.
+    Counts,
+    /// `true` or `false`.
+    Flag,
+    /// A text, or nothing.
+    Text,
+    /// A list of texts.
+    Texts,
 }
 
 /// A setting.
@@ -51,6 +68,14 @@ pub struct Setting {
     pub place: Where,
     /// Whether a change takes effect at once, or only when the daemon starts.
     pub is_live: bool,
+    /// Whether it stays as it is when the API replaces an object without giving it.
+    pub is_kept: bool,
+    /// Whether the API shows it; what only says how another setting is read is not shown.
+    pub is_shown: bool,
+    /// A value that is not the default, in JSON, where the type alone does not give one.
+    pub example: Option<&'static str>,
+    /// Other settings that the example needs, each with its value in JSON.
+    pub beside: &'static [(&'static str, &'static str)],
     /// Why it does nothing in this version, if it does not.
     pub idle: Option<&'static str>,
     /// What it does, in a sentence.
@@ -122,8 +147,29 @@ pub enum Holds {
     Table(&'static [Setting]),
     /// A table of settings, or only `true`: the column is true then, and false if there is nothing.
     Switch(&'static [Setting]),
-    /// Something that is not one column; described for messages.
-    Own(&'static str),
+    /// Something that the doors read in their own way; described for messages, and its form in the API.
+    Own(&'static str, Shape),
+}
+
+/// What a setting that is [`Holds::Own`] is in the API's JSON.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// A text, which is its column.
+    Text,
+    /// `true` or `false`.
+    Flag,
+    /// A whole number in this range.
+    Integer(i64, i64),
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A list of two whole numbers in this range.
+    Pair(i64, i64),
+    /// A list of texts.
+    Texts,
+    /// Patterns by attribute: each a text, an object such as `{"glob": "a*"}`, or a list of both.
+    Patterns(&'static [&'static str]),
+    /// A list of objects with these members; one object alone is a list of it.
+    Objects(&'static [Setting]),
 }
 
 /// What each text of a list is.
@@ -150,7 +196,7 @@ impl Holds {
     #[must_use]
     pub const fn own(&self) -> Option<&'static str> {
         match self {
-            Self::Own(expected) => Some(expected),
+            Self::Own(expected, _) => Some(expected),
             Self::Map => Some("a table of expressions by name"),
             Self::NumberedMap(..) => Some("a table of files by status, such as { 503 = \"FILE\" }"),
             _ => None,
@@ -200,7 +246,23 @@ pub(crate) const fn column(
     doc: &'static str,
 ) -> Setting {
     let (role, place) = (Role::Operator, Where::Everywhere);
-    Setting { name, column, holds, default, role, place, is_live: true, idle: None, doc }
+    let (is_live, is_kept, is_shown, idle) = (true, false, true, None);
+    let (example, beside): (_, &[_]) = (None, &[]);
+    Setting {
+        name,
+        column,
+        holds,
+        default,
+        role,
+        place,
+        is_live,
+        is_kept,
+        is_shown,
+        example,
+        beside,
+        idle,
+        doc,
+    }
 }
 
 impl Setting {
@@ -224,8 +286,33 @@ impl Setting {
         Self { is_live: false, ..self }
     }
 
+    /// The same, which stays when an object is replaced.
+    pub(crate) const fn kept(self) -> Self {
+        Self { is_kept: true, ..self }
+    }
+
+    /// The same, which is read but not shown.
+    pub(crate) const fn unshown(self) -> Self {
+        Self { is_shown: false, ..self }
+    }
+
+    /// The same, with this example.
+    pub(crate) const fn such_as(self, example: &'static str) -> Self {
+        Self { example: Some(example), ..self }
+    }
+
+    /// The same, whose example needs these settings too.
+    pub(crate) const fn beside(self, beside: &'static [(&'static str, &'static str)]) -> Self {
+        Self { beside, ..self }
+    }
+
     /// The same, which does nothing yet.
     pub(crate) const fn idle(self, why: &'static str) -> Self {
         Self { idle: Some(why), ..self }
     }
+}
+
+/// A figure that is a number.
+pub(crate) const fn count(name: &'static str, doc: &'static str) -> Figure {
+    Figure { name, measure: Measure::Count, doc }
 }

@@ -47,6 +47,20 @@ fn names_are_unique_and_the_id_is_a_setting() {
     }
 }
 
+/// An example shows something that is not so anyway.
+#[test]
+fn examples_are_no_defaults() {
+    for setting in KINDS.into_iter().flat_map(|kind| all(kind.settings)) {
+        let example = setting.example();
+        assert_eq!(example.is_none(), matches!(setting.holds, Holds::Table(_)), "{}", setting.name);
+        // What the API and the command line make is transient and stopped unless said.
+        if !["persistent", "started"].contains(&setting.name) {
+            let is_default = example.is_some_and(|text| setting.is_default(&text));
+            assert!(!is_default, "{}", setting.name);
+        }
+    }
+}
+
 /// A default that is a number is one that the setting takes.
 #[test]
 fn defaults_are_values_of_their_settings() {

@@ -1,6 +1,6 @@
 //! Users and tokens, which give clients their roles.
 
-use crate::setting::{Default, Holds, Kind, Setting, setting};
+use crate::setting::{Default, Holds, Kind, Setting, Shape, setting};
 use paceline_types::Role;
 
 const ROLE: Setting = setting(
@@ -9,6 +9,7 @@ const ROLE: Setting = setting(
     Default::Required,
     "What they may do; each role may do what those before it may.",
 )
+.such_as("\"viewer\"")
 .by_admin();
 
 /// Users of this machine.
@@ -52,9 +53,15 @@ pub const TOKENS: Kind = Kind {
         )
         .by_admin()
         .in_api(),
-        setting("expires", Holds::Span, Default::Value("\"90d\""), "When it expires.")
-            .by_admin()
-            .in_api(),
+        setting(
+            "expires",
+            Holds::Own("a time such as `\"90d\"`, or `\"never\"`", Shape::Text),
+            Default::Value("\"90d\""),
+            "How long it is valid; the API shows when it expires.",
+        )
+        .such_as("\"30d\"")
+        .by_admin()
+        .in_api(),
     ],
     figures: &[],
 };

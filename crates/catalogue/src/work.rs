@@ -1,6 +1,6 @@
 //! Pools, rules, checkpoints and resources.
 
-use crate::setting::{Default, Figure, Holds, Kind, Setting, column, setting};
+use crate::setting::{Default, Holds, Kind, Setting, Shape, column, count, setting};
 use paceline_types::Role;
 
 /// A number that orders rules and checkpoints.
@@ -10,7 +10,16 @@ const NUMBER: Holds = Holds::Integer(0, u32::MAX as i64);
 const COUNT: Holds = Holds::Integer(0, i64::MAX);
 
 /// What raises and lowers a priority.
-const STEP: &str = "a whole number from 1 to 254";
+const STEP: Holds = Holds::Own("a whole number from 1 to 254", Shape::Integer(1, 254));
+
+/// How patterns are read.
+const MODES: &[&str] = &["exact", "glob", "regex"];
+
+/// What a pool needs to be started.
+const RANGE: &[(&str, &str)] = &[("priority", "[10, 20]")];
+
+/// What a checkpoint needs so that requests wait there.
+const LIMITED: &[(&str, &str)] = &[("concurrency", "3")];
 
 const NOT_YET: &str = "no part of this version starts threads of a pool";
 
@@ -21,7 +30,9 @@ pub(crate) const PERSISTENT: Setting = setting(
     "Whether it exists after a restart of the daemon. A new object that the API or the command line makes is \
      transient unless this is said.",
 )
-.by_admin();
+.such_as("true")
+.by_admin()
+.kept();
 
 /// Pools.
 pub const POOLS: Kind = Kind {
@@ -38,7 +49,7 @@ pub const POOLS: Kind = Kind {
         column(
             "priority",
             "priority_min",
-            Holds::Own("[LOWEST, HIGHEST], each from -127 to 127"),
+            Holds::Own("[LOWEST, HIGHEST], each from -127 to 127", Shape::Pair(-127, 127)),
             Default::None("no priorities; the pool cannot be started"),
             "The lowest and the highest priority that it runs. Ranges of two pools must not overlap.",
         ),
@@ -91,10 +102,12 @@ pub const POOLS: Kind = Kind {
         column(
             "started",
             "state",
-            Holds::Own("true or false"),
+            Holds::Own("true or false", Shape::Flag),
             Default::Value("true"),
             "Whether it runs requests. A pool that the API or the command line makes is stopped unless this is said.",
-        ),
+        )
+.such_as("true").beside(RANGE)
+.unshown(),
         setting(
             "state",
             Holds::OneOf(&["started", "stopped", "draining"]),
@@ -102,7 +115,10 @@ pub const POOLS: Kind = Kind {
             "Whether it runs requests (`started`), lets them wait (`stopped`), or finishes its queue and refuses new ones \
              (`draining`).",
         )
-        .in_api(),
+.such_as("\"started\"")
+        .beside(RANGE)
+        .in_api()
+        .kept(),
         setting(
             "group",
             Holds::Text,
@@ -126,8 +142,8 @@ pub const POOLS: Kind = Kind {
         .idle(NOT_YET),
     ],
     figures: &[
-        Figure { name: "running", doc: "Requests that run in the pool." },
-        Figure { name: "waiting", doc: "Requests that wait for the pool." },
+        count("running", "Requests that run in the pool."),
+        count("waiting", "Requests that wait for the pool."),
     ],
 };
 
@@ -141,7 +157,7 @@ const RULE_SETTINGS: &[Setting] = &[
     column(
         "match",
         "criteria",
-        Holds::Own("a table of patterns, or criteria as one text"),
+        Holds::Own("a table of patterns, or criteria as one text", Shape::Patterns(MODES)),
         Default::None("matches every request"),
         "Patterns for attributes; all must match. A pattern is a text, or a table that names its mode: \
          `{ glob = \"etl-*\" }`. A list of patterns for one attribute must match as a whole.",
@@ -149,48 +165,53 @@ const RULE_SETTINGS: &[Setting] = &[
     column(
         "mode",
         "criteria",
-        Holds::Own("\"exact\", \"glob\" or \"regex\""),
+        Holds::Own("\"exact\", \"glob\" or \"regex\"", Shape::OneOf(MODES)),
         Default::Value("\"exact\""),
         "The mode of patterns that do not name one.",
-    ),
+    )
+.such_as("\"glob\"").beside(&[("match", "{\"user\": \"etl-*\"}")])
+.unshown(),
     column(
         "nocase",
         "criteria",
-        Holds::Own("true or false"),
+        Holds::Own("true or false", Shape::Flag),
         Default::Value("false"),
         "Whether patterns that do not say otherwise ignore case.",
-    ),
+    )
+.beside(&[("match", "{\"user\": \"etl\"}")])
+.unshown(),
     setting(
         "when",
         Holds::Expression,
         Default::None("always"),
         "A condition that must hold as well; it may read counters.",
-    ),
+    )
+.such_as("\"user == \\\"ann\\\"\""),
     column(
         "set",
         "action",
-        Holds::Own("a whole number from -127 to 127"),
+        Holds::Own("a whole number from -127 to 127", Shape::Integer(-127, 127)),
         Default::None("the priority is not set"),
         "Sets the priority. Only `set` overrides an earlier rejection.",
     ),
     column(
         "raise",
         "action",
-        Holds::Own(STEP),
+        STEP,
         Default::None("the priority is not raised"),
         "Raises the priority, to 127 at most.",
     ),
     column(
         "lower",
         "action",
-        Holds::Own(STEP),
+        STEP,
         Default::None("the priority is not lowered"),
         "Lowers the priority, to -127 at least.",
     ),
     column(
         "reject",
         "action",
-        Holds::Own("true or false"),
+        Holds::Own("true or false", Shape::Flag),
         Default::Value("false"),
         "Rejects the request. A later rule with `set` overrides that, if this one says `then = \"continue\"`.",
     ),
@@ -199,19 +220,22 @@ const RULE_SETTINGS: &[Setting] = &[
         Holds::OneOf(&["continue", "stop"]),
         Default::Machine("`\"stop\"` with `reject`, else `\"continue\"`"),
         "Whether the rules behind this one are evaluated if it matches.",
-    ),
+    )
+.such_as("\"stop\""),
     setting(
         "disabled",
         Holds::Flag(false),
         Default::Value("false"),
         "Whether the rule is skipped.",
-    ),
+    )
+    .kept(),
     setting(
         "log",
         Holds::Flag(false),
         Default::Value("false"),
         "Whether each match is logged. A rule that only logs shows what it would do before it is enforced.",
-    ),
+    )
+    .kept(),
 ];
 
 /// The running list of rules.
@@ -226,9 +250,9 @@ pub const RULES: Kind = Kind {
           the rules in use; a restart replaces them with the saved ones.",
     settings: RULE_SETTINGS,
     figures: &[
-        Figure { name: "evaluations", doc: "How often the rule was evaluated." },
-        Figure { name: "matches", doc: "How often it matched." },
-        Figure { name: "errors", doc: "How often its condition failed, which counts as no match." },
+        count("evaluations", "How often the rule was evaluated."),
+        count("matches", "How often it matched."),
+        count("errors", "How often its condition failed, which counts as no match."),
     ],
 };
 
@@ -268,13 +292,15 @@ pub const CHECKPOINTS: Kind = Kind {
             Default::Required,
             "Where it stands: `frontend NAME`, `backend NAME`, `server BACKEND/NAME` or `pool NAME`. The API is the \
              frontend `api`.",
-        ),
+        )
+.such_as("\"frontend api\""),
         setting(
             "on",
             Holds::OneOf(&["request", "connection"]),
             Default::Value("\"request\""),
             "Whether it holds requests or, at a frontend of the HTTP door, connections.",
-        ),
+        )
+.beside(&[("at", "\"frontend web\"")]),
         setting(
             "number",
             NUMBER,
@@ -286,25 +312,29 @@ pub const CHECKPOINTS: Kind = Kind {
             Holds::Expression,
             Default::None("every request"),
             "Which requests it holds; others pass it unseen.",
-        ),
+        )
+.such_as("\"user == \\\"ann\\\"\""),
         setting(
             "key",
             Holds::Expression,
             Default::None("one counter for all requests"),
             "What has a counter of its own, such as `user`.",
-        ),
+        )
+.such_as("\"user\""),
         setting(
             "fair",
             Holds::Expression,
             Default::None("one queue in the order of rank"),
             "The flow of a request: flows in its queue are served in turn, by weight and cost.",
-        ),
+        )
+.such_as("\"user\"").beside(LIMITED),
         setting(
             "weight",
             Holds::Expression,
             Default::None("1"),
             "The share of a flow, where `fair` is set.",
-        ),
+        )
+.such_as("\"priority + 200\"").beside(&[("fair", "\"user\""), ("concurrency", "3")]),
         setting(
             "rate",
             Holds::Rate,
@@ -316,7 +346,8 @@ pub const CHECKPOINTS: Kind = Kind {
             Holds::Integer(1, u32::MAX as i64),
             Default::Value("1"),
             "How much may pass at one moment, where `rate` is set.",
-        ),
+        )
+.beside(&[("rate", "\"10/s\"")]),
         setting(
             "concurrency",
             NUMBER,
@@ -325,7 +356,7 @@ pub const CHECKPOINTS: Kind = Kind {
         ),
         setting(
             "count",
-            Holds::Own("true"),
+            Holds::Own("true", Shape::Flag),
             Default::None("not said"),
             "Says that it only counts, so that neither `rate` nor `concurrency` was forgotten.",
         )
@@ -346,21 +377,24 @@ pub const CHECKPOINTS: Kind = Kind {
                     COUNT,
                     Default::Value("1000"),
                     "How many requests may wait for one counter; further ones are refused.",
-                ),
+                )
+.beside(LIMITED),
                 column(
                     "max_total",
                     "queue_max_total",
                     COUNT,
                     Default::Value("100000"),
                     "How many requests may wait at the checkpoint in all.",
-                ),
+                )
+.beside(LIMITED),
                 column(
                     "max_delay",
                     "queue_max_delay",
                     Holds::Span,
                     Default::Value("\"30s\""),
                     "How long a request may wait. One that would have to wait longer is refused when it arrives.",
-                ),
+                )
+.beside(LIMITED),
             ]),
             Default::None(""),
             "Its queue.",
@@ -386,12 +420,12 @@ pub const CHECKPOINTS: Kind = Kind {
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "arrived", doc: "Requests that arrived." },
-        Figure { name: "passed", doc: "Requests that passed." },
-        Figure { name: "refused", doc: "Requests that it refused." },
-        Figure { name: "queued", doc: "Requests that wait in its queue." },
-        Figure { name: "inflight", doc: "Requests that passed it and have not ended." },
-        Figure { name: "keys", doc: "Keys that have a counter." },
+        count("arrived", "Requests that arrived."),
+        count("passed", "Requests that passed."),
+        count("refused", "Requests that it refused."),
+        count("queued", "Requests that wait in its queue."),
+        count("inflight", "Requests that passed it and have not ended."),
+        count("keys", "Keys that have a counter."),
     ],
 };
 
@@ -408,14 +442,14 @@ pub const RESOURCES: Kind = Kind {
         setting("name", Holds::Name, Default::Required, "The name that claims use."),
         setting(
             "parents",
-            Holds::Own("a list of names of resources"),
+            Holds::Own("a list of names of resources", Shape::Texts),
             Default::None("no parent"),
             "The resources that it is directly below.",
         ),
         PERSISTENT,
     ],
     figures: &[
-        Figure { name: "holding", doc: "Requests that hold a claim on it." },
-        Figure { name: "waiting", doc: "Requests that wait for a claim on it." },
+        count("holding", "Requests that hold a claim on it."),
+        count("waiting", "Requests that wait for a claim on it."),
     ],
 };

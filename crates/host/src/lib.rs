@@ -34,8 +34,8 @@ pub use budget::{Budget, Part};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use contained::{Panicked, broken, contained, end_with_panics};
 pub use control::{
-    Admission, Configured, Control, DoorProblem, DoorState, Edited, Event, Hop, Listed, Permit,
-    Reroute, Tally, Terms, Waiting,
+    Admission, Configured, Control, DoorProblem, DoorState, Edited, Event, Hop, Listed, NotWaiting,
+    Permit, Reroute, Tally, Terms, Waiting,
 };
 pub use database::{
     Author, Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,

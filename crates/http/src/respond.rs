@@ -279,6 +279,7 @@ fn status(reason: &Reason) -> (u16, &'static str) {
         Reason::TooWide { .. } => (503, "too_wide"),
         Reason::BlocksItself { .. } => (503, "blocks_itself"),
         Reason::NotOwner { .. } => (503, "not_owner"),
+        Reason::Cancelled { .. } => (503, "cancelled"),
         Reason::Exhausted { .. } => (503, "exhausted"),
     }
 }

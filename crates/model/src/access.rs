@@ -74,6 +74,28 @@ impl Model {
         })
     }
 
+    /// The row whose change needs most, and the role that would do; as an error that says so.
+    #[must_use]
+    pub fn needed_role(&self, changes: &Changes) -> Option<ModelError> {
+        let needs = changes.rows.iter().map(|change| (self.change_needs(change), change));
+        let (need, change) =
+            needs.reduce(|most, next| if next.0 > most.0 { next } else { most })?;
+        let read = |row| Reader::new(self.schema.table(change.table), row);
+        let (old, new) = (change.old.as_ref().map(read), change.new.as_ref().map(read));
+        let kept = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("persistent"));
+        let what = match (old, new) {
+            (_, Some(_)) if kept(new) && !kept(old) => "keeping it across restarts",
+            (None, _) => "creating it",
+            (Some(_), None) => "deleting it",
+            (Some(_), Some(_)) if kept(old) && !kept(new) => "making it transient",
+            _ => "changing it",
+        };
+        let row = new.or(old)?.title();
+        let table = self.schema.table(change.table).name.to_string();
+        let message = format!("{what} needs the role {need}");
+        Some(ModelError { table, row: Some(row), column: None, message })
+    }
+
     fn change_needs(&self, change: &RowChange) -> Role {
         let tables = &self.tables;
         let Tables { pool, rule, checkpoint, resource, frontend, backend, server, .. } = *tables;

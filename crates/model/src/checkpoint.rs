@@ -39,7 +39,8 @@ fn limit(row: Reader<'_>) -> Result<Limit, ModelError> {
     let (burst, concurrency) = (row.number("burst")?, row.number("concurrency")?);
     match (rate, concurrency) {
         (Some(_), Some(_)) => {
-            Err(row.error("concurrency", "expected none, because rate is set".into()))
+            let message = "expected none, because rate is set: make a second checkpoint for it";
+            Err(row.error("concurrency", message.into()))
         }
         (Some(rate), None) => Ok(rate.limit(burst.unwrap_or(1))),
         (None, _) if burst.is_some() => {

@@ -106,6 +106,13 @@ pub enum Reason {
         /// The lock.
         lock: Box<str>,
     },
+    /// An operator took it out of its queue.
+    Cancelled {
+        /// The operator.
+        by: Box<str>,
+        /// Why, in the operator's words; empty if nothing was said.
+        why: Box<str>,
+    },
     /// As many requests wait and run as there may be, whatever they are for.
     Exhausted {
         /// What there is no more of: requests, or bytes of their attributes.
@@ -218,6 +225,12 @@ impl fmt::Display for Reason {
             }
             Self::NotOwner { lock } => {
                 write!(f, "not owner: the session does not own lock \"{lock}\"")
+            }
+            Self::Cancelled { by, why } if why.is_empty() => {
+                write!(f, "cancelled by {}", OneLine(by))
+            }
+            Self::Cancelled { by, why } => {
+                write!(f, "cancelled by {}: {}", OneLine(by), OneLine(why))
             }
             Self::Exhausted { of, max } => {
                 write!(f, "resources exhausted: no more than {max} {of} at a time")

@@ -264,8 +264,10 @@ fn reason(reason: &Reason) -> model::Reason {
         Reason::NotOwner { lock } => model::Reason::NotOwner(known(lock)),
         Reason::NoBackend { frontend } => model::Reason::NoBackend(known(frontend)),
         Reason::NoServer { backend } => model::Reason::NoServer(known(backend)),
-        // Only a host ends, never an engine by itself.
-        Reason::Exhausted { .. } | Reason::Ending => model::Reason::Exhausted,
+        // Only a host ends and cancels, never an engine by itself.
+        Reason::Exhausted { .. } | Reason::Ending | Reason::Cancelled { .. } => {
+            model::Reason::Exhausted
+        }
     }
 }
 

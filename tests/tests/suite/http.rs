@@ -4,6 +4,7 @@
 mod admitted;
 mod attributes;
 mod bodies;
+mod cancelled;
 mod chain;
 mod curl;
 mod drain;

@@ -4,8 +4,9 @@ use super::Object;
 use super::is_row;
 use crate::App;
 use crate::identity::Identity;
-use crate::respond::Problem;
-use paceline_host::{Host, Interest, Outgoing, REFUSED, Reply, Session, Ticket, own};
+use crate::respond::{Problem, shown};
+use paceline_catalogue::kind_of;
+use paceline_host::{Host, Interest, Outgoing, Reply, Session, Ticket, own};
 use paceline_tables::{Error, OpResult, Violation, json as tables_json, tag};
 use serde_json::{Map, Value, json};
 use std::future::poll_fn;
@@ -134,23 +135,24 @@ pub(super) async fn select_one<O: Object>(
     key: &str,
 ) -> Result<Option<Row>, Problem> {
     let found = is_row::<O>(key)?;
-    let results = transact(app, identity, vec![select(O::TABLE, found)]).await;
+    let results = transact(app, identity, vec![select(O::KIND.table, found)]).await;
     // A name that no row can have is an error of the database's, and the caller's.
     results.map(|results| first_row(&results)).map_err(|error| problem::<O>(&error, key))
 }
 
 /// The answer to whoever makes what is there.
 pub(super) fn exists<O: Object>() -> Problem {
-    Problem::conflict(format!("a {} of this {} exists already", O::WORD, O::KEY))
+    Problem::conflict(format!("a {} of this {} exists already", O::KIND.word, O::KIND.id))
 }
 
 /// What an error of the database means to whoever edited the object `key`.
 pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
     match (error.tag, &error.violation) {
         (tag::CONSTRAINT, None) if error.details.contains("identical values") => exists::<O>(),
-        (tag::CONSTRAINT | tag::REFERENCE, None) => {
-            Problem::constraint(error.details.clone(), json!({ "table": O::TABLE, "row": key }))
-        }
+        (tag::CONSTRAINT | tag::REFERENCE, None) => Problem::constraint(
+            error.details.clone(),
+            json!({ "table": O::KIND.table, "row": key }),
+        ),
         _ => own_problem(error),
     }
 }
@@ -180,19 +182,38 @@ pub(crate) fn own_problem(error: &Error) -> Problem {
     }
 }
 
-/// That somebody's role does not do, and for what.
+/// That the role of the caller is too low, for which change, and which role would do.
 fn refused(error: &Error) -> Problem {
-    let whoami = "GET /v1/whoami shows yours";
     let hint = match error.violation.as_deref() {
         Some(Violation { table, row, column, message }) => {
             let row = row.as_deref().unwrap_or_default();
-            let column = column.as_deref().unwrap_or_default();
-            format!("{} {row}: `{column}`: {message}; {whoami}", table.to_lowercase())
-        }
-        None if error.details == REFUSED => {
-            format!("creating, deleting and keeping across restarts need the role admin; {whoami}")
+            let column =
+                column.as_deref().map(|column| format!("`{column}`: ")).unwrap_or_default();
+            format!("{} {row}: {column}{message}; GET /v1/whoami shows yours", word_of(table))
         }
         None => error.details.clone(),
     };
     Problem::permission().hint(hint)
+}
+
+/// What an error of the database means to a client that deleted the object `key`: a row that cannot be without it is
+/// named.
+pub(super) fn delete_problem<O: Object>(error: &Error, key: &str) -> Problem {
+    let problem = problem::<O>(error, key);
+    let Some(Violation { table, row: Some(row), column, .. }) = error.violation.as_deref() else {
+        return problem;
+    };
+    let is_other = (table.as_str(), row.as_str()) != (O::KIND.table, key);
+    if error.tag == tag::PERMISSION || !is_other {
+        return problem;
+    }
+    let (own, user) = (O::KIND.word, word_of(table));
+    let column = column.as_deref().map(|column| format!(" in `{column}`")).unwrap_or_default();
+    let message = format!("{own} {:?} is used by {user} {row}{column}", shown(key));
+    problem.message(message).hint(format!("change or delete {user} {row} first"))
+}
+
+/// What people call the rows of a table.
+fn word_of(table: &str) -> String {
+    kind_of(table).map_or_else(|| table.to_lowercase(), |kind| kind.word.to_owned())
 }

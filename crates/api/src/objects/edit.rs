@@ -13,7 +13,7 @@ pub(super) fn assert_there<O: Object>(key: &str) -> Result<Value, Problem> {
     let columns = super::identity::<O>(key)?;
     let names: Vec<&String> = columns.keys().collect();
     Ok(json!({
-        "op": "wait", "timeout": 0, "table": O::TABLE, "where": is_row::<O>(key)?,
+        "op": "wait", "timeout": 0, "table": O::KIND.table, "where": is_row::<O>(key)?,
         "columns": names, "until": "==", "rows": [columns],
     }))
 }
@@ -44,8 +44,8 @@ pub(super) async fn set<O: Object>(
     let found = is_row::<O>(key)?;
     let operations = vec![
         assert_there::<O>(key)?,
-        json!({ "op": "update", "table": O::TABLE, "where": found, "row": columns }),
-        select(O::TABLE, found),
+        json!({ "op": "update", "table": O::KIND.table, "where": found, "row": columns }),
+        select(O::KIND.table, found),
     ];
     let results = database::edit(app, identity, operations).await;
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;

@@ -1,66 +1,23 @@
-//! Members that are columns of their own: one list for each table says how they are read and shown.
+//! Settings of the catalogue as members of objects: how a body becomes columns, and how columns are shown.
+//!
+//! Promises that a setting that is simply a column needs nothing but its entry in the catalogue. What is not simply a
+//! column, the object reads and shows by itself.
 
 use super::database::Row;
 use crate::members::Members;
 use crate::respond::Problem;
+use paceline_catalogue::{Default, Each, Figure, Holds, Kind, Measure, Setting, Shape};
 use serde_json::{Map, Value, json};
-
-/// A member and its column. A member `queue.max_len` is `max_len` in the object `queue`.
-pub(crate) struct Field {
-    pub(super) member: &'static str,
-    pub(super) column: &'static str,
-    pub(super) kind: Kind,
-}
-
-/// What a member may be.
-#[derive(Clone, Copy)]
-pub(crate) enum Kind {
-    /// A text.
-    Text,
-    /// A text that every row has.
-    RequiredText,
-    /// A whole number of this range.
-    Number(i64, i64),
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// `true` or `false`; what is not given stays as it is.
-    Flag,
-    /// One of these words; what is not given stays as it is.
-    KeptWord(&'static [&'static str]),
-    /// `true` or `false`; what is not given is false.
-    PlainFlag,
-    /// `true`, `false` or nothing.
-    Choice,
-    /// A list of texts, each of which counts once; one text alone is a list of it.
-    Texts,
-    /// The same, where an empty list is not the same as nothing: the database has the word `none` for it.
-    TextsOrNone,
-    /// An object of texts.
-    Map,
-    /// An object of texts by number of this range.
-    NumberedMap(i64, i64),
-}
 
 /// The word of the database for a list that is there and empty.
 const NONE: &str = "none";
-
-impl Kind {
-    /// How the database writes that a column has the value that it begins with.
-    fn nothing(self) -> Value {
-        match self {
-            Self::Flag | Self::PlainFlag => Value::Bool(false),
-            Self::Map | Self::NumberedMap(..) => json!(["map", []]),
-            _ => nothing(),
-        }
-    }
-}
 
 /// What a body is for.
 pub(crate) enum Reading {
     /// A new row: what is not given is as rows begin.
     Create,
-    /// Another row in the place of one: what is not given goes back to its default, but what verbs
-    /// set, such as whether a pool is started, stays.
+    /// Another row in the place of one: what is not given goes back to its default, but for what the catalogue says
+    /// is kept.
     Replace,
     /// A change of a row: what is not given stays.
     Patch,
@@ -78,169 +35,240 @@ pub(super) fn nothing() -> Value {
     json!(["set", []])
 }
 
-/// Reads members into columns.
-pub(super) fn read_fields(
-    fields: &'static [Field],
-    members: &mut Members,
-    reading: &Reading,
-    row: &mut Row,
-    place: &dyn Fn(&str) -> Value,
-) -> Result<(), Problem> {
-    let mut outer: Vec<&'static str> = Vec::new();
-    for field in fields {
-        match field.member.split_once('.') {
-            None => field.read(field.member, members, reading, row, place)?,
-            Some((name, _)) if outer.contains(&name) => {}
-            Some((name, _)) => {
-                outer.push(name);
-                read_inner(fields, name, members, reading, row, place)?;
-            }
-        }
+/// How the database writes that a column has the value that it begins with.
+fn nothing_of(setting: &Setting) -> Value {
+    match setting.holds {
+        Holds::Flag(_) | Holds::Switch(_) => Value::Bool(false),
+        Holds::Map | Holds::NumberedMap(..) => json!(["map", []]),
+        _ => nothing(),
     }
-    Ok(())
 }
 
-/// Reads the object `name` with its members; `null` is an object of nothing but `null`.
-fn read_inner(
-    fields: &'static [Field],
-    name: &'static str,
-    members: &mut Members,
-    reading: &Reading,
-    row: &mut Row,
-    place: &dyn Fn(&str) -> Value,
-) -> Result<(), Problem> {
-    let inside = fields.iter().filter_map(|field| {
-        let (outer, inner) = field.member.split_once('.')?;
-        (outer == name).then_some((field, inner))
-    });
-    let is_null = members.is_null(name);
-    let mut object = members.object(name)?;
-    for (field, inner) in inside {
-        match &mut object {
-            Some(object) => field.read(inner, object, reading, row, place)?,
-            None if is_null || reading.resets() => {
-                row.insert(field.column.into(), nothing());
-            }
-            None => {}
-        }
-    }
-    object.map_or(Ok(()), Members::finish)
+/// Whether it is neither one column nor a table of them.
+fn is_own(setting: &Setting) -> bool {
+    matches!(setting.holds, Holds::Own(_, shape) if !matches!(shape, Shape::Text))
 }
 
-impl Field {
-    fn read(
-        &self,
-        name: &'static str,
+/// The settings of a kind that the members of its objects are, without the one that names the object.
+pub(super) fn members_of(kind: &'static Kind) -> impl Iterator<Item = &'static Setting> {
+    kind.settings.iter().filter(|setting| setting.is_in_api() && setting.name != kind.id)
+}
+
+/// Reads members into the columns of a row.
+pub(super) struct Reader<'a> {
+    pub(super) reading: &'a Reading,
+    pub(super) row: &'a mut Row,
+    /// Where a column is, for errors.
+    pub(super) place: &'a dyn Fn(&str) -> Value,
+}
+
+impl Reader<'_> {
+    /// Reads the members of an object of this kind.
+    pub(super) fn read(
+        &mut self,
+        kind: &'static Kind,
         members: &mut Members,
-        reading: &Reading,
-        row: &mut Row,
-        place: &dyn Fn(&str) -> Value,
     ) -> Result<(), Problem> {
-        let is_required = matches!(self.kind, Kind::RequiredText);
-        let value = match members.given(name) {
-            Some(value) if !value.is_null() => self.check(name, members, value, place)?,
-            None if matches!(reading, Reading::Patch) => return Ok(()),
-            _ if is_required => {
-                let path = members.path(name);
-                let message = format!("{path}: expected a text, but it is missing");
-                return Err(Problem::bad_request(message));
+        for setting in members_of(kind).filter(|setting| !is_own(setting)) {
+            match setting.holds {
+                Holds::Table(inner) => self.table(setting, inner, members)?,
+                Holds::Switch(inner) => self.switch(setting, inner, members)?,
+                _ => self.column(setting, members)?,
             }
-            None if !reading.resets() || self.is_kept() => return Ok(()),
-            _ => self.kind.nothing(),
-        };
-        row.insert(self.column.into(), value);
+        }
         Ok(())
     }
 
-    fn is_kept(&self) -> bool {
-        matches!(self.kind, Kind::Flag | Kind::KeptWord(_))
+    /// Reads an object of settings; `null` is an object of nothing but `null`.
+    fn table(
+        &mut self,
+        setting: &Setting,
+        inner: &'static [Setting],
+        members: &mut Members,
+    ) -> Result<(), Problem> {
+        let is_null = members.is_null(setting.name);
+        let Some(mut object) = members.object(setting.name)? else {
+            if is_null || self.reading.resets() {
+                let columns = inner.iter().map(|one| (one.column.to_owned(), nothing_of(one)));
+                self.row.extend(columns);
+            }
+            return Ok(());
+        };
+        inner.iter().try_for_each(|one| self.column(one, &mut object))?;
+        object.finish()
     }
 
-    fn check(
-        &self,
-        name: &str,
-        members: &Members,
-        value: Value,
-        place: &dyn Fn(&str) -> Value,
-    ) -> Result<Value, Problem> {
+    /// Reads an object of settings that is also `true`, where nothing more is said, or `false`.
+    fn switch(
+        &mut self,
+        setting: &Setting,
+        inner: &'static [Setting],
+        members: &mut Members,
+    ) -> Result<(), Problem> {
+        let is_given = members.has(setting.name);
+        let flag = members.peek(setting.name).and_then(Value::as_bool);
+        let object = match flag {
+            Some(_) => {
+                members.take(setting.name);
+                None
+            }
+            None => members.object(setting.name)?,
+        };
+        let is_on = flag == Some(true) || object.is_some();
+        if is_given || self.reading.resets() {
+            self.row.insert(setting.column.into(), is_on.into());
+        }
+        // What is off has nothing of how.
+        let reading = if is_given && !is_on { &Reading::Replace } else { self.reading };
+        let mut object = object.map_or_else(|| Members::of(json!({})), Ok)?;
+        let mut reader = Reader { reading, row: self.row, place: self.place };
+        inner.iter().try_for_each(|one| reader.column(one, &mut object))?;
+        object.finish()
+    }
+
+    /// Reads a setting that is one column.
+    fn column(&mut self, setting: &Setting, members: &mut Members) -> Result<(), Problem> {
+        let name = setting.name;
+        let value = match members.given(name) {
+            Some(value) if !value.is_null() => self.value(setting, members, value)?,
+            None if matches!(self.reading, Reading::Patch) => return Ok(()),
+            // A list that is missing is an empty one, and the model says what it must have.
+            _ if setting.default == Default::Required
+                && !matches!(setting.holds, Holds::Texts(_)) =>
+            {
+                let (path, expected) = (members.path(name), expected(&setting.holds));
+                let message = format!("{path}: expected {expected}, but it is missing");
+                return Err(Problem::bad_request(message));
+            }
+            None if !self.reading.resets() || setting.is_kept => return Ok(()),
+            _ => nothing_of(setting),
+        };
+        self.row.insert(setting.column.into(), value);
+        Ok(())
+    }
+
+    /// A value as the database writes it.
+    fn value(&self, setting: &Setting, members: &Members, value: Value) -> Result<Value, Problem> {
+        let (name, holds) = (setting.name, &setting.holds);
         let cannot = |expected: String| {
             let message = format!("{}: expected {expected}, found {value}", members.path(name));
-            Err(Problem::constraint(message, place(self.column)))
+            Err(Problem::constraint(message, (self.place)(setting.column)))
         };
-        match (self.kind, &value) {
-            (Kind::Text | Kind::RequiredText, Value::String(_))
-            | (Kind::Flag | Kind::PlainFlag | Kind::Choice, Value::Bool(_)) => Ok(value),
-            (Kind::Texts | Kind::TextsOrNone, Value::String(text)) => Ok(json!(["set", [text]])),
-            (Kind::Texts | Kind::TextsOrNone, Value::Array(texts))
-                if texts.iter().all(Value::is_string) =>
-            {
-                let is_none = texts.is_empty() && matches!(self.kind, Kind::TextsOrNone);
+        match (holds, &value) {
+            (Holds::Flag(_) | Holds::Choice, Value::Bool(_)) => Ok(value),
+            (Holds::Texts(_), Value::String(text)) => Ok(json!(["set", [text]])),
+            (Holds::Texts(each), Value::Array(texts)) if texts.iter().all(Value::is_string) => {
+                let is_none = texts.is_empty() && *each == Each::Protocol;
                 Ok(if is_none { json!(["set", [NONE]]) } else { set(texts) })
             }
-            (Kind::Map | Kind::NumberedMap(..), Value::Object(texts)) => {
-                let mut pairs = Vec::new();
-                for (key, text) in texts {
-                    let key = match self.kind {
-                        Kind::NumberedMap(min, max) => match key.parse::<i64>() {
-                            Ok(number) if (min..=max).contains(&number) => Value::from(number),
-                            _ => return cannot(format!("members named {min} to {max}")),
-                        },
-                        _ => Value::from(key.as_str()),
-                    };
-                    if !text.is_string() {
-                        return Err(members.wrong(name, "an object of texts", &value));
-                    }
-                    pairs.push(json!([key, text]));
-                }
-                Ok(json!(["map", pairs]))
+            (Holds::Map, Value::Object(texts)) if texts.values().all(Value::is_string) => {
+                Ok(json!(["map", texts.iter().collect::<Vec<_>>()]))
             }
-            (Kind::Number(min, max), Value::Number(number)) => match number.as_i64() {
-                Some(number) if (min..=max).contains(&number) => Ok(value),
+            (Holds::NumberedMap(min, max), Value::Object(texts))
+                if texts.values().all(Value::is_string) =>
+            {
+                let number = |key: &String| key.parse().ok().filter(|n| (min..=max).contains(&n));
+                let pairs: Option<Vec<(i64, &Value)>> =
+                    texts.iter().map(|(key, text)| Some((number(key)?, text))).collect();
+                match pairs {
+                    Some(pairs) => Ok(json!(["map", pairs])),
+                    None => cannot(format!("members named {min} to {max}")),
+                }
+            }
+            (Holds::Integer(min, max), Value::Number(number)) => match number.as_i64() {
+                Some(number) if (min..=max).contains(&&number) => Ok(value),
                 _ => cannot(format!("a whole number of {min} to {max}")),
             },
-            (Kind::Word(words) | Kind::KeptWord(words), Value::String(word)) => {
-                match words.contains(&word.as_str()) {
-                    true => Ok(value),
-                    false => cannot(words.join(" or ")),
+            (Holds::OneOf(words), Value::String(word)) => match words.contains(&word.as_str()) {
+                true => Ok(value),
+                // An object cannot be without it, so the body is none.
+                false if setting.default == Default::Required => {
+                    Err(members.wrong(name, &expected(holds), &value))
                 }
-            }
-            (Kind::Number(..), _) => Err(members.wrong(name, "a whole number", &value)),
-            (Kind::Flag | Kind::PlainFlag | Kind::Choice, _) => {
-                Err(members.wrong(name, "true or false", &value))
-            }
-            (Kind::Texts | Kind::TextsOrNone, _) => {
-                Err(members.wrong(name, "a list of texts", &value))
-            }
-            (Kind::Map | Kind::NumberedMap(..), _) => {
-                Err(members.wrong(name, "an object of texts", &value))
-            }
-            _ => Err(members.wrong(name, "a text", &value)),
+                false => cannot(words.join(" or ")),
+            },
+            (holds, Value::String(_)) if is_text(holds) => Ok(value),
+            (holds, _) => Err(members.wrong(name, &expected(holds), &value)),
         }
     }
 }
 
-impl Field {
-    /// The value of the column as clients see it; none if there is none.
-    fn shown(&self, value: &Value) -> Option<Value> {
-        match self.kind {
-            Kind::Texts | Kind::TextsOrNone => {
-                let texts = elements(value);
-                let is_none = matches!(self.kind, Kind::TextsOrNone) && texts == [json!(NONE)];
-                let list = if is_none { Vec::new() } else { texts.to_vec() };
-                (is_none || !list.is_empty()).then_some(Value::Array(list))
-            }
-            Kind::Map | Kind::NumberedMap(..) => {
-                let texts: Map<String, Value> = pairs(value)
-                    .map(|(key, text)| {
-                        let key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
-                        (key, text.clone())
-                    })
-                    .collect();
-                (!texts.is_empty()).then_some(Value::Object(texts))
-            }
-            _ => Some(value.clone()).filter(|value| !value.is_array()),
-        }
+/// Whether it is one text of any form; the model checks which.
+fn is_text(holds: &Holds) -> bool {
+    expected(holds) == "a text"
+}
+
+/// What a setting may be, in a few words.
+fn expected(holds: &Holds) -> String {
+    match holds {
+        Holds::Integer(..) => "a whole number".into(),
+        Holds::Flag(_) | Holds::Choice => "true or false".into(),
+        Holds::OneOf(words) => words.join(" or "),
+        Holds::Texts(_) => "a list of texts".into(),
+        Holds::Map | Holds::NumberedMap(..) => "an object of texts".into(),
+        _ => "a text".into(),
     }
+}
+
+/// Shows the settings of a kind as members of an object; what has no value is left out.
+pub(super) fn show(kind: &'static Kind, row: &Row, object: &mut Map<String, Value>) {
+    for setting in members_of(kind).filter(|setting| !is_own(setting)) {
+        let shown = match setting.holds {
+            Holds::Table(inner) => show_table(inner, row).map(Value::Object),
+            Holds::Switch(inner) => {
+                let is_on = row.get(setting.column) == Some(&Value::Bool(true));
+                is_on.then(|| show_table(inner, row).map_or(Value::Bool(true), Value::Object))
+            }
+            _ => row.get(setting.column).and_then(|value| shown(&setting.holds, value)),
+        };
+        object.extend(shown.map(|value| (setting.name.to_owned(), value)));
+    }
+}
+
+/// The members of a table of settings; none if none has a value.
+fn show_table(inner: &'static [Setting], row: &Row) -> Option<Map<String, Value>> {
+    let shown: Map<String, Value> = inner
+        .iter()
+        .filter_map(|one| Some((one.name.to_owned(), shown(&one.holds, row.get(one.column)?)?)))
+        .collect();
+    (!shown.is_empty()).then_some(shown)
+}
+
+/// The value of a column as clients see it; none if there is none.
+fn shown(holds: &Holds, value: &Value) -> Option<Value> {
+    match holds {
+        Holds::Texts(each) => {
+            let texts = elements(value);
+            let is_none = *each == Each::Protocol && texts == [json!(NONE)];
+            let list = if is_none { Vec::new() } else { texts.to_vec() };
+            (is_none || !list.is_empty()).then_some(Value::Array(list))
+        }
+        Holds::Map | Holds::NumberedMap(..) => by_name(value),
+        _ => Some(value.clone()).filter(|value| !value.is_array()),
+    }
+}
+
+/// A map of the database as an object; none if it is empty.
+fn by_name(value: &Value) -> Option<Value> {
+    let member = |(key, value): (&Value, &Value)| {
+        (key.as_str().map_or_else(|| key.to_string(), str::to_owned), value.clone())
+    };
+    let members: Map<String, Value> = pairs(value).map(member).collect();
+    (!members.is_empty()).then_some(Value::Object(members))
+}
+
+/// The live figures of a row; those that are not known yet are left out.
+pub(super) fn show_figures(figures: &[Figure], row: &Row) -> Map<String, Value> {
+    let show = |figure: &Figure| {
+        let value = row.get(figure.name)?;
+        let value = match figure.measure {
+            Measure::Texts => Some(elements(value)).filter(|all| !all.is_empty()).map(Into::into),
+            Measure::Counts => by_name(value),
+            _ => Some(value.clone()).filter(|value| !value.is_array()),
+        };
+        Some((figure.name.to_owned(), value?))
+    };
+    figures.iter().filter_map(show).collect()
 }
 
 /// A set of these elements as the database writes it, each once.
@@ -255,7 +283,7 @@ fn set(elements: &[Value]) -> Value {
 }
 
 /// The elements of a set, as the database writes it.
-pub(super) fn elements(value: &Value) -> &[Value] {
+fn elements(value: &Value) -> &[Value] {
     match value.as_array().map(Vec::as_slice) {
         Some([Value::String(word), Value::Array(many)]) if word == "set" => many,
         Some(_) => &[],
@@ -273,34 +301,4 @@ pub(crate) fn pairs(value: &Value) -> impl Iterator<Item = (&Value, &Value)> {
         Some([key, value]) => Some((key, value)),
         _ => None,
     })
-}
-
-/// A live figure, with a map as an object and a set as a list; none of what is not known yet.
-pub(super) fn show_figure(column: &'static str, value: &Value) -> Option<Value> {
-    let kind = match column {
-        "listening" => Kind::Texts,
-        "responses" => Kind::Map,
-        _ => Kind::Text,
-    };
-    Field { member: column, column, kind }.shown(value)
-}
-
-/// Shows columns as members; what has no value is left out.
-pub(super) fn show_fields(fields: &[Field], row: &Row, object: &mut Map<String, Value>) {
-    for field in fields {
-        let Some(value) = row.get(field.column).and_then(|value| field.shown(value)) else {
-            continue;
-        };
-        match field.member.split_once('.') {
-            None => {
-                object.insert(field.member.into(), value);
-            }
-            Some((outer, inner)) => {
-                let outer = object.entry(outer).or_insert_with(|| Value::Object(Map::new()));
-                if let Some(outer) = outer.as_object_mut() {
-                    outer.insert(inner.into(), value);
-                }
-            }
-        }
-    }
 }

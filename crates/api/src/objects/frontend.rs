@@ -2,9 +2,10 @@
 
 use super::Object;
 use super::database::Row;
-use super::fields::{Field, Kind, Reading, pairs};
+use super::fields::{Reading, pairs};
 use crate::members::Members;
 use crate::respond::{Problem, shown};
+use paceline_catalogue::{FRONTENDS, Kind};
 use serde_json::{Map, Value, json};
 
 /// The table Frontend.
@@ -14,43 +15,7 @@ pub(super) struct Frontend;
 const WHEN: &str = " when ";
 
 impl Object for Frontend {
-    const WORD: &'static str = "frontend";
-    const TABLE: &'static str = "Frontend";
-    const KEY: &'static str = "name";
-    const FIELDS: &'static [Field] = &[
-        Field { member: "listen", column: "listen", kind: Kind::Texts },
-        Field { member: "backend", column: "backend", kind: Kind::Text },
-        Field { member: "http2", column: "http2", kind: Kind::Choice },
-        Field { member: "proxy_protocol", column: "proxy_protocol", kind: Kind::PlainFlag },
-        Field { member: "trusted", column: "trusted", kind: Kind::Texts },
-        Field { member: "user", column: "user", kind: Kind::Word(&["basic", "bearer"]) },
-        Field { member: "upgrades", column: "upgrades", kind: Kind::TextsOrNone },
-        Field { member: "max_body", column: "max_body", kind: Kind::Number(0, i64::MAX) },
-        Field {
-            member: "max_connections",
-            column: "max_connections",
-            kind: Kind::Number(1, u32::MAX as i64),
-        },
-        Field { member: "timeouts.header", column: "timeout_header", kind: Kind::Text },
-        Field { member: "timeouts.body", column: "timeout_body", kind: Kind::Text },
-        Field { member: "timeouts.idle", column: "timeout_idle", kind: Kind::Text },
-        Field { member: "timeouts.queue", column: "timeout_queue", kind: Kind::Text },
-        Field { member: "timeouts.tunnel", column: "timeout_tunnel", kind: Kind::Text },
-        Field { member: "errors", column: "errors", kind: Kind::NumberedMap(400, 599) },
-        Field { member: "access_log", column: "access_log", kind: Kind::Word(&["json", "common"]) },
-        Field { member: "log_values", column: "log_values", kind: Kind::Map },
-        Field { member: "persistent", column: "persistent", kind: Kind::Flag },
-    ];
-    const FIGURES: &'static [&'static str] = &[
-        "connections",
-        "accepted",
-        "requests",
-        "responses",
-        "left",
-        "cut",
-        "listening",
-        "problem",
-    ];
+    const KIND: &'static Kind = &FRONTENDS;
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         if let Some(entries) = entries(members, "use_backend", reading)? {

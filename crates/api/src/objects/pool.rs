@@ -1,45 +1,26 @@
 //! Pools: their range of priorities, and the verbs that start, stop and keep them.
 
 use super::database::Row;
-use super::fields::{Field, Kind, Reading, nothing};
-use super::{Object, edit};
+use super::fields::{Reading, nothing};
+use super::{Object, edit, verb_of};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::respond::{Answer, Problem, ok};
 use crate::router::Routes;
 use crate::{App, Shared};
 use axum::extract::{Extension, Path, State};
-use paceline_types::PoolId;
+use paceline_catalogue::{Kind, POOLS};
+use paceline_types::{PoolId, Priority};
 use serde_json::{Map, Value, json};
 
 /// The pool that always exists.
 pub(super) const DEFAULT: &str = "default";
 
-const STATES: &[&str] = &["started", "stopped", "draining"];
-
 /// The table Pool.
 pub(super) struct Pool;
 
 impl Object for Pool {
-    const WORD: &'static str = "pool";
-    const TABLE: &'static str = "Pool";
-    const KEY: &'static str = "name";
-    const FIELDS: &'static [Field] = &[
-        Field { member: "threads.min", column: "threads_min", kind: Kind::Number(0, 1_000_000) },
-        Field { member: "threads.max", column: "threads_max", kind: Kind::Number(0, 1_000_000) },
-        Field { member: "queue.max_len", column: "queue_max_len", kind: Kind::Number(0, i64::MAX) },
-        Field { member: "queue.max_delay", column: "queue_max_delay", kind: Kind::Text },
-        Field { member: "group", column: "group", kind: Kind::Text },
-        Field { member: "stack_bytes", column: "stack_bytes", kind: Kind::Number(1, i64::MAX) },
-        Field {
-            member: "heap_bytes_max",
-            column: "heap_bytes_max",
-            kind: Kind::Number(1, i64::MAX),
-        },
-        Field { member: "state", column: "state", kind: Kind::KeptWord(STATES) },
-        Field { member: "persistent", column: "persistent", kind: Kind::Flag },
-    ];
-    const FIGURES: &'static [&'static str] = &["running", "waiting"];
+    const KIND: &'static Kind = &POOLS;
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         if let Some(started) = members.flag("started")? {
@@ -53,7 +34,12 @@ impl Object for Pool {
             None if !reading.resets() => return Ok(()),
             None | Some(Value::Null) => (nothing(), nothing()),
             Some(value) => match value.as_array().map(Vec::as_slice) {
-                Some([low, high]) if low.is_i64() && high.is_i64() => (low.clone(), high.clone()),
+                Some([low, high]) if low.is_i64() && high.is_i64() => {
+                    if [low, high].into_iter().any(|end| *end == Priority::REJECTED) {
+                        return Err(reserved("priority", Self::KIND.table));
+                    }
+                    (low.clone(), high.clone())
+                }
                 _ => {
                     let expected = "two whole numbers, the lowest and the highest priority";
                     return Err(members.wrong("priority", expected, &value));
@@ -94,19 +80,31 @@ impl Object for Pool {
     }
 }
 
+/// That a priority is the number of rejected requests.
+pub(super) fn reserved(member: &str, table: &str) -> Problem {
+    let (least, rejected) = (Priority::MIN, Priority::REJECTED);
+    let message = format!(
+        "{member}: {rejected} is reserved for rejected requests, the lowest priority is {least}"
+    );
+    Problem::constraint(message, json!({ "table": table }))
+}
+
 fn never(what: &str) -> Problem {
     let place = json!({ "table": "Pool", "row": DEFAULT });
     Problem::constraint(format!("the default pool cannot be {what}"), place)
 }
 
-/// Adds the paths of the verbs.
+/// Adds the verbs.
 pub(super) fn verbs(routes: Routes) -> Routes {
+    let by_operator = |path, verb, summary| verb_of::<Pool>(Role::Operator, path, verb, summary);
+    let by_admin = |path, verb, summary| verb_of::<Pool>(Role::Admin, path, verb, summary);
+    let drain_summary = "Refuses new requests of, but finishes the queue of";
     routes
-        .add(Role::Operator, "POST", "/v1/pools/{name}/start", start)
-        .add(Role::Operator, "POST", "/v1/pools/{name}/stop", stop)
-        .add(Role::Operator, "POST", "/v1/pools/{name}/drain", drain)
-        .add(Role::Admin, "POST", "/v1/pools/{name}/persist", persist)
-        .add(Role::Admin, "POST", "/v1/pools/{name}/unpersist", unpersist)
+        .add(by_operator("/v1/pools/{name}/start", "start", "Starts"), start)
+        .add(by_operator("/v1/pools/{name}/stop", "stop", "Stops"), stop)
+        .add(by_operator("/v1/pools/{name}/drain", "drain", drain_summary), drain)
+        .add(by_admin("/v1/pools/{name}/persist", "persist", "Keeps across restarts"), persist)
+        .add(by_admin("/v1/pools/{name}/unpersist", "unpersist", "Makes transient"), unpersist)
 }
 
 async fn start(

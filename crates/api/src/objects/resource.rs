@@ -2,11 +2,12 @@
 
 use super::Object;
 use super::database::{self, Row, rows, select};
-use super::fields::{Field, Kind, Reading, nothing};
+use super::fields::{Reading, nothing};
 use crate::App;
 use crate::identity::Identity;
 use crate::members::Members;
 use crate::respond::{Problem, shown};
+use paceline_catalogue::{Kind, RESOURCES};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
@@ -17,12 +18,7 @@ const PARENTS_MAX: usize = 1_000;
 pub(super) struct Resource;
 
 impl Object for Resource {
-    const WORD: &'static str = "resource";
-    const TABLE: &'static str = "Resource";
-    const KEY: &'static str = "name";
-    const FIELDS: &'static [Field] =
-        &[Field { member: "persistent", column: "persistent", kind: Kind::Flag }];
-    const FIGURES: &'static [&'static str] = &["holding", "waiting"];
+    const KIND: &'static Kind = &RESOURCES;
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         if members.is_null("parents") || (reading.resets() && !members.has("parents")) {
@@ -56,23 +52,23 @@ pub(super) async fn find_parents<O: Object>(
     mut row: Row,
 ) -> Result<(Row, Vec<Value>), Problem> {
     let names = row.get("parents").filter(|parents| **parents != nothing()).cloned();
-    let Some(Value::Array(names)) = names.filter(|_| O::TABLE == Resource::TABLE) else {
+    let Some(Value::Array(names)) = names.filter(|_| O::KIND.table == Resource::KIND.table) else {
         return Ok((row, Vec::new()));
     };
-    let selects = names.iter().map(|name| select(O::TABLE, json!([["name", "==", name]])));
+    let selects = names.iter().map(|name| select(O::KIND.table, json!([["name", "==", name]])));
     let results = database::transact(app, identity, selects.collect()).await;
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;
     let (mut found, mut checks) = (Vec::new(), Vec::new());
     for (name, result) in names.iter().zip(&results) {
         let parent = rows(std::slice::from_ref(result)).into_iter().next();
         let Some(uuid) = parent.and_then(|parent| parent.get("_uuid").cloned()) else {
-            let place = json!({ "table": O::TABLE, "row": key, "column": "parents" });
+            let place = json!({ "table": O::KIND.table, "row": key, "column": "parents" });
             let name = shown(name.as_str().unwrap_or_default());
             let message = format!("there is no resource {name:?}");
             return Err(Problem::constraint(message, place).hint("make the parents first"));
         };
         checks.push(json!({
-            "op": "wait", "timeout": 0, "table": O::TABLE, "where": [["_uuid", "==", uuid]],
+            "op": "wait", "timeout": 0, "table": O::KIND.table, "where": [["_uuid", "==", uuid]],
             "columns": ["name"], "until": "==", "rows": [{ "name": name }],
         }));
         found.push(uuid);
@@ -87,7 +83,7 @@ pub(super) async fn name_parents<O: Object>(
     identity: &Identity,
     found: &mut [Row],
 ) -> Result<(), Problem> {
-    if O::TABLE != Resource::TABLE {
+    if O::KIND.table != Resource::KIND.table {
         return Ok(());
     }
     let wanted: Vec<String> = found.iter().flat_map(references).collect();
@@ -95,7 +91,7 @@ pub(super) async fn name_parents<O: Object>(
         // One row: only its parents are looked up.
         [_] => {
             let by_uuid =
-                |uuid: &String| select(O::TABLE, json!([["_uuid", "==", ["uuid", uuid]]]));
+                |uuid: &String| select(O::KIND.table, json!([["_uuid", "==", ["uuid", uuid]]]));
             let selects = wanted.iter().map(by_uuid).collect();
             let results = database::transact(app, identity, selects).await;
             let results = results.map_err(|error| Problem::internal(&error.to_string()))?;

@@ -1,20 +1,25 @@
 //! Rules: what they match and do, written as in TOML, and the verbs on the running list.
 
 use super::database::{self, Row, edit, first_row, select, select_all};
-use super::fields::{Field, Kind, Reading, nothing};
-use super::{Object, describe, made, read_row};
+use super::fields::{Reading, nothing};
+use super::pool::reserved;
+use super::{Object, describe, made, read_row, verb_of};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
+use crate::openapi::{name_of, new_of};
+use crate::operation::{EDIT, Operation};
 use crate::respond::{Answer, Problem, done};
 use crate::router::Routes;
 use crate::{Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
+use paceline_catalogue::{Kind, RULES, SAVED_RULES};
 use paceline_host::words::{Criterion, PatternMode, parse_action, parse_criteria, show_criteria};
 use paceline_tables::tag;
-use paceline_types::Name;
+use paceline_types::{Name, Priority};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// How far behind the last rule a new one is put.
 const STEP: u64 = 10;
@@ -32,16 +37,7 @@ const MODES: [(&str, PatternMode); 3] =
 pub(super) struct Rule;
 
 impl Object for Rule {
-    const WORD: &'static str = "rule";
-    const TABLE: &'static str = "Rule";
-    const KEY: &'static str = "number";
-    const FIELDS: &'static [Field] = &[
-        Field { member: "when", column: "when", kind: Kind::Text },
-        Field { member: "then", column: "then", kind: Kind::Word(&["continue", "stop"]) },
-        Field { member: "disabled", column: "disabled", kind: Kind::Flag },
-        Field { member: "log", column: "log", kind: Kind::Flag },
-    ];
-    const FIGURES: &'static [&'static str] = &["evaluations", "matches", "errors"];
+    const KIND: &'static Kind = &RULES;
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         read_match(members, reading, row)?;
@@ -119,6 +115,9 @@ fn read_action(members: &mut Members, reading: &Reading, row: &mut Row) -> Resul
         let Some(number) = value.as_i64() else {
             return Err(members.wrong(word, "a whole number", &value));
         };
+        if number == i64::from(Priority::REJECTED) && word == "set" {
+            return Err(reserved(word, Rule::KIND.table).hint("reject rejects a request"));
+        }
         if let Some(other) = action.replace(format!("{word} {number}")) {
             let message = format!("{word}: expected one action, but there is also {other}");
             return Err(Problem::bad_request(message));
@@ -167,14 +166,24 @@ pub(super) fn show(row: &Row, object: &mut Map<String, Value>) {
     object.entry("then").or_insert(then.into());
 }
 
-/// Adds the paths of the verbs.
+/// Adds the verbs.
 pub(super) fn verbs(routes: Routes) -> Routes {
+    let operation = |role, path, id: &str, summary: &str| {
+        Operation::new(role, "POST", path, id, summary).fails(EDIT)
+    };
+    let add = "Adds a rule, at the end unless it has a number";
+    let add = operation(Role::Operator, "/v1/rules", "add_rule", add);
+    let clear_all = "Clears the running list of rules";
+    let clear_all = operation(Role::Operator, "/v1/rules/clear", "clear_rules", clear_all);
+    let save_all = "Makes the saved list of rules equal to the running one";
+    let save_all = operation(Role::Admin, "/v1/rules/save", "save_rules", save_all);
+    let verb = |path, verb, summary| verb_of::<Rule>(Role::Operator, path, verb, summary);
     routes
-        .add(Role::Operator, "POST", "/v1/rules", new)
-        .add(Role::Operator, "POST", "/v1/rules/clear", clear)
-        .add(Role::Admin, "POST", "/v1/rules/save", save)
-        .add(Role::Operator, "POST", "/v1/rules/{number}/enable", enable)
-        .add(Role::Operator, "POST", "/v1/rules/{number}/disable", disable)
+        .add(add.takes(&new_of(Rule::KIND)).gives(201, &name_of(Rule::KIND)), new)
+        .add(clear_all.gives_nothing(), clear)
+        .add(save_all.gives_nothing(), save)
+        .add(verb("/v1/rules/{number}/enable", "enable", "Enables"), enable)
+        .add(verb("/v1/rules/{number}/disable", "disable", "Disables"), disable)
 }
 
 /// `POST /v1/rules`: a new rule at the end, unless the body gives its number
@@ -196,8 +205,8 @@ async fn new(
         let mut row = columns.clone();
         row.insert("number".into(), number.into());
         let operations = vec![
-            json!({ "op": "insert", "table": Rule::TABLE, "row": row }),
-            select(Rule::TABLE, json!([["number", "==", number]])),
+            json!({ "op": "insert", "table": Rule::KIND.table, "row": row }),
+            select(Rule::KIND.table, json!([["number", "==", number]])),
         ];
         match edit(&app, &identity, operations).await {
             Ok(results) => {
@@ -218,14 +227,14 @@ async fn new(
 }
 
 async fn next_number(app: &Shared, identity: &Identity) -> Result<u64, Problem> {
-    let rules = select_all(app, identity, Rule::TABLE).await?;
+    let rules = select_all(app, identity, Rule::KIND.table).await?;
     let last = rules.iter().filter_map(|row| row.get("number")?.as_u64()).max().unwrap_or(0);
     Ok(last + STEP)
 }
 
 /// `POST /v1/rules/clear`: the running list only
 async fn clear(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
-    let delete = json!({ "op": "delete", "table": Rule::TABLE, "where": [] });
+    let delete = json!({ "op": "delete", "table": Rule::KIND.table, "where": [] });
     let cleared = edit(&app, &identity, vec![delete]).await;
     cleared.map_err(|error| database::problem::<Rule>(&error, ""))?;
     done()
@@ -233,23 +242,23 @@ async fn clear(State(app): State<Shared>, Extension(identity): Extension<Identit
 
 /// `POST /v1/rules/save`: the saved list becomes the running one
 async fn save(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
-    const COLUMNS: [&str; 7] = ["number", "criteria", "when", "action", "then", "disabled", "log"];
+    let columns: BTreeSet<&str> = RULES.settings.iter().map(|setting| setting.column).collect();
     for tries in 1.. {
-        let rules = select_all(&app, &identity, Rule::TABLE).await?;
+        let rules = select_all(&app, &identity, Rule::KIND.table).await?;
         let kept = |row: &Row| -> Row {
             row.iter()
-                .filter(|(column, _)| COLUMNS.contains(&column.as_str()))
+                .filter(|(column, _)| columns.contains(column.as_str()))
                 .map(|(column, value)| (column.clone(), value.clone()))
                 .collect()
         };
         let rules: Vec<Row> = rules.iter().map(kept).collect();
         let mut operations = vec![
             // What is saved is the list as it is now, not as it was when it was read.
-            json!({ "op": "wait", "timeout": 0, "table": Rule::TABLE, "where": [],
-                    "columns": COLUMNS, "until": "==", "rows": rules }),
-            json!({ "op": "delete", "table": "Saved_Rule", "where": [] }),
+            json!({ "op": "wait", "timeout": 0, "table": Rule::KIND.table, "where": [],
+                    "columns": columns, "until": "==", "rows": rules }),
+            json!({ "op": "delete", "table": SAVED_RULES.table, "where": [] }),
         ];
-        let insert = |row| json!({ "op": "insert", "table": "Saved_Rule", "row": row });
+        let insert = |row| json!({ "op": "insert", "table": SAVED_RULES.table, "row": row });
         operations.extend(rules.into_iter().map(insert));
         match edit(&app, &identity, operations).await {
             Ok(_) => return done(),

@@ -2,19 +2,15 @@
 
 use super::Object;
 use super::database::Row;
-use super::fields::Field;
-use super::rule::{self, Rule};
+use super::rule;
+use paceline_catalogue::{Kind, SAVED_RULES};
 use serde_json::{Map, Value};
 
 /// The table Saved_Rule.
 pub(super) struct SavedRule;
 
 impl Object for SavedRule {
-    const WORD: &'static str = "saved rule";
-    const TABLE: &'static str = "Saved_Rule";
-    const KEY: &'static str = "number";
-    const FIELDS: &'static [Field] = Rule::FIELDS;
-    const FIGURES: &'static [&'static str] = &[];
+    const KIND: &'static Kind = &SAVED_RULES;
 
     fn show(row: &Row, object: &mut Map<String, Value>) {
         rule::show(row, object);

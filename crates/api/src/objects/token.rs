@@ -4,11 +4,12 @@
 //! `admin`, and revoking it puts another one into the file, so that an admin is never locked out.
 
 use super::database::{self, Row, edit, select_all};
-use super::user::role;
 use super::{Object, delete, describe};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::moment::rfc3339_of_ms;
+use crate::openapi::{name_of, new_of};
+use crate::operation::{EDIT, Operation};
 use crate::respond::{Answer, Problem, created, done, ok, shown};
 use crate::router::Routes;
 use crate::sessions::checked_name;
@@ -17,6 +18,7 @@ use crate::{Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
+use paceline_catalogue::{Kind, TOKENS};
 use paceline_host::{FIRST_TOKEN, wall_ms};
 use paceline_tables::tag;
 use paceline_types::Span;
@@ -35,16 +37,9 @@ const NAME_BYTES_MAX: usize = 128;
 pub(super) struct Token;
 
 impl Object for Token {
-    const WORD: &'static str = "token";
-    const TABLE: &'static str = "Token";
-    const KEY: &'static str = "name";
-    const FIELDS: &'static [super::Field] = &[];
-    const FIGURES: &'static [&'static str] = &[];
+    const KIND: &'static Kind = &TOKENS;
 
     fn show(row: &Row, object: &mut Map<String, Value>) {
-        for member in ["role", "user"] {
-            object.insert(member.into(), row.get(member).cloned().unwrap_or_default());
-        }
         for member in ["created", "expires"] {
             let moment = row.get(member).and_then(Value::as_u64).map(rfc3339_of_ms);
             object.extend(moment.map(|text| (member.to_owned(), Value::String(text))));
@@ -52,17 +47,25 @@ impl Object for Token {
     }
 }
 
-/// Adds the paths.
+/// Adds the operations.
 pub(super) fn routes(routes: Routes) -> Routes {
+    let all = "/v1/tokens";
+    let list_of = "Lists tokens, without the tokens themselves";
+    let list_of = Operation::new(Role::Admin, "GET", all, "list_tokens", list_of);
+    let issue = "Issues a token, which is shown this once";
+    let issue = Operation::new(Role::Admin, "POST", all, "issue_token", issue);
+    let issue = issue.takes(&new_of(Token::KIND)).gives(201, "IssuedToken").fails(EDIT);
+    let revoke_of = ("/v1/tokens/{name}", "revoke_token", "Revokes a token");
+    let revoke_of = Operation::new(Role::Admin, "DELETE", revoke_of.0, revoke_of.1, revoke_of.2);
     routes
-        .add(Role::Admin, "GET", "/v1/tokens", list)
-        .add(Role::Admin, "POST", "/v1/tokens", new)
-        .add(Role::Admin, "DELETE", "/v1/tokens/{name}", revoke)
+        .add(list_of.gives_list(&name_of(Token::KIND)), list)
+        .add(issue, new)
+        .add(revoke_of.gives_nothing().fails(EDIT).fails([404]), revoke)
 }
 
 /// `GET /v1/tokens`
 async fn list(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
-    let rows = select_all(&app, &identity, Token::TABLE).await?;
+    let rows = select_all(&app, &identity, Token::KIND.table).await?;
     let mut tokens: Vec<Value> = rows.iter().map(describe::<Token>).collect();
     tokens.push(json!({ "name": FIRST_TOKEN, "role": "admin", "user": FIRST_TOKEN }));
     tokens.sort_by_cached_key(|token| token["name"].as_str().unwrap_or_default().to_owned());
@@ -91,9 +94,20 @@ impl New {
     }
 }
 
+/// The member `role`, which must be there.
+fn role(members: &mut Members) -> Result<Role, Problem> {
+    let words = Role::ALL.map(|role| (role.word(), role));
+    members.word("role", &words)?.ok_or_else(|| {
+        Problem::bad_request("role: expected viewer, client, operator or admin, but it is missing")
+    })
+}
+
 fn checked(name: String) -> Result<String, Problem> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
+    if name.is_empty() {
+        return Err(Problem::bad_request("name: expected a text, but it is empty"));
+    }
+    if name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
         return Err(Problem::bad_request(format!(
             "name: expected 1 to {NAME_BYTES_MAX} of the characters A-Z a-z 0-9 . _ -, found {:?}",
             shown(&name)
@@ -139,7 +153,7 @@ async fn new(
     if let (Some(life), Some(row)) = (life, row.as_object_mut()) {
         row.insert("expires".into(), created_ms.saturating_add(life.0 / 1_000_000).into());
     }
-    let insert = json!({ "op": "insert", "table": Token::TABLE, "row": row });
+    let insert = json!({ "op": "insert", "table": Token::KIND.table, "row": row });
     edit(&app, &identity, vec![insert]).await.map_err(|error| match error.tag {
         tag::CONSTRAINT if error.details.contains("at most") => Problem::resources(error.details),
         _ => database::problem::<Token>(&error, &name),

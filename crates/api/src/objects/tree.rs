@@ -41,7 +41,7 @@ pub(super) async fn tree(
     Extension(identity): Extension<Identity>,
 ) -> Answer {
     let rows = async {
-        let mut rows = select_all(&app, &identity, Resource::TABLE).await?;
+        let mut rows = select_all(&app, &identity, Resource::KIND.table).await?;
         name_parents::<Resource>(&app, &identity, &mut rows).await?;
         Ok(rows)
     };

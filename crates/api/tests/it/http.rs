@@ -512,3 +512,23 @@ fn a_permit_is_of_no_frontend_of_the_http_door_p1() {
     assert!(message.contains("frontend of the HTTP door"), "{message}");
     client.put("/v1/permits/x", body).expect(400);
 }
+
+/// The HTTP door as a whole is one object that is always there.
+#[test]
+fn the_http_door_is_one_object() {
+    let world = World::new();
+    let mut client = world.unix();
+    assert_eq!(client.get("/v1/http").expect(200), json!({}));
+    let three = json!({ "threads": 3 });
+    assert_eq!(client.call("PATCH", "/v1/http", three.clone()).expect(201), three);
+    let four = json!({ "threads": 4 });
+    assert_eq!(client.put("/v1/http", four.clone()).expect(200), four);
+    let exported = client.get("/v1/config").text;
+    assert!(exported.contains("[http]\nthreads = 4\n"), "{exported}");
+    assert_eq!(client.put("/v1/http", json!({})).expect(200), json!({}));
+    let error = client.put("/v1/http", json!({ "threads": 0 })).expect_error(422, "constraint");
+    assert_eq!(error["place"]["column"], "threads");
+    let made = client.post("/v1/tokens", json!({ "name": "o", "role": "operator" })).expect(201);
+    let mut operator = world.tcp_with(made["token"].as_str());
+    operator.put("/v1/http", four).expect_error(403, "permission");
+}

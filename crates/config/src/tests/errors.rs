@@ -303,7 +303,7 @@ fn what_cannot_work_is_found_by_planning() {
         ),
         (
             "[[checkpoint]]\nname = 'c'\nat = 'frontend x'\nrate = '5/s'\nconcurrency = 5\n",
-            "5:1: `concurrency`: expected none, because rate is set",
+            "5:1: `concurrency`: expected none, because rate is set: make a second checkpoint for it",
         ),
         (
             "[[checkpoint]]\nname = 'c'\nat = 'frontend x'\nburst = 5\n",

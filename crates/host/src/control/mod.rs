@@ -97,6 +97,15 @@ struct State {
     kept: BTreeMap<RequestId, KeptRequest>,
 }
 
+/// Why a request cannot be taken out of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotWaiting {
+    /// There is no such request.
+    Unknown,
+    /// It runs.
+    Runs,
+}
+
 /// How a request is taken in.
 enum Way {
     /// It is settled when its permit is dropped.
@@ -304,6 +313,32 @@ impl Control {
             let _ = sender.send(Err(refusal));
         }
         self.finish(state);
+    }
+
+    /// Takes a request that waits out of its queue: its client is refused for this reason.
+    ///
+    /// # Errors
+    ///
+    /// When it does not wait.
+    pub fn cancel(&self, id: RequestId, reason: Reason) -> Result<(), NotWaiting> {
+        let mut state = self.state();
+        if state.engine.request(id).is_none() {
+            return Err(NotWaiting::Unknown);
+        }
+        if !state.engine.cancel(self.clock.now(), id) {
+            return Err(NotWaiting::Runs);
+        }
+        let refusal = Refusal::lasting(reason);
+        let waiter = state.waiters.remove(&id);
+        let is_noted = self.note_ended(&mut state, id, Cause::Ended);
+        self.tell(|| Event::Refused { id, refusal: refusal.clone() });
+        self.finish(state);
+        if is_noted {
+            self.ledger.write();
+        }
+        // One that is gone just now does not need to know.
+        let _ = waiter.map(|waiter| waiter.send(Err(refusal)));
+        Ok(())
     }
 
     /// A session is over: its waiters leave, and its permits are settled.

@@ -99,9 +99,12 @@ impl Planner {
         self.state().model.least_role(changes)
     }
 
-    /// A refusal of these changes, with the place of a file that they name if that is why.
+    /// A refusal of these changes, with the row that needs more than the role that was given, and the file that it
+    /// names if that is why.
     pub fn refusal(&self, changes: &Changes, refused: Error) -> Error {
-        let violation = self.state().model.named_file(changes).map(|error| {
+        let state = self.state();
+        let named = state.model.named_file(changes);
+        let violation = named.or_else(|| state.model.needed_role(changes)).map(|error| {
             let ModelError { table, row, column, message } = error;
             Box::new(Violation { table, row, column, message })
         });

@@ -1,6 +1,6 @@
 //! The engine behind its mutex, with a real clock and real threads.
 
-use super::{Admission, Control, Event, Permit, Reroute};
+use super::{Admission, Control, Event, NotWaiting, Permit, Reroute};
 use paceline_checkpoints::{At, Limit, Spec};
 use paceline_engine::{Config, Plan};
 use paceline_routing::{Backend, Frontend, Server};
@@ -41,6 +41,28 @@ fn a_permit_that_is_dropped_goes_to_the_next_in_line() {
     drop(permit);
     assert_eq!(control.why(second_id), None);
     assert!(matches!(control.admit(request()).unwrap(), Admission::Started(_)));
+}
+
+/// Its client is refused with the operator's reason, and the next in line does not wait for it.
+#[test]
+fn a_request_that_waits_can_be_cancelled() {
+    let control = control(Limit::Concurrency(1));
+    let mut events = control.listen();
+    let Admission::Started(permit) = control.admit(request()).unwrap() else { panic!() };
+    let Admission::Waiting(second) = control.admit(request()).unwrap() else { panic!() };
+    let Admission::Waiting(third) = control.admit(request()).unwrap() else { panic!() };
+    let reason = || Reason::Cancelled { by: "ann".into(), why: "too\nlate".into() };
+    assert_eq!(control.cancel(permit.id(), reason()), Err(NotWaiting::Runs));
+    let (id, third_id) = (second.id(), third.id());
+    assert_eq!(control.cancel(id, reason()), Ok(()));
+    assert_eq!(control.cancel(id, reason()), Err(NotWaiting::Unknown));
+    let refusal = runtime().block_on(second).unwrap().unwrap_err();
+    assert_eq!(refusal.to_string(), "cancelled by ann: too\\nlate");
+    let told = std::iter::from_fn(|| events.try_recv().ok()).last();
+    assert_eq!(told, Some(Event::Refused { id, refusal }));
+    assert_eq!(control.why(third_id).unwrap().ahead, [permit.id()]);
+    drop(permit);
+    assert!(runtime().block_on(third).unwrap().is_ok());
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn what_cannot_work_says_where_and_changes_nothing() {
         (
             "Checkpoint",
             r#"{"name": "c", "at": "frontend api", "rate": "5/s", "concurrency": 5}"#,
-            "Checkpoint c: concurrency: expected none, because rate is set",
+            "Checkpoint c: concurrency: expected none, because rate is set: make a second checkpoint for it",
         ),
         (
             "Checkpoint",

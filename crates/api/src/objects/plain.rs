@@ -1,0 +1,26 @@
+//! Objects that are what the catalogue says of them and nothing else.
+
+use super::Object;
+use paceline_catalogue::{CHECKPOINTS, Kind, SERVERS, USERS};
+
+/// The table Checkpoint.
+pub(super) struct Checkpoint;
+
+impl Object for Checkpoint {
+    const KIND: &'static Kind = &CHECKPOINTS;
+}
+
+/// The table Server: servers of all backends, each named `BACKEND/NAME`.
+pub(super) struct Server;
+
+impl Object for Server {
+    const KIND: &'static Kind = &SERVERS;
+}
+
+/// The table User: users of this machine that have a role, and may use the unix sockets besides the daemon's own user
+/// and root.
+pub(super) struct User;
+
+impl Object for User {
+    const KIND: &'static Kind = &USERS;
+}

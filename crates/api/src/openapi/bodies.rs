@@ -1,0 +1,71 @@
+//! Schemas of bodies that are no objects of the catalogue. Each has exactly the members that its handler reads.
+
+use super::schema::or_null;
+use serde_json::{Map, Value, json};
+
+/// A length of time.
+fn span() -> Value {
+    json!({ "type": "string", "description": "A length of time, such as `1.5s`.", "examples": ["1.5s"] })
+}
+
+/// A body with these members; those that are not required may be `null`, which is the same as nothing.
+fn body(members: Value, required: &[&str]) -> Value {
+    let Value::Object(members) = members else { return Value::Null };
+    let optional = |(name, schema): (String, Value)| {
+        let schema = if required.contains(&name.as_str()) { schema } else { or_null(schema) };
+        (name, schema)
+    };
+    let members: Map<String, Value> = members.into_iter().map(optional).collect();
+    json!({
+        "type": "object", "properties": members, "required": required, "additionalProperties": false,
+    })
+}
+
+/// All of them.
+pub(super) fn all() -> Map<String, Value> {
+    let (text, flag) = (json!({ "type": "string" }), json!({ "type": "boolean" }));
+    let texts = json!({ "type": "array", "items": text });
+    let whole = json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX });
+    let session =
+        json!({ "type": "string", "description": "The session, as it was named when it began." });
+    let claim = body(
+        json!({ "resource": text, "mode": { "type": "string", "enum": ["exclusive", "shared"] } }),
+        &["resource"],
+    );
+    let wanted = json!({
+        "attributes": { "type": "object", "additionalProperties": text },
+        "cost": whole,
+        "claims": { "type": "array", "items": claim },
+        "require_locks": texts,
+        "max_wait": span(),
+        "unknown": { "type": "string", "enum": ["refuse", "wait", "create"], "description": "What to do if a claimed resource does not exist." },
+        "session": session,
+        "locks_of": { "type": "string", "description": "Another session, whose locks count for `require_locks`." },
+        "lease": span(),
+        "once": { "type": "boolean", "description": "Whether the request ends as soon as it may run, so that nothing is held." },
+    });
+    let mut asked = wanted.clone();
+    asked["on"] = json!({
+        "type": "string", "enum": ["request", "connection"],
+        "description": "Whether the question is about a request or about its connection.",
+    });
+    let all = json!({
+        "PermitRequest": body(wanted, &[]),
+        "Question": body(asked, &[]),
+        "NewSession": body(json!({
+            "name": text, "lease": span(),
+            "bound": { "type": "boolean", "description": "Whether it ends with its connection instead of a lease; on the unix socket only." },
+            "sealed": { "type": "boolean", "description": "Whether the connection does nothing more; with `bound` only." },
+        }), &[]),
+        "NewProcess": body(json!({ "pid": whole }), &["pid"]),
+        "TakeLock": body(json!({
+            "session": session, "steal": flag,
+            "wait": { "type": "string", "description": "How long to wait for it, such as `1.5s`.", "examples": ["1.5s"] },
+        }), &["session"]),
+        "Unlock": body(json!({ "session": session }), &[]),
+        "Cancel": body(json!({
+            "reason": { "type": "string", "description": "Why, for the client whose request it is." },
+        }), &[]),
+    });
+    if let Value::Object(all) = all { all } else { Map::new() }
+}

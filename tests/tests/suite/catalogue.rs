@@ -1,0 +1,182 @@
+//! Every setting of the catalogue through every door: set by the API, read by the API and over OVSDB, exported,
+//! compared with what is there, and found on the reference page.
+
+use paceline_catalogue::{Default, Holds, KINDS, Kind, Setting};
+use paceline_tests::server::paceline_binary;
+use paceline_tests::{Api, Client, Daemon, Launch, Scratch, tool};
+use serde_json::{Map, Value, json};
+
+/// A setting with its path: `max_len` in `queue`.
+type Leaf = (Option<&'static Setting>, &'static Setting);
+
+/// What is not a table of others, with the table that it is in.
+fn leaves(kind: &'static Kind) -> Vec<Leaf> {
+    let of = |setting: &'static Setting| {
+        let own = (!matches!(setting.holds, Holds::Table(_))).then_some((None, setting));
+        let inner = setting.inner().iter().map(move |inner| (Some(setting), inner));
+        own.into_iter().chain(inner)
+    };
+    kind.settings.iter().filter(|setting| setting.is_in_api()).flat_map(of).collect()
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn example(setting: &Setting) -> Value {
+    parsed(&setting.example().unwrap())
+}
+
+fn path_of((outer, setting): Leaf) -> String {
+    outer
+        .map_or_else(|| setting.name.to_owned(), |outer| format!("{}.{}", outer.name, setting.name))
+}
+
+fn put(body: &mut Map<String, Value>, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => _ = body.insert(path.to_owned(), value),
+        Some((outer, inner)) => {
+            let outer = body.entry(outer).or_insert_with(|| json!({}));
+            outer[inner] = value;
+        }
+    }
+}
+
+/// What an object of the kind cannot be without.
+fn bare(kind: &'static Kind) -> Map<String, Value> {
+    let needed = kind.settings.iter().filter(|one| one.default == Default::Required);
+    let needed = needed.filter(|one| one.name != kind.id);
+    needed.map(|one| (one.name.to_owned(), example(one))).collect()
+}
+
+/// Where the object of the walk is, and its key in the database.
+fn place(kind: &Kind) -> (String, Value) {
+    let list = format!("/v1/{}", kind.plural);
+    match (kind.table, kind.id) {
+        ("Http", _) => (list, json!([])),
+        ("Server", _) => (format!("{list}/app/example"), json!([["name", "==", "example"]])),
+        (_, "number") => (format!("{list}/10"), json!([["number", "==", 10]])),
+        _ => (format!("{list}/example"), json!([["name", "==", "example"]])),
+    }
+}
+
+struct Walk {
+    scratch: Scratch,
+    _daemon: Daemon,
+    api: Api,
+    ovsdb: Client,
+    page: String,
+}
+
+impl Walk {
+    fn start() -> Self {
+        let scratch = Scratch::new();
+        let socket = format!("punix:{}", scratch.join("db.sock").display());
+        let daemon = Launch::new(&scratch).option("--ovsdb", socket).start().unwrap();
+        let (mut api, ovsdb) = (daemon.api(), daemon.connect());
+        let _ = api.call("PUT", "/v1/backends/app", &json!({ "persistent": true })).expect(201);
+        let _ = api.call("PUT", "/v1/resources/disk", &json!({})).expect(201);
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        Self { scratch, _daemon: daemon, api, ovsdb, page }
+    }
+
+    /// The row of the walk's object.
+    fn row(&mut self, kind: &Kind) -> Value {
+        let select = json!({ "op": "select", "table": kind.table, "where": place(kind).1 });
+        let answer = self.ovsdb.call("transact", &json!(["Paceline", select])).unwrap();
+        answer[0]["rows"][0].clone()
+    }
+
+    /// The configuration as `paceline export` writes it.
+    fn export(&self) -> String {
+        let data = self.scratch.join("data");
+        let binary = paceline_binary();
+        tool::run(binary.to_str().unwrap(), &["export", "--data", data.to_str().unwrap()]).unwrap()
+    }
+
+    fn set(&mut self, kind: &'static Kind, leaf: Leaf) {
+        let (outer, setting) = leaf;
+        let (path, name) = (place(kind).0, path_of(leaf));
+        let at = format!("{} {name}", kind.word);
+        let mut body = bare(kind);
+        let made = self.api.call("PUT", &path, &Value::Object(body.clone()));
+        assert!(made.status < 300, "{at}: {}", made.text);
+        let before = self.row(kind);
+        for (other, value) in setting.beside {
+            put(&mut body, other, parsed(value));
+        }
+        let value = example(setting);
+        put(&mut body, &name, value.clone());
+        let change = self.api.call("PATCH", &path, &Value::Object(body.clone()));
+        let changed = match change.status {
+            405 => self.api.call("PUT", &path, &Value::Object(body)),
+            _ => change,
+        };
+        assert_eq!(changed.status, 200, "{at}: {}", changed.text);
+
+        let shown = self.api.get(&path).expect(200);
+        let shown = outer.map_or(&shown, |outer| &shown[outer.name]);
+        if setting.is_shown {
+            assert_eq!(shown[setting.name], value, "{at}");
+        }
+        let row = self.row(kind);
+        if setting.default == Default::Required {
+            assert!(!row[setting.column].is_null(), "{at}");
+        } else {
+            assert_ne!(row[setting.column], before[setting.column], "{at}");
+        }
+        if value.is_number() && setting.name == setting.column {
+            assert_eq!(row[setting.column], value, "{at}");
+        }
+        self.written(kind, leaf, &at);
+        if !kind.id.is_empty() {
+            let _ = self.api.delete(&path).expect(204);
+        }
+    }
+
+    /// That the file has it, means the same, and that the page describes it.
+    fn written(&mut self, kind: &Kind, leaf: Leaf, at: &str) {
+        let (_, setting) = leaf;
+        let exported = self.export();
+        // Whether a new object is kept is said of those that are not.
+        let is_written = setting.is_in_file() && setting.is_shown && setting.name != "persistent";
+        let key = format!("{} = ", setting.name);
+        assert!(!is_written || exported.contains(&key), "{at}: {exported}");
+        let applied = self.apply(&exported);
+        // Applying also saves the rules that run.
+        let is_same = |edit: &Value| {
+            let is_saved = edit["kind"] == "saved-rule";
+            let members = edit["members"].as_array();
+            is_saved || edit["op"] == "change" && members.is_none_or(Vec::is_empty)
+        };
+        assert!(applied.as_array().unwrap().iter().all(is_same), "{at}: {applied}\n{exported}");
+        let head = format!("table `{}` of the database", kind.table);
+        let section = self.page.split("\n## ").find(|section| section.contains(&head)).unwrap();
+        assert!(section.contains(&format!("| `{}` | ", path_of(leaf))), "{at}");
+    }
+
+    fn apply(&mut self, text: &str) -> Value {
+        let head = format!(
+            "POST /v1/apply?dry_run=true HTTP/1.1\r\nhost: x\r\ncontent-type: application/toml\r\ncontent-length: {}\r\n\r\n",
+            text.len()
+        );
+        self.api.raw(format!("{head}{text}").as_bytes()).unwrap();
+        self.api.answer().expect(200)
+    }
+}
+
+/// Saved rules are only read, and tokens are secrets that are made once.
+#[test]
+fn every_setting_is_set_read_exported_and_described() {
+    let mut walk = Walk::start();
+    let mut count = 0;
+    let kinds = KINDS.into_iter().filter(|kind| !["Saved_Rule", "Token"].contains(&kind.table));
+    for kind in kinds {
+        for leaf in leaves(kind).into_iter().filter(|(_, setting)| setting.name != kind.id) {
+            walk.set(kind, leaf);
+            count += 1;
+        }
+    }
+    assert!(count > 70, "{count}");
+}
