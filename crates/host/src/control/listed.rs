@@ -26,6 +26,8 @@ pub struct Listed {
     pub http: Option<Hop>,
     /// The session that it belongs to.
     pub session: Option<SessionId>,
+    /// The nearest of those ahead of it.
+    pub behind: Option<RequestId>,
     /// Where it stands, without who is ahead, and with keys that are cut if they are long.
     pub why: Why,
 }
@@ -62,7 +64,7 @@ impl Listed {
             *bytes += shown.len();
             shown
         };
-        why.ahead = Vec::new();
+        let behind = std::mem::take(&mut why.ahead).first().copied();
         if let WaitsFor::Checkpoint { place: Place::Checkpoint { key: Some(key), .. } } =
             &mut why.waits_for
         {
@@ -77,7 +79,7 @@ impl Listed {
             backend: known(Known::Backend),
             server: known(Known::Server),
         });
-        Self { user, text, on: request.on, http, session: request.session, why }
+        Self { user, text, on: request.on, http, session: request.session, behind, why }
     }
 }
 
@@ -102,6 +104,15 @@ impl Control {
         listed
     }
 
+    /// The first `count` requests of one session that wait or run.
+    #[must_use]
+    pub fn list_of(&self, session: SessionId, count: usize) -> Vec<Listed> {
+        let state = self.state();
+        let engine = &state.engine;
+        let of = |id| Some(Listed::new(engine.request(id)?, engine.why(id)?, &mut 0));
+        engine.requests_of(session).take(count).filter_map(of).collect()
+    }
+
     /// How many requests an end of the daemon cuts: those that wait, and those that run at the HTTP door. A
     /// permit that runs elsewhere is still its client's in the next run.
     #[must_use]
@@ -119,8 +130,8 @@ impl Control {
     #[must_use]
     pub fn listed(&self, id: RequestId) -> Option<Listed> {
         let state = self.state();
-        let (request, mut why) = (state.engine.request(id)?, state.engine.why(id)?);
-        let ahead = std::mem::take(&mut why.ahead);
+        let (request, why) = (state.engine.request(id)?, state.engine.why(id)?);
+        let ahead = why.ahead.clone();
         let mut listed = Listed::new(request, why, &mut 0);
         listed.why.ahead = ahead;
         Some(listed)
