@@ -26,7 +26,7 @@ use crate::router::Routes;
 use crate::{App, Shared, body, large};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use database::{Row, edit, first_row, select, select_one};
 pub(crate) use database::{own_problem, select_all};
 pub(crate) use fields::pairs;
@@ -217,13 +217,16 @@ async fn delete<O: Object>(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
     Path(key): Path<String>,
+    uri: Uri,
 ) -> Answer {
     O::check_delete(&key)?;
     let found = is_row::<O>(&key)?;
-    let mut operations = vec![json!({ "op": "delete", "table": O::TABLE, "where": found })];
+    let mut operations = resource::no_children::<O>(&app, &identity, &key, &uri).await?;
+    let place = operations.len();
+    operations.push(json!({ "op": "delete", "table": O::TABLE, "where": found }));
     operations.extend(O::delete_parts(&key));
     let results = edit(&app, &identity, operations).await;
-    match results.map_err(|error| database::problem::<O>(&error, &key))?.first() {
+    match results.map_err(|error| database::problem::<O>(&error, &key))?.get(place) {
         Some(paceline_tables::OpResult::Count(1..)) => done(),
         _ => Err(no_such::<O>(&key)),
     }

@@ -301,7 +301,7 @@ fn schemas() -> Value {
         "Request": object(json!({
             "attributes": attributes, "cost": number, "claims": { "type": "array", "items": claim },
             "require_locks": texts, "max_wait": span, "unknown": { "enum": ["refuse", "wait", "create"] },
-            "session": text, "locks_of": text, "lease": span,
+            "session": text, "locks_of": text, "within": { "type": "array", "items": text }, "lease": span,
         }), &[]),
         "Lock": object(json!({ "session": text, "steal": flag, "wait": span }), &["session"]),
         "Unlock": object(json!({ "session": text }), &[]),

@@ -9,15 +9,16 @@ use paceline_types::nearest;
 
 /// The names that a route takes; routes that are not here take none.
 pub(crate) const TAKEN: &[(&str, &str, &[&str])] = &[
-    ("GET", "/v1/requests", &["first", "count"]),
+    ("GET", "/v1/requests", &["first", "count", "session"]),
     ("GET", "/v1/locks", &["first", "count"]),
     ("DELETE", "/v1/locks/{lock}", &["session"]),
+    ("DELETE", "/v1/resources/{name}", &["orphan"]),
     ("POST", "/v1/apply", &["dry_run", "directory"]),
     ("GET", "/v1/backup", &["database"]),
 ];
 
 /// Names that may stand without a value, which is true.
-const FLAGS: &[&str] = &["dry_run"];
+const FLAGS: &[&str] = &["dry_run", "orphan"];
 
 /// The names that a route takes.
 pub(crate) fn taken(method: &str, path: &str) -> &'static [&'static str] {

@@ -18,6 +18,12 @@ use serde_json::{Map, Value, json};
 /// Most requests that a list shows.
 const LISTED_MAX: u64 = 10_000;
 
+/// Most requests of one session that a list shows.
+const SESSION_LISTED_MAX: usize = 64;
+
+/// Requests ahead of one that are described, nearest first.
+const BEHIND_MAX: usize = 8;
+
 /// How often an explanation is made again because the rules changed in between.
 const TRIES_MAX: u32 = 3;
 
@@ -30,6 +36,14 @@ pub(crate) async fn requests(
     let first = query::number(&uri, "first", 0, u64::MAX)?;
     let count = query::number(&uri, "count", LISTED_MAX, LISTED_MAX)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let session = query::text(&uri, "session")?.map(|key| app.registry.session(&key));
+    if let Some(session) = session {
+        let listed = app.host.control().list_of(session?.session.id, count.min(SESSION_LISTED_MAX));
+        let now = app.wall.now();
+        let listed = listed.into_iter().filter(|listed| listed.why.id.0 >= first);
+        let described = listed.map(|listed| describe(&app, &identity, listed, now));
+        return ok(&described.collect::<Value>());
+    }
     large::list(&identity, || {
         let listed = app.host.control().list(RequestId(first), count);
         let now = app.wall.now();
@@ -54,6 +68,7 @@ fn describe(app: &App, identity: &Identity, listed: Listed, now: Now) -> Value {
         if why.waits_for != WaitsFor::Nothing {
             members.insert("waits_for".into(), waits_for(&why.waits_for));
             members.insert("ahead_total".into(), why.ahead_total.into());
+            members.extend(listed.behind.map(|id| ("behind".to_owned(), id.0.into())));
             members.extend(why.until.map(|at| ("until".to_owned(), now.text(at).into())));
         }
         add_hop(&listed, members);
@@ -135,6 +150,7 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
         "pool": why.pool,
         "ahead": ahead,
         "ahead_total": why.ahead_total,
+        "behind": behind(&app, why, now),
     });
     if let Some(members) = value.as_object_mut() {
         let times = [("until", why.until), ("deadline", why.deadline)];
@@ -143,6 +159,22 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
         add_hop(&listed, members);
     }
     ok(&value)
+}
+
+/// The nearest of those ahead, described for people.
+fn behind(app: &App, why: &Why, now: Now) -> Value {
+    let nearest = why.ahead.iter().take(BEHIND_MAX);
+    let listed = nearest.filter_map(|id| app.host.control().listed(*id));
+    let described = listed.map(|ahead| {
+        json!({
+            "request": ahead.why.id.0,
+            "state": state(&ahead.why),
+            "user": ahead.user,
+            "text": ahead.text,
+            "since": now.text(ahead.why.since),
+        })
+    });
+    described.collect()
 }
 
 /// One sentence for people: what it waits for, behind how many, and for how long.
