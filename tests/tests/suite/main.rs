@@ -6,6 +6,7 @@ mod away;
 mod bad_input;
 mod begun;
 mod clients;
+mod command_line;
 mod config;
 mod crash;
 mod daemon;
