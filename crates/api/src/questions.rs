@@ -2,7 +2,7 @@
 
 use crate::identity::{Identity, Role};
 use crate::members::Members;
-use crate::moment::Now;
+use crate::moment::{Now, rfc3339};
 use crate::permits::no_request;
 use crate::request::Asked;
 use crate::respond::{Answer, Problem, ok, place, reason};
@@ -62,12 +62,12 @@ fn describe(app: &App, identity: &Identity, listed: Listed, now: Now) -> Value {
         "text": text,
         "pool": why.pool,
         "priority": why.priority.number(),
-        "since": now.text(why.since),
+        "since": times(&listed, now).1,
     });
     if let Some(members) = value.as_object_mut() {
         if why.waits_for != WaitsFor::Nothing {
             members.insert("waits_for".into(), waits_for(&why.waits_for));
-            members.insert("ahead_total".into(), why.ahead_total.into());
+            members.insert("ahead_total".into(), why.in_line().into());
             members.extend(listed.behind.map(|id| ("behind".to_owned(), id.0.into())));
             members.extend(why.until.map(|at| ("until".to_owned(), now.text(at).into())));
         }
@@ -136,6 +136,7 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
     })?;
     let why = &listed.why;
     let now = app.wall.now();
+    let (arrived_at, since) = times(&listed, now);
     let ahead: Vec<u64> = why.ahead.iter().map(|id| id.0).collect();
     let mut value = json!({
         "request": why.id.0,
@@ -144,12 +145,13 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
         "text": listed.text,
         "waits_for": waits_for(&why.waits_for),
         "message": message(why, now),
-        "arrived_at": now.text(why.arrival),
-        "since": now.text(why.since),
+        "arrived_at": arrived_at,
+        "since": since,
         "priority": why.priority.number(),
         "pool": why.pool,
         "ahead": ahead,
-        "ahead_total": why.ahead_total,
+        "ahead_total": why.in_line(),
+        "holding": why.holding,
         "behind": behind(&app, why, now),
     });
     if let Some(members) = value.as_object_mut() {
@@ -159,6 +161,15 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
         add_hop(&listed, members);
     }
     ok(&value)
+}
+
+/// When a request came, and since when it waits or runs.
+fn times(listed: &Listed, now: Now) -> (String, String) {
+    let Some((granted_us, waited)) = listed.granted else {
+        return (now.text(listed.why.arrival), now.text(listed.why.since));
+    };
+    let waited_us = i64::try_from(waited.0 / 1_000).unwrap_or(0);
+    (rfc3339(granted_us.saturating_sub(waited_us)), rfc3339(granted_us))
 }
 
 /// The nearest of those ahead, described for people.
@@ -171,7 +182,7 @@ fn behind(app: &App, why: &Why, now: Now) -> Value {
             "state": state(&ahead.why),
             "user": ahead.user,
             "text": ahead.text,
-            "since": now.text(ahead.why.since),
+            "since": times(&ahead, now).1,
         })
     });
     described.collect()
@@ -180,8 +191,8 @@ fn behind(app: &App, why: &Why, now: Now) -> Value {
 /// One sentence for people: what it waits for, behind how many, and for how long.
 fn message(why: &Why, now: Now) -> String {
     let mut message = why.waits_for.to_string();
-    if why.ahead_total > 0 {
-        message += &format!(", {} ahead", why.ahead_total);
+    if why.in_line() > 0 {
+        message += &format!(", {} ahead", why.in_line());
     }
     if let Some(until) = why.until {
         // Nobody plans by fractions of a millisecond.

@@ -1,6 +1,6 @@
 //! Requests as a list shows them: of what can be long, the beginning.
 
-use super::Control;
+use super::{Control, State};
 use paceline_engine::{WaitsFor, Why};
 use paceline_types::{Known, On, Place, Request, RequestId, SessionId, Span};
 
@@ -28,6 +28,9 @@ pub struct Listed {
     pub session: Option<SessionId>,
     /// The nearest of those ahead of it.
     pub behind: Option<RequestId>,
+    /// Of a permit that outlives the daemon: when it was granted, in microseconds since 1970, and how long it had
+    /// waited. The engine counts from the start of the daemon.
+    pub granted: Option<(i64, Span)>,
     /// Where it stands, without who is ahead, and with keys that are cut if they are long.
     pub why: Why,
 }
@@ -79,7 +82,16 @@ impl Listed {
             backend: known(Known::Backend),
             server: known(Known::Server),
         });
-        Self { user, text, on: request.on, http, session: request.session, behind, why }
+        Self {
+            user,
+            text,
+            on: request.on,
+            http,
+            session: request.session,
+            behind,
+            granted: None,
+            why,
+        }
     }
 }
 
@@ -94,6 +106,15 @@ fn beginning(text: &str, max: usize) -> Box<str> {
     }
 }
 
+impl State {
+    /// Says of permits when they were granted.
+    fn date(&self, listed: &mut [Listed]) {
+        for one in listed {
+            one.granted = self.kept.get(&one.why.id).and_then(|kept| kept.granted);
+        }
+    }
+}
+
 impl Control {
     /// The requests that wait or run, in the order they came, from `first` on; `count` at most. What
     /// comes or goes meanwhile may be missing.
@@ -101,6 +122,7 @@ impl Control {
     pub fn list(&self, first: RequestId, count: usize) -> Vec<Listed> {
         let (mut listed, mut bytes) = (Vec::new(), 0);
         self.look(first, count, |request, why| listed.push(Listed::new(request, why, &mut bytes)));
+        listed.chunks_mut(TURN).for_each(|some| self.state().date(some));
         listed
     }
 
@@ -110,7 +132,10 @@ impl Control {
         let state = self.state();
         let engine = &state.engine;
         let of = |id| Some(Listed::new(engine.request(id)?, engine.why(id)?, &mut 0));
-        engine.requests_of(session).take(count).filter_map(of).collect()
+        let mut listed: Vec<Listed> =
+            engine.requests_of(session).take(count).filter_map(of).collect();
+        state.date(&mut listed);
+        listed
     }
 
     /// How many requests an end of the daemon cuts: those that wait, and those that run at the HTTP door. A
@@ -134,6 +159,7 @@ impl Control {
         let ahead = why.ahead.clone();
         let mut listed = Listed::new(request, why, &mut 0);
         listed.why.ahead = ahead;
+        state.date(std::slice::from_mut(&mut listed));
         Some(listed)
     }
 
