@@ -442,3 +442,78 @@ fn a_refused_permission_names_the_role_that_would_do() {
         assert!(!refused.err.contains("root"), "{words:?}: {}", refused.err);
     }
 }
+
+/// The requests of a list that wait, each with how many are ahead of it.
+fn ahead(daemon: &Daemon) -> Vec<u64> {
+    let list = paceline(daemon, &["ps", "--json"]).expect(0).json();
+    let waiting = list.as_array().unwrap().iter().filter(|one| one["state"] == "waiting");
+    waiting.map(|one| one["ahead_total"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn those_ahead_are_counted_alike_at_a_rate_and_at_a_concurrency() {
+    for limit in [["--rate", "1 per 1h"], ["--concurrency", "1"]] {
+        let scratch = Scratch::new();
+        let daemon = start(&scratch);
+        let words = ["checkpoints", "create", "c", "--at", "frontend api", "--max-delay", "100h"];
+        paceline(&daemon, &[&words[..], &limit].concat()).expect(0);
+        let first = hold(&daemon, &["permit"]);
+        let mut waiters = vec![];
+        for count in 1..=3 {
+            let mut waiter = daemon.api();
+            let mut events = daemon.api().follow();
+            waiter.send("POST", "/v1/permits", Some("{}"));
+            let request = events.next_of("waiting")["request"].to_string();
+            waiters.push(waiter);
+            assert_eq!(ahead(&daemon), (0..count).collect::<Vec<u64>>(), "{limit:?}");
+            let why = paceline(&daemon, &["why", &request, "--json"]).expect(0).json();
+            assert_eq!(why["ahead_total"], count - 1, "{limit:?}: {why}");
+        }
+        drop(waiters);
+        let_go(first);
+    }
+}
+
+#[test]
+fn figures_are_those_of_the_moment() {
+    let scratch = Scratch::new();
+    let daemon = start(&scratch);
+    paceline(
+        &daemon,
+        &["checkpoints", "create", "c", "--at", "frontend api", "--concurrency", "9"],
+    )
+    .expect(0);
+    paceline(&daemon, &["pools", "create", "p", "--priority", "1..9", "--started"]).expect(0);
+    paceline(&daemon, &["rules", "new", "--set", "5"]).expect(0);
+    let shown = |words: &[&str], at: usize, name: &str| {
+        let list = paceline(&daemon, &[words, &["--json"]].concat()).expect(0).json();
+        list[at]["figures"][name].clone()
+    };
+    for _ in 0..3 {
+        assert_eq!(shown(&["checkpoints"], 0, "inflight"), 0);
+        assert_eq!(shown(&["pools"], 1, "running"), 0);
+        let held = hold(&daemon, &["permit"]);
+        assert_eq!(shown(&["checkpoints"], 0, "inflight"), 1);
+        assert_eq!(shown(&["pools"], 1, "running"), 1);
+        let_go(held);
+    }
+}
+
+#[test]
+fn ages_survive_a_restart() {
+    let scratch = Scratch::new();
+    let launch = Launch::new(&scratch);
+    let daemon = launch.start().unwrap();
+    let held = hold(&daemon, &["permit"]);
+    let since = |daemon: &Daemon| {
+        paceline(daemon, &["ps", "--json"]).expect(0).json()[0]["since"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let before = since(&daemon);
+    daemon.kill();
+    let daemon = launch.start().unwrap();
+    assert_eq!(since(&daemon), before);
+    let_go(held);
+}

@@ -1,6 +1,6 @@
 //! `paceline backends`: the servers that do the same work, and how one of them is chosen.
 
-use super::{Delete, Reach, figure, objects, text};
+use super::{Asker, Delete, Reach, figure, objects, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
 use crate::settings::{Backend, Changes, Settings};
@@ -60,16 +60,20 @@ enum BackendsCommand {
 pub fn run(backends: &Backends) -> Result<(), Failure> {
     let asker = backends.reach.open()?;
     let kind = Kind::Backends;
-    match &backends.command {
-        None | Some(BackendsCommand::List) => {}
+    let done = match &backends.command {
+        None | Some(BackendsCommand::List) => return list(&asker),
         Some(BackendsCommand::Create { name, settings }) => {
-            return objects::create::<Backend>(&asker, kind, name, settings.members(), "");
+            objects::create::<Backend>(&asker, kind, name, settings.members(), "")
         }
         Some(BackendsCommand::Set { name, changes }) => {
-            return objects::change::<Backend>(&asker, kind, name, changes.members());
+            objects::change::<Backend>(&asker, kind, name, changes.members())
         }
-        Some(BackendsCommand::Delete(delete)) => return delete.run(&asker, kind, "backend"),
-    }
+        Some(BackendsCommand::Delete(delete)) => delete.run(&asker, kind, "backend"),
+    };
+    done.map_err(|failure| failure.or_hint("see what there is with: paceline backends"))
+}
+
+fn list(asker: &Asker) -> Result<(), Failure> {
     let list = asker.client.objects(Kind::Backends)?;
     let servers = asker.client.objects(Kind::Servers)?;
     let nothing = "there are no backends; add a [[backend]] to a configuration file";

@@ -1,6 +1,6 @@
 //! `paceline frontends`: where requests come in.
 
-use super::{Delete, Reach, as_text, figure, is, objects, text};
+use super::{Asker, Delete, Reach, as_text, figure, is, objects, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
 use crate::settings::{Changes, Frontend, Settings};
@@ -60,16 +60,20 @@ enum FrontendsCommand {
 pub fn run(frontends: &Frontends) -> Result<(), Failure> {
     let asker = frontends.reach.open()?;
     let kind = Kind::Frontends;
-    match &frontends.command {
-        None | Some(FrontendsCommand::List) => {}
+    let done = match &frontends.command {
+        None | Some(FrontendsCommand::List) => return list(&asker),
         Some(FrontendsCommand::Create { name, settings }) => {
-            return objects::create::<Frontend>(&asker, kind, name, settings.members(), "");
+            objects::create::<Frontend>(&asker, kind, name, settings.members(), "")
         }
         Some(FrontendsCommand::Set { name, changes }) => {
-            return objects::change::<Frontend>(&asker, kind, name, changes.members());
+            objects::change::<Frontend>(&asker, kind, name, changes.members())
         }
-        Some(FrontendsCommand::Delete(delete)) => return delete.run(&asker, kind, "frontend"),
-    }
+        Some(FrontendsCommand::Delete(delete)) => delete.run(&asker, kind, "frontend"),
+    };
+    done.map_err(|failure| failure.or_hint("see what there is with: paceline frontends"))
+}
+
+fn list(asker: &Asker) -> Result<(), Failure> {
     let list = asker.client.objects(Kind::Frontends)?;
     let nothing = "there are no frontends; add a [[frontend]] to a configuration file";
     asker.show_list(&list, nothing, |screen| draw(&list, screen))

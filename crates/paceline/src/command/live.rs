@@ -98,11 +98,12 @@ fn permit(client: &Client, session: &str, own: &str) -> Option<String> {
 
 /// Why a request waits, in one line.
 fn sentence(why: &Value) -> String {
-    let total = why.get("ahead_total").and_then(Value::as_u64).unwrap_or(0);
+    let count = |name: &str| why.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let (in_line, total) = (count("ahead_total"), count("ahead_total") + count("holding"));
     let message = text(why, "message");
     let message = message.strip_prefix("waits ").unwrap_or(&message);
     // The message says more of the same, which is said below with names.
-    let end = message.rfind(&format!(", {total} ahead")).or(message.rfind(", for another "));
+    let end = message.rfind(&format!(", {in_line} ahead")).or(message.rfind(", for another "));
     let mut line = end.and_then(|end| message.get(..end)).unwrap_or(message).to_owned();
     let behind = why.get("behind").and_then(Value::as_array).and_then(|behind| behind.first());
     if let Some(first) = behind {

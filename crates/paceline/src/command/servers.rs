@@ -66,7 +66,7 @@ enum ServersCommand {
 
 pub fn run(servers: &Servers) -> Result<(), Failure> {
     let asker = servers.reach.open()?;
-    match &servers.command {
+    let done = match &servers.command {
         Some(ServersCommand::Create { name, settings }) => {
             objects::create::<Server>(&asker, Kind::Servers, name, settings.members(), "")
         }
@@ -82,9 +82,10 @@ pub fn run(servers: &Servers) -> Result<(), Failure> {
         Some(ServersCommand::List) | None => {
             let list = asker.client.objects(Kind::Servers)?;
             let nothing = "there are no servers; add them to a [[backend]] of a configuration file";
-            asker.show_list(&list, nothing, |screen| draw(&list, screen))
+            return asker.show_list(&list, nothing, |screen| draw(&list, screen));
         }
-    }
+    };
+    done.map_err(|failure| failure.or_hint("see what there is with: paceline servers"))
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {

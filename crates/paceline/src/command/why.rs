@@ -88,7 +88,8 @@ fn draw(answer: &Value, screen: Screen) -> String {
 fn behind(answer: &Value) -> Vec<String> {
     let list = |name: &str| answer.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let (ahead, described) = (list("ahead"), list("behind"));
-    let total = answer.get("ahead_total").and_then(Value::as_u64).unwrap_or(0);
+    let count = |name: &str| answer.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let total = count("ahead_total") + count("holding");
     let mut lines: Vec<String> = described.iter().map(holder).collect();
     if lines.is_empty() && !ahead.is_empty() {
         lines.push(ahead.iter().map(super::as_text).collect::<Vec<_>>().join(", "));
