@@ -21,13 +21,13 @@ mod tree;
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::openapi::{change_of, name_of, new_of};
-use crate::operation::{EDIT, Operation};
+use crate::operation::{EDIT, Operation, Parameter};
 use crate::respond::{Answer, Problem, created, done, json_response, ok, shown};
 use crate::router::Routes;
 use crate::{App, Shared, body, large};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use database::{Row, edit, first_row, select, select_one};
 pub(crate) use database::{own_problem, select_all};
 pub(crate) use fields::pairs;
@@ -39,6 +39,8 @@ use serde_json::{Map, Value, json};
 pub(crate) trait Object: Send + Sync + 'static {
     /// What the catalogue says of it.
     const KIND: &'static Kind;
+    /// What the query of a `DELETE` may have.
+    const DELETE_QUERY: &'static [Parameter] = &[];
 
     /// Reads the members that are no plain columns into columns of the row.
     fn read(_members: &mut Members, _reading: &Reading, _row: &mut Row) -> Result<(), Problem> {
@@ -233,13 +235,16 @@ async fn delete<O: Object>(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
     Path(key): Path<String>,
+    uri: Uri,
 ) -> Answer {
     O::check_delete(&key)?;
     let found = is_row::<O>(&key)?;
-    let mut operations = vec![json!({ "op": "delete", "table": O::KIND.table, "where": found })];
+    let mut operations = resource::no_children::<O>(&app, &identity, &key, &uri).await?;
+    let place = operations.len();
+    operations.push(json!({ "op": "delete", "table": O::KIND.table, "where": found }));
     operations.extend(O::delete_parts(&key));
     let results = edit(&app, &identity, operations).await;
-    match results.map_err(|error| database::delete_problem::<O>(&error, &key))?.first() {
+    match results.map_err(|error| database::delete_problem::<O>(&error, &key))?.get(place) {
         Some(paceline_tables::OpResult::Count(1..)) => done(),
         _ => Err(no_such::<O>(&key)),
     }
@@ -365,7 +370,7 @@ fn patch_of<O: Object>(role: Role, path: &'static str) -> Operation {
 
 fn delete_of<O: Object>(role: Role, path: &'static str) -> Operation {
     let operation = operation::<O>(role, "DELETE", path, "delete", "Deletes");
-    operation.gives_nothing().fails(EDIT).fails([404])
+    operation.query(O::DELETE_QUERY).gives_nothing().fails(EDIT).fails([404])
 }
 
 /// A verb on one object, which answers with the object.

@@ -2,7 +2,7 @@
 
 use crate::identity::{Identity, Role};
 use crate::members::Members;
-use crate::moment::Now;
+use crate::moment::{Now, rfc3339};
 use crate::permits::no_request;
 use crate::request::Asked;
 use crate::respond::{Answer, Problem, done, ok, place, reason, shown};
@@ -19,6 +19,12 @@ use serde_json::{Map, Value, json};
 /// Most requests that a list shows.
 const LISTED_MAX: u64 = 10_000;
 
+/// Most requests of one session that a list shows.
+const SESSION_LISTED_MAX: usize = 64;
+
+/// Requests ahead of one that are described, nearest first.
+const BEHIND_MAX: usize = 8;
+
 /// How often an explanation is made again because the rules changed in between.
 const TRIES_MAX: u32 = 3;
 
@@ -31,6 +37,14 @@ pub(crate) async fn requests(
     let first = query::number(&uri, "first", 0, u64::MAX)?;
     let count = query::number(&uri, "count", LISTED_MAX, LISTED_MAX)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let session = query::text(&uri, "session")?.map(|key| app.registry.session(&key));
+    if let Some(session) = session {
+        let listed = app.host.control().list_of(session?.session.id, count.min(SESSION_LISTED_MAX));
+        let now = app.wall.now();
+        let listed = listed.into_iter().filter(|listed| listed.why.id.0 >= first);
+        let described = listed.map(|listed| describe(&app, &identity, listed, now));
+        return ok(&described.collect::<Value>());
+    }
     large::list(&identity, || {
         let listed = app.host.control().list(RequestId(first), count);
         let now = app.wall.now();
@@ -49,12 +63,13 @@ fn describe(app: &App, identity: &Identity, listed: Listed, now: Now) -> Value {
         "text": text,
         "pool": why.pool,
         "priority": why.priority.number(),
-        "since": now.text(why.since),
+        "since": times(&listed, now).1,
     });
     if let Some(members) = value.as_object_mut() {
         if why.waits_for != WaitsFor::Nothing {
             members.insert("waits_for".into(), waits_for(&why.waits_for));
-            members.insert("ahead_total".into(), why.ahead_total.into());
+            members.insert("ahead_total".into(), why.in_line().into());
+            members.extend(listed.behind.map(|id| ("behind".to_owned(), id.0.into())));
             members.extend(why.until.map(|at| ("until".to_owned(), now.text(at).into())));
         }
         add_hop(&listed, members);
@@ -117,6 +132,7 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
     let listed = app.host.control().listed(id).ok_or_else(|| no_such(id))?;
     let why = &listed.why;
     let now = app.wall.now();
+    let (arrived_at, since) = times(&listed, now);
     let ahead: Vec<u64> = why.ahead.iter().map(|id| id.0).collect();
     let mut value = json!({
         "request": why.id.0,
@@ -125,12 +141,14 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
         "text": listed.text,
         "waits_for": waits_for(&why.waits_for),
         "message": message(why, now),
-        "arrived_at": now.text(why.arrival),
-        "since": now.text(why.since),
+        "arrived_at": arrived_at,
+        "since": since,
         "priority": why.priority.number(),
         "pool": why.pool,
         "ahead": ahead,
-        "ahead_total": why.ahead_total,
+        "ahead_total": why.in_line(),
+        "holding": why.holding,
+        "behind": behind(&app, why, now),
     });
     if let Some(members) = value.as_object_mut() {
         let times = [("until", why.until), ("deadline", why.deadline)];
@@ -150,7 +168,7 @@ pub(crate) async fn cancel(
     body: Body,
 ) -> Answer {
     let id = number(&id)?;
-    let mut members = body::members(&headers, body, &app.limits).await?;
+    let mut members = body::members(&app, &identity, &headers, body).await?;
     let why = members.text("reason")?.map(|text| checked_name("reason", text)).transpose()?;
     members.finish()?;
     let (by, why) = (identity.title(), why.unwrap_or_default());
@@ -183,11 +201,36 @@ fn no_such(id: RequestId) -> Problem {
         .hint("GET /v1/requests lists those that do")
 }
 
+/// When a request came, and since when it waits or runs.
+fn times(listed: &Listed, now: Now) -> (String, String) {
+    let Some((granted_us, waited)) = listed.granted else {
+        return (now.text(listed.why.arrival), now.text(listed.why.since));
+    };
+    let waited_us = i64::try_from(waited.0 / 1_000).unwrap_or(0);
+    (rfc3339(granted_us.saturating_sub(waited_us)), rfc3339(granted_us))
+}
+
+/// The nearest of those ahead, described for people.
+fn behind(app: &App, why: &Why, now: Now) -> Value {
+    let nearest = why.ahead.iter().take(BEHIND_MAX);
+    let listed = nearest.filter_map(|id| app.host.control().listed(*id));
+    let described = listed.map(|ahead| {
+        json!({
+            "request": ahead.why.id.0,
+            "state": state(&ahead.why),
+            "user": ahead.user,
+            "text": ahead.text,
+            "since": times(&ahead, now).1,
+        })
+    });
+    described.collect()
+}
+
 /// One sentence for people: what it waits for, behind how many, and for how long.
 fn message(why: &Why, now: Now) -> String {
     let mut message = why.waits_for.to_string();
-    if why.ahead_total > 0 {
-        message += &format!(", {} ahead", why.ahead_total);
+    if why.in_line() > 0 {
+        message += &format!(", {} ahead", why.in_line());
     }
     if let Some(until) = why.until {
         // Nobody plans by fractions of a millisecond.

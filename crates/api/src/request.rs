@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// Attributes that the door sets unless an operator gives them.
 const SET_BY_DOOR: [&str; 4] = ["kind", "frontend", "host", "user"];
 
+/// Most sessions that a request runs within.
+const WITHIN_MAX: usize = 16;
+
 /// A request, and how its permit is to be held.
 #[derive(Clone)]
 pub(crate) struct Asked {
@@ -51,6 +54,7 @@ impl Asked {
         let unknown = members.word("unknown", &words)?.unwrap_or_default();
         let session = members.text("session")?;
         let locks_of = members.text("locks_of")?;
+        let within = members.texts("within")?;
         let lease = members.span("lease")?;
         let once = members.flag("once")?.unwrap_or(false);
         members.finish()?;
@@ -66,14 +70,21 @@ impl Asked {
             let message = "locks_of: only with session, which the permit belongs to";
             return Err(Problem::bad_request(message));
         }
+        if within.len() > WITHIN_MAX {
+            let message = format!("within: expected at most {WITHIN_MAX} sessions");
+            return Err(Problem::bad_request(message));
+        }
+        // One that has ended holds nothing.
+        let within = within.iter().filter_map(|key| app.registry.session(key).ok());
+        let within = within.map(|session| session.session.id).collect();
         let find = |key: Option<String>| -> Result<Option<Arc<HeldSession>>, Problem> {
             Ok(key.map(|key| app.registry.session(&key)).transpose()?)
         };
         let (shared, locks_of) = (find(session)?, find(locks_of)?);
         let session_id = locks_of.as_ref().or(shared.as_ref()).map(|shared| shared.session.id);
         let asked = Request::new(attributes);
-        let request =
-            Request { cost, claims, unknown, locks, wait_max, session: session_id, ..asked };
+        let session = session_id;
+        let request = Request { cost, claims, unknown, locks, wait_max, session, within, ..asked };
         let (user, is_owner) = (identity.name.clone(), identity.is_owner);
         let terms = Terms { session: shared, locks_of, lease, user, is_owner };
         terms.check()?;

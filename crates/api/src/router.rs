@@ -29,6 +29,7 @@ pub(crate) struct Routes {
 const LIST_NUMBERS: &[Parameter] = &[
     Parameter { name: "first", form: Form::Number, doc: "The lowest number of a request to list." },
     COUNT,
+    Parameter { name: "session", form: Form::Text, doc: "The session whose requests are listed." },
 ];
 
 const LIST_NAMES: &[Parameter] = &[

@@ -118,6 +118,15 @@ impl Client {
         self.call(Method::Delete, &kind.path(name), None).map(drop)
     }
 
+    /// Deletes a resource that may have children, which are then without this parent.
+    ///
+    /// # Errors
+    /// As [`Self::delete`].
+    pub fn delete_orphaning(&self, resource: &str) -> Result<(), Error> {
+        let path = format!("{}?orphan", Kind::Resources.path(resource));
+        self.call(Method::Delete, &path, None).map(drop)
+    }
+
     /// Adds an object that the daemon names, such as a rule at the end of the list.
     ///
     /// # Errors

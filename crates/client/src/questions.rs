@@ -48,10 +48,12 @@ pub struct Why {
     pub arrived_at: String,
     /// Since when it waits here, or runs, RFC 3339.
     pub since: String,
-    /// Who is before it in line, nearest first, and who holds what it waits for.
+    /// The requests before it in line, nearest first, and those that hold what it waits for.
     pub ahead: Vec<u64>,
-    /// How many they are.
+    /// How many wait before it.
     pub ahead_total: u64,
+    /// How many hold what it waits for.
+    pub holding: u64,
     /// When it goes on, where that can be known.
     pub until: Option<String>,
     /// When it is turned away if it still waits.

@@ -51,6 +51,10 @@ pub struct PermitRequest {
     /// [`Session::permit`](crate::Session::permit).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locks_of: Option<String>,
+    /// Sessions that end only after this request, such as that of a permit which the asking process runs under: a request
+    /// that would wait for what they hold is refused. Those that have ended already do not count.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub within: Vec<String>,
     /// The longest wait over all queues; without it, as long as the queues allow.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_span")]
     pub max_wait: Option<Duration>,

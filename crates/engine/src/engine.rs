@@ -263,11 +263,8 @@ impl Engine {
     /// A session is over: its waiters leave, and its permits are settled.
     pub fn end_session(&mut self, now: Time, session: SessionId) {
         self.begin(now);
-        let range = (session, RequestId(0))..=(session, RequestId(u64::MAX));
         let (waiting, running): (Vec<_>, Vec<_>) = self
-            .sessions
-            .range(range)
-            .map(|(_, id)| *id)
+            .requests_of(session)
             .partition(|id| self.requests.get(id).is_some_and(|work| !work.runs()));
         self.chores.extend(waiting.into_iter().chain(running).map(Chore::End));
         self.run();
@@ -427,6 +424,12 @@ impl Engine {
     /// The same, from the one with this number on.
     pub fn requests_from(&self, first: RequestId) -> impl Iterator<Item = RequestId> {
         self.requests.range(first..).map(|(id, _)| *id)
+    }
+
+    /// Those of one session.
+    pub fn requests_of(&self, session: SessionId) -> impl Iterator<Item = RequestId> {
+        let range = (session, RequestId(0))..=(session, RequestId(u64::MAX));
+        self.sessions.range(range).map(|(_, id)| *id)
     }
 
     /// The value of a counter, as expressions read it.

@@ -251,10 +251,9 @@ impl Engine {
         };
         if !is_aside
             && let Some(wanted) = &work.draft.wanted
-            && let Some(session) = work.draft.request.session
-            && let Some((resource, holder)) = self.claims.own_way(wanted, work.rank, session)
+            && let Some(refusal) = self.would_block_itself(&work.draft.request, wanted, work.rank)
         {
-            return Foreseen::Refuse(Refusal::lasting(Reason::BlocksItself { resource, holder }));
+            return Foreseen::Refuse(refusal);
         }
         match self.cannot_wait(work, now) {
             Some(refusal) => Foreseen::Refuse(refusal),

@@ -8,7 +8,9 @@ use crate::effect::Outcome;
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
 use paceline_claims::{Event, MARKS_MAX, Wanted};
-use paceline_types::{Place, PoolId, Reason, Refusal, Request, RequestId, Span, Time, Unknown};
+use paceline_types::{
+    Place, PoolId, Rank, Reason, Refusal, Request, RequestId, Span, Time, Unknown,
+};
 
 impl Engine {
     /// A request that passed all its checkpoints runs, waits, or is refused.
@@ -49,10 +51,8 @@ impl Engine {
             self.spend(self.claims.cost(id));
             return self.start_at_once(work);
         }
-        let own_way = session.and_then(|session| self.claims.own_way(&wanted, rank, session));
-        if let Some((resource, holder)) = own_way {
-            let reason = Reason::BlocksItself { resource, holder };
-            return self.refuse(work, Refusal::lasting(reason));
+        if let Some(refusal) = self.would_block_itself(&work.draft.request, &wanted, rank) {
+            return self.refuse(work, refusal);
         }
         work.draft.wanted = Some(wanted);
         self.wait(work, true)
@@ -294,7 +294,21 @@ impl Engine {
     }
 
     fn blocks_itself(&self, id: RequestId) -> Option<Refusal> {
-        let (resource, holder) = self.claims.own_way_of(id)?;
+        let within = self.requests.get(&id).map_or(&[][..], |work| &work.draft.request.within);
+        let (resource, holder) = self.claims.own_way_of(id, within)?;
+        Some(Refusal::lasting(Reason::BlocksItself { resource, holder }))
+    }
+
+    /// Why a newcomer may not wait for these claims, if its own session or one that it runs within is in the way.
+    pub(crate) fn would_block_itself(
+        &self,
+        request: &Request,
+        wanted: &Wanted,
+        rank: Rank,
+    ) -> Option<Refusal> {
+        let mut sessions = request.session.iter().chain(&request.within);
+        let own_way = sessions.find_map(|session| self.claims.own_way(wanted, rank, *session));
+        let (resource, holder) = own_way?;
         Some(Refusal::lasting(Reason::BlocksItself { resource, holder }))
     }
 

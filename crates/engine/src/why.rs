@@ -67,6 +67,8 @@ pub struct Why {
     pub ahead: Vec<RequestId>,
     /// How many that are altogether; those who claim a resource before it are counted up to 256.
     pub ahead_total: usize,
+    /// How many of these hold what it waits for, and do not wait themselves.
+    pub holding: usize,
     /// When it will go on, if nothing else changes and that can be known.
     pub until: Option<Time>,
     /// When it will be turned away if it still waits.
@@ -74,11 +76,18 @@ pub struct Why {
 }
 
 impl Why {
+    /// How many wait before it.
+    #[must_use]
+    pub const fn in_line(&self) -> usize {
+        self.ahead_total.saturating_sub(self.holding)
+    }
+
     /// Those who hold what it waits for stand before all who wait for the same.
     fn add_holders(&mut self, holders: impl Iterator<Item = RequestId>, total: usize) {
         let room = limits::AHEAD_MAX.saturating_sub(self.ahead.len());
         self.ahead.extend(holders.take(room));
         self.ahead_total += total;
+        self.holding += total;
     }
 }
 
@@ -99,6 +108,7 @@ impl Engine {
             },
             ahead: vec![],
             ahead_total: 0,
+            holding: 0,
             until: None,
             deadline: work.deadline,
         };
@@ -145,6 +155,8 @@ impl Engine {
                 why.waits_for = WaitsFor::Resource { resource: first.resource.clone() };
                 why.ahead_total = blockers.total;
                 why.ahead = blockers.nearest.iter().map(|blocker| blocker.id).collect();
+                let runs = |id: &&RequestId| self.requests.get(id).is_some_and(|work| work.runs());
+                why.holding = why.ahead.iter().filter(runs).count();
                 return;
             }
         }

@@ -17,6 +17,9 @@ pub struct Arguments {
     #[arg(long, global = true, default_value = "info", env = "PACELINE_LOG", value_name = "LEVEL", help_heading = command::COMMON)]
     pub log: Level,
 
+    #[command(flatten)]
+    pub reach: command::Reach,
+
     #[command(subcommand)]
     pub command: Command,
 }
@@ -77,6 +80,9 @@ pub enum Command {
     /// Say what would become of a request, without asking for it
     #[command(after_help = command::explain::HELP)]
     Explain(Box<command::explain::Explain>),
+    /// Take a waiting request out of its queue
+    #[command(after_help = command::cancel::HELP)]
+    Cancel(command::cancel::Cancel),
     /// List what runs and what waits
     #[command(after_help = command::ps::HELP)]
     Ps(command::ps::Ps),
@@ -86,27 +92,30 @@ pub enum Command {
     /// List, make, change, start and stop pools
     #[command(after_help = command::pools::HELP)]
     Pools(Box<command::pools::Pools>),
-    /// List, add, enable, disable, clear and save rules
+    /// List, add, change, delete, clear and save rules
     #[command(after_help = command::rules::HELP)]
     Rules(Box<command::rules::Rules>),
-    /// List checkpoints with their limits and figures
+    /// List, create, change and delete checkpoints
     #[command(after_help = command::checkpoints::HELP)]
-    Checkpoints(command::checkpoints::Checkpoints),
-    /// List and delete frontends, where requests come in
+    Checkpoints(Box<command::checkpoints::Checkpoints>),
+    /// List, create, change and delete frontends, where requests come in
     #[command(after_help = command::frontends::HELP)]
     Frontends(command::frontends::Frontends),
-    /// List and delete backends, with how many of their servers are up
+    /// List, create, change and delete backends
     #[command(after_help = command::backends::HELP)]
     Backends(command::backends::Backends),
-    /// List, weigh and delete servers
+    /// List, create, change, weigh and delete servers
     #[command(after_help = command::servers::HELP)]
     Servers(command::servers::Servers),
-    /// List resources
+    /// List, create, change and delete resources
     #[command(after_help = command::resources::HELP)]
     Resources(command::resources::Resources),
     /// List locks with their owners and waiters
     #[command(after_help = command::locks::HELP)]
     Locks(command::locks::Locks),
+    /// List users with their roles, and give and take roles
+    #[command(after_help = command::users::HELP)]
+    Users(command::users::Users),
     /// List, make and revoke tokens for clients over TCP
     #[command(after_help = command::token::HELP)]
     Token(command::token::Token),
@@ -116,6 +125,12 @@ pub enum Command {
     /// Copy the daemon's database to a file while it serves
     #[command(after_help = command::backup::HELP)]
     Backup(command::backup::Backup),
+    /// Show how the daemon is, on one screen
+    #[command(after_help = command::status::HELP)]
+    Status(command::status::Status),
+    /// Show who the daemon takes you for, and your role
+    #[command(after_help = command::whoami::HELP)]
+    Whoami(command::whoami::Whoami),
     /// Look for what is wrong, and say what to do about it
     #[command(after_help = command::doctor::HELP)]
     Doctor(command::doctor::Doctor),
@@ -130,40 +145,6 @@ pub enum Command {
     /// Print the manual page
     #[command(after_help = command::man::HELP)]
     Man(command::man::Man),
-}
-
-impl Command {
-    /// Whether answers and errors are to be JSON.
-    pub fn json(&self) -> bool {
-        match self {
-            Self::Apply(apply) => apply.reach.json,
-            Self::Export(export) => export.reach.json,
-            Self::Backup(backup) => backup.reach.json,
-            Self::Doctor(doctor) => doctor.reach.json,
-            Self::Permit(permit) => permit.reach.json,
-            Self::Lock(lock) => lock.reach.json,
-            Self::Why(why) => why.reach.json,
-            Self::Explain(explain) => explain.reach.json,
-            Self::Ps(ps) => ps.reach.json,
-            Self::Tree(tree) => tree.reach.json,
-            Self::Pools(pools) => pools.reach.json,
-            Self::Rules(rules) => rules.reach.json,
-            Self::Checkpoints(checkpoints) => checkpoints.reach.json,
-            Self::Frontends(frontends) => frontends.reach.json,
-            Self::Backends(backends) => backends.reach.json,
-            Self::Servers(servers) => servers.reach.json,
-            Self::Resources(resources) => resources.reach.json,
-            Self::Locks(locks) => locks.reach.json,
-            Self::Token(token) => token.reach.json,
-            Self::Events(events) => events.reach.json,
-            Self::Demo(_)
-            | Self::Serve(_)
-            | Self::Check { .. }
-            | Self::Ovsdb { .. }
-            | Self::Completions(_)
-            | Self::Man(_) => false,
-        }
-    }
 }
 
 const CHECK_HELP: &str = "\
@@ -225,8 +206,9 @@ pub struct Serve {
 
     /// Where the HTTP API listens on TCP, such as 127.0.0.1:7070, with a token from the file token
     /// in the data directory; none closes TCP only, the unix socket DIR/api.sock is always there
-    #[arg(long, value_name = "ADDR|none", default_value = "127.0.0.1:7070")]
-    pub api: paceline_api::Address,
+    // A text, because it has the name of an option that every command has, and what goes before the command is this one's.
+    #[arg(long, value_name = "ADDR|none", default_value = "127.0.0.1:7070", value_parser = api_address)]
+    pub api: String,
 
     /// After SIGTERM nothing new is taken, and what waits may go on for so long; what is left then is cut, and
     /// the log says how much that was. A second signal ends at once
@@ -290,6 +272,11 @@ fn socket_mode(text: &str) -> Result<u32, String> {
         Ok(mode) if mode & !0o666 == 0 && mode & 0o600 == 0o600 => Ok(mode),
         _ => Err("expected 600 (the owner), 660 (and the group) or 666 (everyone)".into()),
     }
+}
+
+fn api_address(text: &str) -> Result<String, String> {
+    let address: Result<paceline_api::Address, _> = text.parse();
+    address.map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn parse_door(text: &str) -> Result<RemoteOrNone, String> {

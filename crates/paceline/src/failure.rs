@@ -113,7 +113,7 @@ impl From<Error> for Failure {
             Error::Refused(refusal) if refusal.is_queue() => (TEMPORARY, refusal_hint(refusal)),
             Error::Refused(refusal) => (REFUSED, refusal_hint(refusal)),
             Error::NotPermitted(_) => {
-                (NOT_PERMITTED, Some("ask as the user who started the daemon, or as root".into()))
+                (NOT_PERMITTED, Some("see your role with: paceline whoami".into()))
             }
             Error::NotFound(_) => (NOT_FOUND, None),
             Error::Expired(_) => (FAILED, Some("its lease is over: ask anew".into())),
@@ -128,8 +128,9 @@ impl From<Error> for Failure {
             Some(answer) => format!("{}{}", answer.message, place(answer)),
             None => error.to_string(),
         };
-        // Some hints are for those who speak HTTP themselves.
-        let theirs = error.hint().filter(|hint| !hint.contains("/v1/")).map(str::to_owned);
+        // Some hints are for clients that speak HTTP themselves.
+        let theirs = error.hint().map(|hint| hint.replace("GET /v1/whoami", "paceline whoami"));
+        let theirs = theirs.filter(|hint| !hint.contains("/v1/"));
         let hint = theirs.or(hint);
         Self { code, message, hint, answer: error.answer().map(|answer| answer.body.clone()) }
     }

@@ -17,6 +17,7 @@ mod moment;
 mod notify;
 mod screen;
 mod serve;
+mod settings;
 mod show_log;
 mod table;
 mod tools;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
         start_log(arguments.log);
     }
     paceline_host::end_with_panics();
-    let as_json = arguments.command.json();
+    let as_json = arguments.reach.json;
     match run(arguments.command) {
         Ok(code) => code,
         Err(failure) => failure.report(as_json),
@@ -91,6 +92,10 @@ fn run(command: cli::Command) -> Result<ExitCode, Failure> {
         Command::Lock(lock) => return command::lock::run(&lock),
         Command::Why(why) => command::why::run(&why)?,
         Command::Explain(explain) => command::explain::run(&explain)?,
+        Command::Cancel(cancel) => command::cancel::run(&cancel)?,
+        Command::Status(status) => command::status::run(&status)?,
+        Command::Whoami(whoami) => command::whoami::run(&whoami)?,
+        Command::Users(users) => command::users::run(&users)?,
         Command::Ps(ps) => command::ps::run(&ps)?,
         Command::Tree(tree) => command::tree::run(&tree)?,
         Command::Pools(pools) => command::pools::run(&pools)?,

@@ -9,12 +9,19 @@ pub fn age(at: &str) -> Option<String> {
     Some(coarse(now.saturating_sub(millis(at)?)))
 }
 
+/// A length of time in its largest unit.
+pub fn span(length: std::time::Duration) -> String {
+    match i64::try_from(length.as_millis()) {
+        Ok(millis) if millis < 1_000 => "0s".into(),
+        Ok(millis) => coarse(millis),
+        Err(_) => coarse(i64::MAX),
+    }
+}
+
 /// How long it takes until then, or `now`.
 pub fn ahead(at: &str) -> Option<String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    let now = i64::try_from(now.as_millis()).ok()?;
-    let left = millis(at)?.saturating_sub(now);
-    Some(if left <= 0 { "now".into() } else { format!("in {}", coarse(left)) })
+    let left = left(at)?;
+    Some(if left <= 0 { "now".into() } else { format!("in {}", nearest(left)) })
 }
 
 /// The time of day, to the second.
@@ -32,6 +39,25 @@ fn coarse(millis: i64) -> String {
         7_200..172_800 => format!("{}h", seconds / 3_600),
         _ => format!("{}d", seconds / 86_400),
     }
+}
+
+/// The same, rounded to the nearest: 90 days that have just begun are 90 days.
+fn nearest(millis: i64) -> String {
+    let seconds = (millis.max(0) + 500) / 1000;
+    let of = |unit: i64| (seconds + unit / 2) / unit;
+    match seconds {
+        0 => format!("{}ms", millis.max(0)),
+        1..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", of(60)),
+        7_200..172_800 => format!("{}h", of(3_600)),
+        _ => format!("{}d", of(86_400)),
+    }
+}
+
+/// Milliseconds that are left until then; none if it is no time.
+pub fn left(at: &str) -> Option<i64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Some(millis(at)?.saturating_sub(i64::try_from(now.as_millis()).ok()?))
 }
 
 /// Milliseconds since 1970 of a text such as `2026-01-31T23:59:59.123456Z`.
@@ -66,7 +92,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{coarse, millis};
+    use super::{coarse, millis, nearest};
 
     #[test]
     fn times_are_read() {
@@ -75,6 +101,22 @@ mod tests {
         assert_eq!(millis("2026-11-16T04:01:13.000001Z"), Some(1_794_801_673_000));
         for bad in ["", "2026", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00", "x-y-zT1:2:3Z"] {
             assert_eq!(millis(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_ahead_is_rounded_to_the_nearest() {
+        let day = 86_400_000;
+        for (millis, text) in [
+            (1, "1ms"),
+            (1_999, "2s"),
+            (90 * day - 1, "90d"),
+            (90 * day, "90d"),
+            (90 * day + 1, "90d"),
+            (7_230_000, "2h"),
+            (3_599_000, "60m"),
+        ] {
+            assert_eq!(nearest(millis), text);
         }
     }
 

@@ -19,6 +19,11 @@ pub fn tell(line: fmt::Arguments<'_>) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
+/// Writes to standard error as it is, without a line's end.
+pub fn tell_raw(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Tells something that is no failure of the command: as a line for people, or as a line of JSON.
 pub fn warn(as_json: bool, message: &str) {
     match as_json {
@@ -61,6 +66,15 @@ impl Screen {
         let unknown = if stdout.is_terminal() { WIDTH_DEFAULT } else { WIDTH_MAX };
         let width = width.unwrap_or(unknown).clamp(WIDTH_MIN, WIDTH_MAX);
         Self { width, colours: has_colours(stdout.is_terminal()) }
+    }
+
+    /// What standard error is.
+    pub fn of_stderr() -> Self {
+        let stderr = std::io::stderr();
+        let size = rustix::termios::tcgetwinsize(&stderr).ok();
+        let width = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        let width = width.unwrap_or(WIDTH_DEFAULT).clamp(WIDTH_MIN, WIDTH_MAX);
+        Self { width, colours: false }
     }
 
     /// A text with its colour, if there are colours.

@@ -124,7 +124,8 @@ async fn serve(
     requests: &mut Requests,
 ) -> Result<(), String> {
     let (door_options, policy) = (door_options(options), policy_of(options));
-    let mut api = paceline_api::Options::in_directory(&absolute(data), options.api);
+    let address = options.api.parse().map_err(|error| format!("--api: {error}"))?;
+    let mut api = paceline_api::Options::in_directory(&absolute(data), address);
     api.socket_mode = options.socket_mode;
     api.limits.connections = api.limits.connections.at_most(part_of_files(3, 5));
     let Requests { hangup, compact } = requests;

@@ -62,6 +62,9 @@ pub struct Request {
     pub wait_max: Option<Span>,
     /// The session whose end gives back what the request holds.
     pub session: Option<SessionId>,
+    /// Sessions that end only after it: the request comes from a process that runs under what they hold. Waiting for
+    /// their claims would last for ever.
+    pub within: Vec<SessionId>,
     /// The generation of the configuration that its frontend has its name in; none if it came in at no frontend.
     pub named_in: Option<u64>,
     /// Bytes that its door keeps for it besides its attributes.
@@ -81,6 +84,7 @@ impl Request {
             locks: vec![],
             wait_max: None,
             session: None,
+            within: vec![],
             named_in: None,
             kept_bytes: 0,
         }

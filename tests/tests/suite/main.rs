@@ -7,6 +7,7 @@ mod bad_input;
 mod begun;
 mod catalogue;
 mod clients;
+mod command_line;
 mod config;
 mod crash;
 mod daemon;

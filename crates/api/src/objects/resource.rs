@@ -3,10 +3,12 @@
 use super::Object;
 use super::database::{self, Row, rows, select};
 use super::fields::{Reading, nothing};
-use crate::App;
 use crate::identity::Identity;
 use crate::members::Members;
+use crate::operation::{Form, Parameter};
 use crate::respond::{Problem, shown};
+use crate::{App, query};
+use axum::http::Uri;
 use paceline_catalogue::{Kind, RESOURCES};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -19,6 +21,11 @@ pub(super) struct Resource;
 
 impl Object for Resource {
     const KIND: &'static Kind = &RESOURCES;
+    const DELETE_QUERY: &'static [Parameter] = &[Parameter {
+        name: "orphan",
+        form: Form::Flag,
+        doc: "Whether to delete it although other resources are below it.",
+    }];
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         if members.is_null("parents") || (reading.resets() && !members.has("parents")) {
@@ -75,6 +82,42 @@ pub(super) async fn find_parents<O: Object>(
     }
     row.insert("parents".into(), json!(["set", found]));
     Ok((row, checks))
+}
+
+/// Children that a refusal names.
+const CHILDREN_NAMED_MAX: usize = 5;
+
+/// That a resource which is to be deleted has no children, unless the query says `orphan`. Returns the operation that
+/// makes sure of it inside the transaction.
+pub(super) async fn no_children<O: Object>(
+    app: &App,
+    identity: &Identity,
+    key: &str,
+    uri: &Uri,
+) -> Result<Vec<Value>, Problem> {
+    if O::KIND.table != Resource::KIND.table || query::flag(uri, "orphan")? {
+        return Ok(Vec::new());
+    }
+    let problem = |error| database::problem::<O>(&error, key);
+    let own = vec![select(O::KIND.table, json!([["name", "==", key]]))];
+    let own = rows(&database::transact(app, identity, own).await.map_err(problem)?);
+    let Some(uuid) = own.first().and_then(|row| row.get("_uuid")) else { return Ok(Vec::new()) };
+    let below = json!([["parents", "includes", uuid]]);
+    let children = vec![select(O::KIND.table, below.clone())];
+    let children = rows(&database::transact(app, identity, children).await.map_err(problem)?);
+    if !children.is_empty() {
+        let names = children.iter().filter_map(|row| row.get("name")?.as_str());
+        let mut names: Vec<String> = names.map(|name| format!("{:?}", shown(name))).collect();
+        names.sort();
+        let more = names.len().saturating_sub(CHILDREN_NAMED_MAX);
+        names.truncate(CHILDREN_NAMED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let message = format!("resource {:?} has children: {}{more}", shown(key), names.join(", "));
+        let hint = "delete the children first; DELETE with ?orphan deletes it and leaves them without this parent";
+        return Err(Problem::conflict(message).hint(hint));
+    }
+    Ok(vec![json!({ "op": "wait", "timeout": 0, "table": O::KIND.table, "where": below,
+        "columns": ["name"], "until": "==", "rows": [] })])
 }
 
 /// Turns references to parents into names.

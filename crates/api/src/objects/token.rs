@@ -17,7 +17,7 @@ use crate::token::{BYTES, hash, hex, secret};
 use crate::{Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use paceline_catalogue::{Kind, TOKENS};
 use paceline_host::{FIRST_TOKEN, wall_ms};
 use paceline_tables::tag;
@@ -170,7 +170,7 @@ async fn revoke(
     Path(name): Path<String>,
 ) -> Answer {
     if name != FIRST_TOKEN {
-        return delete::<Token>(app, identity, Path(name)).await;
+        return delete::<Token>(app, identity, Path(name), Uri::default()).await;
     }
     tokio::task::block_in_place(|| app.first_token.replace(app.host.access()))
         .map_err(Problem::resources)?;

@@ -67,7 +67,8 @@ fn held() -> Value {
         }), &["written"]),
         "Lock": answer(json!({
             "name": text(), "owner": or_null(text()), "fencing": or_null(number()),
-            "waiters": list(&text()),
+            "waiters": { "type": "array", "items": text(), "description": "The first 100 sessions in line." },
+            "waiting": number(),
         }), &[]),
         "IssuedToken": { "allOf": [
             refer(&name_of(&TOKENS)),
@@ -90,11 +91,18 @@ fn waiting() -> Value {
     });
     let optional = ["until", "method", "client", "frontend", "backend", "server"];
     let mut listed = shared.clone();
-    (listed["session"], listed["permit"]) = (text(), text());
+    (listed["session"], listed["permit"], listed["behind"]) = (text(), text(), number());
     let mut why = shared;
     (why["message"], why["arrived_at"]) = (text(), moment());
     (why["ahead"], why["deadline"]) = (list(&number()), moment());
-    let missing = ["waits_for", "ahead_total", "session", "permit"];
+    why["holding"] = number();
+    why["behind"] = list(&answer(
+        json!({
+            "request": number(), "state": text(), "user": text(), "text": text(), "since": moment(),
+        }),
+        &[],
+    ));
+    let missing = ["waits_for", "ahead_total", "session", "permit", "behind"];
     json!({
         "Request": answer(listed, &[optional.as_slice(), missing.as_slice()].concat()),
         "Why": answer(why, &[optional.as_slice(), ["deadline"].as_slice()].concat()),

@@ -41,6 +41,7 @@ pub(super) fn all() -> Map<String, Value> {
         "unknown": { "type": "string", "enum": ["refuse", "wait", "create"], "description": "What to do if a claimed resource does not exist." },
         "session": session,
         "locks_of": { "type": "string", "description": "Another session, whose locks count for `require_locks`." },
+        "within": { "type": "array", "items": text, "description": "Sessions around the request, whose claims it does not wait for." },
         "lease": span(),
         "once": { "type": "boolean", "description": "Whether the request ends as soon as it may run, so that nothing is held." },
     });

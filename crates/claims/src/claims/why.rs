@@ -83,11 +83,14 @@ impl Claims {
         self.own_way_at(&roots, &marks, rank, session)
     }
 
-    /// The same for a waiter, after it stood aside.
+    /// The same for a waiter, after it stood aside; also for the sessions that it runs within.
     #[must_use]
-    pub fn own_way_of(&self, id: RequestId) -> Option<(Box<str>, RequestId)> {
+    pub fn own_way_of(&self, id: RequestId, within: &[SessionId]) -> Option<(Box<str>, RequestId)> {
         let request = self.requests.get(&id).filter(|request| request.stage.is_waiting())?;
-        self.own_way_at(&request.roots, &request.marks, request.rank, request.session?)
+        let mut sessions = request.session.iter().chain(within);
+        sessions.find_map(|session| {
+            self.own_way_at(&request.roots, &request.marks, request.rank, *session)
+        })
     }
 
     fn own_way_at(

@@ -51,7 +51,7 @@ pub(super) struct KeptRequest {
     /// What it asked to happen with claims on what does not exist, which is settled once it runs.
     unknown: Unknown,
     /// When it was given, in microseconds since 1970, and how long it had waited; none while it waits.
-    granted: Option<(i64, Span)>,
+    pub(super) granted: Option<(i64, Span)>,
 }
 
 impl KeptRequest {

@@ -1,6 +1,6 @@
 //! Requests as a list shows them: of what can be long, the beginning.
 
-use super::Control;
+use super::{Control, State};
 use paceline_engine::{WaitsFor, Why};
 use paceline_types::{Known, On, Place, Request, RequestId, SessionId, Span};
 
@@ -26,6 +26,11 @@ pub struct Listed {
     pub http: Option<Hop>,
     /// The session that it belongs to.
     pub session: Option<SessionId>,
+    /// The nearest of those ahead of it.
+    pub behind: Option<RequestId>,
+    /// Of a permit that outlives the daemon: when it was granted, in microseconds since 1970, and how long it had
+    /// waited. The engine counts from the start of the daemon.
+    pub granted: Option<(i64, Span)>,
     /// Where it stands, without who is ahead, and with keys that are cut if they are long.
     pub why: Why,
 }
@@ -62,7 +67,7 @@ impl Listed {
             *bytes += shown.len();
             shown
         };
-        why.ahead = Vec::new();
+        let behind = std::mem::take(&mut why.ahead).first().copied();
         if let WaitsFor::Checkpoint { place: Place::Checkpoint { key: Some(key), .. } } =
             &mut why.waits_for
         {
@@ -77,7 +82,16 @@ impl Listed {
             backend: known(Known::Backend),
             server: known(Known::Server),
         });
-        Self { user, text, on: request.on, http, session: request.session, why }
+        Self {
+            user,
+            text,
+            on: request.on,
+            http,
+            session: request.session,
+            behind,
+            granted: None,
+            why,
+        }
     }
 }
 
@@ -92,6 +106,15 @@ fn beginning(text: &str, max: usize) -> Box<str> {
     }
 }
 
+impl State {
+    /// Says of permits when they were granted.
+    fn date(&self, listed: &mut [Listed]) {
+        for one in listed {
+            one.granted = self.kept.get(&one.why.id).and_then(|kept| kept.granted);
+        }
+    }
+}
+
 impl Control {
     /// The requests that wait or run, in the order they came, from `first` on; `count` at most. What
     /// comes or goes meanwhile may be missing.
@@ -99,6 +122,19 @@ impl Control {
     pub fn list(&self, first: RequestId, count: usize) -> Vec<Listed> {
         let (mut listed, mut bytes) = (Vec::new(), 0);
         self.look(first, count, |request, why| listed.push(Listed::new(request, why, &mut bytes)));
+        listed.chunks_mut(TURN).for_each(|some| self.state().date(some));
+        listed
+    }
+
+    /// The first `count` requests of one session that wait or run.
+    #[must_use]
+    pub fn list_of(&self, session: SessionId, count: usize) -> Vec<Listed> {
+        let state = self.state();
+        let engine = &state.engine;
+        let of = |id| Some(Listed::new(engine.request(id)?, engine.why(id)?, &mut 0));
+        let mut listed: Vec<Listed> =
+            engine.requests_of(session).take(count).filter_map(of).collect();
+        state.date(&mut listed);
         listed
     }
 
@@ -119,10 +155,11 @@ impl Control {
     #[must_use]
     pub fn listed(&self, id: RequestId) -> Option<Listed> {
         let state = self.state();
-        let (request, mut why) = (state.engine.request(id)?, state.engine.why(id)?);
-        let ahead = std::mem::take(&mut why.ahead);
+        let (request, why) = (state.engine.request(id)?, state.engine.why(id)?);
+        let ahead = why.ahead.clone();
         let mut listed = Listed::new(request, why, &mut 0);
         listed.why.ahead = ahead;
+        state.date(std::slice::from_mut(&mut listed));
         Some(listed)
     }
 

@@ -1,7 +1,8 @@
-//! Live figures in ephemeral columns: brought up to date when somebody looks, at most once a second.
+//! Live figures in ephemeral columns: brought up to date when a client reads or monitors them.
 //!
-//! A transaction that names a table with figures, and a monitor of one, make it look; while such a
-//! monitor is there, a task looks every second. Nothing is written to the journal.
+//! A transaction that selects from a table with figures reads them as they are at that moment, so that two answers
+//! agree. Other operations and monitors bring them up to date at most once a second; while a monitor of
+//! figures is there, a task does so every second. Nothing is written to the journal.
 
 use super::Hosted;
 use super::queue::{Commit, Entry};
@@ -26,8 +27,15 @@ impl Hosted {
             let table = operation.as_object()?.get("table")?.as_str()?;
             schema.table_id(table).filter(|table| self.has_figures(*table))
         };
-        if operations.iter().any(|operation| named(operation).is_some()) {
-            self.show_figures();
+        let reads = |operation: &&Json| {
+            let op = operation.as_object().and_then(|operation| operation.get("op")?.as_str());
+            op == Some("select")
+        };
+        let mut looking = operations.iter().filter(|operation| named(operation).is_some());
+        match looking.clone().any(|operation| reads(&operation)) {
+            true => self.show_figures_now(),
+            false if looking.next().is_some() => self.show_figures(),
+            false => {}
         }
     }
 
@@ -68,7 +76,6 @@ impl Hosted {
     }
 
     fn show_figures(self: &Arc<Self>) {
-        let Some(planner) = self.planner.get() else { return };
         let now = self.clock.now();
         let shown = self.figures_shown.load(Ordering::Acquire);
         if shown > 0 && now < Time(shown).plus_ms(FRESH_MS) {
@@ -77,9 +84,14 @@ impl Hosted {
         let order = Ordering::AcqRel;
         let taken =
             self.figures_shown.compare_exchange(shown, now.0.max(1), order, Ordering::Acquire);
-        if taken.is_err() {
-            return;
+        if taken.is_ok() {
+            self.show_figures_now();
         }
+    }
+
+    fn show_figures_now(self: &Arc<Self>) {
+        let Some(planner) = self.planner.get() else { return };
+        self.figures_shown.store(self.clock.now().0.max(1), Ordering::Release);
         let figures = planner.take_figures();
         let mut head = self.head();
         let puts = planner.figures(&figures, head.database.store());

@@ -8,7 +8,7 @@ use paceline_client::{Client, Error, Session};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long the daemon may be away until a command that waits for it gives up.
+/// How long the daemon may be away until a command that waits for it gives up, if it does not say how long it waits.
 const AWAY_MAX: Duration = Duration::from_secs(60);
 /// A daemon that was asked for less than this and went away counts as away all the time.
 const STEADY_MIN: Duration = Duration::from_secs(10);
@@ -53,7 +53,8 @@ pub fn ask<T>(
         }
         let (since, pause) = away.get_or_insert((Instant::now(), PAUSE_MIN));
         left = longest.map(|longest| longest.saturating_sub(began.elapsed()));
-        if since.elapsed() >= AWAY_MAX || left.is_some_and(|left| left.is_zero()) {
+        let is_over = left.map_or(since.elapsed() >= AWAY_MAX, |left| left.is_zero());
+        if is_over {
             return Err(error);
         }
         std::thread::sleep(left.map_or(*pause, |left| left.min(*pause)));

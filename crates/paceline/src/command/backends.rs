@@ -1,16 +1,16 @@
 //! `paceline backends`: the servers that do the same work, and how one of them is chosen.
 
-use super::{Delete, Reach, figure, text};
+use super::{Asker, Delete, Reach, figure, objects, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
+use crate::settings::{Backend, Changes, Settings};
 use crate::table::{Cell, Column, Table};
 use clap::{Args, Subcommand};
 use paceline_client::Kind;
 use serde_json::Value;
 
 pub const HELP: &str = "\
-Without a command: lists them. They are made with a configuration file; examples/http.toml shows all that \
-can be set.
+Without a command: lists them. examples/http.toml shows all that can be set.
 
 Example:
   paceline backends
@@ -31,6 +31,27 @@ enum BackendsCommand {
     /// List the backends, as without a command
     #[command(visible_alias = "ls", after_help = "Example:\n  paceline backends list")]
     List,
+    /// Create a backend; it is transient unless --persistent is given
+    #[command(
+        after_help = "Example:\n  paceline backends create app --balance least-connections --health-path /up"
+    )]
+    Create {
+        /// Name of the new backend
+        name: String,
+        #[command(flatten)]
+        settings: Box<Settings<Backend>>,
+    },
+    /// Change what is given, and leave the rest
+    #[command(
+        visible_alias = "configure",
+        after_help = "Example:\n  paceline backends set app --retries 1"
+    )]
+    Set {
+        /// Name of the backend
+        name: String,
+        #[command(flatten)]
+        changes: Box<Changes<Backend>>,
+    },
     /// Delete a backend with its servers; no frontend may use it any more
     #[command(visible_alias = "rm", after_help = "Example:\n  paceline backends delete app")]
     Delete(Delete),
@@ -38,9 +59,21 @@ enum BackendsCommand {
 
 pub fn run(backends: &Backends) -> Result<(), Failure> {
     let asker = backends.reach.open()?;
-    if let Some(BackendsCommand::Delete(delete)) = &backends.command {
-        return delete.run(&asker, Kind::Backends, "backend");
-    }
+    let kind = Kind::Backends;
+    let done = match &backends.command {
+        None | Some(BackendsCommand::List) => return list(&asker),
+        Some(BackendsCommand::Create { name, settings }) => {
+            objects::create::<Backend>(&asker, kind, name, settings.members(), "")
+        }
+        Some(BackendsCommand::Set { name, changes }) => {
+            objects::change::<Backend>(&asker, kind, name, changes.members())
+        }
+        Some(BackendsCommand::Delete(delete)) => delete.run(&asker, kind, "backend"),
+    };
+    done.map_err(|failure| failure.or_hint("see what there is with: paceline backends"))
+}
+
+fn list(asker: &Asker) -> Result<(), Failure> {
     let list = asker.client.objects(Kind::Backends)?;
     let servers = asker.client.objects(Kind::Servers)?;
     let nothing = "there are no backends; add a [[backend]] to a configuration file";

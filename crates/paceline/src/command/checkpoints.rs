@@ -1,29 +1,85 @@
-//! `paceline checkpoints`: what is limited, to how much, and how it stands.
+//! `paceline checkpoints`: what is limited, to how much, and how it stands; and how it is changed.
 
-use super::{Reach, figure, text};
+use super::{Delete, Reach, figure, objects, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
+use crate::settings::{Changes, Checkpoint, Settings};
 use crate::table::{Cell, Column, Table};
-use clap::Args;
+use clap::{Args, Subcommand};
 use paceline_client::Kind;
 use serde_json::Value;
 
 pub const HELP: &str = "\
+Without a command: lists them.
+
 Example:
   paceline checkpoints
+  paceline checkpoints create per-user --at 'frontend api' --key user --rate 5/s --burst 10
+  paceline checkpoints set per-user --rate 10/s
   paceline checkpoints --json      with every member, as in the configuration file";
 
 #[derive(Debug, Args)]
 pub struct Checkpoints {
+    #[command(subcommand)]
+    command: Option<CheckpointsCommand>,
+
     #[command(flatten)]
     pub reach: Reach,
 }
 
+#[derive(Debug, Subcommand)]
+enum CheckpointsCommand {
+    /// List the checkpoints, as without a command
+    #[command(visible_alias = "ls", after_help = "Example:\n  paceline checkpoints list")]
+    List,
+    /// Create a checkpoint; it is transient unless --persistent is given
+    #[command(
+        after_help = "Example:\n  paceline checkpoints create per-user --at 'frontend api' --key user --rate 5/s --burst 10"
+    )]
+    Create {
+        /// Name of the new checkpoint
+        name: String,
+        #[command(flatten)]
+        settings: Box<Settings<Checkpoint>>,
+    },
+    /// Change what is given, and leave the rest
+    #[command(
+        visible_alias = "configure",
+        after_help = "Example:\n  paceline checkpoints set per-user --rate 10/s --reset burst"
+    )]
+    Set {
+        /// Name of the checkpoint
+        name: String,
+        #[command(flatten)]
+        changes: Box<Changes<Checkpoint>>,
+    },
+    /// Delete a checkpoint; requests that wait there go on
+    #[command(
+        visible_alias = "rm",
+        after_help = "Example:\n  paceline checkpoints delete per-user"
+    )]
+    Delete(Delete),
+}
+
 pub fn run(checkpoints: &Checkpoints) -> Result<(), Failure> {
     let asker = checkpoints.reach.open()?;
-    let list = asker.client.objects(Kind::Checkpoints)?;
-    let nothing = "there are no checkpoints; add them to a configuration file";
-    asker.show_list(&list, nothing, |screen| draw(&list, screen))
+    let kind = Kind::Checkpoints;
+    let done = match &checkpoints.command {
+        None | Some(CheckpointsCommand::List) => {
+            let list = asker.client.objects(kind)?;
+            let nothing =
+                "there are no checkpoints; make one with: paceline checkpoints create --help";
+            return asker.show_list(&list, nothing, |screen| draw(&list, screen));
+        }
+        Some(CheckpointsCommand::Create { name, settings }) => {
+            objects::create::<Checkpoint>(&asker, kind, name, settings.members(), "")
+        }
+        Some(CheckpointsCommand::Set { name, changes }) => {
+            objects::change::<Checkpoint>(&asker, kind, name, changes.members())
+        }
+        Some(CheckpointsCommand::Delete(delete)) => delete.run(&asker, kind, "checkpoint"),
+    };
+    done.map_err(|failure| failure.or_hint("see what there is with: paceline checkpoints"))
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {

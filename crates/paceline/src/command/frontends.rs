@@ -1,16 +1,16 @@
 //! `paceline frontends`: where requests come in.
 
-use super::{Delete, Reach, as_text, figure, is, text};
+use super::{Asker, Delete, Reach, as_text, figure, is, objects, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
+use crate::settings::{Changes, Frontend, Settings};
 use crate::table::{Cell, Column, Table};
 use clap::{Args, Subcommand};
 use paceline_client::Kind;
 use serde_json::Value;
 
 pub const HELP: &str = "\
-Without a command: lists them. They are made with a configuration file; examples/http.toml shows all that \
-can be set.
+Without a command: lists them. examples/http.toml shows all that can be set.
 
 Example:
   paceline frontends
@@ -31,6 +31,27 @@ enum FrontendsCommand {
     /// List the frontends, as without a command
     #[command(visible_alias = "ls", after_help = "Example:\n  paceline frontends list")]
     List,
+    /// Create a frontend; it is transient unless --persistent is given
+    #[command(
+        after_help = "Example:\n  paceline frontends create web --listen 127.0.0.1:8080 --backend app"
+    )]
+    Create {
+        /// Name of the new frontend
+        name: String,
+        #[command(flatten)]
+        settings: Box<Settings<Frontend>>,
+    },
+    /// Change what is given, and leave the rest
+    #[command(
+        visible_alias = "configure",
+        after_help = "Example:\n  paceline frontends set web --max-connections 100"
+    )]
+    Set {
+        /// Name of the frontend
+        name: String,
+        #[command(flatten)]
+        changes: Box<Changes<Frontend>>,
+    },
     /// Delete a frontend: nothing new comes in there
     #[command(visible_alias = "rm", after_help = "Example:\n  paceline frontends delete web")]
     Delete(Delete),
@@ -38,9 +59,21 @@ enum FrontendsCommand {
 
 pub fn run(frontends: &Frontends) -> Result<(), Failure> {
     let asker = frontends.reach.open()?;
-    if let Some(FrontendsCommand::Delete(delete)) = &frontends.command {
-        return delete.run(&asker, Kind::Frontends, "frontend");
-    }
+    let kind = Kind::Frontends;
+    let done = match &frontends.command {
+        None | Some(FrontendsCommand::List) => return list(&asker),
+        Some(FrontendsCommand::Create { name, settings }) => {
+            objects::create::<Frontend>(&asker, kind, name, settings.members(), "")
+        }
+        Some(FrontendsCommand::Set { name, changes }) => {
+            objects::change::<Frontend>(&asker, kind, name, changes.members())
+        }
+        Some(FrontendsCommand::Delete(delete)) => delete.run(&asker, kind, "frontend"),
+    };
+    done.map_err(|failure| failure.or_hint("see what there is with: paceline frontends"))
+}
+
+fn list(asker: &Asker) -> Result<(), Failure> {
     let list = asker.client.objects(Kind::Frontends)?;
     let nothing = "there are no frontends; add a [[frontend]] to a configuration file";
     asker.show_list(&list, nothing, |screen| draw(&list, screen))

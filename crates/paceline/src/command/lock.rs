@@ -1,6 +1,7 @@
 //! `paceline lock`: owns a lock while a command runs.
 
 use super::again::{self, Got};
+use super::live::{For, Live};
 use super::run::{Ended, Held, run_held, said};
 use super::{Reach, duration};
 use crate::failure::{Failure, TEMPORARY};
@@ -22,7 +23,7 @@ PACELINE_SESSION lets a `paceline permit --require-lock` inside find the lock; i
 Exit codes: that of CMD, 128 + N if signal N killed it (a key such as Ctrl-C \
 kills this command too, so that a script ends), 126 or 127 if it cannot be run; if it was not \
 run: 75 somebody else has the lock, 69 daemon unreachable, 77 not permitted, 2 usage, 1 failed. If the \
-daemon goes away while this stands in line, as in a restart, it asks again for up to a minute, within --wait.
+daemon goes away while this stands in line, as in a restart, it asks again until --wait is over.
 
 Example:
   paceline lock deploy --wait 10m -- ./deploy.sh
@@ -65,11 +66,24 @@ fn as_word(name: &str) -> String {
     letters.take(LOCK_NAME_BYTES_MAX).collect()
 }
 
+/// The longest name of a session.
+const NAME_CHARS_MAX: usize = 100;
+
+/// The program that is run, without its arguments, which others need not see.
+fn program(command: &[std::ffi::OsString]) -> Option<String> {
+    let program = command.first()?.to_string_lossy();
+    let name = crate::screen::clean(program.rsplit('/').next().unwrap_or_default());
+    Some(name.chars().take(NAME_CHARS_MAX).collect()).filter(|name: &String| !name.is_empty())
+}
+
 pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let asker = lock.reach.open()?;
-    let begin = || asker.client.session(&SessionOptions { name: None, lease: None });
+    // Others who wait for the lock see who has it, and for what.
+    let name = program(&lock.command);
+    let begin = || asker.client.session(&SessionOptions { name: name.clone(), lease: None });
     let ask = |session: &Session, left: Option<Duration>| {
         let options = LockOptions { steal: lock.steal, wait: left.unwrap_or_default() };
+        let _line = Live::start(&asker.client, For::Lock(lock.name.clone()), lock.reach.json);
         session.lock(&lock.name, &options)
     };
     let longest = lock.wait.unwrap_or_default();

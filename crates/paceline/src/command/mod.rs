@@ -8,6 +8,7 @@ mod again;
 pub mod apply;
 pub mod backends;
 pub mod backup;
+pub mod cancel;
 pub mod checkpoints;
 pub mod completions;
 pub mod doctor;
@@ -15,9 +16,11 @@ pub mod events;
 pub mod explain;
 pub mod export;
 pub mod frontends;
+mod live;
 pub mod lock;
 pub mod locks;
 pub mod man;
+mod objects;
 pub mod permit;
 pub mod pools;
 pub mod ps;
@@ -27,17 +30,20 @@ pub mod rules;
 mod run;
 pub mod servers;
 pub mod starter;
+pub mod status;
 pub mod token;
 pub mod tree;
+pub mod users;
+pub mod whoami;
 pub mod why;
 pub mod witness;
 
+pub use objects::Delete;
 pub use reach::{COMMON, Reach};
 
 use crate::failure::{Failure, USAGE};
 use crate::screen::Screen;
-use clap::Args;
-use paceline_client::{Client, Kind};
+use paceline_client::Client;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -76,21 +82,6 @@ impl Asker {
         }
         crate::screen::tell(format_args!("{done}"));
         Ok(())
-    }
-}
-
-/// What is to be deleted.
-#[derive(Debug, Args)]
-pub struct Delete {
-    /// Its name
-    name: String,
-}
-
-impl Delete {
-    /// Deletes it.
-    pub fn run(&self, asker: &Asker, kind: Kind, word: &str) -> Result<(), Failure> {
-        asker.client.delete(kind, &self.name)?;
-        asker.show_done(&Value::Null, &format!("{word} {} is deleted", self.name))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `paceline permit`: holds a permit while a command runs.
 
 use super::again::{self, Got};
+use super::live::{For, Live};
 use super::run::{Ended, Held, run_held, said};
 use super::{Reach, attribute, duration, once};
 use crate::failure::Failure;
@@ -15,13 +16,15 @@ pub const HELP: &str = "\
 The permit is held until CMD ends, also if this command is killed (over TCP: until its lease \
 of 30 s is over). CMD finds PACELINE_PERMIT and \
 PACELINE_REQUEST in its environment. Attributes text and task are the command line and its program \
-unless given. Inside `paceline lock NAME --`, --require-lock NAME finds the lock.
+unless given. Inside `paceline lock NAME --`, --require-lock NAME finds the lock. A permit inside CMD that claims what this \
+one holds would wait for ever, and is refused at once; PACELINE_WITHIN, a secret, lets it know. On a terminal one line \
+shows what is waited for, and behind whom.
 
 Exit codes: that of CMD, 128 + N if signal N killed it (a key such as Ctrl-C \
 kills this command too, so that a script ends), 126 or 127 if it cannot be run; if it was not \
 run: 3 refused, 75 queue full or waited too long, 69 daemon unreachable, 77 not permitted, 2 usage, \
-1 failed. If the daemon goes away while this waits, as in a restart, it asks again for up to a minute, \
-within --max-wait.
+1 failed. If the daemon goes away while this waits, as in a restart, it asks again until --max-wait is over, \
+or for a minute without one.
 
 Example:
   paceline permit --attr user=etl --claim disk:da0 --max-wait 5m -- ./nightly.sh
@@ -52,19 +55,26 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// A failure, with a hint if a claim only looks like one of a mode.
-    fn failed(&self, error: Error) -> Failure {
-        let is_unknown =
-            matches!(&error, Error::Refused(refusal) if refusal.reason == "unknown_resource");
+    /// A failure, with a hint if a claim only looks like one of a mode, or is held by a permit around this command.
+    fn failed(&self, error: Error, is_inside: bool) -> Failure {
+        let reason = match &error {
+            Error::Refused(refusal) => refusal.reason.clone(),
+            _ => String::new(),
+        };
         let failure = Failure::from(error);
         let near = self.claim.iter().find_map(|claim| {
             let (resource, mode) = claim.rsplit_once(':')?;
             let near = nearest(mode, ["shared", "exclusive"]).filter(|near| *near != mode)?;
             Some(format!("did you mean --claim {resource}:{near}?"))
         });
-        match near.filter(|_| is_unknown) {
-            Some(hint) => failure.hint(hint),
-            None => failure,
+        match (reason.as_str(), near) {
+            ("unknown_resource", Some(hint)) => failure.hint(hint),
+            ("blocks_itself", _) if is_inside => failure.hint(
+                "it blocks itself: it runs inside a permit that holds this; leave out its --claim, \
+                 or run it outside"
+                    .into(),
+            ),
+            _ => failure,
         }
     }
 
@@ -107,6 +117,10 @@ pub struct Permit {
     command: Vec<std::ffi::OsString>,
 }
 
+/// The variable with the sessions of the permits that a command runs under, outermost first, and how many of them count.
+const WITHIN: &str = "PACELINE_WITHIN";
+const WITHIN_MAX: usize = 16;
+
 /// The longest command line that is sent as an attribute.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
@@ -120,12 +134,22 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
     // own all the same, so that it ends with us and our command, and not with whatever else holds the lock.
     let outer = std::env::var("PACELINE_SESSION").ok().filter(|id| !id.is_empty());
     request.locks_of = outer.filter(|_| !request.require_locks.is_empty());
+    // What a permit around us holds is free only after we end, so that we must not wait for it.
+    let around = std::env::var(WITHIN).unwrap_or_default();
+    request.within = around.split_whitespace().map(str::to_owned).collect();
     let begin = || asker.client.session(&SessionOptions { name: None, lease: None });
+    let own = request.attributes.get("text").cloned().unwrap_or_default();
     let ask = |session: &Session, left: Option<Duration>| {
+        // Locks of another session are looked for there, and so is the request.
+        let within = request.locks_of.as_deref().unwrap_or(session.id());
+        let waits_for = For::Permit { session: within.to_owned(), text: own.clone() };
+        let _line = Live::start(&asker.client, waits_for, permit.reach.json);
         session.permit(&PermitRequest { max_wait: left, ..request.clone() })
     };
+    let is_inside = !request.within.is_empty();
     let got = again::ask(&asker.client, request.max_wait, permit.reach.json, begin, ask);
-    let Got { session, renewing, got: granted } = got.map_err(|error| permit.asks.failed(error))?;
+    let Got { session, renewing, got: granted } =
+        got.map_err(|error| permit.asks.failed(error, is_inside))?;
     let grant = granted.grant().cloned();
     let grant = grant.ok_or_else(|| "the daemon gave no permit".to_owned())?;
     if permit.reach.json {
@@ -133,13 +157,18 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
             "priority": grant.priority, "waited": grant.waited});
         crate::screen::tell(format_args!("{told}"));
     }
+    let mut within = request.within.clone();
+    within.extend(request.locks_of.clone());
+    within.push(session.id().to_owned());
+    let first = within.len().saturating_sub(WITHIN_MAX);
     let held = Held {
         client: &asker.client,
-        session,
         environment: vec![
             ("PACELINE_PERMIT", grant.permit),
             ("PACELINE_REQUEST", grant.request.to_string()),
+            (WITHIN, within.get(first..).unwrap_or_default().join(" ")),
         ],
+        session,
     };
     let as_json = permit.reach.json;
     let give_back = move |session: Session| {

@@ -1,13 +1,13 @@
 //! `paceline pools`: lists pools, and makes, changes, starts and stops them.
 
-use super::{Asker, Reach, duration, figure, is, text};
-use crate::failure::{FAILED, Failure};
+use super::{Asker, Reach, figure, is, objects, text};
+use crate::failure::Failure;
 use crate::screen::{Screen, Style};
+use crate::settings::{Changes, Pool, Settings};
 use crate::table::{Cell, Column, Table};
 use clap::{Args, Subcommand};
-use paceline_client::{Error, Kind};
-use serde_json::{Map, Value, json};
-use std::time::Duration;
+use paceline_client::Kind;
+use serde_json::{Map, Value};
 
 pub const HELP: &str = "\
 Without a command: lists them.
@@ -37,20 +37,18 @@ enum PoolsCommand {
         /// Name of the new pool
         name: String,
         #[command(flatten)]
-        members: Members,
+        settings: Settings<Pool>,
     },
     /// Change what is given, and leave the rest
     #[command(
+        visible_alias = "set",
         after_help = "Example:\n  paceline pools configure batch --threads 2..16 --reset queue"
     )]
     Configure {
         /// Name of the pool
         name: String,
         #[command(flatten)]
-        members: Members,
-        /// Set a member back to its default; may be repeated
-        #[arg(long, value_name = "MEMBER", value_parser = ["priority", "threads", "queue", "group", "stack_bytes", "heap_bytes_max"])]
-        reset: Vec<String>,
+        changes: Changes<Pool>,
     },
     /// Let waiting and new work run
     #[command(after_help = "Example:\n  paceline pools start batch")]
@@ -78,70 +76,6 @@ struct Name {
     name: String,
 }
 
-/// What can be set.
-#[derive(Debug, Args)]
-struct Members {
-    /// Range of priorities that is its own, such as --priority=-127..-1
-    #[arg(long, value_name = "LOW..HIGH", value_parser = range, allow_hyphen_values = true)]
-    priority: Option<(i64, i64)>,
-    /// Fewest and most threads, such as 0..8
-    #[arg(long, value_name = "MIN..MAX", value_parser = range)]
-    threads: Option<(i64, i64)>,
-    /// Most that may wait
-    #[arg(long, value_name = "N")]
-    max_len: Option<u64>,
-    /// Longest wait in its queue, such as 10m
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    max_delay: Option<Duration>,
-    /// Group that its threads belong to
-    #[arg(long, value_name = "NAME")]
-    group: Option<String>,
-    /// Stack of each thread
-    #[arg(long, value_name = "BYTES")]
-    stack_bytes: Option<u64>,
-    /// Most memory
-    #[arg(long, value_name = "BYTES")]
-    heap_bytes_max: Option<u64>,
-}
-
-fn range(text: &str) -> Result<(i64, i64), String> {
-    let numbers = text.split_once("..").or_else(|| text.split_once(','));
-    let read =
-        |(low, high): (&str, &str)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?));
-    match numbers.and_then(read) {
-        Some((low, high)) if low <= high => Ok((low, high)),
-        Some(_) => Err("the first number is the lower one".into()),
-        None => Err("expected two numbers, such as 0..8".into()),
-    }
-}
-
-impl Members {
-    /// The members as the API names them.
-    fn object(&self) -> Map<String, Value> {
-        let mut members = Map::new();
-        let mut set = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                members.insert(name.into(), value);
-            }
-        };
-        set("priority", self.priority.map(|(low, high)| json!([low, high])));
-        set("threads", self.threads.map(|(min, max)| json!({"min": min, "max": max})));
-        let mut queue = Map::new();
-        if let Some(max_len) = self.max_len {
-            queue.insert("max_len".into(), max_len.into());
-        }
-        if let Some(delay) = self.max_delay {
-            let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
-            queue.insert("max_delay".into(), paceline_types::Span(nanos).to_string().into());
-        }
-        set("queue", (!queue.is_empty()).then_some(Value::Object(queue)));
-        set("group", self.group.clone().map(Value::from));
-        set("stack_bytes", self.stack_bytes.map(Value::from));
-        set("heap_bytes_max", self.heap_bytes_max.map(Value::from));
-        members
-    }
-}
-
 pub fn run(pools: &Pools) -> Result<(), Failure> {
     let asker = pools.reach.open()?;
     let Some(command) = &pools.command else { return list(&asker) };
@@ -159,8 +93,10 @@ fn change(asker: &Asker, command: &PoolsCommand) -> Result<(), Failure> {
         asker.show_done(&answer, &format!("pool {} {done}", name.name))
     };
     match command {
-        PoolsCommand::Create { name, members } => create(asker, name, members),
-        PoolsCommand::Configure { name, members, reset } => configure(asker, name, members, reset),
+        PoolsCommand::Create { name, settings } => create(asker, name, settings),
+        PoolsCommand::Configure { name, changes } => {
+            objects::change::<Pool>(asker, Kind::Pools, name, changes.members())
+        }
         PoolsCommand::Start(name) => act(name, "start", "is started"),
         PoolsCommand::Stop(name) => act(name, "stop", "is stopped"),
         PoolsCommand::Drain(name) => act(name, "drain", "drains"),
@@ -173,41 +109,21 @@ fn change(asker: &Asker, command: &PoolsCommand) -> Result<(), Failure> {
     }
 }
 
-fn create(asker: &Asker, name: &str, members: &Members) -> Result<(), Failure> {
-    let mut members = members.object();
-    members.insert("started".into(), false.into());
-    members.insert("persistent".into(), false.into());
-    let made = asker.client.create(Kind::Pools, name, &Value::Object(members));
-    let answer = made.map_err(|error| match error {
-        Error::Conflict(_) => {
-            let hint = format!("change it with: paceline pools configure {name}");
-            Failure::new(FAILED, format!("there is a pool {name} already"), hint)
-        }
-        error => error.into(),
-    })?;
-    let next = format!("pool {name} is there, stopped; start it with: paceline pools start {name}");
-    asker.show_done(&answer, &next)
+fn create(asker: &Asker, name: &str, settings: &Settings<Pool>) -> Result<(), Failure> {
+    let mut members = settings.members();
+    // What is not said of a new pool is said here, so that the daemon cannot mean something else.
+    if !members.contains_key("state") {
+        members.entry("started").or_insert(false.into());
+    }
+    members.entry("persistent").or_insert(false.into());
+    let is_started = is_started(&members);
+    let next = format!(", stopped; start it with: paceline pools start {name}");
+    let next = if is_started { "" } else { &next };
+    objects::create::<Pool>(asker, Kind::Pools, name, members, next)
 }
 
-fn configure(
-    asker: &Asker,
-    name: &str,
-    members: &Members,
-    reset: &[String],
-) -> Result<(), Failure> {
-    let mut members = members.object();
-    for member in reset {
-        if members.insert(member.clone(), Value::Null).is_some() {
-            let message = format!("{member} is both set and reset");
-            return Err(Failure::new(FAILED, message, "give one of the two"));
-        }
-    }
-    if members.is_empty() {
-        let hint = "say what, for example: --threads 0..8";
-        return Err(Failure::new(FAILED, "nothing to change", hint));
-    }
-    let answer = asker.client.patch(Kind::Pools, name, &Value::Object(members))?;
-    asker.show_done(&answer, &format!("pool {name} is changed"))
+fn is_started(members: &Map<String, Value>) -> bool {
+    members.get("started") == Some(&true.into()) || members.get("state") == Some(&"started".into())
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {
@@ -278,17 +194,4 @@ fn queue(queue: Option<&Value>) -> String {
     let Some(queue) = queue else { return String::new() };
     let parts = [text(queue, "max_len"), text(queue, "max_delay")];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::range;
-
-    #[test]
-    fn ranges_are_two_numbers_in_order() {
-        assert_eq!(range("-127..-1"), Ok((-127, -1)));
-        assert_eq!(range("0,8"), Ok((0, 8)));
-        assert!(range("8..0").is_err());
-        assert!(range("8").is_err());
-    }
 }

@@ -8,6 +8,7 @@ use crate::table::{Cell, Column, Table};
 use clap::Args;
 use paceline_client::Method;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 pub const HELP: &str = "\
 They are listed in the order they came, 10,000 at most; if there are more, that is said on standard error.
@@ -59,6 +60,9 @@ fn draw(list: &[Value], screen: Screen) -> String {
     let has_http = list.iter().any(|request| request.get("frontend").is_some());
     let columns = columns(has_http);
     let mut table = Table::new(&columns);
+    let numbers =
+        list.iter().filter_map(|request| Some((request.get("request")?.as_u64()?, request)));
+    let numbers: BTreeMap<u64, &Value> = numbers.collect();
     for request in list {
         let (word, style) = state(request);
         let mut row: Vec<Cell> = vec![
@@ -79,6 +83,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
         let name = waits_for.strip_prefix("checkpoint ").filter(|_| has_http);
         row.push(name.unwrap_or(&waits_for).into());
         row.push(text(request, "ahead_total").into());
+        row.push(behind_whom(&numbers, request).into());
         row.push(what(request).into());
         table.row(row);
     }
@@ -102,6 +107,7 @@ fn columns(has_http: bool) -> Vec<Column> {
     }
     columns.push(Column::text("WAITS FOR", if has_http { 14 } else { 8 }));
     columns.push(Column::number("AHEAD").spare(2));
+    columns.push(Column::text("BEHIND", 12).spare(if has_http { 4 } else { 9 }));
     columns.push(Column::text("TEXT", if has_http { 14 } else { 8 }).spare(if has_http {
         1
     } else {
@@ -116,6 +122,31 @@ fn state(request: &Value) -> (String, Style) {
         _ if text(request, "on") == "connection" => ("open".to_owned(), Style::Good),
         state => (state, Style::Good),
     }
+}
+
+/// Who asked for what, as people name a request: `root: sleep 60`.
+pub fn named(request: &Value) -> String {
+    let what = match what(request) {
+        what if what.is_empty() => format!("request {}", text(request, "request")),
+        what => what,
+    };
+    match text(request, "user") {
+        user if user.is_empty() => what,
+        user => format!("{user}: {what}"),
+    }
+}
+
+/// How long a request waits or runs already.
+pub fn request_age(request: &Value) -> Option<String> {
+    moment::age(&text(request, "since"))
+}
+
+/// The nearest request ahead, by name and age, if the list has it.
+fn behind_whom(list: &BTreeMap<u64, &Value>, request: &Value) -> String {
+    let Some(number) = request.get("behind").and_then(Value::as_u64) else { return String::new() };
+    let Some(ahead) = list.get(&number) else { return number.to_string() };
+    let age = request_age(ahead).map(|age| format!(" ({age})")).unwrap_or_default();
+    format!("{}{age}", named(ahead))
 }
 
 /// The server, or the backend while none is chosen.

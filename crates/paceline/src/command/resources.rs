@@ -1,29 +1,103 @@
-//! `paceline resources`: what can be claimed.
+//! `paceline resources`: what can be claimed, and how it is made and deleted.
 
-use super::{Reach, figure, text};
+use super::{Asker, Reach, figure, objects, text};
 use crate::failure::Failure;
 use crate::screen::Screen;
+use crate::settings::{Changes, Resource, Settings};
 use crate::table::{Column, Table};
-use clap::Args;
-use paceline_client::Kind;
+use clap::{Args, Subcommand};
+use paceline_client::{Error, Kind};
 use serde_json::Value;
 
 pub const HELP: &str = "\
+Without a command: lists them.
+
 Example:
+  paceline resources create zpool:tank --parents disk:da0 --parents disk:da1
   paceline resources
   paceline tree      the same as a drawing, with who holds and who waits";
 
 #[derive(Debug, Args)]
 pub struct Resources {
+    #[command(subcommand)]
+    command: Option<ResourcesCommand>,
+
     #[command(flatten)]
     pub reach: Reach,
 }
 
+#[derive(Debug, Subcommand)]
+enum ResourcesCommand {
+    /// List the resources, as without a command
+    #[command(visible_alias = "ls", after_help = "Example:\n  paceline resources list")]
+    List,
+    /// Create a resource; it is transient unless --persistent is given
+    #[command(after_help = "Example:\n  paceline resources create zpool:tank --parents disk:da0")]
+    Create {
+        /// Name of the new resource
+        name: String,
+        #[command(flatten)]
+        settings: Settings<Resource>,
+    },
+    /// Change what is given, and leave the rest
+    #[command(
+        visible_alias = "configure",
+        after_help = "Example:\n  paceline resources set zpool:tank --parents disk:da1"
+    )]
+    Set {
+        /// Name of the resource
+        name: String,
+        #[command(flatten)]
+        changes: Changes<Resource>,
+    },
+    /// Delete a resource that has no children
+    #[command(
+        visible_alias = "rm",
+        after_help = "Example:\n  paceline resources delete zpool:tank"
+    )]
+    Delete {
+        /// Its name
+        name: String,
+        /// Delete it although it has children, which are then no longer below it or what is above it
+        #[arg(long)]
+        orphan: bool,
+    },
+}
+
 pub fn run(resources: &Resources) -> Result<(), Failure> {
     let asker = resources.reach.open()?;
-    let list = asker.client.objects(Kind::Resources)?;
-    let nothing = "there are no resources; add them to a configuration file";
-    asker.show_list(&list, nothing, |screen| draw(&list, screen))
+    let kind = Kind::Resources;
+    let done = match &resources.command {
+        None | Some(ResourcesCommand::List) => {
+            let list = asker.client.objects(kind)?;
+            let nothing = "there are no resources; make one with: paceline resources create NAME";
+            return asker.show_list(&list, nothing, |screen| draw(&list, screen));
+        }
+        Some(ResourcesCommand::Create { name, settings }) => {
+            objects::create::<Resource>(&asker, kind, name, settings.members(), "")
+        }
+        Some(ResourcesCommand::Set { name, changes }) => {
+            objects::change::<Resource>(&asker, kind, name, changes.members())
+        }
+        Some(ResourcesCommand::Delete { name, orphan }) => delete(&asker, name, *orphan),
+    };
+    done.map_err(|failure| failure.or_hint("see what there is with: paceline tree"))
+}
+
+fn delete(asker: &Asker, name: &str, orphan: bool) -> Result<(), Failure> {
+    let deleted = match orphan {
+        true => asker.client.delete_orphaning(name),
+        false => asker.client.delete(Kind::Resources, name),
+    };
+    deleted.map_err(|error| match error {
+        Error::Conflict(_) => {
+            let hint = "delete the children first; --orphan deletes it and leaves them without \
+                        this parent";
+            Failure::from(error).hint(hint.into())
+        }
+        error => error.into(),
+    })?;
+    asker.show_done(&serde_json::Value::Null, &format!("resource {name} is deleted"))
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {

@@ -1,8 +1,9 @@
-//! `paceline rules`: lists rules, and adds, enables, disables, clears and saves them.
+//! `paceline rules`: lists rules, and adds, changes, deletes, enables, disables, clears and saves them.
 
-use super::{Asker, Reach, attribute, figure, is, text};
+use super::{Asker, Reach, figure, is, objects, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
+use crate::settings::{Changes, NewRule, Rule, Settings};
 use crate::table::{Cell, Column, Table};
 use clap::{Args, Subcommand};
 use paceline_client::Kind;
@@ -35,7 +36,23 @@ enum RulesCommand {
     #[command(
         after_help = "Example:\n  paceline rules new --match 'user=etl-*' --mode glob --lower 20 --then stop\n  paceline rules new --when 'rate(\"per-user\", user) > 100.0' --reject"
     )]
-    New(New),
+    New {
+        #[command(flatten)]
+        settings: Box<Settings<NewRule>>,
+    },
+    /// Change what is given of a rule, and leave the rest
+    #[command(
+        after_help = "Example:\n  paceline rules set 10 --lower 30\n  paceline rules set 10 --reset when"
+    )]
+    Set {
+        /// Number of the rule
+        number: u32,
+        #[command(flatten)]
+        changes: Box<Changes<Rule>>,
+    },
+    /// Delete a rule from the running list; the saved list stays until the next save
+    #[command(visible_alias = "rm", after_help = "Example:\n  paceline rules delete 10")]
+    Delete(Number),
     /// Remove all rules from the running list; the saved ones stay
     #[command(after_help = "Example:\n  paceline rules clear")]
     Clear,
@@ -56,93 +73,11 @@ struct Number {
     number: u32,
 }
 
-#[derive(Debug, Args)]
-struct New {
-    /// Its place in the list [default: highest number + 10]
-    #[arg(long, value_name = "N")]
-    number: Option<u32>,
-    /// Match requests whose attribute fits a pattern; may be repeated, and all must fit
-    #[arg(long = "match", value_name = "ATTR=PATTERN", value_parser = attribute)]
-    criteria: Vec<(String, String)>,
-    /// How patterns are read [default: exact]
-    #[arg(long, value_parser = ["exact", "glob", "regex"])]
-    mode: Option<String>,
-    /// Take large and small letters for the same
-    #[arg(long)]
-    nocase: bool,
-    /// Match only while this expression is true
-    #[arg(long, value_name = "EXPRESSION")]
-    when: Option<String>,
-    #[command(flatten)]
-    result: Outcome,
-    /// Whether later rules are evaluated if it matches [default: stop with --reject, else continue]
-    #[arg(long, value_parser = ["stop", "continue"])]
-    then: Option<String>,
-    /// Log when it matched
-    #[arg(long)]
-    log_matches: bool,
-    /// Add it disabled
-    #[arg(long)]
-    disabled: bool,
-}
-
-/// What a match does to the priority; without one, nothing.
-#[derive(Debug, Args)]
-#[group(multiple = false)]
-struct Outcome {
-    /// Set the priority, -127 to 127
-    #[arg(long, value_name = "PRIORITY", allow_negative_numbers = true)]
-    set: Option<i64>,
-    /// Raise the priority by this
-    #[arg(long, value_name = "N")]
-    raise: Option<u64>,
-    /// Lower the priority by this
-    #[arg(long, value_name = "N")]
-    lower: Option<u64>,
-    /// Reject the request
-    #[arg(long)]
-    reject: bool,
-}
-
-impl New {
-    /// Whether a match changes nothing, neither here nor for later rules, and is not logged.
-    fn does_nothing(&self) -> bool {
-        let Outcome { set, raise, lower, reject } = &self.result;
-        let acts = set.is_some() || raise.is_some() || lower.is_some() || *reject;
-        !acts && !self.log_matches && self.then.as_deref() != Some("stop")
-    }
-
-    /// The rule as the API writes it.
-    fn object(&self) -> Value {
-        let mut members = Map::new();
-        let mut set = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                members.insert(name.into(), value);
-            }
-        };
-        // An attribute that is given several times must fit all of its patterns.
-        let mut criteria: Map<String, Value> = Map::new();
-        for (name, pattern) in &self.criteria {
-            match criteria.get_mut(name) {
-                None => _ = criteria.insert(name.clone(), json!(pattern)),
-                Some(Value::Array(several)) => several.push(json!(pattern)),
-                Some(one) => *one = json!([one.take(), pattern]),
-            }
-        }
-        set("number", self.number.map(Value::from));
-        set("match", (!criteria.is_empty()).then_some(Value::Object(criteria)));
-        set("mode", self.mode.clone().map(Value::from));
-        set("nocase", self.nocase.then_some(true.into()));
-        set("when", self.when.clone().map(Value::from));
-        set("set", self.result.set.map(Value::from));
-        set("raise", self.result.raise.map(Value::from));
-        set("lower", self.result.lower.map(Value::from));
-        set("reject", self.result.reject.then_some(true.into()));
-        set("then", self.then.clone().map(Value::from));
-        set("log", self.log_matches.then_some(true.into()));
-        set("disabled", self.disabled.then_some(true.into()));
-        Value::Object(members)
-    }
+/// Whether a match changes nothing, neither here nor for later rules, and is not logged.
+fn does_nothing(rule: &Map<String, Value>) -> bool {
+    let has = |name: &str| rule.get(name).is_some_and(|value| *value != Value::Bool(false));
+    let acts = ["set", "raise", "lower", "reject", "log"].into_iter().any(has);
+    !acts && rule.get("then") != Some(&"stop".into())
 }
 
 pub fn run(rules: &Rules) -> Result<(), Failure> {
@@ -163,27 +98,74 @@ fn list(asker: &Asker, kind: Kind) -> Result<(), Failure> {
 fn change(asker: &Asker, command: &RulesCommand) -> Result<(), Failure> {
     let client = &asker.client;
     match command {
-        RulesCommand::New(new) => {
-            let answer = client.add(Kind::Rules, &new.object())?;
+        RulesCommand::New { settings } => {
+            let members = settings.members();
+            let does_nothing = does_nothing(&members);
+            let answer = client.add(Kind::Rules, &Value::Object(members))?;
             let number = text(&answer, "number");
             let mut done = format!("rule {number} is added; keep it with: paceline rules save");
-            if new.does_nothing() {
+            if does_nothing {
                 done.push_str(
                     "\nit does nothing when it matches; say --set, --raise, --lower or --reject",
                 );
             }
             asker.show_done(&answer, &done)
         }
-        RulesCommand::Clear => {
-            let done = "the running list is empty; the saved rules come back at the next start";
-            asker.show_done(&client.act_on_all(Kind::Rules, "clear")?, done)
+        RulesCommand::Set { number, changes } => {
+            objects::change::<Rule>(asker, Kind::Rules, &number.to_string(), changes.members())
         }
-        RulesCommand::Save => {
-            asker.show_done(&client.act_on_all(Kind::Rules, "save")?, "the rules are saved")
+        RulesCommand::Delete(rule) => {
+            client.delete(Kind::Rules, &rule.number.to_string())?;
+            let done = format!("rule {} is deleted from the running list", rule.number);
+            asker.show_done(&Value::Null, &done)
         }
+        RulesCommand::Clear => clear(asker),
+        RulesCommand::Save => save(asker),
         RulesCommand::Enable(rule) => switch(asker, rule.number, "enable"),
         RulesCommand::Disable(rule) => switch(asker, rule.number, "disable"),
     }
+}
+
+/// Empties the running list, and says what the next start brings.
+fn clear(asker: &Asker) -> Result<(), Failure> {
+    let saved = asker.client.objects(Kind::SavedRules);
+    let answer = asker.client.act_on_all(Kind::Rules, "clear")?;
+    let next = match saved.map(|saved| saved.len()) {
+        Ok(0) => "no rules are saved, so that the next start has none either".to_owned(),
+        Ok(1) => "the saved rule comes back at the next start".to_owned(),
+        Ok(count) => format!("the {count} saved rules come back at the next start"),
+        Err(_) => "see what comes back at the next start with: paceline rules --saved".to_owned(),
+    };
+    asker.show_done(&answer, &format!("the running list is empty; {next}"))
+}
+
+/// Saves the running list, and says what an empty one overwrites.
+fn save(asker: &Asker) -> Result<(), Failure> {
+    let running = asker.client.objects(Kind::Rules);
+    let saved = asker.client.objects(Kind::SavedRules);
+    let answer = asker.client.act_on_all(Kind::Rules, "save")?;
+    let (Ok(running), Ok(saved)) = (running, saved) else {
+        return asker.show_done(&answer, "the rules are saved");
+    };
+    let told = json!({ "saved": running.len(), "overwritten": saved });
+    let done = match (running.len(), saved.len()) {
+        (0, 0) => "the running list is empty, and so was the saved one".to_owned(),
+        (0, count) => {
+            let rules = match count {
+                1 => "1 saved rule, which was".to_owned(),
+                count => format!("{count} saved rules, which were"),
+            };
+            let lost = saved.iter().map(|rule| {
+                let result = format!("{}, {}", result(rule), text(rule, "then"));
+                format!("\n  {}  {}  {result}", text(rule, "number"), criteria(rule))
+            });
+            let lost: String = lost.map(|line| line.replace("  always  ", "  ")).collect();
+            format!("the empty running list overwrote {rules}:{lost}")
+        }
+        (1, _) => "1 rule is saved".to_owned(),
+        (count, _) => format!("{count} rules are saved"),
+    };
+    asker.show_done(&told, &done)
 }
 
 fn switch(asker: &Asker, number: u32, verb: &str) -> Result<(), Failure> {

@@ -1,8 +1,9 @@
 //! `paceline servers`: the servers of all backends, whether they are up, and what they have to do.
 
-use super::{Delete, Reach, figure, text};
+use super::{Delete, Reach, figure, objects, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
+use crate::settings::{Changes, Server, Settings};
 use crate::table::{Cell, Column, Table};
 use clap::{Args, Subcommand};
 use paceline_client::Kind;
@@ -30,6 +31,25 @@ enum ServersCommand {
     /// List the servers, as without a command
     #[command(visible_alias = "ls", after_help = "Example:\n  paceline servers list")]
     List,
+    /// Create a server; it is transient unless --persistent is given
+    #[command(after_help = "Example:\n  paceline servers create app/a --address 127.0.0.1:9000")]
+    Create {
+        /// Name of the new server, BACKEND/NAME
+        name: String,
+        #[command(flatten)]
+        settings: Box<Settings<Server>>,
+    },
+    /// Change what is given, and leave the rest
+    #[command(
+        visible_alias = "configure",
+        after_help = "Example:\n  paceline servers set app/a --max-connections 20"
+    )]
+    Set {
+        /// Name of the server, BACKEND/NAME
+        name: String,
+        #[command(flatten)]
+        changes: Box<Changes<Server>>,
+    },
     /// Change the share of a server: 0 is nothing new
     #[command(after_help = "Example:\n  paceline servers weight app/a 2")]
     Weight {
@@ -46,7 +66,13 @@ enum ServersCommand {
 
 pub fn run(servers: &Servers) -> Result<(), Failure> {
     let asker = servers.reach.open()?;
-    match &servers.command {
+    let done = match &servers.command {
+        Some(ServersCommand::Create { name, settings }) => {
+            objects::create::<Server>(&asker, Kind::Servers, name, settings.members(), "")
+        }
+        Some(ServersCommand::Set { name, changes }) => {
+            objects::change::<Server>(&asker, Kind::Servers, name, changes.members())
+        }
         Some(ServersCommand::Delete(delete)) => delete.run(&asker, Kind::Servers, "server"),
         Some(ServersCommand::Weight { name, weight }) => {
             let members = json!({ "weight": weight });
@@ -56,9 +82,10 @@ pub fn run(servers: &Servers) -> Result<(), Failure> {
         Some(ServersCommand::List) | None => {
             let list = asker.client.objects(Kind::Servers)?;
             let nothing = "there are no servers; add them to a [[backend]] of a configuration file";
-            asker.show_list(&list, nothing, |screen| draw(&list, screen))
+            return asker.show_list(&list, nothing, |screen| draw(&list, screen));
         }
-    }
+    };
+    done.map_err(|failure| failure.or_hint("see what there is with: paceline servers"))
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {

@@ -9,7 +9,7 @@ use crate::moment;
 use crate::screen::{Screen, Style};
 use crate::table::{Cell, Column, Table};
 use clap::{Args, Subcommand};
-use paceline_client::Kind;
+use paceline_client::{Client, Kind};
 use paceline_types::Role;
 use serde_json::{Map, Value};
 
@@ -100,6 +100,21 @@ fn list(asker: &Asker) -> Result<(), Failure> {
     let list = asker.client.objects(Kind::Tokens)?;
     let nothing = "there are no tokens; make one with: paceline token new NAME --role ROLE";
     asker.show_list(&list, nothing, |screen| draw(&list, screen))
+}
+
+/// How many days before its end a token is mentioned.
+const SOON_DAYS: i64 = 14;
+
+/// The tokens that end soon, with when that is, for callers that may see them.
+pub fn ending(client: &Client) -> Vec<(String, String)> {
+    let tokens = client.objects(Kind::Tokens).unwrap_or_default();
+    let soon = tokens.iter().filter_map(|token| {
+        let expires = text(token, "expires");
+        let left = moment::left(&expires)?;
+        let is_soon = left > 0 && left <= SOON_DAYS * 86_400_000;
+        is_soon.then(|| Some((text(token, "name"), moment::ahead(&expires)?)))?
+    });
+    soon.collect()
 }
 
 fn make(asker: &Asker, new: &New) -> Result<(), Failure> {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const HELP: &str = "\
 A resource with several parents is drawn below each of them; (above) says that what hangs below it \
-is drawn already.
+is drawn already. A claim takes everything below its resource, too: that is marked `taken with` the resource.
 
 Example:
   paceline tree
@@ -32,7 +32,7 @@ pub fn run(tree: &Tree) -> Result<(), Failure> {
         other => other?,
     };
     let list = answer.get("resources").unwrap_or(&answer).as_array().cloned().unwrap_or_default();
-    let nothing = "there are no resources; add them to a configuration file";
+    let nothing = "there are no resources; make one with: paceline resources create NAME";
     asker.show_list(&list, nothing, |screen| draw(&list, screen))
 }
 
@@ -63,6 +63,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
             children.entry(parent).or_default().push(name);
         }
     }
+    let taken = taken(&nodes, &children);
     let mut out = String::new();
     let mut drawn = BTreeSet::new();
     let mut stack: Vec<Next<'_>> =
@@ -71,7 +72,9 @@ fn draw(list: &[Value], screen: Screen) -> String {
         let below = children.get(next.name).map_or(&[][..], Vec::as_slice);
         let is_first = drawn.insert(next.name);
         let Some(node) = nodes.get(next.name) else { continue };
-        out.push_str(&line(&next, node, !is_first && !below.is_empty(), screen));
+        let is_above = !is_first && !below.is_empty();
+        let notes = notes(node, taken.get(next.name).copied(), is_above);
+        out.push_str(&line(&next, notes, screen));
         if !is_first {
             continue;
         }
@@ -87,10 +90,35 @@ fn draw(list: &[Value], screen: Screen) -> String {
     out
 }
 
-fn line(next: &Next<'_>, node: &Value, is_above: bool, screen: Screen) -> String {
+/// The resources that a claim on one above them takes, each with that one.
+fn taken<'a>(
+    nodes: &'a BTreeMap<String, &Value>,
+    children: &BTreeMap<&'a str, Vec<&'a str>>,
+) -> BTreeMap<&'a str, &'a str> {
+    let mut taken = BTreeMap::new();
+    let held = nodes.iter().filter(|(_, node)| is_held(node)).map(|(name, _)| name.as_str());
+    let mut left: Vec<(&str, &str)> = held.map(|name| (name, name)).collect();
+    while let Some((name, above)) = left.pop() {
+        for child in children.get(name).map_or(&[][..], Vec::as_slice) {
+            if !taken.contains_key(child) {
+                taken.insert(*child, above);
+                left.push((child, above));
+            }
+        }
+    }
+    taken
+}
+
+fn is_held(node: &Value) -> bool {
+    match node.get("holders").and_then(Value::as_array) {
+        Some(holders) => !holders.is_empty(),
+        None => !matches!(figure(node, "holding").as_str(), "" | "0"),
+    }
+}
+
+fn line(next: &Next<'_>, notes: Vec<(String, Style)>, screen: Screen) -> String {
     let prefix = prefix(&next.path, screen.width / 2);
     let left = screen.width.saturating_sub(width(&prefix));
-    let notes = notes(node, is_above);
     let needed: usize = notes.iter().map(|(text, _)| 2 + width(text)).sum();
     // A name is worth more than the notes, but not all of the line.
     let name = cut(&clean(next.name), left.saturating_sub(needed).max(left / 2));
@@ -124,27 +152,26 @@ fn prefix(path: &[bool], max: usize) -> String {
     text
 }
 
-fn notes(node: &Value, is_above: bool) -> Vec<(String, Style)> {
+fn notes(node: &Value, taken_with: Option<&str>, is_above: bool) -> Vec<(String, Style)> {
     let mut notes = vec![];
-    let mut note = |list: &str, count: &str, word: &str, style: Style| {
-        if let Some(requests) = node.get(list).and_then(Value::as_array) {
-            let names: Vec<String> = requests.iter().map(request).collect();
-            if !names.is_empty() {
-                notes.push((format!("{word} {}", names.join(", ")), style));
-            }
-        } else {
-            let number = figure(node, count);
-            if !matches!(number.as_str(), "" | "0") {
-                notes.push((format!("{word} {number}"), style));
-            }
-        }
-    };
-    note("holders", "holding", "held by", Style::Bad);
-    note("waiters", "waiting", "waiting", Style::Wait);
+    notes.extend(told(node, "holders", "holding", "held by").map(|text| (text, Style::Bad)));
+    if let Some(above) = taken_with {
+        notes.push((format!("taken with {}", clean(above)), Style::Bad));
+    }
+    notes.extend(told(node, "waiters", "waiting", "waiting").map(|text| (text, Style::Wait)));
     if is_above {
         notes.push(("(above)".into(), Style::Faint));
     }
     notes
+}
+
+/// The requests of a list, or how many they are where there is no list.
+fn told(node: &Value, list: &str, count: &str, word: &str) -> Option<String> {
+    let told = match node.get(list).and_then(Value::as_array) {
+        Some(requests) => requests.iter().map(request).collect::<Vec<_>>().join(", "),
+        None => Some(figure(node, count)).filter(|number| number != "0").unwrap_or_default(),
+    };
+    (!told.is_empty()).then(|| format!("{word} {told}"))
 }
 
 /// A request as it is named in a list: its number, and that it shares if it does.

@@ -1,6 +1,6 @@
 //! `paceline why`: why a request waits, behind whom, and for how long.
 
-use super::ps::what;
+use super::ps::{named, request_age, what};
 use super::{Reach, text};
 use crate::failure::Failure;
 use crate::moment;
@@ -25,7 +25,7 @@ pub struct Why {
 }
 
 /// The number of a request as it is given on the command line.
-fn request(text: &str) -> Result<u64, String> {
+pub fn request(text: &str) -> Result<u64, String> {
     let expected = "expected the number of a request, see them with `paceline ps`";
     text.parse().map_err(|_| expected.to_owned())
 }
@@ -53,7 +53,9 @@ fn draw(answer: &Value, screen: Screen) -> String {
     let ago = |name: &str| moment::age(&text(answer, name)).map(|age| format!("{age} ago"));
     let ahead = |name: &str| moment::ahead(&text(answer, name));
     let is_http = answer.get("frontend").is_some() && !is_connection;
-    let lines = [
+    let mut behind = behind(answer).into_iter();
+    let first = behind.next();
+    let mut lines = vec![
         ("text", is_http.then(|| what(answer))),
         ("client", Some(text(answer, "client"))),
         ("frontend", Some(text(answer, "frontend"))),
@@ -61,12 +63,15 @@ fn draw(answer: &Value, screen: Screen) -> String {
         ("server", Some(text(answer, "server"))),
         ("came", ago("arrived_at")),
         (if is_running { "runs since" } else { "waits since" }, ago("since")),
-        ("behind", behind(answer)),
+        ("behind", first),
+    ];
+    lines.extend(behind.map(|line| ("", Some(line))));
+    lines.extend([
         ("goes on", ahead("until")),
         ("turned away", ahead("deadline")),
         ("priority", Some(text(answer, "priority"))),
         ("pool", Some(text(answer, "pool"))),
-    ];
+    ]);
     for (name, value) in lines {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             let value = cut(&crate::screen::clean(&value), screen.width.saturating_sub(15));
@@ -79,12 +84,29 @@ fn draw(answer: &Value, screen: Screen) -> String {
     out
 }
 
-/// Who is ahead, by number, nearest first.
-fn behind(answer: &Value) -> Option<String> {
-    let ahead = answer.get("ahead")?.as_array().filter(|ahead| !ahead.is_empty())?;
-    let named: Vec<String> = ahead.iter().map(super::as_text).collect();
-    let total = answer.get("ahead_total").and_then(Value::as_u64).unwrap_or(0);
-    let more = total.saturating_sub(named.len() as u64);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Some(format!("{}{more}", named.join(", ")))
+/// Who is ahead, nearest first, with as many names as the daemon tells.
+fn behind(answer: &Value) -> Vec<String> {
+    let list = |name: &str| answer.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let (ahead, described) = (list("ahead"), list("behind"));
+    let count = |name: &str| answer.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let total = count("ahead_total") + count("holding");
+    let mut lines: Vec<String> = described.iter().map(holder).collect();
+    if lines.is_empty() && !ahead.is_empty() {
+        lines.push(ahead.iter().map(super::as_text).collect::<Vec<_>>().join(", "));
+    }
+    let told = if described.is_empty() { ahead.len() } else { described.len() };
+    let more = total.saturating_sub(told as u64);
+    match (more, lines.last_mut()) {
+        (1.., Some(last)) => last.push_str(&format!(" and {more} more")),
+        (1.., None) => lines.push(format!("{more} more")),
+        _ => {}
+    }
+    lines
+}
+
+/// A request ahead: its number, who asked for what, and for how long it waits or runs.
+fn holder(request: &Value) -> String {
+    let age = request_age(request).unwrap_or_default();
+    let verb = if text(request, "state") == "running" { "runs" } else { "waits" };
+    format!("{} {}, {verb} {age}", text(request, "request"), named(request))
 }

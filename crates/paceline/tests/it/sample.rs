@@ -24,6 +24,11 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
         "GET /v1/tree" => tree(),
         "GET /v1/locks" => locks(),
         "GET /v1/tokens" => tokens(),
+        "GET /v1/users" => {
+            json!([{"name": "eva", "role": "operator"}, {"name": "größe", "role": "viewer"}])
+        }
+        "GET /v1/whoami" => json!({"user": "eva", "role": "operator", "host": "unix"}),
+        "GET /v1/status" => json!({"version": "0.1.0", "pid": 7, "sync": "asked", "warnings": []}),
         "POST /v1/tokens" => {
             return Some(Reply::Json(
                 201,
@@ -93,7 +98,7 @@ fn requests() -> Value {
     json!([
         {"request": 3, "state": "running", "user": "alice", "text": "nightly backup of everything there is",
          "pool": "default", "priority": 0, "since": "@-150", "permit": "p-1"},
-        {"request": 17, "state": "waiting", "user": "etl-7", "text": "select * from orders\u{1b}[2J",
+        {"request": 17, "state": "waiting", "behind": 3, "ahead_total": 12, "user": "etl-7", "text": "select * from orders\u{1b}[2J",
          "pool": "batch", "priority": -20, "since": "@-10800",
          "waits_for": {"kind": "resource", "resource": "dataset:tank/home"}},
         {"request": 12345, "state": "waiting", "user": "größe", "text": "レポート",
@@ -106,6 +111,8 @@ fn why() -> Value {
     json!({"request": 17, "state": "waiting", "message": "waits for resource \"dataset:tank/home\"",
         "waits_for": {"kind": "resource", "resource": "dataset:tank/home"},
         "arrived_at": "@-10830", "since": "@-10800", "ahead": [3, 5, 8], "ahead_total": 12,
+        "behind": [{"request": 3, "state": "running", "user": "alice", "text": "nightly report", "since": "@-150"},
+            {"request": 5, "state": "waiting", "user": "root", "text": "sleep 60\u{1b}[2J", "since": "@-90"}],
         "until": null, "deadline": "@+4000", "priority": -20, "pool": "batch"})
 }
 

@@ -84,6 +84,12 @@ fn usage_is_2_and_names_the_mistake() {
         (&["permit"], "CMD"),
         (&["pools", "create", "a", "--threads", "8..0"], "lower"),
         (&["rules", "new", "--set", "1", "--reject"], "cannot be used with"),
+        (&["rules", "new", "--mode", "glob", "--reject"], "--match"),
+        (&["pools", "configure", "a", "--max-len", "1", "--reset", "queue"], "both set and reset"),
+        (&["pools", "configure", "a", "--reset", "name"], "invalid value"),
+        (&["checkpoints", "create", "c", "--status", "200"], "from 400 to 599"),
+        (&["users", "set", "eva", "--role", "king"], "operator"),
+        (&["cancel", "x"], "expected the number of a request"),
         (&["why", "x"], "expected the number of a request, see them with `paceline ps`"),
         (&["why"], "Usage: paceline why <ID>"),
         (&["lock", "", "--", "true"], "empty"),
@@ -113,6 +119,9 @@ fn json_is_what_the_daemon_says() {
         &["servers"],
         &["servers", "list"],
         &["resources"],
+        &["users"],
+        &["whoami"],
+        &["status"],
         &["tree"],
         &["locks"],
     ] {
@@ -151,7 +160,8 @@ fn a_tree_is_drawn_from_the_resources_where_there_is_no_other() {
     assert_eq!(code, Some(0));
     assert_eq!(
         stdout,
-        "disk:/dev/da0  held by 1\n└─ zpool:tank  waiting 2\ndisk:/dev/da1\n└─ zpool:tank  waiting 2\n"
+        "disk:/dev/da0  held by 1\n└─ zpool:tank  taken with disk:/dev/da0  waiting 2\n\
+         disk:/dev/da1\n└─ zpool:tank  taken with disk:/dev/da0  waiting 2\n"
     );
 }
 
@@ -223,6 +233,48 @@ fn changes_are_sent_as_the_contract_says() {
                 "when": "true", "set": -5, "then": "stop", "log": true, "disabled": true}),
         ),
         (&["rules", "new", "--reject"], "POST /v1/rules", json!({"reject": true})),
+        (&["rules", "set", "7", "--raise", "2"], "PATCH /v1/rules/7", json!({"raise": 2})),
+        (&["rules", "delete", "7"], "DELETE /v1/rules/7", Value::Null),
+        (
+            &[
+                "checkpoints",
+                "create",
+                "c",
+                "--at",
+                "pool p",
+                "--queue-max-len",
+                "1",
+                "--max-delay",
+                "5s",
+            ],
+            "PUT /v1/checkpoints/c",
+            json!({"at": "pool p", "queue": {"max_len": 1, "max_delay": "5s"}}),
+        ),
+        (
+            &["checkpoints", "set", "c", "--rate", "1/s", "--reset", "queue.max_len"],
+            "PATCH /v1/checkpoints/c",
+            json!({"rate": "1/s", "queue": {"max_len": null}}),
+        ),
+        (&["checkpoints", "delete", "a/b"], "DELETE /v1/checkpoints/a%2Fb", Value::Null),
+        (
+            &["resources", "create", "r", "--parents", "a", "--parents", "b"],
+            "PUT /v1/resources/r",
+            json!({"parents": ["a", "b"]}),
+        ),
+        (&["resources", "delete", "r"], "DELETE /v1/resources/r", Value::Null),
+        (&["resources", "delete", "r", "--orphan"], "DELETE /v1/resources/r?orphan", Value::Null),
+        (
+            &["users", "set", "eva", "--role", "operator"],
+            "PUT /v1/users/eva",
+            json!({"role": "operator"}),
+        ),
+        (&["users", "delete", "eva"], "DELETE /v1/users/eva", Value::Null),
+        (&["cancel", "17"], "POST /v1/requests/17/cancel", Value::Null),
+        (
+            &["cancel", "17", "--reason", "too late"],
+            "POST /v1/requests/17/cancel",
+            json!({"reason": "too late"}),
+        ),
         (&["rules", "clear"], "POST /v1/rules/clear", Value::Null),
         (&["rules", "save"], "POST /v1/rules/save", Value::Null),
         (&["rules", "enable", "10"], "POST /v1/rules/10/enable", Value::Null),

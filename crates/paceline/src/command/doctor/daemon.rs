@@ -1,7 +1,7 @@
 //! The daemon: does it answer, is it of our version, and what does it say about itself.
 
 use super::{Finding, http};
-use crate::command::{Reach, text};
+use crate::command::{Reach, text, token};
 use crate::moment;
 use paceline_client::{Client, Error, Options, WhenAway};
 use serde_json::Value;
@@ -23,10 +23,11 @@ pub(super) fn look(reach: &Reach) -> Vec<Finding> {
         Err(failure) => return vec![Finding::fail("daemon", failure.message(), "see --help")],
     };
     let options = Options { when_away: WhenAway::Closed, timeout: ANSWER_MAX };
-    let asked = Client::connect_with(&target, options).and_then(|client| client.status());
+    let asked = Client::connect_with(&target, options)
+        .and_then(|client| client.status().map(|status| (client, status)));
     match asked {
         Err(error) => vec![away(reach, &error), own_files()],
-        Ok(status) => {
+        Ok((client, status)) => {
             let message = format!("it answers on {target}, process {}", text(&status, "pid"));
             let mut findings = vec![answers(&status, message), version(&status)];
             findings.push(sync(&status));
@@ -34,6 +35,7 @@ pub(super) fn look(reach: &Reach) -> Vec<Finding> {
             findings.push(files(status.get("open_files_max").and_then(Value::as_u64)));
             findings.extend(configuration(&status));
             findings.extend(http::look(&status));
+            findings.extend(token::ending(&client).iter().map(ends_soon));
             findings
         }
     }
@@ -52,6 +54,14 @@ fn away(reach: &Reach, error: &Error) -> Finding {
         _ => "see its log, and that daemon and command are of one version".to_owned(),
     };
     Finding::fail("daemon", error.to_string(), next)
+}
+
+fn ends_soon((name, when): &(String, String)) -> Finding {
+    let message = format!("token {name} ends {when}");
+    let next = format!(
+        "make another for its clients: paceline token new NAME --role ROLE; then: paceline token revoke {name}"
+    );
+    Finding::warn("token", message, next)
 }
 
 fn answers(status: &Value, message: String) -> Finding {

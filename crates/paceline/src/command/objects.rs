@@ -1,0 +1,70 @@
+//! Making, changing and deleting objects: the same for every kind.
+
+use super::Asker;
+use crate::failure::{FAILED, Failure};
+use crate::settings::Described;
+use clap::Args;
+use paceline_client::{Error, Kind};
+use serde_json::{Map, Value};
+
+/// Makes an object that does not exist, and says so with what to do `next`.
+pub fn create<K: Described>(
+    asker: &Asker,
+    kind: Kind,
+    name: &str,
+    members: Map<String, Value>,
+    next: &str,
+) -> Result<(), Failure> {
+    let (word, plural) = (K::KIND.word, K::KIND.plural);
+    let made = asker.client.create(kind, name, &Value::Object(members));
+    let answer = made.map_err(|error| match error {
+        Error::Conflict(_) => {
+            let hint = format!("change it with: paceline {plural} {} {name}", change_verb(word));
+            Failure::new(FAILED, format!("there is a {word} {name} already"), hint)
+        }
+        error => error.into(),
+    })?;
+    let kept = match super::is(&answer, "persistent") || answer.get("persistent").is_none() {
+        true => "",
+        false => "; it is gone after a restart unless --persistent is given",
+    };
+    let next = if next.is_empty() { kept } else { next };
+    asker.show_done(&answer, &format!("{word} {name} is created{next}"))
+}
+
+/// Pools had the longer word first.
+fn change_verb(word: &str) -> &'static str {
+    if word == "pool" { "configure" } else { "set" }
+}
+
+/// Changes what was given of an object.
+pub fn change<K: Described>(
+    asker: &Asker,
+    kind: Kind,
+    name: &str,
+    members: Map<String, Value>,
+) -> Result<(), Failure> {
+    let word = K::KIND.word;
+    if members.is_empty() {
+        let verb = change_verb(word);
+        let hint = format!("see what can be set with: paceline {} {verb} --help", K::KIND.plural);
+        return Err(Failure::new(FAILED, "nothing to change", hint));
+    }
+    let answer = asker.client.patch(kind, name, &Value::Object(members))?;
+    asker.show_done(&answer, &format!("{word} {name} is changed"))
+}
+
+/// What is to be deleted.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// Its name
+    name: String,
+}
+
+impl Delete {
+    /// Deletes it.
+    pub fn run(&self, asker: &Asker, kind: Kind, word: &str) -> Result<(), Failure> {
+        asker.client.delete(kind, &self.name)?;
+        asker.show_done(&Value::Null, &format!("{word} {} is deleted", self.name))
+    }
+}
