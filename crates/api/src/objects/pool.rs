@@ -36,7 +36,7 @@ impl Object for Pool {
             Some(value) => match value.as_array().map(Vec::as_slice) {
                 Some([low, high]) if low.is_i64() && high.is_i64() => {
                     if [low, high].into_iter().any(|end| *end == Priority::REJECTED) {
-                        return Err(reserved("priority", Self::KIND.table));
+                        return Err(reserved("priority", Self::KIND.table, "priority_min"));
                     }
                     (low.clone(), high.clone())
                 }
@@ -81,12 +81,12 @@ impl Object for Pool {
 }
 
 /// That a priority is the number of rejected requests.
-pub(super) fn reserved(member: &str, table: &str) -> Problem {
+pub(super) fn reserved(member: &str, table: &str, column: &str) -> Problem {
     let (least, rejected) = (Priority::MIN, Priority::REJECTED);
     let message = format!(
         "{member}: {rejected} is reserved for rejected requests, the lowest priority is {least}"
     );
-    Problem::constraint(message, json!({ "table": table }))
+    Problem::constraint(message, json!({ "table": table, "column": column }))
 }
 
 fn never(what: &str) -> Problem {

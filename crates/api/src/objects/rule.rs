@@ -116,7 +116,7 @@ fn read_action(members: &mut Members, reading: &Reading, row: &mut Row) -> Resul
             return Err(members.wrong(word, "a whole number", &value));
         };
         if number == i64::from(Priority::REJECTED) && word == "set" {
-            return Err(reserved(word, Rule::KIND.table).hint("reject rejects a request"));
+            return Err(reserved(word, Rule::KIND.table, "action").hint("reject rejects a request"));
         }
         if let Some(other) = action.replace(format!("{word} {number}")) {
             let message = format!("{word}: expected one action, but there is also {other}");
