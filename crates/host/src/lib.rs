@@ -325,6 +325,13 @@ impl Host {
         }
     }
 
+    /// Opens the audit log anew, because somebody may have moved its file away.
+    pub fn reopen_audit(&self) {
+        if let Some(audit) = self.audit.get() {
+            audit.reopen();
+        }
+    }
+
     /// The clock that requests, leases and sessions are timed by.
     #[must_use]
     pub fn clock(&self) -> Clock {
