@@ -12,12 +12,17 @@ pub(crate) const TAKEN: &[(&str, &str, &[&str])] = &[
     ("GET", "/v1/requests", &["first", "count"]),
     ("GET", "/v1/locks", &["first", "count"]),
     ("DELETE", "/v1/locks/{lock}", &["session"]),
-    ("POST", "/v1/apply", &["dry_run", "directory"]),
+    (
+        "POST",
+        "/v1/apply",
+        &["dry_run", "directory", "file", "reset", "take_over", "strict", "deletions_max"],
+    ),
+    ("GET", "/v1/config", &["file"]),
     ("GET", "/v1/backup", &["database"]),
 ];
 
 /// Names that may stand without a value, which is true.
-const FLAGS: &[&str] = &["dry_run"];
+const FLAGS: &[&str] = &["dry_run", "reset", "take_over", "strict"];
 
 /// The names that a route takes.
 pub(crate) fn taken(method: &str, path: &str) -> &'static [&'static str] {

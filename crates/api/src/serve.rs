@@ -1,5 +1,6 @@
 //! Listening: a task for each listener, a task for each connection.
 
+use crate::Reload;
 use crate::connection::{Connection, HeadTimer, Origin, Watched};
 use crate::limits::Limits;
 use crate::moment::Wall;
@@ -77,6 +78,8 @@ pub struct Options {
     pub tcp: Address,
     /// Bounds.
     pub limits: Limits,
+    /// How the configuration's files were last read.
+    pub reload: Arc<Reload>,
 }
 
 impl Options {
@@ -85,8 +88,8 @@ impl Options {
     pub fn in_directory(data: &Path, tcp: Address) -> Self {
         let (socket, token) = (data.join("api.sock"), data.join("token"));
         let secret = data.join("secret");
-        let (socket_mode, limits) = (SOCKET_MODE, Limits::default());
-        Self { socket, socket_mode, token, secret, tcp, limits }
+        let (socket_mode, limits, reload) = (SOCKET_MODE, Limits::default(), Arc::default());
+        Self { socket, socket_mode, token, secret, tcp, limits, reload }
     }
 }
 
@@ -137,7 +140,8 @@ impl Api {
         let followers = Arc::new(followers);
         let first_token = token::First::new(options.token.clone());
         let closing = watch::channel(false).0;
-        let app = App { host, wall, registry, limits, followers, first_token, closing };
+        let reload = Arc::clone(&options.reload);
+        let app = App { host, wall, registry, limits, followers, first_token, reload, closing };
         let app = Arc::new(app);
         Ok(Self { app, options })
     }

@@ -6,8 +6,11 @@
 
 mod http;
 
+pub(crate) use http::used_by;
+
 use crate::document::Object;
 use crate::keys::kind_of;
+use crate::others::Others;
 use crate::read::shown;
 use paceline_model::schema::{CHECKPOINT, RULE};
 use paceline_rules::parse_criteria;
@@ -17,15 +20,32 @@ use paceline_types::{KNOWN, Name, nearest};
 /// Most doubts told of one file.
 const DOUBTS_MAX: usize = 100;
 
+/// What works but is hardly meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Which of the files it is about, if it is about one object.
+    pub file: Option<usize>,
+    /// What, with its line if there is one.
+    pub text: String,
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// What is doubtful about each of the objects, with its line.
-pub(crate) fn doubts(objects: &[Object]) -> Vec<String> {
+pub(crate) fn doubts(objects: &[Object], others: &Others) -> Vec<Warning> {
     let of = |table| objects.iter().filter(move |object: &&Object| object.table == table);
-    let own = of(RULE).flat_map(rule).chain(of(CHECKPOINT).filter_map(unlimited));
-    own.chain(http::doubts(objects)).take(DOUBTS_MAX).collect()
+    let at = |object: &Object, text| Warning { file: Some(object.file), text };
+    let rules = of(RULE).flat_map(|one| rule(one).into_iter().map(move |text| at(one, text)));
+    let checkpoints = of(CHECKPOINT).filter_map(|one| Some(at(one, unlimited(one)?)));
+    rules.chain(checkpoints).chain(http::doubts(objects, others)).take(DOUBTS_MAX).collect()
 }
 
 /// What the model doubts, with the line of the object and the setting that it names.
-pub(crate) fn placed(objects: &[Object], doubt: String) -> String {
+pub(crate) fn placed(objects: &[Object], doubt: String) -> Warning {
     let about = |object: &Object| {
         let rest = doubt.strip_prefix(kind_of(object.table)?.word)?.strip_prefix(' ')?;
         let rest = match object.table {
@@ -33,11 +53,11 @@ pub(crate) fn placed(objects: &[Object], doubt: String) -> String {
             _ => rest.strip_prefix('"')?.strip_prefix(&*object.key)?.strip_prefix("\": ")?,
         };
         let setting = rest.split([':', ' ']).next()?;
-        Some(object.place_of(&setting.replace('.', "_")).line)
+        Some((object.file, object.place_of(&setting.replace('.', "_")).line))
     };
     match objects.iter().find_map(about) {
-        Some(line) => format!("line {line}: {doubt}"),
-        None => doubt,
+        Some((file, line)) => Warning { file: Some(file), text: format!("line {line}: {doubt}") },
+        None => Warning { file: None, text: doubt },
     }
 }
 

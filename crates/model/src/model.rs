@@ -54,12 +54,13 @@ pub(crate) struct Tables {
     pub frontend: TableId,
     pub backend: TableId,
     pub server: TableId,
+    pub file: TableId,
     pub user: TableId,
     pub token: TableId,
 }
 
 impl Model {
-    /// A model of databases with this schema, on a machine with so many processors.
+    /// A model of databases with this schema.
     ///
     /// # Errors
     ///
@@ -83,6 +84,7 @@ impl Model {
             frontend: table(schema::FRONTEND)?,
             backend: table(schema::BACKEND)?,
             server: table(schema::SERVER)?,
+            file: table(schema::FILE)?,
             user: table(schema::USER)?,
             token: table(schema::TOKEN)?,
         };

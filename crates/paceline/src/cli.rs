@@ -55,8 +55,8 @@ pub enum Command {
     /// Check configuration files without a daemon
     #[command(after_help = CHECK_HELP)]
     Check {
-        /// The files, in TOML
-        #[arg(required = true, value_name = "FILE")]
+        /// The files, in TOML, checked together as one configuration; of a directory, all *.toml
+        #[arg(required = true, value_name = "FILE|DIR")]
         files: Vec<PathBuf>,
 
         /// Fail on warnings too
@@ -183,7 +183,7 @@ Example:
 const SERVE_HELP: &str = "\
 Signals:
   SIGTERM, SIGINT           end cleanly
-  SIGHUP                    apply --config FILE again; without one, end cleanly
+  SIGHUP                    open the logs anew, and apply what changed in the files of --config
   SIGUSR1                   compact the journals now, not only as they grow
 
 Examples:
@@ -204,10 +204,10 @@ pub struct Serve {
     #[arg(long, env = "PACELINE_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// A TOML file to apply at start and on SIGHUP; what it says is checked first, and what is wrong
-    /// with it is told as FILE:LINE:COLUMN: message
-    #[arg(long, value_name = "FILE", conflicts_with = "read_only")]
-    pub config: Option<PathBuf>,
+    /// TOML files to apply at start and on SIGHUP, together as one configuration; of a directory, all
+    /// *.toml in the order of their names; may be repeated. What is wrong is told as FILE:LINE:COLUMN: message
+    #[arg(long, value_name = "FILE|DIR", num_args = 1.., conflicts_with = "read_only")]
+    pub config: Vec<PathBuf>,
 
     /// Where OVSDB clients connect: punix:PATH, ptcp:PORT[:IP], pssl:PORT[:IP], or none; may be
     /// repeated [default: punix:DIR/ovsdb.sock]

@@ -1,7 +1,8 @@
 //! What is doubtful about frontends and backends.
 
-use super::{is_true, text};
+use super::{Warning, is_true, text};
 use crate::document::{Object, flag};
+use crate::others::Others;
 use crate::read::shown;
 use paceline_model::schema::{BACKEND, FRONTEND, SERVER};
 use paceline_routing::Address;
@@ -9,14 +10,18 @@ use paceline_tables::value::{Atom, Datum};
 use std::collections::BTreeSet;
 
 /// What is doubtful, with its line, in the order of the objects.
-pub(super) fn doubts(objects: &[Object]) -> Vec<String> {
-    let names = Names::new(objects);
+pub(super) fn doubts(objects: &[Object], others: &Others) -> Vec<Warning> {
+    let names = Names::new(objects, others);
     let of = |object: &Object| match object.table {
         FRONTEND => frontend(object),
         BACKEND => backend(object, &names),
         _ => vec![],
     };
-    objects.iter().flat_map(of).collect()
+    let warning = |object: &Object| {
+        let file = Some(object.file);
+        of(object).into_iter().map(move |text| Warning { file, text })
+    };
+    objects.iter().flat_map(warning).collect()
 }
 
 /// Which backends are used, and which have servers.
@@ -26,14 +31,20 @@ struct Names<'o> {
 }
 
 impl<'o> Names<'o> {
-    fn new(objects: &'o [Object]) -> Self {
+    fn new(objects: &'o [Object], others: &'o Others) -> Self {
         let of = |table| objects.iter().filter(move |object: &&Object| object.table == table);
-        let texts = |table| of(table).filter_map(|object| text(object, "backend"));
+        let servers = of(SERVER).chain(others.objects.iter().filter(|other| other.table == SERVER));
+        let used = of(FRONTEND).flat_map(used_by);
         Self {
-            used: texts(FRONTEND).chain(of(FRONTEND).flat_map(chosen)).collect(),
-            with_servers: texts(SERVER).collect(),
+            used: used.chain(others.used.iter().map(String::as_str)).collect(),
+            with_servers: servers.filter_map(|server| text(server, "backend")).collect(),
         }
     }
+}
+
+/// The backends that a frontend uses.
+pub(crate) fn used_by(frontend: &Object) -> impl Iterator<Item = &str> {
+    text(frontend, "backend").into_iter().chain(chosen(frontend))
 }
 
 /// The backends that conditions of a frontend name.

@@ -3,7 +3,8 @@
 use super::read;
 
 fn doubts(text: &str) -> Vec<String> {
-    read(text).check().unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
+    let told = read(text).check().unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
+    told.iter().map(ToString::to_string).collect()
 }
 
 /// Each text has one doubt, at this line, which says this.

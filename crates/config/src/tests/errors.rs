@@ -330,7 +330,8 @@ fn concurrency_before_rate_draws_a_warning() {
                 [[checkpoint]]\nname = 'r'\nat = 'frontend api'\nnumber = 2\nrate = '5/s'\n";
     let warnings = super::read(text).check().unwrap();
     assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].contains("\"c\"") && warnings[0].contains("\"r\""), "{warnings:?}");
+    let text = &warnings[0].text;
+    assert!(text.contains("\"c\"") && text.contains("\"r\""), "{warnings:?}");
 }
 
 #[test]
@@ -429,6 +430,7 @@ fn names_that_are_nearly_well_known_and_rules_that_do_nothing_are_doubtful() {
         ("disabled = true", ""),
     ] {
         let told = super::read(&format!("[[rule]]\n{rule}\n")).check().unwrap();
+        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
         assert_eq!(told.join("\n"), expected, "{rule}");
     }
     let many = "[[rule]]\nmatch = { usr = 'x' }\nreject = true\n".repeat(101);
