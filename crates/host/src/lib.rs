@@ -38,7 +38,8 @@ pub use control::{
     Reroute, Tally, Terms, Waiting,
 };
 pub use database::{
-    Author, Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
+    Author, Hosted, Loaded, OpenDatabaseError, Restored, WatchRequest, create_file, load_file,
+    replace, restore,
 };
 pub use kept::{
     Ended, Keeper, KeptLock, KeptPermit, KeptSession, Machine, Process, Processes, RealProcesses,

@@ -120,6 +120,9 @@ pub enum Command {
     /// Copy the daemon's database to a file while it serves
     #[command(after_help = command::backup::HELP)]
     Backup(command::backup::Backup),
+    /// Put a copy back into the data directory of a stopped daemon
+    #[command(after_help = command::restore::HELP)]
+    Restore(command::restore::Restore),
     /// Look for what is wrong, and say what to do about it
     #[command(after_help = command::doctor::HELP)]
     Doctor(command::doctor::Doctor),
@@ -143,6 +146,7 @@ impl Command {
             Self::Apply(apply) => apply.reach.json,
             Self::Export(export) => export.reach.json,
             Self::Backup(backup) => backup.reach.json,
+            Self::Restore(restore) => restore.reach.json,
             Self::Doctor(doctor) => doctor.reach.json,
             Self::Permit(permit) => permit.reach.json,
             Self::Lock(lock) => lock.reach.json,

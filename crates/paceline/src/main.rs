@@ -82,6 +82,7 @@ fn run(command: cli::Command) -> Result<ExitCode, Failure> {
         Command::Apply(apply) => return command::apply::run(&apply),
         Command::Export(export) => command::export::run(&export)?,
         Command::Backup(backup) => command::backup::run(&backup)?,
+        Command::Restore(restore) => command::restore::run(&restore)?,
         Command::Doctor(doctor) => return command::doctor::run(&doctor),
         Command::Permit(permit) => return command::permit::run(&permit),
         Command::Lock(lock) => return command::lock::run(&lock),

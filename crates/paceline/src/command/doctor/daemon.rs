@@ -28,7 +28,7 @@ pub(super) fn look(reach: &Reach) -> Vec<Finding> {
         Err(error) => vec![away(reach, &error), own_files()],
         Ok(status) => {
             let message = format!("it answers on {target}, process {}", text(&status, "pid"));
-            let mut findings = vec![answers(&status, message), version(&status)];
+            let mut findings = vec![running(&status, message), version(&status)];
             findings.push(sync(&status));
             findings.push(clock(&status));
             findings.push(files(status.get("open_files_max").and_then(Value::as_u64)));
@@ -38,6 +38,11 @@ pub(super) fn look(reach: &Reach) -> Vec<Finding> {
             findings
         }
     }
+}
+
+/// Whether a daemon answered.
+pub(super) fn answers(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.what == "version")
 }
 
 fn away(reach: &Reach, error: &Error) -> Finding {
@@ -55,7 +60,7 @@ fn away(reach: &Reach, error: &Error) -> Finding {
     Finding::fail("daemon", error.to_string(), next)
 }
 
-fn answers(status: &Value, message: String) -> Finding {
+fn running(status: &Value, message: String) -> Finding {
     match status.get("draining") == Some(&Value::Bool(true)) {
         true => {
             let message = format!("{message}; it drains: it finishes what it has, and ends");
