@@ -12,7 +12,7 @@ use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Uri};
 use axum::response::IntoResponse as _;
-use paceline_config::{Change, ChangeOp, ConfigError, Document};
+use paceline_config::{Applied, Change, ChangeOp, ConfigError, Document, How, Others, Warning};
 use paceline_host::{Author, Hosted, own};
 use paceline_tables::{Error, tag};
 use serde_json::{Value, json};
@@ -37,6 +37,41 @@ pub(crate) fn own_database(app: &Shared) -> Result<Arc<Hosted>, Problem> {
     app.host.database(own::DATABASE).ok_or_else(|| Problem::internal("there is no database"))
 }
 
+/// The file that a text belongs to if nobody says which.
+const FILE: &str = "api";
+
+/// Longest name of a file.
+const FILE_BYTES_MAX: usize = 255;
+
+/// How many objects a text may delete unless more are allowed.
+const DELETIONS_MAX: u64 = 5;
+
+/// What a text is applied with.
+struct Asked {
+    dry_run: bool,
+    strict: bool,
+    how: How,
+    /// The name of the file that the text belongs to.
+    file: String,
+    directory: Option<String>,
+    deletions_max: usize,
+}
+
+impl Asked {
+    fn read(uri: &Uri) -> Result<Self, Problem> {
+        let (reset, take_over) = (query::flag(uri, "reset")?, query::flag(uri, "take_over")?);
+        let most = query::number(uri, "deletions_max", DELETIONS_MAX, u64::MAX)?;
+        Ok(Self {
+            dry_run: query::flag(uri, "dry_run")?,
+            strict: query::flag(uri, "strict")?,
+            how: How { reset, take_over, ..How::default() },
+            file: file(uri)?.unwrap_or_else(|| FILE.to_owned()),
+            directory: directory(uri)?,
+            deletions_max: usize::try_from(most).unwrap_or(usize::MAX),
+        })
+    }
+}
+
 /// `POST /v1/apply`
 pub(crate) async fn apply(
     State(app): State<Shared>,
@@ -45,21 +80,33 @@ pub(crate) async fn apply(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let (dry_run, directory) = (query::flag(&uri, "dry_run")?, directory(&uri)?);
+    let asked = Asked::read(&uri)?;
     // The place is taken last, so that a slow client keeps no other one from it. The text counts until it is applied.
     let (text, _share) = body::toml(&app, &identity, &headers, body).await?;
     let _place = place().await?;
     let database = own_database(&app)?;
     // A long text takes a while, which others must not feel.
-    let changes = tokio::task::block_in_place(|| {
-        let document = read(&text, directory.as_deref())?;
-        make(&database, &document, &identity, dry_run)
+    let told = tokio::task::block_in_place(|| {
+        let (document, warnings) = read(&text, &asked, &database)?;
+        let mut told = make(&database, &document, &identity, &asked)?;
+        told.extend(warnings.iter().map(|text| json!({ "op": "warning", "message": text })));
+        Ok::<_, Problem>(told)
     })?;
-    if !dry_run {
-        // Whoever asks for the status next learns whether frontends could be opened.
+    if !asked.dry_run {
+        // A client that asks for the status next learns whether frontends could be opened.
         let _ = tokio::time::timeout(DOOR_WAIT, app.host.control().door_follows()).await;
     }
-    ok(&Value::Array(changes))
+    ok(&Value::Array(told))
+}
+
+/// The name of a file, if there is one.
+fn file(uri: &Uri) -> Result<Option<String>, Problem> {
+    match query::text(uri, "file")? {
+        Some(file) if file.is_empty() || file.len() > FILE_BYTES_MAX || file.contains('\0') => Err(
+            Problem::bad_request(format!("file: expected a name of 1 to {FILE_BYTES_MAX} bytes")),
+        ),
+        file => Ok(file),
+    }
 }
 
 /// Where the text was read, so that relative names of files in it mean something.
@@ -75,20 +122,48 @@ fn directory(uri: &Uri) -> Result<Option<String>, Problem> {
     }
 }
 
-fn read(text: &str, directory: Option<&str>) -> Result<Document, Problem> {
+/// The text as a document, and what is doubtful about it.
+fn read(
+    text: &str,
+    asked: &Asked,
+    database: &Arc<Hosted>,
+) -> Result<(Document, Vec<String>), Problem> {
     if text.trim().is_empty() {
         // It is what a program that failed writes, and would delete everything.
         let hint = "if it shall delete what an earlier text made, put a comment in it";
         let (message, hint) = ("there is nothing in the text".into(), Some(hint.into()));
-        return Err(wrong(&[ConfigError { line: 1, column: 1, message, hint }]));
+        return Err(wrong(&[ConfigError { file: 0, line: 1, column: 1, message, hint }]));
     }
     let document = paceline_config::parse(text).map_err(|errors| wrong(&errors))?;
-    let document = match directory {
+    let document = match &asked.directory {
         Some(directory) => document.within(directory),
         None => document,
     };
-    document.check().map_err(|errors| wrong(&errors))?;
-    Ok(document)
+    let document = document.named(&asked.file);
+    let rows = database.written().map_err(|error| own_problem(&error))?;
+    let others = Others::besides(&document, &rows);
+    let warnings = document.check_beside(&others).map_err(|errors| wrong(&errors))?;
+    // What is about no object of the text is told once it is new.
+    let known = database.warnings();
+    let is_ours = |warning: &Warning| warning.file.is_some() || !known.contains(&warning.text);
+    let warnings = warnings.into_iter().filter(is_ours).map(|warning| warning.text);
+    let warnings: Vec<String> = warnings.collect();
+    match asked.strict && !warnings.is_empty() {
+        true => Err(doubtful(&warnings)),
+        false => Ok((document, warnings)),
+    }
+}
+
+/// Warnings that the client takes for errors.
+fn doubtful(warnings: &[String]) -> Problem {
+    let each = warnings.iter().map(|warning| {
+        let (line, message) = match warning.strip_prefix("line ").and_then(|w| w.split_once(": ")) {
+            Some((line, message)) => (line.parse().unwrap_or(1), message),
+            None => (1_u32, warning.as_str()),
+        };
+        json!({ "line": line, "column": 1, "message": message })
+    });
+    Problem::configuration(each.collect()).hint("warnings are errors because of strict")
 }
 
 /// Makes the database say what the file says, or only finds out whether that would work.
@@ -96,22 +171,49 @@ fn make(
     database: &Arc<Hosted>,
     document: &Document,
     identity: &Identity,
-    dry_run: bool,
+    asked: &Asked,
 ) -> Result<Vec<Value>, Problem> {
-    let mut changes = vec![];
+    let mut told = Ok(vec![]);
     let operations = |store: &paceline_tables::Store| {
-        let applied = document.apply(store);
-        changes = applied.told().map(describe).collect();
-        applied.operations
+        let applied = document.apply(store, asked.how);
+        told = allowed(&applied, asked).map(|()| describe_all(&applied));
+        if told.is_ok() { applied.operations } else { vec![] }
     };
     let title = identity.title();
     let author = Author { name: &title, role: identity.role };
-    let done = match dry_run {
+    let done = match asked.dry_run {
         true => database.try_edit(author, operations),
         false => database.edit(author, operations),
     };
     done.map_err(|error| refused(document, &error))?;
-    Ok(changes)
+    told
+}
+
+/// That nothing of another file is taken, and not more deleted than was said.
+fn allowed(applied: &Applied, asked: &Asked) -> Result<(), Problem> {
+    if !applied.conflicts.is_empty() {
+        return Err(wrong(&applied.conflicts));
+    }
+    let (deletions, most) = (applied.deletions(), asked.deletions_max);
+    if asked.dry_run || deletions <= most {
+        return Ok(());
+    }
+    let message = format!("{} would delete {deletions} objects, more than {most}", asked.file);
+    let hint = format!("see which with dry_run=true, then say deletions_max={deletions}");
+    Err(Problem::conflict(message).with("deletions", deletions.into()).hint(hint))
+}
+
+fn describe_all(applied: &Applied) -> Vec<Value> {
+    let changes = applied.told().map(describe);
+    let drift = applied.drifted().map(|change| {
+        let mut described = describe(change);
+        described["op"] = "drift".into();
+        if change.op == ChangeOp::Delete {
+            described["deleted"] = true.into();
+        }
+        described
+    });
+    changes.chain(drift).collect()
 }
 
 fn describe(change: &Change) -> Value {
@@ -153,7 +255,7 @@ fn refused(document: &Document, error: &Error) -> Problem {
     };
     let Some(row) = violation.row.as_deref() else { return problem };
     match document.place_of(&violation.table, row, violation.column.as_deref()) {
-        Some(place) => Problem::configuration(vec![json!({
+        Some((_, place)) => Problem::configuration(vec![json!({
             "line": place.line, "column": place.column, "message": error.details,
         })]),
         None => match document.next_about(&violation.table, row) {
@@ -164,11 +266,15 @@ fn refused(document: &Document, error: &Error) -> Problem {
 }
 
 /// `GET /v1/config`
-pub(crate) async fn export(State(app): State<Shared>) -> Answer {
+pub(crate) async fn export(State(app): State<Shared>, uri: Uri) -> Answer {
+    let file = file(&uri)?;
     let _place = place().await?;
     let database = own_database(&app)?;
     let text = tokio::task::block_in_place(|| {
-        database.written().map(|rows| paceline_config::export(&rows))
+        database.written().map(|rows| match &file {
+            Some(file) => paceline_config::export_of(&rows, file),
+            None => paceline_config::export(&rows),
+        })
     });
     let text = text.map_err(|error| own_problem(&error))?;
     Ok(([(CONTENT_TYPE, "application/toml")], text).into_response())

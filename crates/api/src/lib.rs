@@ -28,6 +28,7 @@ mod path;
 mod permits;
 mod query;
 mod questions;
+mod reload;
 mod request;
 mod respond;
 mod router;
@@ -40,6 +41,7 @@ mod token;
 mod turns;
 
 pub use limits::Limits;
+pub use reload::Reload;
 pub use serve::{Address, Api, Door, Options};
 
 use moment::Wall;
@@ -63,6 +65,8 @@ pub(crate) struct App {
     pub(crate) bodies: Arc<turns::Turns>,
     /// The first token.
     pub(crate) first_token: token::First,
+    /// How the configuration's files were last read.
+    pub(crate) reload: Arc<Reload>,
     /// True when connections are to be closed.
     pub(crate) closing: watch::Sender<bool>,
 }
@@ -107,6 +111,7 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
         press: events::Press::new(),
         bodies: body::bodies(&limits),
         first_token: token::First::new(std::path::PathBuf::new()),
+        reload: Arc::default(),
         closing: watch::channel(false).0,
     };
     (runtime, Arc::new(app))

@@ -180,6 +180,23 @@ fn own_figures(app: &App, text: &mut String) {
         head(text, metric, "gauge", help);
         let _ = writeln!(text, "{metric} {value}");
     }
+    let Some((succeeded, at)) = app.reload.figures() else { return };
+    let at = at.unwrap_or_default();
+    for (metric, help, value) in [
+        (
+            "paceline_reload_success",
+            "Whether the configuration's files were read without an error when they were last read.",
+            u64::from(succeeded),
+        ),
+        (
+            "paceline_reload_success_timestamp_seconds",
+            "When the configuration's files were last read without an error.",
+            at,
+        ),
+    ] {
+        head(text, metric, "gauge", help);
+        let _ = writeln!(text, "{metric} {value}");
+    }
 }
 
 fn head(text: &mut String, metric: &str, kind: &str, help: &str) {

@@ -53,7 +53,32 @@ const APPLY: &[Parameter] = &[
         form: Form::Text,
         doc: "The absolute path of the directory that relative names of files in the text start from.",
     },
+    FILE,
+    Parameter {
+        name: "reset",
+        form: Form::Flag,
+        doc: "Whether to override live changes that the text does not speak of anew.",
+    },
+    Parameter {
+        name: "take_over",
+        form: Form::Flag,
+        doc: "Whether objects of other files become objects of this one.",
+    },
+    Parameter { name: "strict", form: Form::Flag, doc: "Whether warnings are errors." },
+    Parameter {
+        name: "deletions_max",
+        form: Form::Number,
+        doc: "The most objects that may be deleted.",
+    },
 ];
+
+const FILE: Parameter = Parameter {
+    name: "file",
+    form: Form::Text,
+    doc: "The name of the file, which owns the objects that it makes.",
+};
+
+const CONFIG: &[Parameter] = &[FILE];
 
 const DATABASE: &[Parameter] = &[Parameter {
     name: "database",
@@ -179,7 +204,7 @@ impl Routes {
         let backup = "Returns a copy of a database";
         let backup = Operation::new(Role::Admin, "GET", "/v1/backup", "backup", backup);
         let backup = backup.query(DATABASE).gives_text(&["application/octet-stream"]);
-        self.add(export.gives_text(toml), crate::config::export)
+        self.add(export.query(CONFIG).gives_text(toml), crate::config::export)
             .add(apply.gives_edits().fails(EDIT), crate::config::apply)
             .add(backup.fails([404, 503]), crate::backup::backup)
     }

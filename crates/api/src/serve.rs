@@ -1,5 +1,6 @@
 //! Listening: a task for each listener, a task for each connection.
 
+use crate::Reload;
 use crate::connection::{Connection, HeadTimer, Origin, Watched};
 use crate::events::Press;
 use crate::limits::Limits;
@@ -78,6 +79,8 @@ pub struct Options {
     pub tcp: Address,
     /// Bounds.
     pub limits: Limits,
+    /// How the configuration's files were last read.
+    pub reload: Arc<Reload>,
 }
 
 impl Options {
@@ -86,8 +89,8 @@ impl Options {
     pub fn in_directory(data: &Path, tcp: Address) -> Self {
         let (socket, token) = (data.join("api.sock"), data.join("token"));
         let secret = data.join("secret");
-        let (socket_mode, limits) = (SOCKET_MODE, Limits::default());
-        Self { socket, socket_mode, token, secret, tcp, limits }
+        let (socket_mode, limits, reload) = (SOCKET_MODE, Limits::default(), Arc::default());
+        Self { socket, socket_mode, token, secret, tcp, limits, reload }
     }
 }
 
@@ -139,8 +142,19 @@ impl Api {
         let first_token = token::First::new(options.token.clone());
         let closing = watch::channel(false).0;
         let (press, bodies) = (Press::new(), body::bodies(&limits));
-        let app =
-            App { host, wall, registry, limits, followers, press, bodies, first_token, closing };
+        let reload = Arc::clone(&options.reload);
+        let app = App {
+            host,
+            wall,
+            registry,
+            limits,
+            followers,
+            press,
+            bodies,
+            first_token,
+            reload,
+            closing,
+        };
         let app = Arc::new(app);
         Ok(Self { app, options })
     }

@@ -1,5 +1,5 @@
-//! The daemon about itself: its version, how it writes, what it serves, what is doubtful, how the HTTP
-//! door stands.
+//! The daemon about itself: its version, how it writes, what it serves, what is doubtful, how its files were
+//! last read, how the HTTP door stands.
 
 use crate::config::own_database;
 use crate::respond::{Answer, ok};
@@ -21,7 +21,7 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
         .filter(|database| database.is_journaled())
         .map(|database| database.name.clone())
         .collect();
-    ok(&json!({
+    let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "now": now.text(now.time),
@@ -33,7 +33,11 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
         "warnings": own_database(&app)?.warnings(),
         "draining": app.host.control().is_ending(),
         "http": http(&app),
-    }))
+    });
+    if let Some(reload) = app.reload.json() {
+        status["reload"] = reload;
+    }
+    ok(&status)
 }
 
 /// Servers that are down and are named.

@@ -21,31 +21,53 @@ pub enum CopyError {
     Written(io::Error),
 }
 
+/// How a text of the configuration is applied.
+#[derive(Clone, Debug, Default)]
+pub struct ApplyOptions {
+    /// Only compare.
+    pub dry_run: bool,
+    /// The file that the text belongs to; `api` if none is said.
+    pub file: Option<String>,
+    /// Where it was read, an absolute path: relative names of files in the text are looked for there, by
+    /// the daemon.
+    pub directory: Option<String>,
+    /// Make everything as the text says, also what was edited otherwise since it was last applied.
+    pub reset: bool,
+    /// Take over what belongs to other files.
+    pub take_over: bool,
+    /// Refuse a text that draws warnings.
+    pub strict: bool,
+    /// How many objects may be deleted, if not as few as the daemon allows by itself.
+    pub deletions_max: Option<u64>,
+}
+
+impl ApplyOptions {
+    fn query(&self) -> String {
+        let flags = [
+            ("dry_run", self.dry_run),
+            ("reset", self.reset),
+            ("take_over", self.take_over),
+            ("strict", self.strict),
+        ];
+        let flags = flags.iter().filter(|(_, is_set)| *is_set);
+        let mut query: Vec<String> = flags.map(|(name, _)| format!("{name}=true")).collect();
+        for (name, text) in [("file", &self.file), ("directory", &self.directory)] {
+            query.extend(text.as_ref().map(|text| format!("{name}={}", segment(text))));
+        }
+        query.extend(self.deletions_max.map(|most| format!("deletions_max={most}")));
+        let mark = if query.is_empty() { "" } else { "?" };
+        format!("{mark}{}", query.join("&"))
+    }
+}
+
 impl Client {
-    /// Makes the configuration what a TOML text says, or only compares: what changed, or would.
+    /// Makes the configuration what a TOML text says, or only compares: what changed, or would, what was
+    /// edited otherwise, and warnings.
     ///
     /// # Errors
     /// [`Error::Failed`] whose answer has `errors`, each with line and column, if the text is wrong.
-    pub fn apply(&self, text: &str, dry_run: bool) -> Result<Vec<Value>, Error> {
-        self.apply_within(text, None, dry_run)
-    }
-
-    /// The same with a text from a file in this directory, an absolute path: relative names of files in
-    /// the text are looked for there, by the daemon.
-    ///
-    /// # Errors
-    /// As [`Self::apply`].
-    pub fn apply_within(
-        &self,
-        text: &str,
-        directory: Option<&str>,
-        dry_run: bool,
-    ) -> Result<Vec<Value>, Error> {
-        let dry_run = dry_run.then(|| "dry_run=true".to_owned());
-        let directory = directory.map(|path| format!("directory={}", segment(path)));
-        let query: Vec<String> = dry_run.into_iter().chain(directory).collect();
-        let mark = if query.is_empty() { "" } else { "?" };
-        let path = format!("/v1/apply{mark}{}", query.join("&"));
+    pub fn apply(&self, text: &str, options: &ApplyOptions) -> Result<Vec<Value>, Error> {
+        let path = format!("/v1/apply{}", options.query());
         let message = Message::new(Method::Post, &path, text.as_bytes());
         let message = Message { media: "application/toml", ..message };
         let (status, body) = self.send(&message, Patience::After(APPLY_MAX))?;
@@ -55,12 +77,14 @@ impl Client {
         }
     }
 
-    /// The configuration as a TOML text.
+    /// The configuration as a TOML text, or the part of it that belongs to a file.
     ///
     /// # Errors
     /// As [`Error`] tells apart.
-    pub fn config(&self) -> Result<String, Error> {
-        let message = Message::new(Method::Get, "/v1/config", b"");
+    pub fn config(&self, file: Option<&str>) -> Result<String, Error> {
+        let query = file.map(|file| format!("?file={}", segment(file))).unwrap_or_default();
+        let path = format!("/v1/config{query}");
+        let message = Message::new(Method::Get, &path, b"");
         let (status, body) = self.send(&message, Patience::After(APPLY_MAX))?;
         if status != 200 {
             read_answer(status, &body)?;

@@ -1,17 +1,24 @@
 //! From a document to the one transaction that makes a database say the same.
 //!
-//! Owns what differs and how it is written as operations. Promises that rows are inserted, updated only
-//! where a column differs, and deleted only if an earlier file made them, or the backend whose servers
-//! they are; that a row of the same name made by hand is taken over; and that every row it changes is
+//! Owns what differs and how it is written as operations. Promises that rows are inserted and updated only
+//! where the file says something else than when it was last applied, and deleted only if they belong to the
+//! file, or to a backend that does; that a row of the same name made by hand is taken over, and one of
+//! another file only if that is asked for; and that every row it changes is
 //! guarded by its version, so that of two edits at once one fails as a whole. Rules go to the running and
 //! to the saved list, so that they come back after a restart.
 
 mod change;
 mod operation;
+mod owner;
 
 pub use change::{Applied, Change, ChangeOp};
+pub(crate) use owner::Ownership;
 
-use crate::document::{Document, Object, flag};
+use crate::ERRORS_MAX;
+use crate::document::{Document, Object};
+use crate::error::ConfigError;
+use crate::keys::kind_of;
+use crate::read::shown;
 use paceline_model::schema::{
     BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, USER,
 };
@@ -42,23 +49,39 @@ const TABLES: [(&str, &[&str], &str); 10] = [
 /// What the only row of a table is called.
 pub(crate) const ONLY: &str = "http";
 
+/// How a file is applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// Everything becomes as the file says, also what was edited otherwise since it was last applied.
+    pub reset: bool,
+    /// What belongs to other files and is named here belongs to this file from now on.
+    pub take_over: bool,
+    /// The daemon has just started, which starts pools: whether they are started is as the file says.
+    pub starts: bool,
+    /// These are all files that the daemon was given: what belongs to one that it was given before goes.
+    pub serves: bool,
+}
+
 impl Document {
-    /// The transaction that makes the database in `store` say what this file says, and what it changes.
+    /// The transaction that makes the database in `store` say what this file says anew, and what it changes.
     /// There are no operations if nothing differs.
     #[must_use]
-    pub fn apply(&self, store: &Store) -> Applied {
-        operations(&self.objects, store)
+    pub fn apply(&self, store: &Store, how: How) -> Applied {
+        let own = Ownership::new(self, store, how);
+        let mut applied = operations(&self.objects, store, &own);
+        applied.operations.extend(own.notes(self, store));
+        applied
     }
 }
 
-/// The same for some objects.
-pub(crate) fn operations(objects: &[Object], store: &Store) -> Applied {
+/// The same for some objects, of which nothing is noted.
+pub(crate) fn operations(objects: &[Object], store: &Store, own: &Ownership) -> Applied {
     let mut plan = Plan::default();
     let resources = Resources::new(objects, store);
     for (table, ids, of) in TABLES {
         let Some(table) = Table::new(store, table, ids) else { continue };
         let objects = objects.iter().enumerate().filter(|(_, object)| object.table == of);
-        table.compare(objects, &resources, &mut plan);
+        table.compare(objects, (&resources, own), &mut plan);
     }
     plan.applied()
 }
@@ -70,17 +93,28 @@ struct Plan {
     deletes: Vec<(Json, Change)>,
     updates: Vec<(Json, Change)>,
     inserts: Vec<(Json, Change)>,
+    drift: Vec<Change>,
+    conflicts: Vec<ConfigError>,
 }
 
 impl Plan {
+    /// Notes a conflict; of a rule, which is in two tables, once.
+    fn refuse(&mut self, conflict: Option<ConfigError>) {
+        let is_new = |conflict: &ConfigError| !self.conflicts.contains(conflict);
+        let has_room = self.conflicts.len() < ERRORS_MAX;
+        if let Some(conflict) = conflict.filter(|one| has_room && is_new(one)) {
+            self.conflicts.push(conflict);
+        }
+    }
+
     fn applied(self) -> Applied {
-        let Self { waits: mut operations, deletes, updates, inserts } = self;
+        let Self { waits: mut operations, deletes, updates, inserts, drift, conflicts } = self;
         let mut changes = vec![];
         for (operation, change) in deletes.into_iter().chain(updates).chain(inserts) {
             operations.push(operation);
             changes.push(change);
         }
-        Applied { operations, changes }
+        Applied { operations, changes, drift, conflicts }
     }
 }
 
@@ -107,23 +141,37 @@ impl<'s> Table<'s> {
     fn compare<'o>(
         &self,
         objects: impl Iterator<Item = (usize, &'o Object)>,
-        resources: &Resources<'_>,
+        (resources, own): (&Resources<'_>, &Ownership),
         plan: &mut Plan,
     ) {
         let mut kept = BTreeSet::new();
         for (index, object) in objects {
             kept.insert(object.key.as_str());
-            match self.rows.get(&object.key) {
-                Some(row) => self.update(row, object, resources, plan),
+            let row = self.rows.get(&object.key);
+            let other = row.and_then(|row| self.other_owner(row, own));
+            match row {
+                Some(_) if other.is_some() && !own.how.take_over => {
+                    plan.refuse(other.map(|other| belongs(object, other)));
+                }
+                Some(row) => self.update(row, object, (resources, own), plan),
+                None if own.is_repeated(object) => {
+                    plan.drift.push(self.change(ChangeOp::Delete, &object.key, vec![]));
+                }
                 None => self.insert(index, object, resources, plan),
             }
         }
         for (key, row) in &self.rows {
-            let goes = self.is_applied(row) || self.goes_with_backend(key, plan);
+            let is_own = owner::owner(self.columns, row).is_some_and(|file| own.has(file));
+            let goes = is_own || self.goes_with_backend(key, plan);
             if goes && !kept.contains(key.as_str()) {
                 self.delete(key, row, resources, plan);
             }
         }
+    }
+
+    /// The other file that a row belongs to.
+    fn other_owner(&self, row: &'s Row, own: &Ownership) -> Option<&'s str> {
+        owner::owner(self.columns, row).filter(|file| !own.has(file))
     }
 
     fn insert(&self, index: usize, object: &Object, resources: &Resources<'_>, plan: &mut Plan) {
@@ -142,18 +190,40 @@ impl<'s> Table<'s> {
         plan.inserts.push((operation::insert(self.name, row, name), change));
     }
 
-    fn update(&self, row: &Row, object: &Object, resources: &Resources<'_>, plan: &mut Plan) {
-        let mut changed = vec![];
-        let mut columns = vec![];
+    fn update(
+        &self,
+        row: &'s Row,
+        object: &Object,
+        (resources, own): (&Resources<'_>, &Ownership),
+        plan: &mut Plan,
+    ) {
+        let said = own.said(object).filter(|_| self.other_owner(row, own).is_none());
+        let says = owner::says(object);
+        let repeats = |column: &str| {
+            let is_lost = own.how.starts && self.name == POOL && column == "state";
+            let is_kept = column != "file" && !is_lost;
+            is_kept
+                && said.is_some_and(|said| {
+                    says.as_object().and_then(|new| new.get(column)) == said.get(column)
+                })
+        };
+        let (mut changed, mut columns, mut drift) = (vec![], vec![], vec![]);
         for (id, column) in self.settable() {
             let Some(old) = row.get(id.index()) else { continue };
             let value = Wanted::new(object, column);
             if value.is_in(old, column, resources) || self.is_meant(old, column, object) {
                 continue;
             }
+            let differs = (column.name.to_string(), resources.text(column, old), value.text());
+            if repeats(&column.name) {
+                drift.push(differs);
+                continue;
+            }
             changed.push((&*column.name, value.json(column, resources)));
-            let old = resources.text(column, old);
-            columns.push((column.name.to_string(), old, value.text()));
+            columns.push(differs);
+        }
+        if !drift.is_empty() {
+            plan.drift.push(self.change(ChangeOp::Update, &object.key, drift));
         }
         if changed.is_empty() {
             return;
@@ -230,11 +300,14 @@ impl<'s> Table<'s> {
         let is_it = |change: &Change| change.table == BACKEND && change.row == backend;
         plan.deletes.iter().any(|(_, change)| is_it(change))
     }
+}
 
-    fn is_applied(&self, row: &Row) -> bool {
-        let applied = self.columns.column_id("applied").and_then(|id| row.get(id.index()));
-        applied == Some(&flag(true))
-    }
+/// That an object belongs to another file.
+fn belongs(object: &Object, other: &str) -> ConfigError {
+    let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
+    let message = format!("{word} `{}` belongs to the file {}", shown(&object.key), shown(other));
+    let hint = "name it in one file only, or take it over with --take-over (take_over=true)";
+    ConfigError::new(object.place, message).hint(hint).of(object.file)
 }
 
 /// Columns that are maps from numbers whose order alone says something.

@@ -5,19 +5,22 @@
 //! of its size allows.
 
 use crate::ERRORS_MAX;
-use crate::apply::operations;
-use crate::document::{Document, Object, files_of, text};
-use crate::doubt::doubts;
+use crate::apply::{Ownership, operations};
+use crate::document::{Document, Need, Object, files_of, text};
+use crate::doubt::{Warning, doubts, placed};
 use crate::error::{ConfigError, Errors};
 use crate::keys::{kind_of, path_of};
+use crate::others::Others;
 use crate::place::Place;
+use crate::read::shown;
 use crate::similar::did_you_mean;
 use paceline_engine::Engine;
 use paceline_model::schema::{
-    BACKEND, CHECKPOINT, FRONTEND, POOL, RULE, SAVED_RULE, SERVER, schema,
+    BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, schema,
 };
 use paceline_model::{Model, ModelError};
 use paceline_pools::DEFAULT_NAME;
+use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Context, Database, OpResult, Outcome};
 use paceline_types::UuidSource;
 use std::collections::BTreeSet;
@@ -35,17 +38,44 @@ impl Document {
     ///
     /// What cannot work: at most one error for each object, up to [`ERRORS_MAX`], in the order of the
     /// file.
-    pub fn check(&self) -> Result<Vec<String>, Vec<ConfigError>> {
+    pub fn check(&self) -> Result<Vec<Warning>, Vec<ConfigError>> {
+        self.check_beside(&Others::default())
+    }
+
+    /// The same with other objects there, which those of the file may name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::check`].
+    pub fn check_beside(&self, others: &Others) -> Result<Vec<Warning>, Vec<ConfigError>> {
         let mut objects = self.objects.clone();
-        let mut errors = Errors::default();
+        objects.extend(
+            others.objects.iter().filter(|other| !self.has(other.table, &other.key)).cloned(),
+        );
+        // A server whose backend goes is none to name.
+        let backends: BTreeSet<String> = objects
+            .iter()
+            .filter(|object| object.table == BACKEND)
+            .map(|object| object.key.clone())
+            .collect();
+        let is_lost = |object: &Object| {
+            let backend = object.columns.get("backend").and_then(Datum::single);
+            let backend = backend.and_then(Atom::as_str).unwrap_or_default();
+            object.table == SERVER && !backends.contains(backend)
+        };
+        objects.retain(|object| !is_lost(object));
+        let mut errors = self.missing(&objects);
+        if !errors.is_empty() {
+            return errors.or(vec![]);
+        }
         let mut told = BTreeSet::new();
         let rounds = (PLANNED_MAX / objects.len().max(1)).clamp(1, ERRORS_MAX);
         for _ in 0..rounds {
             let fault = match plan(&objects) {
-                Ok(mut warnings) => {
-                    // Of places that are not there, doubts tell with their line.
-                    warnings.retain(|warning| !warning.contains(": at: there is no "));
-                    warnings.extend(doubts(&self.objects));
+                Ok(warnings) => {
+                    let placed = |warning| placed(&self.objects, warning);
+                    let mut warnings: Vec<Warning> = warnings.into_iter().map(placed).collect();
+                    warnings.extend(doubts(&self.objects, others));
                     return errors.or(warnings);
                 }
                 Err(fault) => fault,
@@ -75,6 +105,33 @@ impl Document {
         errors.or(vec![])
     }
 
+    /// Whether there is such an object.
+    fn has(&self, table: &str, key: &str) -> bool {
+        self.objects.iter().any(|object| object.table == table && object.key == key)
+    }
+
+    /// What is named and is not among the objects.
+    fn missing(&self, objects: &[Object]) -> Errors {
+        let names: BTreeSet<(&str, &str)> =
+            objects.iter().map(|object| (object.table, object.key.as_str())).collect();
+        let mut errors = Errors::default();
+        for Need { table, name, path, file, place } in &self.needs {
+            if names.contains(&(table, name)) || errors.is_full() {
+                continue;
+            }
+            let word = kind_of(table).map_or(*table, |kind| kind.word);
+            let near = names.iter().filter(|(of, _)| of == table).map(|(_, name)| *name);
+            let near = did_you_mean(name, near);
+            let message = format!("`{path}`: there is no {word} `{}`{near}", shown(name));
+            let hint = match *table {
+                RESOURCE => "each parent needs a [[resource]] of its own",
+                _ => "each backend needs a [[backend]] of its own",
+            };
+            errors.push(ConfigError::new(*place, message).hint(hint).of(*file));
+        }
+        errors
+    }
+
     /// The error in the file that an error about a row is.
     fn error(&self, fault: &ModelError) -> ConfigError {
         let Some(object) = position(&self.objects, fault).and_then(|at| self.objects.get(at))
@@ -102,7 +159,7 @@ impl Document {
         }
         let message = within(&message);
         let message = path.map_or_else(|| message.clone(), |path| format!("`{path}`: {message}"));
-        let error = ConfigError::new(place, message);
+        let error = ConfigError::new(place, message).of(object.file);
         match self.hint(object, &column) {
             Some(hint) => error.hint(hint),
             None => error,
@@ -182,10 +239,10 @@ fn position(objects: &[Object], fault: &ModelError) -> Option<usize> {
 
 /// The columns that say nothing but which object this is.
 const HARMLESS: [&str; 8] =
-    ["name", "number", "at", "persistent", "applied", "state", "role", "backend"];
+    ["name", "number", "at", "persistent", "file", "state", "role", "backend"];
 
 /// Leaves of an object only that it is there, so that others can go on naming it.
-fn make_harmless(object: &mut Object) {
+pub(crate) fn make_harmless(object: &mut Object) {
     object.columns.retain(|column, _| HARMLESS.contains(column));
     object.parents.clear();
     if object.table == POOL && object.key != DEFAULT_NAME {
@@ -209,7 +266,7 @@ fn plan(objects: &[Object]) -> Result<Vec<String>, ModelError> {
         |message: String| ModelError { table: String::new(), row: None, column: None, message };
     let schema = Arc::new(schema().map_err(inner)?);
     let mut database = Database::new(Arc::clone(&schema), UuidSource::from_number(0));
-    let applied = operations(objects, database.store());
+    let applied = operations(objects, database.store(), &Ownership::default());
     let context =
         Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
     let outcome = database.execute(&applied.operations, &context);

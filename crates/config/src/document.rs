@@ -1,15 +1,36 @@
 //! A file that could be read: its objects as rows, with the place of each and of each key.
 
+use crate::error::{ConfigError, Errors};
 use crate::keys::kind_of;
 use crate::place::Place;
+use crate::read::shown;
 use paceline_model::schema::{BACKEND, FRONTEND, RULE, SAVED_RULE};
 use paceline_tables::value::{Atom, Datum};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A file that could be read. Names and numbers are each there once, and parents are there.
+/// The name of a file that nobody named.
+pub(crate) const UNNAMED: &str = "-";
+
+/// A file that could be read, or several together. Names and numbers are each there once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     pub(crate) objects: Vec<Object>,
+    /// The names of the files it was read from, by which objects belong to them.
+    pub(crate) files: Vec<String>,
+    /// What must be there besides.
+    pub(crate) needs: Vec<Need>,
+}
+
+/// An object that another one names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    pub table: &'static str,
+    pub name: String,
+    /// The key that names it.
+    pub path: &'static str,
+    pub file: usize,
+    pub place: Place,
 }
 
 /// One object of a file: a row for the database.
@@ -19,6 +40,8 @@ pub struct Object {
     pub table: &'static str,
     /// Its name, or its number if it is a rule.
     pub key: String,
+    /// Which of the files it is in.
+    pub file: usize,
     /// Where it begins.
     pub place: Place,
     /// What the file says of each column; a column that is not here has its default.
@@ -41,6 +64,56 @@ impl Document {
         &self.objects
     }
 
+    /// The same as the file of this name: what it makes belongs to that.
+    #[must_use]
+    pub fn named(mut self, file: &str) -> Self {
+        self.files = vec![file.to_owned()];
+        for object in &mut self.objects {
+            object.columns.insert("file", text(file));
+        }
+        self
+    }
+
+    /// Several files as one.
+    ///
+    /// # Errors
+    ///
+    /// What is in two of them.
+    pub fn join(documents: Vec<Self>) -> Result<Self, Vec<ConfigError>> {
+        let mut all = Self { objects: vec![], files: vec![], needs: vec![] };
+        let mut places: BTreeMap<(&str, String), (usize, u32)> = BTreeMap::new();
+        let mut errors = Errors::default();
+        for document in documents {
+            let first = all.files.len();
+            all.files.extend(document.files);
+            all.needs.extend(document.needs.into_iter().map(|mut need| {
+                need.file += first;
+                need
+            }));
+            for mut object in document.objects {
+                object.file += first;
+                let place = (object.file, object.place.line);
+                match places.entry((object.table, object.key.clone())) {
+                    Entry::Vacant(free) => {
+                        free.insert(place);
+                    }
+                    Entry::Occupied(other) => {
+                        let (file, line) = *other.get();
+                        errors.push(twice(&object, &all.files, (file, line)));
+                    }
+                }
+                all.objects.push(object);
+            }
+        }
+        errors.or(all)
+    }
+
+    /// The names of the files it was read from.
+    #[must_use]
+    pub fn files_read(&self) -> &[String] {
+        &self.files
+    }
+
     /// The same with every relative name of a file looked for in `directory`: that of the file that was
     /// read. Without this such names are wrong, because nobody knows where they begin.
     #[must_use]
@@ -55,9 +128,9 @@ impl Document {
         self
     }
 
-    /// The files that it names, and where.
+    /// The files that it names, each with the number of the file that names it, and where.
     #[must_use]
-    pub fn files<'d>(&'d self) -> Vec<(Place, &'d str)> {
+    pub fn files<'d>(&'d self) -> Vec<(usize, Place, &'d str)> {
         let columns = |object: &'d Object| {
             files_of(object.table)
                 .iter()
@@ -68,18 +141,19 @@ impl Document {
             for (key, file) in value.pairs() {
                 let place = object.entries.get(&(column, key.to_text())).copied();
                 let place = place.unwrap_or_else(|| object.place_of(column));
-                files.extend(file.as_str().map(|file| (place, file)));
+                files.extend(file.as_str().map(|file| (object.file, place, file)));
             }
             let file = value.single().and_then(Atom::as_str);
-            files.extend(file.map(|file| (object.place_of(column), file)));
+            files.extend(file.map(|file| (object.file, object.place_of(column), file)));
         }
         files.sort();
         files
     }
 
-    /// The certificates of frontends with their keys, each with the place of the certificate.
+    /// The certificates of frontends with their keys, each with the number of the file and the place of
+    /// the certificate.
     #[must_use]
-    pub fn certificates(&self) -> Vec<(Place, &str, &str)> {
+    pub fn certificates(&self) -> Vec<(usize, Place, &str, &str)> {
         let frontends = self.objects.iter().filter(|object| object.table == FRONTEND);
         let mut found = vec![];
         for object in frontends {
@@ -89,7 +163,8 @@ impl Document {
                 let place = object.entries.get(&("tls_certificate", number.to_text())).copied();
                 let place = place.unwrap_or_else(|| object.place_of("tls_certificate"));
                 let files = certificate.as_str().zip(key.and_then(|(_, key)| key.as_str()));
-                found.extend(files.map(|(certificate, key)| (place, certificate, key)));
+                found
+                    .extend(files.map(|(certificate, key)| (object.file, place, certificate, key)));
             }
         }
         found
@@ -97,11 +172,12 @@ impl Document {
 
     /// Where the file says what is in this column of this row, if the file names the row.
     #[must_use]
-    pub fn place_of(&self, table: &str, row: &str, column: Option<&str>) -> Option<Place> {
+    pub fn place_of(&self, table: &str, row: &str, column: Option<&str>) -> Option<(usize, Place)> {
         let table = if table == SAVED_RULE { RULE } else { table };
         let mut all = self.objects.iter();
         let object = all.find(|object| object.table == table && object.key == row)?;
-        Some(column.map_or(object.place, |column| object.place_of(column)))
+        let place = column.map_or(object.place, |column| object.place_of(column));
+        Some((object.file, place))
     }
 
     /// What to do next about a row that does not fit the file, if the file does not name it: it was made
@@ -119,16 +195,17 @@ impl Document {
 
 impl Object {
     pub(crate) fn new(table: &'static str, place: Place) -> Self {
-        let columns = BTreeMap::from([("applied", flag(true))]);
+        let columns = BTreeMap::from([("file", text(UNNAMED))]);
         let (key, parents, criteria) = (String::new(), vec![], vec![]);
         let (places, entries) = (BTreeMap::new(), BTreeMap::new());
-        Self { table, key, place, columns, parents, places, criteria, entries }
+        Self { table, key, file: 0, place, columns, parents, places, criteria, entries }
     }
 
     /// Where the file says what is in a column; where the object begins if it says nothing.
     #[must_use]
     pub fn place_of(&self, column: &str) -> Place {
         let tables = ["queue", "threads", "timeout", "health", "tls"];
+        let column = if column == "priority" { "priority_min" } else { column };
         let table = tables.into_iter().find(|table| column.starts_with(table));
         let found = self.places.get(column).or_else(|| self.places.get(table?));
         found.copied().unwrap_or(self.place)
@@ -138,6 +215,18 @@ impl Object {
         self.columns.insert(column, value);
         self.places.insert(column, place);
     }
+}
+
+/// That an object is in two files.
+fn twice(object: &Object, files: &[String], (file, line): (usize, u32)) -> ConfigError {
+    let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
+    let other = files.get(file).map_or("another file", String::as_str);
+    let message = format!("{word} `{}` is in {other} already, on line {line}", shown(&object.key));
+    let hint = match object.table {
+        RULE => "number the rules of all files so that each has a number of its own",
+        _ => "an object can be in one file only",
+    };
+    ConfigError::new(object.place, message).hint(hint).of(object.file)
 }
 
 /// The columns of a table that name files: maps of a frontend, texts of a backend.

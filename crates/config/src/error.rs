@@ -7,6 +7,8 @@ use std::fmt;
 /// One thing that is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
+    /// Which of the files it is in, from 0.
+    pub file: usize,
     /// The line, from 1.
     pub line: u32,
     /// The column in characters, from 1.
@@ -28,7 +30,13 @@ impl std::error::Error for ConfigError {}
 impl ConfigError {
     pub(crate) fn new(place: Place, message: impl Into<String>) -> Self {
         let Place { line, column } = place;
-        Self { line, column, message: one_line(message.into()), hint: None }
+        Self { file: 0, line, column, message: one_line(message.into()), hint: None }
+    }
+
+    /// The same in another file.
+    pub(crate) fn of(mut self, file: usize) -> Self {
+        self.file = file;
+        self
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -61,6 +69,11 @@ impl Errors {
         }
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether no more errors are taken.
     pub fn is_full(&self) -> bool {
         self.0.len() >= ERRORS_MAX
@@ -71,7 +84,7 @@ impl Errors {
         if self.0.is_empty() {
             return Ok(value);
         }
-        self.0.sort_by_key(|error| (error.line, error.column));
+        self.0.sort_by_key(|error| (error.file, error.line, error.column));
         Err(self.0)
     }
 }

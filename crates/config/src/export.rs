@@ -36,8 +36,18 @@ const LIST_CHARS_MAX: usize = 80;
 /// The file that says what the rows of a database say.
 #[must_use]
 pub fn export(rows: &Snapshot) -> String {
+    write(rows, |_| true)
+}
+
+/// The same with what belongs to one file. The servers of a backend go with it.
+#[must_use]
+pub fn export_of(rows: &Snapshot, file: &str) -> String {
+    write(rows, |source| source.text("file") == Some(file))
+}
+
+fn write(rows: &Snapshot, is_meant: impl Fn(&Source<'_>) -> bool) -> String {
     let mut out = String::from(FIRST_LINE);
-    for source in Source::all(rows, &HTTPS) {
+    for source in Source::all(rows, &HTTPS).into_iter().filter(&is_meant) {
         let _ = writeln!(out, "\n[{}]", HTTPS.word);
         source.write(&HTTPS, &mut out);
     }
@@ -45,7 +55,7 @@ pub fn export(rows: &Snapshot) -> String {
     for kind in KINDS {
         let mut sources = Source::all(rows, kind);
         sources.sort_by_cached_key(|source| source.rank(kind));
-        for mut source in sources {
+        for mut source in sources.into_iter().filter(&is_meant) {
             if kind.table == BACKENDS.table {
                 let own = source.text("name").and_then(|name| servers.get(name));
                 source.servers = own.cloned().unwrap_or_default();
@@ -178,6 +188,9 @@ impl<'s> Source<'s> {
                 _ => Ok(()),
             },
             "started" => self.write_state(out),
+            "count" if self.text("rate").is_none() && self.integer("concurrency").is_none() => {
+                writeln!(out, "count = true")
+            }
             "match" => {
                 matching::write(self.text("criteria").unwrap_or_default(), out);
                 Ok(())

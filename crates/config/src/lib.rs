@@ -3,7 +3,8 @@
 //! Owns the keys of the file, what each of them means as a column, and the transaction that makes the
 //! database say what a file says. Promises that wrong text is answered with every error found, each
 //! with its line and column, and changes nothing; that what [`export()`] writes reads back as the same
-//! rows; and that applying a file touches only what the file names and what an earlier file made.
+//! rows; and that applying a file touches only what changed in it since it was last applied, and nothing that
+//! belongs to another file.
 //! Pure: it is given texts and rows and answers texts and operations; it opens no file and runs no
 //! transaction but in a scratch database of its own.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -18,6 +19,7 @@ mod http;
 mod keys;
 mod list;
 mod matching;
+mod others;
 mod parse;
 mod place;
 mod read;
@@ -26,10 +28,12 @@ mod similar;
 mod syntax;
 mod write;
 
-pub use apply::{Applied, Change, ChangeOp};
+pub use apply::{Applied, Change, ChangeOp, How};
 pub use document::{Document, Object};
+pub use doubt::Warning;
 pub use error::ConfigError;
-pub use export::export;
+pub use export::{export, export_of};
+pub use others::Others;
 pub use parse::parse;
 pub use place::Place;
 

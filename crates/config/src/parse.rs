@@ -1,9 +1,9 @@
 //! The whole file: from text to a document, with every error on the way.
 //!
 //! Owns the limits of a file, the kinds of objects, and what concerns several of them: numbers that go
-//! on, names that occur twice, parents and backends that are not there.
+//! on, names that occur twice, what objects name.
 
-use crate::document::{Document, Object, flag, integer, text};
+use crate::document::{Document, Need, Object, UNNAMED, flag, integer, text};
 use crate::error::ConfigError;
 use crate::keys::{HTTPS, KINDS, Kind};
 use crate::place::Place;
@@ -42,9 +42,8 @@ pub fn parse(text: &str) -> Result<Document, Vec<ConfigError>> {
             break;
         }
     }
-    file.check_parents(&mut reader);
-    file.check_backends(&mut reader);
-    reader.errors.or(Document { objects: file.objects })
+    let needs = file.needs();
+    reader.errors.or(Document { objects: file.objects, files: vec![UNNAMED.to_owned()], needs })
 }
 
 /// Refuses what would take too much memory to read.
@@ -256,38 +255,13 @@ impl File {
         }
     }
 
-    /// Every backend that is used must be in the file too.
-    fn check_backends(&self, reader: &mut Reader<'_>) {
-        for (name, path, place) in &self.used {
-            if self.lines.contains_key(&(BACKEND, name.clone())) {
-                continue;
-            }
-            let names = self.objects.iter().filter(|object| object.table == BACKEND);
-            let near = did_you_mean(name, names.map(|object| object.key.as_str()));
-            let message = format!("`{path}`: there is no backend `{}`{near}", shown(name));
-            let hint = "each backend needs a [[backend]] of its own";
-            reader.errors.push(ConfigError::new(*place, message).hint(hint));
-            if reader.errors.is_full() {
-                return;
-            }
-        }
-    }
-
-    /// Every parent must be in the file: nothing else is known to be there when it is applied.
-    fn check_parents(&self, reader: &mut Reader<'_>) {
-        for (name, place) in &self.parents {
-            if self.lines.contains_key(&(RESOURCE, name.clone())) {
-                continue;
-            }
-            let names = self.objects.iter().filter(|object| object.table == RESOURCE);
-            let near = did_you_mean(name, names.map(|object| object.key.as_str()));
-            let message = format!("`parents`: there is no resource `{}`{near}", shown(name));
-            let hint = "each parent needs a [[resource]] of its own";
-            reader.errors.push(ConfigError::new(*place, message).hint(hint));
-            if reader.errors.is_full() {
-                return;
-            }
-        }
+    /// What the objects name and must be somewhere.
+    fn needs(&mut self) -> Vec<Need> {
+        let need = |table, (name, path, place)| Need { table, name, path, file: 0, place };
+        let parents = std::mem::take(&mut self.parents).into_iter();
+        let parents = parents.map(|(name, place)| need(RESOURCE, (name, "parents", place)));
+        let backends = std::mem::take(&mut self.used).into_iter().map(|used| need(BACKEND, used));
+        parents.chain(backends).collect()
     }
 }
 
@@ -350,10 +324,12 @@ fn checkpoint(
 ) {
     let kind = &crate::keys::CHECKPOINTS;
     require(reader, kind, table, "at", object.place);
-    let Some(Own { item, expected, .. }) = owns.get("count") else { return };
+    let Some(Own { item, place, expected }) = owns.get("count") else { return };
     let limit = ["rate", "concurrency"].into_iter().find(|key| table.contains_key(key));
     match (item.as_bool(), limit) {
-        (Some(true), None) => {}
+        (Some(true), None) => {
+            object.places.insert("count", *place);
+        }
         (Some(true), Some(limit)) => {
             let message = format!("a checkpoint that only counts has no `{limit}`");
             reader.wrong_value("count", &message, item);

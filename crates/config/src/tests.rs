@@ -2,13 +2,16 @@
 
 mod applying;
 mod catalogue;
+mod doubts;
 mod errors;
 mod exporting;
 mod http;
 mod limits;
+mod owning;
 mod random;
 mod reading;
 
+use crate::How;
 use crate::{Applied, Document, Object, parse};
 use paceline_model::schema;
 use paceline_tables::json::Json;
@@ -50,7 +53,7 @@ fn transact(database: &mut Database, operations: &str) {
 
 /// Applies a document; answers what that changed.
 fn apply(database: &mut Database, document: &Document) -> Applied {
-    let applied = document.apply(database.store());
+    let applied = document.apply(database.store(), How::default());
     execute(database, &applied.operations).unwrap();
     applied
 }

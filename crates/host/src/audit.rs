@@ -46,22 +46,26 @@ impl Audit {
     ///
     /// When the file or the thread cannot be had.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
-        let mut writer = Writer::new(file);
+        let mut writer = Writer::new(open(path)?);
         if is_torn(&writer.file)? {
             writer.lines.push(b'\n');
         }
         let (sender, receiver) = sync_channel(WAITING_MAX);
-        let thread = std::thread::Builder::new()
-            .name("paceline-audit".into())
-            .spawn(move || write_all(writer, &receiver))?;
+        let thread = std::thread::Builder::new().name("paceline-audit".into()).spawn({
+            let path = path.to_owned();
+            move || write_all(writer, &path, &receiver)
+        })?;
         Ok(Self { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
     }
 
     /// Records nothing.
     pub(crate) fn nowhere() -> Self {
         Self { sender: Mutex::default(), thread: Mutex::default() }
+    }
+
+    /// Opens the file anew: somebody may have moved it away.
+    pub(crate) fn reopen(&self) {
+        self.pass(REOPEN);
     }
 
     /// Records what a transaction changed in the configuration.
@@ -101,6 +105,10 @@ impl Audit {
 
     fn send(&self, mut line: Vec<u8>) {
         line.extend_from_slice(b"}\n");
+        self.pass(line);
+    }
+
+    fn pass(&self, line: Vec<u8>) {
         let sender = self.sender.lock().unwrap_or_else(crate::broken).clone();
         if let Some(sender) = sender {
             // The thread ends only when all senders are gone.
@@ -178,7 +186,25 @@ fn is_torn(file: &File) -> io::Result<bool> {
     }
 }
 
-fn write_all(mut writer: Writer<File>, receiver: &Receiver<Vec<u8>>) {
+/// What asks the thread to open the file anew, in the place of a line.
+const REOPEN: Vec<u8> = Vec::new();
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+}
+
+fn reopen(writer: &mut Writer<File>, path: &Path) {
+    // What came before belongs to the old file.
+    writer.write();
+    match open(path) {
+        Ok(file) => writer.file = file,
+        Err(error) => {
+            tracing::error!(%error, "cannot open the audit log anew; the old file is kept")
+        }
+    }
+}
+
+fn write_all(mut writer: Writer<File>, path: &Path, receiver: &Receiver<Vec<u8>>) {
     loop {
         let first = match writer.is_failing {
             true => receiver.recv_timeout(RETRY),
@@ -187,7 +213,12 @@ fn write_all(mut writer: Writer<File>, receiver: &Receiver<Vec<u8>>) {
         if first == Err(RecvTimeoutError::Disconnected) {
             break;
         }
-        first.into_iter().chain(receiver.try_iter()).for_each(|line| writer.add(&line));
+        for line in first.into_iter().chain(receiver.try_iter()) {
+            match line == REOPEN {
+                true => reopen(&mut writer, path),
+                false => writer.add(&line),
+            }
+        }
         writer.write();
     }
     writer.write();

@@ -38,7 +38,8 @@ pub use control::{
     Permit, Reroute, Tally, Terms, Waiting,
 };
 pub use database::{
-    Author, Hosted, Loaded, OpenDatabaseError, WatchRequest, create_file, load_file, replace,
+    Author, Hosted, Loaded, OpenDatabaseError, Restored, WatchRequest, create_file, load_file,
+    replace, restore,
 };
 pub use kept::{
     Ended, Keeper, KeptLock, KeptPermit, KeptSession, Machine, Process, Processes, RealProcesses,
@@ -322,6 +323,13 @@ impl Host {
     pub fn record(&self, who: &str, what: &str, object: &str) {
         if let Some(audit) = self.audit.get() {
             audit.record(who, what, object);
+        }
+    }
+
+    /// Opens the audit log anew, because somebody may have moved its file away.
+    pub fn reopen_audit(&self) {
+        if let Some(audit) = self.audit.get() {
+            audit.reopen();
         }
     }
 

@@ -99,7 +99,8 @@ impl Model {
     fn change_needs(&self, change: &RowChange) -> Role {
         let tables = &self.tables;
         let Tables { pool, rule, checkpoint, resource, frontend, backend, server, .. } = *tables;
-        let for_operators = [pool, rule, checkpoint, resource, frontend, backend, server];
+        let for_operators =
+            [pool, rule, checkpoint, resource, frontend, backend, server, tables.file];
         if !for_operators.contains(&change.table) {
             return Role::Admin;
         }
@@ -110,10 +111,12 @@ impl Model {
         let comes_or_goes = old.is_none() || new.is_none();
         let makes_pool = change.table == tables.pool && comes_or_goes && !is_default;
         let kept = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("persistent"));
-        // What a text made goes when the next text does not name it. Whoever may not delete a row may not
+        // What the daemon was started with goes when the daemon is started without it.
+        let serves = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("served"));
+        // What a file made goes when the file does not name it any more. Whoever may not delete a row may not
         // have it deleted so either, nor hide it from that.
         let is_moved =
-            old.zip(new).is_some_and(|(old, new)| old.flag("applied") != new.flag("applied"));
+            old.zip(new).is_some_and(|(old, new)| old.optional("file") != new.optional("file"));
         let is_guarded = kept(old) || (change.table == tables.pool && !is_default);
         let names_file = new.is_some_and(|new| names_file(old, new).is_some());
         let trusts = change.table == backend && new.is_some_and(|new| trusts_more(old, new));
@@ -121,6 +124,7 @@ impl Model {
             || trusts
             || makes_pool
             || kept(old) != kept(new)
+            || serves(old) != serves(new)
             || (is_moved && is_guarded);
         if needs_admin { Role::Admin } else { Role::Operator }
     }

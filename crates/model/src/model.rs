@@ -5,7 +5,7 @@ use crate::figures::Figures;
 use crate::ids::Ids;
 use crate::reader::Reader;
 use crate::restart::{Put, restart};
-use crate::{checkpoint, idle, pool, resource, rule, schema};
+use crate::{checkpoint, doubt, idle, pool, resource, rule, schema};
 use paceline_checkpoints::Spec;
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Config, Plan, Snapshot};
@@ -54,12 +54,13 @@ pub(crate) struct Tables {
     pub frontend: TableId,
     pub backend: TableId,
     pub server: TableId,
+    pub file: TableId,
     pub user: TableId,
     pub token: TableId,
 }
 
 impl Model {
-    /// A model of databases with this schema, on a machine with so many processors.
+    /// A model of databases with this schema.
     ///
     /// # Errors
     ///
@@ -83,6 +84,7 @@ impl Model {
             frontend: table(schema::FRONTEND)?,
             backend: table(schema::BACKEND)?,
             server: table(schema::SERVER)?,
+            file: table(schema::FILE)?,
             user: table(schema::USER)?,
             token: table(schema::TOKEN)?,
         };
@@ -132,6 +134,8 @@ impl Model {
         // What is wrong already is told before what would be wrong only at the next start.
         let mut plan = Plan::new(current, config)?;
         plan.warn(idle::settings(&self.schema, store));
+        let doubts = doubt::doubts(&self.schema, store, plan.snapshot());
+        plan.warn(doubts);
         restart.map(|()| plan)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Transient pools, checkpoints, resources, frontends, backends and servers are gone. Persistent pools come back started, also if
 //! they had been stopped. The running list of rules is filled from the saved one. What was journaled
-//! before the daemon ended is brought to that by one list of changes.
+//! before the daemon ended is brought to that by one list of changes. Files are taken to have said nothing of
+//! the rows that are gone, so that the next time they are applied these are made again.
 
 use crate::model::Tables;
 use crate::reader::Reader;
@@ -11,7 +12,7 @@ use paceline_tables::schema::{ColumnId, TableId};
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Row, Store, row_uuid};
 use paceline_types::{Uuid, UuidSource};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A row to be put: its table, itself, and its values, or none if it goes.
 pub type Put = (TableId, Uuid, Option<Vec<Datum>>);
@@ -23,6 +24,7 @@ pub(crate) fn restart(tables: Tables, store: &Store, uuids: &mut UuidSource) -> 
     for table in [pool, checkpoint, resource, frontend, backend, server] {
         drop_transient(store, table, table == tables.pool, &mut puts);
     }
+    forget_said(store, tables.file, &mut puts);
     start_pools(store, tables.pool, &mut puts);
     restore_rules(tables, store, uuids, &mut puts);
     puts
@@ -35,6 +37,32 @@ fn drop_transient(store: &Store, table: TableId, is_pool: bool, puts: &mut Vec<P
         |row: Reader<'_>| row.flag("persistent") || (is_pool && row.text("name") == DEFAULT_NAME);
     let gone = store.rows(table).filter(|row| !is_kept(Reader::new(columns, row)));
     puts.extend(gone.map(|row| (table, row_uuid(row), None)));
+}
+
+/// Takes the rows that go out of what files said. A file knows a row by its table and its name, and a server
+/// by those of its backend too.
+fn forget_said(store: &Store, files: TableId, puts: &mut Vec<Put>) {
+    let key = |(table, uuid, _): &Put| {
+        let columns = store.schema().table(*table);
+        let row = Reader::new(columns, store.row(*table, *uuid)?);
+        let backend = columns.column_id("address").map(|_| format!("{}/", row.text("backend")));
+        Some(format!("{} {}{}", columns.name, backend.unwrap_or_default(), row.text("name")))
+    };
+    let gone: BTreeSet<String> = puts.iter().filter_map(key).collect();
+    let columns = store.schema().table(files);
+    let Some(said) = columns.column_id("said").filter(|_| !gone.is_empty()) else { return };
+    for row in store.rows(files) {
+        let is_left = |(key, _): &&(Atom, Atom)| key.as_str().is_none_or(|key| !gone.contains(key));
+        let before = row[said.index()].pairs();
+        let left: Vec<(Atom, Atom)> = before.iter().filter(is_left).cloned().collect();
+        if left.len() < before.len() {
+            let mut values = row.get(ColumnId::FIRST..).unwrap_or_default().to_vec();
+            if let Some(value) = values.get_mut(said.index() - ColumnId::FIRST) {
+                *value = Datum::from_sorted_pairs(left);
+            }
+            puts.push((files, row_uuid(row), Some(values)));
+        }
+    }
 }
 
 fn start_pools(store: &Store, table: TableId, puts: &mut Vec<Put>) {

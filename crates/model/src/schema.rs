@@ -9,6 +9,9 @@ pub const DATABASE: &str = "Paceline";
 /// The daemon's own counters, one row.
 pub const DAEMON: &str = "Daemon";
 
+/// The files of the configuration, each with what it said when it was last applied.
+pub const FILE: &str = "File";
+
 /// Every lock, with owner, waiters and fencing number.
 pub const LOCK: &str = "Lock";
 
@@ -68,7 +71,7 @@ pub fn schema() -> Result<Schema, String> {
 #[cfg(test)]
 mod tests {
     use super::{
-        BACKEND, CHECKPOINT, DAEMON, DATABASE, FRONTEND, HTTP, LOCK, POOL, RESOURCE, RULE,
+        BACKEND, CHECKPOINT, DAEMON, DATABASE, FILE, FRONTEND, HTTP, LOCK, POOL, RESOURCE, RULE,
         SAVED_RULE, SERVER, TOKEN, USER, schema,
     };
 
@@ -77,8 +80,8 @@ mod tests {
         let schema = schema().unwrap();
         assert_eq!(&*schema.name, DATABASE);
         for table in [
-            DAEMON, LOCK, POOL, RULE, SAVED_RULE, CHECKPOINT, RESOURCE, HTTP, FRONTEND, BACKEND,
-            SERVER, USER, TOKEN,
+            DAEMON, FILE, LOCK, POOL, RULE, SAVED_RULE, CHECKPOINT, RESOURCE, HTTP, FRONTEND,
+            BACKEND, SERVER, USER, TOKEN,
         ] {
             assert!(schema.table_id(table).is_some(), "{table}");
         }

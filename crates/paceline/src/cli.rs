@@ -58,9 +58,13 @@ pub enum Command {
     /// Check configuration files without a daemon
     #[command(after_help = CHECK_HELP)]
     Check {
-        /// The files, in TOML
-        #[arg(required = true, value_name = "FILE")]
+        /// The files, in TOML, checked together as one configuration; of a directory, all *.toml
+        #[arg(required = true, value_name = "FILE|DIR")]
         files: Vec<PathBuf>,
+
+        /// Fail on warnings too
+        #[arg(long)]
+        strict: bool,
     },
     /// Make the configuration of a running daemon what a file says
     #[command(after_help = command::apply::HELP)]
@@ -125,6 +129,9 @@ pub enum Command {
     /// Copy the daemon's database to a file while it serves
     #[command(after_help = command::backup::HELP)]
     Backup(command::backup::Backup),
+    /// Put a copy back into the data directory of a stopped daemon
+    #[command(after_help = command::restore::HELP)]
+    Restore(command::restore::Restore),
     /// Show how the daemon is, on one screen
     #[command(after_help = command::status::HELP)]
     Status(command::status::Status),
@@ -149,7 +156,8 @@ pub enum Command {
 
 const CHECK_HELP: &str = "\
 What is wrong is told as FILE:LINE:COLUMN: message, one a line, with what to try next; the exit code
-is 1 then. See examples/paceline.toml and examples/http.toml for everything that can stand in a file.
+is 1 then. What works but is hardly meant is a warning, with what follows from it; with --strict the exit
+code is 1 for warnings too. See examples/paceline.toml and examples/http.toml for everything that can stand in a file.
 Files that it names, such as certificates, are looked for in its own directory unless their names begin
 with a slash; what cannot be read there is a warning.
 
@@ -159,7 +167,7 @@ Example:
 const SERVE_HELP: &str = "\
 Signals:
   SIGTERM, SIGINT           end cleanly
-  SIGHUP                    apply --config FILE again; without one, end cleanly
+  SIGHUP                    open the logs anew, and apply what changed in the files of --config
   SIGUSR1                   compact the journals now, not only as they grow
 
 Examples:
@@ -180,10 +188,10 @@ pub struct Serve {
     #[arg(long, env = "PACELINE_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// A TOML file to apply at start and on SIGHUP; what it says is checked first, and what is wrong
-    /// with it is told as FILE:LINE:COLUMN: message
-    #[arg(long, value_name = "FILE", conflicts_with = "read_only")]
-    pub config: Option<PathBuf>,
+    /// TOML files to apply at start and on SIGHUP, together as one configuration; of a directory, all
+    /// *.toml in the order of their names; may be repeated. What is wrong is told as FILE:LINE:COLUMN: message
+    #[arg(long, value_name = "FILE|DIR", num_args = 1.., conflicts_with = "read_only")]
+    pub config: Vec<PathBuf>,
 
     /// Where OVSDB clients connect: punix:PATH, ptcp:PORT[:IP], pssl:PORT[:IP], or none; may be
     /// repeated [default: punix:DIR/ovsdb.sock]

@@ -1,6 +1,9 @@
 //! TOML files: checked by themselves, and applied to the daemon's database.
+//!
+//! Files that are given together are one configuration. Each has a name, which is its own without
+//! directories: objects belong to the file of that name, wherever it lies.
 
-use paceline_config::{ConfigError, Document, FILE_BYTES_MAX};
+use paceline_config::{ConfigError, Document, FILE_BYTES_MAX, How, Others, Place, Warning};
 use paceline_host::{Author, Host, own};
 use paceline_tables::Error;
 use paceline_types::Role;
@@ -8,65 +11,202 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Checks files without a daemon; what is wrong is told as `FILE:LINE:COLUMN: message`.
-pub fn check(files: &[PathBuf]) -> Result<(), String> {
-    let mut wrong = String::new();
-    for file in files {
-        match checked(file) {
-            Ok(warnings) => {
-                warnings.iter().for_each(|warning| crate::screen::tell(format_args!("{warning}")))
-            }
-            Err(errors) => wrong.push_str(&errors),
-        }
-    }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.trim_end().to_owned()) }
+/// A file, and the name by which objects belong to it.
+struct Source {
+    path: PathBuf,
+    name: String,
 }
 
-/// What is doubtful about a file, or what is wrong with it.
-fn checked(file: &Path) -> Result<Vec<String>, String> {
-    let text = text_of(file).map_err(|error| format!("{error}\n"))?;
-    match paceline_config::parse(&text) {
-        Ok(document) => {
-            let document = beside(file, document);
-            let mut warnings = warnings_of(file, &document)?;
-            warnings.extend(unreadable(file, &document));
-            unfit(file, &document).map_or(Ok(warnings), Err)
-        }
-        Err(errors) => {
-            let told = lines(file, &errors);
-            Err(format!("{told}{}: other parts are checked when these are right\n", file.display()))
-        }
+/// Files that could be read, and what they say together.
+struct Files {
+    sources: Vec<Source>,
+    document: Document,
+}
+
+/// Checks files without a daemon; what is wrong is told as `FILE:LINE:COLUMN: message`. A warning is wrong
+/// only if this is `strict`.
+pub fn check(paths: &[PathBuf], strict: bool) -> Result<(), String> {
+    let files = Files::read(paths)?;
+    let warnings = files.document.check().map_err(|errors| lines(&files.sources, &errors))?;
+    let mut warnings: Vec<String> = warnings.iter().map(|one| files.told(one)).collect();
+    warnings.extend(files.unreadable());
+    warnings.iter().for_each(|warning| crate::screen::tell(format_args!("{warning}")));
+    files.unfit().map_or(Ok(()), Err)?;
+    match warnings.len() {
+        0 => Ok(()),
+        _ if !strict => Ok(()),
+        1 => Err("1 warning, which --strict does not allow".to_owned()),
+        count => Err(format!("{count} warnings, which --strict does not allow")),
     }
 }
 
-/// Makes the daemon's database say what a file says. Must not be called from a task of the runtime.
-pub fn apply(host: &Host, file: &Path) -> Result<(), String> {
-    let document = read(file)?;
-    for warning in warnings_of(file, &document)? {
-        tracing::warn!("{warning}");
-    }
+/// Makes the daemon's database say what files say anew. Must not be called from a task of the runtime.
+pub fn apply(host: &Host, paths: &[PathBuf], starts: bool) -> Result<(), String> {
+    let files = Files::read(paths)?;
     let own = host.database(own::DATABASE).ok_or("the daemon has no database of its own")?;
-    let mut changes = 0;
-    let who = format!("config {}", file.display());
+    let rows = own.written().map_err(|error| error.details)?;
+    let others = Others::besides(&files.document, &rows);
+    let warnings = files.document.check_beside(&others);
+    for warning in warnings.map_err(|errors| lines(&files.sources, &errors))? {
+        // What rows alone show is logged by the daemon when it plans them.
+        if warning.file.is_some() {
+            tracing::warn!("{}", files.told(&warning));
+        }
+    }
+    let (mut changes, mut drift, mut conflicts) = (0, 0, vec![]);
+    let names: Vec<String> =
+        files.sources.iter().map(|source| source.path.display().to_string()).collect();
+    let who = format!("config {}", names.join(" "));
     // Whoever writes the configuration is trusted.
     let author = Author { name: &who, role: Role::Admin };
     let applied = own.edit(author, |store| {
-        let applied = document.apply(store);
-        changes = applied.changes.len();
-        applied.operations
+        let how = How { starts, serves: true, ..How::default() };
+        let applied = files.document.apply(store, how);
+        (changes, drift) = (applied.changes.len(), applied.drifted().count());
+        conflicts = applied.conflicts;
+        if conflicts.is_empty() { applied.operations } else { vec![] }
     });
-    applied.map_err(|error| unfit_rest(file, &document, &error))?;
-    tracing::info!(file = %file.display(), changes, "applied the configuration");
+    applied.map_err(|error| files.unfit_rest(&error))?;
+    if !conflicts.is_empty() {
+        return Err(lines(&files.sources, &conflicts));
+    }
+    let files = names.join(" ");
+    match drift {
+        0 => tracing::info!(files, changes, "applied the configuration"),
+        _ => tracing::info!(
+            files,
+            changes,
+            drift,
+            "applied the configuration; what was edited otherwise since then stays"
+        ),
+    }
     Ok(())
 }
 
-/// What of the file does not fit what the database says otherwise, and what to do about it.
-fn unfit_rest(file: &Path, document: &Document, error: &Error) -> String {
-    let violation = error.violation.as_deref();
-    let row = violation.and_then(|one| Some((&one.table, one.row.as_ref()?)));
-    let next = row.and_then(|(table, row)| document.next_about(table, row));
-    let next = next.map(|next| format!("; {next}")).unwrap_or_default();
-    format!("{}: {}{next}", file.display(), error.details)
+/// The files that these paths mean: of a directory all that are called `*.toml`, in the order of their names.
+fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, String> {
+    let mut sources: Vec<Source> = vec![];
+    for path in paths {
+        let files = if path.is_dir() { within(path)? } else { vec![path.clone()] };
+        for path in files {
+            let name = name_of(&path)?;
+            if let Some(other) = sources.iter().find(|other| other.name == name) {
+                let (one, two) = (other.path.display(), path.display());
+                return Err(format!(
+                    "{one} and {two} are both called {name}; objects belong to files by their names, so \
+                     give each another name"
+                ));
+            }
+            sources.push(Source { path, name });
+        }
+    }
+    Ok(sources)
+}
+
+/// The name by which objects belong to a file.
+pub fn name_of(path: &Path) -> Result<String, String> {
+    let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+    name.map(str::to_owned).ok_or_else(|| format!("{} is not a name of a file", path.display()))
+}
+
+fn within(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+    let mut files = vec![];
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let is_hidden =
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if path.extension().is_some_and(|end| end == "toml") && !is_hidden && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    match files.is_empty() {
+        // A directory that is not mounted looks like this, and would delete everything.
+        true => Err(format!("{}: there is no file *.toml in it", directory.display())),
+        false => Ok(files),
+    }
+}
+
+impl Files {
+    fn read(paths: &[PathBuf]) -> Result<Self, String> {
+        let sources = sources(paths)?;
+        let (mut documents, mut wrong) = (vec![], String::new());
+        for (index, source) in sources.iter().enumerate() {
+            let path = &source.path;
+            let text = match text_of(path) {
+                Ok(text) => text,
+                Err(error) => {
+                    let _ = writeln!(wrong, "{error}");
+                    continue;
+                }
+            };
+            match paceline_config::parse(&text) {
+                Ok(document) => documents.push(beside(path, document).named(&source.name)),
+                Err(mut errors) => {
+                    errors.iter_mut().for_each(|error| error.file = index);
+                    let told = lines(&sources, &errors);
+                    let name = path.display();
+                    let _ = writeln!(
+                        wrong,
+                        "{told}{name}: other parts are checked when these are right"
+                    );
+                }
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(wrong.trim_end().to_owned());
+        }
+        match Document::join(documents) {
+            Ok(document) => Ok(Self { sources, document }),
+            Err(errors) => Err(lines(&sources, &errors)),
+        }
+    }
+
+    fn told(&self, warning: &Warning) -> String {
+        let source = warning.file.and_then(|file| self.sources.get(file));
+        let source = source.or_else(|| self.sources.first().filter(|_| self.sources.len() == 1));
+        let path = source.map(|source| format!("{}: ", source.path.display())).unwrap_or_default();
+        format!("{path}warning: {warning}")
+    }
+
+    /// The files named in a document that cannot be opened here. The daemon may be another user, on whom it
+    /// depends in the end.
+    fn unreadable(&self) -> Vec<String> {
+        let told = |(file, place, name): (usize, Place, &str)| {
+            let error = std::fs::File::open(name).err()?;
+            let text = format!("line {}: {name}: {error}", place.line);
+            Some(self.told(&Warning { file: Some(file), text }))
+        };
+        self.document.files().into_iter().filter_map(told).collect()
+    }
+
+    /// The certificates that a frontend could not use, of those that can be opened here.
+    fn unfit(&self) -> Option<String> {
+        let mut errors = vec![];
+        for (file, place, certificate, key) in self.document.certificates() {
+            let is_here = |name: &&str| std::fs::File::open(name).is_ok();
+            if [certificate, key].iter().all(is_here)
+                && let Err(message) = paceline_http::check_certificate(certificate, key)
+            {
+                let Place { line, column } = place;
+                errors.push(ConfigError { file, line, column, message, hint: None });
+            }
+        }
+        (!errors.is_empty()).then(|| lines(&self.sources, &errors))
+    }
+
+    /// What of the files does not fit what the database says otherwise, and what to do about it.
+    fn unfit_rest(&self, error: &Error) -> String {
+        let violation = error.violation.as_deref();
+        let row = violation.and_then(|one| Some((&one.table, one.row.as_ref()?)));
+        let place = row.and_then(|(table, row)| self.document.place_of(table, row, None));
+        let file = place.map_or(0, |(file, _)| file);
+        let path = self.sources.get(file).map(|source| source.path.display().to_string());
+        let next = row.and_then(|(table, row)| self.document.next_about(table, row));
+        let next = next.map(|next| format!("; {next}")).unwrap_or_default();
+        format!("{}: {}{next}", path.unwrap_or_default(), error.details)
+    }
 }
 
 /// The text of a file, no longer than it may be.
@@ -93,17 +233,6 @@ fn bounded(source: impl std::io::Read, name: &str) -> Result<String, String> {
     }
 }
 
-/// What is doubtful about a text, as far as it is right.
-pub fn doubts(file: &Path, text: &str) -> Vec<String> {
-    let document = paceline_config::parse(text).ok().map(|document| beside(file, document));
-    document.and_then(|document| warnings_of(file, &document).ok()).unwrap_or_default()
-}
-
-fn read(file: &Path) -> Result<Document, String> {
-    let document = paceline_config::parse(&text_of(file)?);
-    document.map(|document| beside(file, document)).map_err(|errors| lines(file, &errors))
-}
-
 /// The directory of a file as an absolute path; none for standard input, or if it is no text.
 pub fn directory_of(file: &Path) -> Option<String> {
     if file.as_os_str() == "-" {
@@ -121,40 +250,11 @@ fn beside(file: &Path, document: Document) -> Document {
     }
 }
 
-/// The files named in a document that cannot be opened here. The daemon may be another user, on whom it
-/// depends in the end.
-fn unreadable(file: &Path, document: &Document) -> Vec<String> {
-    let told = |(place, name): (paceline_config::Place, &str)| {
-        let error = std::fs::File::open(name).err()?;
-        Some(format!("{}: warning: line {}: {name}: {error}", file.display(), place.line))
-    };
-    document.files().into_iter().filter_map(told).collect()
-}
-
-/// The certificates that a frontend could not use, of those that can be opened here.
-fn unfit(file: &Path, document: &Document) -> Option<String> {
-    let mut told = String::new();
-    for (place, certificate, key) in document.certificates() {
-        let is_here = |name: &&str| std::fs::File::open(name).is_ok();
-        if [certificate, key].iter().all(is_here)
-            && let Err(message) = paceline_http::check_certificate(certificate, key)
-        {
-            let (line, column) = (place.line, place.column);
-            let _ = writeln!(told, "{}:{line}:{column}: {message}", file.display());
-        }
-    }
-    (!told.is_empty()).then_some(told)
-}
-
-fn warnings_of(file: &Path, document: &Document) -> Result<Vec<String>, String> {
-    let warnings = document.check().map_err(|errors| lines(file, &errors))?;
-    Ok(warnings.iter().map(|warning| format!("{}: warning: {warning}", file.display())).collect())
-}
-
-fn lines(file: &Path, errors: &[ConfigError]) -> String {
+fn lines(sources: &[Source], errors: &[ConfigError]) -> String {
     let mut lines = String::new();
     for error in errors {
-        let _ = writeln!(lines, "{}:{error}", file.display());
+        let path = sources.get(error.file).map(|source| source.path.display().to_string());
+        let _ = writeln!(lines, "{}:{error}", path.unwrap_or_default());
         if let Some(hint) = &error.hint {
             let _ = writeln!(lines, "    {hint}");
         }

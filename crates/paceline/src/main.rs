@@ -82,11 +82,12 @@ fn run(command: cli::Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(demo) => demo::run(&demo)?,
         Command::Serve(serve) => serve::run(*serve)?,
-        Command::Check { files } => return Ok(checked(config::check(&files))),
+        Command::Check { files, strict } => return Ok(checked(config::check(&files, strict))),
         Command::Ovsdb { command } => tools::run(command)?,
         Command::Apply(apply) => return command::apply::run(&apply),
         Command::Export(export) => command::export::run(&export)?,
         Command::Backup(backup) => command::backup::run(&backup)?,
+        Command::Restore(restore) => command::restore::run(&restore)?,
         Command::Doctor(doctor) => return command::doctor::run(&doctor),
         Command::Permit(permit) => return command::permit::run(&permit),
         Command::Lock(lock) => return command::lock::run(&lock),

@@ -3,6 +3,7 @@
 use crate::cli::{RemoteOrNone, Serve};
 use crate::config;
 use crate::notify::notify;
+use paceline_api::Reload;
 use paceline_host::{Host, Policy};
 use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
 use paceline_ovsdb::{Door, DoorOptions, Remote, TlsFiles};
@@ -10,7 +11,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long clients may take to read the last answers.
@@ -44,10 +45,13 @@ pub fn run(options: Serve) -> Result<(), String> {
     let _xfsz = runtime.block_on(async { signal(xfsz) }).map_err(|error| error.to_string())?;
     let mut requests = runtime.block_on(async { Requests::listen() })?;
     let host = open_databases(&options, &data, runtime.handle())?;
-    if let Some(file) = &options.config {
-        config::apply(&host, file)?;
+    let reload = Arc::new(Reload::default());
+    if !options.config.is_empty() {
+        config::apply(&host, &options.config, true)?;
+        reload.note(Ok(()), now_ms());
     }
-    let served = runtime.block_on(serve(host.clone(), &remotes, &options, &data, &mut requests));
+    let served =
+        runtime.block_on(serve(host.clone(), &remotes, (&options, &data, &reload), &mut requests));
     host.shut_down();
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
@@ -119,14 +123,14 @@ fn listen(kind: SignalKind) -> Result<Signal, String> {
 async fn serve(
     host: Arc<Host>,
     remotes: &[Remote],
-    options: &Serve,
-    data: &Path,
+    (options, data, reload): (&Serve, &Path, &Arc<Reload>),
     requests: &mut Requests,
 ) -> Result<(), String> {
     let (door_options, policy) = (door_options(options), policy_of(options));
     let address = options.api.parse().map_err(|error| format!("--api: {error}"))?;
     let mut api = paceline_api::Options::in_directory(&absolute(data), address);
     api.socket_mode = options.socket_mode;
+    api.reload = Arc::clone(reload);
     api.limits.connections = api.limits.connections.at_most(part_of_files(3, 5));
     let Requests { hangup, compact } = requests;
     let mut terminate = listen(SignalKind::terminate())?;
@@ -146,9 +150,7 @@ async fn serve(
     tokio::select! {
         _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
         _ = interrupt.recv() => tracing::info!("told to end by SIGINT"),
-        () = apply_when_asked(&host, &http, options.config.as_deref(), hangup) => {
-            tracing::info!("told to end by SIGHUP");
-        }
+        () = reload_when_asked(&host, &http, (&options.config, reload), hangup) => {}
         () = compact_when_asked(&host, compact) => {}
     }
     notify("STOPPING=1");
@@ -171,7 +173,7 @@ async fn open_http(
     let threads = host.http_threads().unwrap_or(cpus);
     let access_log = absolute(data).join("access.log");
     // Whoever gives a file is there to mend it. What was edited later must not keep locks and permits away.
-    let is_strict = options.config.is_some();
+    let is_strict = !options.config.is_empty();
     let descriptors_each = part_of_files(1, 6);
     let options = paceline_http::Options { access_log, threads, is_strict, descriptors_each };
     paceline_http::Door::open(Arc::clone(host.control()), options).await
@@ -231,25 +233,35 @@ async fn drain(
     }
 }
 
-/// Applies the configuration again whenever SIGHUP comes; returns at the first if there is none.
-async fn apply_when_asked(
+/// Opens the logs anew whenever SIGHUP comes, and applies what changed in the files of the configuration.
+async fn reload_when_asked(
     host: &Arc<Host>,
     http: &paceline_http::Door,
-    file: Option<&Path>,
+    (files, reload): (&[PathBuf], &Reload),
     asked: &mut Signal,
 ) {
     while asked.recv().await.is_some() {
-        let Some(file) = file.map(Path::to_path_buf) else { return };
-        let host = host.clone();
-        let applied = tokio::task::spawn_blocking(move || config::apply(&host, &file)).await;
-        match applied {
-            Ok(Ok(())) => {}
-            Ok(Err(message)) => tracing::error!("the configuration stays as it was:\n{message}"),
-            Err(error) => tracing::error!(%error, "the configuration could not be applied"),
+        host.reopen_audit();
+        if files.is_empty() {
+            tracing::info!("opened the logs anew; there is no --config to apply");
+        } else {
+            let (host, files) = (host.clone(), files.to_vec());
+            let applied = tokio::task::spawn_blocking(move || config::apply(&host, &files, false));
+            let applied = applied.await.unwrap_or_else(|error| Err(error.to_string()));
+            if let Err(message) = &applied {
+                tracing::error!("the configuration stays as it was:\n{message}");
+            }
+            reload.note(applied, now_ms());
         }
         // Certificates and pages may be new though their names are not.
         http.reload();
     }
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn policy_of(options: &Serve) -> Policy {

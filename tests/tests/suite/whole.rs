@@ -63,7 +63,8 @@ fn apply_tells_what_it_changes_and_an_export_brings_it_back() {
     assert_eq!(paceline(&scratch, &["apply", EXAMPLE]), nothing());
 
     let exported = paceline(&scratch, &["export"]).1;
-    assert_eq!(fed(&scratch, &["apply", "-"], &exported), nothing());
+    let own = ["apply", "-", "--owner", "paceline.toml"];
+    assert_eq!(fed(&scratch, &own, &exported), nothing());
     let file = scratch.join("new.toml");
     assert_eq!(paceline(&scratch, &["export", "new.toml"]).0, 0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), exported);
@@ -72,9 +73,9 @@ fn apply_tells_what_it_changes_and_an_export_brings_it_back() {
 
     let changed =
         exported.replace("rate = \"500/s\"", "rate = \"400/s\"").replace("burst = 50", "burst = 9");
-    let told = fed(&scratch, &["apply", "-"], &changed);
+    let told = fed(&scratch, &own, &changed);
     assert_eq!(told, (0, "~ checkpoint per-user  rate burst\n".into(), String::new()));
-    let (_, told, _) = fed(&scratch, &["apply", "-", "--json"], "# nothing");
+    let (_, told, _) = fed(&scratch, &[&own[..], &["--json", "--yes"]].concat(), "# nothing");
     let told: Value = serde_json::from_str(&told).unwrap();
     let pool = json!({"op": "delete", "kind": "pool", "name": "batch"});
     assert!(told.as_array().unwrap().contains(&pool), "{told}");

@@ -181,11 +181,13 @@ fn daemon() -> Value {
             "version": text(), "pid": number(), "now": moment(), "read_only": flag(), "sync": text(),
             "databases": list(&text()), "open_files_max": or_null(number()),
             "warnings": list(&text()), "draining": flag(), "http": http,
-        }), &[]),
+            "reload": { "type": "object", "description": "How the files of `--config` were last read." },
+        }), &["reload"]),
         "Edit": answer(json!({
-            "op": { "type": "string", "description": "`create`, `change` or `delete`." },
-            "kind": text(), "name": text(), "members": list(&text()), "taken_over": flag(),
-        }), &["members", "taken_over"]),
+            "op": { "type": "string", "description": "`create`, `change`, `delete`, `drift` or `warning`." },
+            "kind": text(), "name": text(), "members": list(&text()), "taken_over": flag(), "deleted": flag(),
+            "message": text(),
+        }), &["kind", "name", "members", "taken_over", "deleted", "message"]),
         "Document": { "type": "object", "description": "An OpenAPI document." },
         "Error": answer(error, &optional),
     })

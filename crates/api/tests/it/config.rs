@@ -174,6 +174,48 @@ fn every_error_of_a_text_is_told_with_its_place_and_nothing_is_changed() {
     apply(&mut client, "", TEXT).expect(200);
 }
 
+/// A text belongs to a file, and only what changed in it is changed.
+#[test]
+fn what_was_edited_otherwise_is_drift_and_what_is_of_another_file_is_not_touched() {
+    let world = World::new();
+    let mut client = world.unix();
+    apply(&mut client, "?file=a.toml", TEXT).expect(200);
+    client.post("/v1/pools/batch/stop", json!({})).expect(200);
+    client.post("/v1/rules/clear", json!({})).expect(204);
+    let drift = json!([
+        { "op": "drift", "kind": "pool", "name": "batch", "members": ["started"] },
+        { "op": "drift", "kind": "rule", "name": "10", "deleted": true },
+    ]);
+    for query in ["?file=a.toml&dry_run", "?file=a.toml"] {
+        assert_eq!(apply(&mut client, query, TEXT).expect(200), drift);
+    }
+    let reset = json!([
+        { "op": "change", "kind": "pool", "name": "batch", "members": ["started"] },
+        { "op": "create", "kind": "rule", "name": "10" },
+    ]);
+    assert_eq!(apply(&mut client, "?file=a.toml&reset", TEXT).expect(200), reset);
+
+    let error = apply(&mut client, "?file=b.toml", TEXT).expect_error(422, "constraint");
+    assert_eq!(error["errors"].as_array().unwrap().len(), 2, "{error}");
+    assert!(error["message"].as_str().unwrap().contains("belongs to the file a.toml"), "{error}");
+    assert_eq!(apply(&mut client, "?file=b.toml", "# nothing").expect(200), json!([]));
+    apply(&mut client, "?file=b.toml&take_over", TEXT).expect(200);
+    assert_eq!(apply(&mut client, "?file=a.toml", "# nothing").expect(200), json!([]));
+    let error = apply(&mut client, "?file=b.toml&deletions_max=1", "# nothing");
+    assert_eq!(error.expect_error(409, "conflict")["deletions"], 2);
+    assert_eq!(client.get("/v1/config?file=a.toml").text.matches("name =").count(), 0);
+    assert_eq!(client.get("/v1/config?file=b.toml").text.matches("name =").count(), 1);
+
+    let zero = "[[pool]]\nname = 'zero'\npriority = [0, 0]\n";
+    let error = apply(&mut client, "?strict", zero).expect_error(422, "constraint");
+    assert_eq!(error["errors"][0]["line"], 3, "{error}");
+    let told = apply(&mut client, "", zero).expect(200);
+    assert_eq!(told[1]["op"], "warning", "{told}");
+    for query in ["?file=", "?file=%00", "?deletions_max=many", "?reset=maybe"] {
+        apply(&mut client, query, zero).expect_error(400, "bad_request");
+    }
+}
+
 #[test]
 fn texts_that_are_none_are_refused() {
     let world = World::with(Limits { config_bytes_max: 1_000, ..Limits::default() });

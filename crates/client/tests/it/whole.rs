@@ -1,7 +1,7 @@
 //! The configuration as one text, and copies of databases, from servers that do and do not behave.
 
 use crate::fake::{Asked, Fake, Reply, error};
-use paceline_client::{Client, CopyError, Error, Kind, Target};
+use paceline_client::{ApplyOptions, Client, CopyError, Error, Kind, Target};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -24,11 +24,12 @@ fn a_text_is_sent_as_it_is_and_mistakes_come_back_with_their_places() {
         _ => raw("200 OK\r\nContent-Length: 4", "# x\n"),
     });
     let client = connect(&fake);
-    assert_eq!(client.apply("# text\n", true).unwrap(), [json!({"op": "create"})]);
+    let dry_run = ApplyOptions { dry_run: true, ..ApplyOptions::default() };
+    assert_eq!(client.apply("# text\n", &dry_run).unwrap(), [json!({"op": "create"})]);
     assert_eq!(fake.world().asked[0].body, json!("# text\n"));
-    let Err(Error::Failed(answer)) = client.apply("", false) else { panic!() };
+    let Err(Error::Failed(answer)) = client.apply("", &ApplyOptions::default()) else { panic!() };
     assert_eq!(answer.body["errors"][0]["line"], 3);
-    assert_eq!(client.config().unwrap(), "# x\n");
+    assert_eq!(client.config(None).unwrap(), "# x\n");
 }
 
 #[test]

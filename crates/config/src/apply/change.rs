@@ -1,5 +1,6 @@
 //! What applying a file changes, for people: the answer of a dry run.
 
+use crate::error::ConfigError;
 use crate::keys::{keys, kind_of};
 use paceline_model::schema::{RULE, SAVED_RULE};
 use paceline_tables::json::Json;
@@ -13,6 +14,10 @@ pub struct Applied {
     pub operations: Vec<Json>,
     /// What they change.
     pub changes: Vec<Change>,
+    /// What was edited or deleted otherwise since the file was last applied, and stays so.
+    pub drift: Vec<Change>,
+    /// What the file names and belongs to another: if there is any, the operations must not be run.
+    pub conflicts: Vec<ConfigError>,
 }
 
 /// One row that is changed.
@@ -32,12 +37,27 @@ impl Applied {
     /// What it changes for people: a rule of the saved list is told only if the running list does not
     /// change the same way.
     pub fn told(&self) -> impl Iterator<Item = &Change> {
-        let running = self.changes.iter().filter(|change| change.table == RULE);
-        let running: BTreeSet<Told<'_>> = running.map(Change::told).collect();
-        self.changes
-            .iter()
-            .filter(move |change| change.table != SAVED_RULE || !running.contains(&change.told()))
+        told(&self.changes)
     }
+
+    /// What was edited otherwise, in the same way.
+    pub fn drifted(&self) -> impl Iterator<Item = &Change> {
+        told(&self.drift)
+    }
+
+    /// How many objects it deletes.
+    #[must_use]
+    pub fn deletions(&self) -> usize {
+        self.told().filter(|change| change.op == ChangeOp::Delete).count()
+    }
+}
+
+fn told(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    let running = changes.iter().filter(|change| change.table == RULE);
+    let running: BTreeSet<Told<'_>> = running.map(Change::told).collect();
+    let is_told =
+        move |change: &&Change| change.table != SAVED_RULE || !running.contains(&change.told());
+    changes.iter().filter(is_told)
 }
 
 /// What is told of a rule: its number, what happens to it, and what changes.
@@ -58,11 +78,11 @@ impl Change {
         (&self.row, self.op, members)
     }
 
-    /// Whether it was made otherwise and is the file's from now on, so that a later file that does not
-    /// name it deletes it.
+    /// Whether it was made otherwise and is the file's from now on, so that it goes when the file does not
+    /// name it any more.
     #[must_use]
     pub fn is_taken_over(&self) -> bool {
-        self.op == ChangeOp::Update && self.columns.iter().any(|(column, ..)| column == "applied")
+        self.op == ChangeOp::Update && self.columns.iter().any(|(column, ..)| column == "file")
     }
 
     /// The keys of the file whose values differ, each once.

@@ -1,52 +1,50 @@
-//! What is doubtful about frontends, backends, and the checkpoints that stand at them.
-//!
-//! A checkpoint may stand where the file has nothing: programs that ask for permits name frontends and
-//! backends too. It is doubtful only in a file that has some of that kind itself.
+//! What is doubtful about frontends and backends.
 
-use super::{is_true, text};
+use super::{Warning, is_true, text};
 use crate::document::{Object, flag};
+use crate::others::Others;
 use crate::read::shown;
-use crate::similar::did_you_mean;
-use paceline_checkpoints::At;
-use paceline_model::schema::{BACKEND, CHECKPOINT, FRONTEND, SERVER};
-use paceline_routing::{Address, RESERVED};
+use paceline_model::schema::{BACKEND, FRONTEND, SERVER};
+use paceline_routing::Address;
 use paceline_tables::value::{Atom, Datum};
 use std::collections::BTreeSet;
 
 /// What is doubtful, with its line, in the order of the objects.
-pub(super) fn doubts(objects: &[Object]) -> Vec<String> {
-    let names = Names::new(objects);
+pub(super) fn doubts(objects: &[Object], others: &Others) -> Vec<Warning> {
+    let names = Names::new(objects, others);
     let of = |object: &Object| match object.table {
         FRONTEND => frontend(object),
         BACKEND => backend(object, &names),
-        CHECKPOINT => checkpoint(object, &names),
         _ => vec![],
     };
-    objects.iter().flat_map(of).collect()
+    let warning = |object: &Object| {
+        let file = Some(object.file);
+        of(object).into_iter().map(move |text| Warning { file, text })
+    };
+    objects.iter().flat_map(warning).collect()
 }
 
-/// What the file has of each kind, and which backends are used.
+/// Which backends are used, and which have servers.
 struct Names<'o> {
-    frontends: BTreeSet<&'o str>,
-    backends: BTreeSet<&'o str>,
-    servers: BTreeSet<&'o str>,
     used: BTreeSet<&'o str>,
     with_servers: BTreeSet<&'o str>,
 }
 
 impl<'o> Names<'o> {
-    fn new(objects: &'o [Object]) -> Self {
+    fn new(objects: &'o [Object], others: &'o Others) -> Self {
         let of = |table| objects.iter().filter(move |object: &&Object| object.table == table);
-        let keys = |table| of(table).map(|object| object.key.as_str()).collect();
-        let texts = |table| of(table).filter_map(|object| text(object, "backend"));
+        let servers = of(SERVER).chain(others.objects.iter().filter(|other| other.table == SERVER));
+        let used = of(FRONTEND).flat_map(used_by);
         Self {
-            frontends: keys(FRONTEND),
-            backends: keys(BACKEND),
-            servers: keys(SERVER),
-            used: texts(FRONTEND).chain(of(FRONTEND).flat_map(chosen)).collect(),
-            with_servers: texts(SERVER).collect(),
+            used: used.chain(others.used.iter().map(String::as_str)).collect(),
+            with_servers: servers.filter_map(|server| text(server, "backend")).collect(),
         }
     }
+}
+
+/// The backends that a frontend uses.
+pub(crate) fn used_by(frontend: &Object) -> impl Iterator<Item = &str> {
+    text(frontend, "backend").into_iter().chain(chosen(frontend))
 }
 
 /// The backends that conditions of a frontend name.
@@ -113,33 +111,4 @@ fn backend(object: &Object, names: &Names<'_>) -> Vec<String> {
         ));
     }
     told
-}
-
-fn checkpoint(object: &Object, names: &Names<'_>) -> Vec<String> {
-    let (key, line) = (shown(&object.key), object.place_of("at").line);
-    let at = text(object, "at").and_then(|at| at.parse::<At>().ok());
-    let mut told = vec![];
-    let missing = match &at {
-        Some(At::Frontend(name)) if !RESERVED.contains(&&**name) => {
-            near("frontend", name, &names.frontends)
-        }
-        Some(At::Backend(name)) => near("backend", name, &names.backends),
-        Some(At::Server { backend, name }) if !names.backends.is_empty() => {
-            near("server", &format!("{backend}/{name}"), &names.servers)
-        }
-        _ => None,
-    };
-    if let Some(missing) = missing {
-        told.push(format!("line {line}: checkpoint `{key}` stands at {missing}"));
-    }
-    told
-}
-
-/// That something is not there, if the file has others of its kind.
-fn near(kind: &str, name: &str, names: &BTreeSet<&str>) -> Option<String> {
-    if names.is_empty() && kind != "server" || names.contains(name) {
-        return None;
-    }
-    let near = did_you_mean(name, names.iter().copied());
-    Some(format!("{kind} `{}`, which is not in the file{near}", shown(name)))
 }

@@ -1,6 +1,7 @@
 //! One transaction makes the database say what the file says, and touches nothing else.
 
 use super::{EXAMPLE, apply, database, execute, read, transact};
+use crate::How;
 use crate::{Applied, Change, ChangeOp};
 use paceline_tables::Database;
 use paceline_tables::json::Json;
@@ -21,7 +22,7 @@ fn told(applied: &Applied) -> Vec<String> {
 }
 
 /// The keys of the rows in a table.
-fn keys(database: &Database, table: &str, column: &str) -> Vec<String> {
+pub(super) fn keys(database: &Database, table: &str, column: &str) -> Vec<String> {
     let id = database.schema().table_id(table).unwrap();
     let column = database.schema().table(id).column_id(column).unwrap();
     let text = |datum: &Datum| match datum.single().and_then(Atom::as_str) {
@@ -54,8 +55,11 @@ fn a_second_apply_has_nothing_to_do() {
     let rules = document.objects().iter().filter(|object| object.table == "Rule").count();
     assert_eq!(first.changes.len(), document.objects().len() + rules, "rules are in two tables");
     assert_eq!(keys(&database, "Rule", "number"), keys(&database, "Saved_Rule", "number"));
-    let second = document.apply(database.store());
-    assert_eq!(second, Applied { operations: vec![], changes: vec![] });
+    let second = document.apply(database.store(), How::default());
+    assert_eq!(
+        (&*second.operations, &*second.changes, &*second.drift),
+        (&[][..], &[][..], &[][..])
+    );
 }
 
 #[test]
@@ -72,15 +76,17 @@ fn only_what_differs_is_changed_and_each_row_is_guarded() {
     assert_eq!(
         told(&applied),
         [
-            "- Pool b: applied \"true\" \"\" name \"b\" \"\" persistent \"true\" \"\" state \"stopped\" \"\"",
+            "- Pool b: file \"-\" \"\" name \"b\" \"\" persistent \"true\" \"\" state \"stopped\" \"\"",
             "~ Pool a: group \"\" \"g\" priority_max \"2\" \"3\"",
             "~ Rule 10: action \"lower 5\" \"lower 6\"",
             "~ Saved_Rule 10: action \"lower 5\" \"lower 6\"",
-            "+ Resource r: applied \"\" \"true\" name \"\" \"r\" persistent \"\" \"true\"",
+            "+ Resource r: file \"\" \"-\" name \"\" \"r\" persistent \"\" \"true\"",
         ]
     );
-    let expected =
-        ["wait", "wait", "wait", "wait", "delete", "update", "update", "update", "insert"];
+    let expected = [
+        "wait", "wait", "wait", "wait", "delete", "update", "update", "update", "insert", "wait",
+        "update",
+    ];
     assert_eq!(ops(&applied), expected);
     assert_eq!(keys(&database, "Pool", "name"), ["a"]);
 }
@@ -102,9 +108,9 @@ fn what_was_made_by_hand_stays_unless_the_file_names_it() {
     assert_eq!(
         told(&applied),
         [
-            "~ Pool both: applied \"false\" \"true\" persistent \"false\" \"true\"",
-            "~ Rule 10: applied \"false\" \"true\"",
-            "+ Saved_Rule 10: applied \"\" \"true\" criteria \"\" \"user exact eva\" number \"\" \"10\"",
+            "~ Pool both: file \"\" \"-\" persistent \"false\" \"true\"",
+            "~ Rule 10: file \"\" \"-\"",
+            "+ Saved_Rule 10: criteria \"\" \"user exact eva\" file \"\" \"-\" number \"\" \"10\"",
         ]
     );
     let applied = apply(&mut database, &read(""));
@@ -132,14 +138,14 @@ fn parents_are_compared_by_name_and_may_be_new_or_old() {
         "[[resource]]\nname = 'c'\nparents = ['b', 'a']\n{a}[[resource]]\nname = 'b'\nparents = ['a']\n"
     );
     apply(&mut database, &read(&text));
-    assert_eq!(read(&text).apply(database.store()).operations, []);
+    assert_eq!(read(&text).apply(database.store(), How::default()).operations, []);
     let text = format!("[[resource]]\nname = 'c'\nparents = ['b']\n{a}[[resource]]\nname = 'b'\n");
     let applied = apply(&mut database, &read(&text));
     assert_eq!(
         told(&applied),
         ["~ Resource c: parents \"a, b\" \"b\"", "~ Resource b: parents \"a\" \"\""]
     );
-    assert_eq!(read(&text).apply(database.store()).operations, []);
+    assert_eq!(read(&text).apply(database.store(), How::default()).operations, []);
 }
 
 /// Two edits that overlap: the later one loses as a whole.
@@ -160,7 +166,7 @@ fn a_concurrent_edit_makes_one_clear_loser() {
                     "[[pool]]\nname = 'a'\nstarted = false\n[[pool]]\nname = 'z'\nstarted = false\n",
                 ),
             );
-            let late = read(text).apply(database.store());
+            let late = read(text).apply(database.store(), How::default());
             transact(&mut database, edit);
             let before = crate::export(&database.snapshot());
             let error = execute(&mut database, &late.operations).unwrap_err();
@@ -172,7 +178,10 @@ fn a_concurrent_edit_makes_one_clear_loser() {
     // Two files that both make the same row.
     let mut database = database();
     let document = read("[[pool]]\nname = 'a'\nstarted = false\n");
-    let (one, two) = (document.apply(database.store()), document.apply(database.store()));
+    let (one, two) = (
+        document.apply(database.store(), How::default()),
+        document.apply(database.store(), How::default()),
+    );
     execute(&mut database, &one.operations).unwrap();
     let error = execute(&mut database, &two.operations).unwrap_err();
     assert!(error.contains("constraint violation"), "{error}");
@@ -218,9 +227,9 @@ match = { user = "etl-*", task = "x" }
 mode = "glob"
 lower = 30
 "#;
-    let told = shown(&read(second).apply(database.store()));
+    let told = shown(&read(second).apply(database.store(), How::default()));
     assert_eq!(told, ["Update pool batch priority threads", "Update rule 10 match action"]);
-    assert_eq!(shown(&read("").apply(database.store())).len(), 2);
+    assert_eq!(shown(&read("").apply(database.store(), How::default())).len(), 2);
 }
 
 #[test]
@@ -231,11 +240,15 @@ fn what_only_becomes_the_files_is_told_once() {
         r#"[{"op": "insert", "table": "Resource", "row": {"name": "r", "persistent": true}}]"#,
     );
     let applied = apply(&mut database, &read("[[resource]]\nname = \"r\"\n"));
-    assert_eq!(applied.operations.len(), 2, "a guard and an update");
+    assert_eq!(applied.operations.len(), 3, "a guard, an update, and what the file said");
     assert_eq!(shown(&applied), ["Update resource r "]);
     assert!(applied.told().all(Change::is_taken_over));
     assert!(shown(&apply(&mut database, &read("[[resource]]\nname = \"r\"\n"))).is_empty());
-    assert_eq!(shown(&read("").apply(database.store())).len(), 1, "it is pruned from now on");
+    assert_eq!(
+        shown(&read("").apply(database.store(), How::default())).len(),
+        1,
+        "it is pruned from now on"
+    );
 }
 
 /// A server that was made by hand goes with its backend, which a file made; others stay.

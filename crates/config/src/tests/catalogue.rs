@@ -27,7 +27,7 @@ fn every_column_is_a_setting_or_a_figure_and_every_setting_a_column() {
         let table = schema.table(schema.table_id(kind.table).unwrap());
         for column in table.columns.iter().filter(|column| !column.name.starts_with('_')) {
             let name = &*column.name;
-            if name == "applied" || OTHERS.contains(&(kind.table, name)) {
+            if name == "file" || OTHERS.contains(&(kind.table, name)) {
                 continue;
             }
             let is_figure = kind.figures.iter().any(|figure| figure.name == name);

@@ -1,6 +1,7 @@
 //! Frontends, backends and servers: what they mean as rows, every way they can be wrong, what is doubtful.
 
 use super::{HTTP_EXAMPLE, apply, column, database, object, read, wrong};
+use crate::How;
 use crate::{Change, Place, export};
 use paceline_model::Model;
 use paceline_model::schema::schema;
@@ -284,7 +285,7 @@ fn the_example_means_these_rows() {
         ("max_body", "10485760"),
         ("timeout_tunnel", "1h"),
         ("persistent", "true"),
-        ("applied", "true"),
+        ("file", "-"),
     ] {
         assert_eq!(column(web, name), value, "{name}");
     }
@@ -347,7 +348,7 @@ fn files_of_backends_are_beside_the_file_too() {
     );
     let document = read(&text).within("/etc");
     let files: Vec<(u32, &str)> =
-        document.files().into_iter().map(|(place, file)| (place.line, file)).collect();
+        document.files().into_iter().map(|(_, place, file)| (place.line, file)).collect();
     assert_eq!(files, [(4, "/etc/tls/ca.pem"), (4, "/k/c.pem"), (4, "/etc/c.key")]);
     let mut database = database();
     apply(&mut database, &document);
@@ -380,7 +381,7 @@ fn every_change_of_the_tls_of_a_backend_is_applied() {
         assert_eq!(told, [["tls"]], "{tls}");
         let written = export(&database.snapshot()).replace('"', "'");
         assert_eq!(written.contains(&format!("{tls}\n")), tls != "tls = false", "{written}");
-        let again = read(&export(&database.snapshot())).apply(database.store());
+        let again = read(&export(&database.snapshot())).apply(database.store(), How::default());
         assert!(again.operations.is_empty(), "{again:?}");
     }
 }
@@ -454,11 +455,11 @@ fn numbers_of_conditions_and_certificates_mean_only_their_order() {
              "tls_key": ["map", [[0, "/c"], [7, "/d"]]]}}]"#,
     );
     let written = export(&database.snapshot());
-    let applied = read(&written).apply(database.store());
+    let applied = read(&written).apply(database.store(), How::default());
     let is_kept = |change: &Change| matches!(change.members()[..], [] | ["persistent"]);
     assert!(applied.told().all(is_kept), "{applied:?}");
     // A key that changes takes its certificates along, so that their numbers agree.
-    let applied = read(&written.replace("/d", "/e")).apply(database.store());
+    let applied = read(&written.replace("/d", "/e")).apply(database.store(), How::default());
     let text = format!("{:?}", applied.operations);
     assert!(text.contains("tls_certificate") && text.contains("tls_key"), "{text}");
     let first = written.find("when = \"false\"").unwrap();
@@ -467,7 +468,8 @@ fn numbers_of_conditions_and_certificates_mean_only_their_order() {
 
 /// What is doubtful about a file that can work.
 fn doubts(text: &str) -> Vec<String> {
-    read(text).check().unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
+    let told = read(text).check().unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
+    told.iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -511,22 +513,20 @@ fn what_is_hardly_meant_draws_a_warning() {
             "line 4: backend `app` takes any certificate, so that whoever is on the way to its servers can read and change what passes; leave out verify and give it ca",
         ),
         (
-            checkpoint("frontend wep", ""),
-            "line 10: checkpoint `c` stands at frontend `wep`, which is not in the file, did you mean `web`?",
+            checkpoint("frontend wep", "count = true\n"),
+            "line 10: checkpoint \"c\": at: there is no frontend \"wep\", did you mean \"web\"? (it holds only permits that name this frontend)",
         ),
         (
-            checkpoint("backend apq", ""),
-            "line 10: checkpoint `c` stands at backend `apq`, which is not in the file, did you mean `app`?",
+            checkpoint("backend apq", "count = true\n"),
+            "line 10: checkpoint \"c\": at: there is no backend \"apq\", did you mean \"app\"? (it holds only permits that name this backend)",
         ),
         (
-            checkpoint("server app/z", ""),
-            "line 10: checkpoint `c` stands at server `app/z`, which is not in the file, did you mean `app/a`?",
+            checkpoint("server app/z", "count = true\n"),
+            "line 10: checkpoint \"c\": at: there is no server \"app/z\", did you mean \"app/a\"? (it holds only permits that name this server)",
         ),
     ] {
         assert_eq!(doubts(&text), [expected], "{text}");
     }
-    // Programs that ask for permits name frontends and backends too.
-    assert_eq!(doubts("[[checkpoint]]\nname = 'c'\nat = 'server x/y'\n"), [""; 0]);
 }
 
 #[test]
@@ -535,9 +535,15 @@ fn places_of_servers_are_their_own() {
         "[[backend]]\nname = 'app'\nservers = [\n  { address = 'a:1' },\n  { name = 'b', address = 'a:2' },\n]\n",
     );
     let place = |line, column| Some(Place { line, column });
-    assert_eq!(document.place_of("Server", "app/b", None), place(5, 3));
-    assert_eq!(document.place_of("Server", "app/b", Some("address")), place(5, 17));
-    assert_eq!(document.place_of("Server", "app/a:1", Some("weight")), place(4, 3));
+    assert_eq!(document.place_of("Server", "app/b", None).map(|(_, place)| place), place(5, 3));
+    assert_eq!(
+        document.place_of("Server", "app/b", Some("address")).map(|(_, place)| place),
+        place(5, 17)
+    );
+    assert_eq!(
+        document.place_of("Server", "app/a:1", Some("weight")).map(|(_, place)| place),
+        place(4, 3)
+    );
 }
 
 /// A server that somebody added until the next restart does not become one that stays.

@@ -1,6 +1,7 @@
 //! Random files: what is valid comes back the same, and what is broken never panics.
 
 use super::{EXAMPLE, HTTP_EXAMPLE, apply, database, read};
+use crate::How;
 use crate::{Document, export, parse};
 use paceline_tables::value::{Atom, Datum};
 use paceline_types::UuidSource;
@@ -322,7 +323,11 @@ fn what_is_exported_reads_back_as_the_same_rows() {
         let written = export(&database.snapshot());
         let again = read(&written);
         assert_eq!(rows(&document), rows(&again), "seed {seed}\n{text}\n{written}");
-        assert_eq!(again.apply(database.store()).operations, [], "seed {seed}\n{written}");
+        assert_eq!(
+            again.apply(database.store(), How::default()).changes,
+            [],
+            "seed {seed}\n{written}"
+        );
         assert_eq!(export(&database.snapshot()), written, "seed {seed}");
     }
     assert!(objects > 5_000, "too few files were valid: {objects} objects");
@@ -340,7 +345,7 @@ fn a_file_applied_over_another_leaves_only_its_own() {
         apply(&mut database, &two);
         let again = read(&export(&database.snapshot()));
         assert_eq!(rows(&two), rows(&again), "seed {seed}");
-        assert_eq!(two.apply(database.store()).operations, [], "seed {seed}");
+        assert_eq!(two.apply(database.store(), How::default()).operations, [], "seed {seed}");
     }
 }
 

@@ -18,13 +18,13 @@ const COMMENT: &str = "copy made by paceline";
 
 /// Numbers that may be given between a copy and the day it is served. A thousand years of ten a second,
 /// or a day of ten million.
-const NUMBERS_SKIPPED: i64 = 1 << 40;
+pub(super) const NUMBERS_SKIPPED: i64 = 1 << 40;
 
 /// The columns of the daemon's row that say which numbers were given.
-const NUMBERS: [&str; 2] = ["fencing_reserved", "requests_reserved"];
+pub(super) const NUMBERS: [&str; 2] = ["fencing_reserved", "requests_reserved"];
 
 /// The tables of what clients hold.
-const HELD: [&str; 3] = [own::SESSION_TABLE, own::LEASED_LOCK_TABLE, own::PERMIT_TABLE];
+pub(super) const HELD: [&str; 3] = [own::SESSION_TABLE, own::LEASED_LOCK_TABLE, own::PERMIT_TABLE];
 
 impl Hosted {
     /// A file that holds what is written by now, as bytes: a database that can be served, and opened

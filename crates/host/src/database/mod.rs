@@ -22,6 +22,7 @@ mod open;
 mod pins;
 mod queue;
 mod readers;
+mod restore;
 pub(crate) mod shares;
 mod tellers;
 mod troubles;
@@ -39,6 +40,7 @@ pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
 pub(crate) use pins::SELECTED_ROWS_MIN;
+pub use restore::{Restored, restore};
 pub(crate) use watch::MonitorShare;
 pub use watch::WatchRequest;
 

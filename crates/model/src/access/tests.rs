@@ -142,8 +142,9 @@ fn files_and_trust_in_servers_need_admin() {
 #[test]
 fn whose_text_made_a_row_is_said_by_those_who_may_delete_it() {
     let update = |table: &str, applied: bool| {
+        let applied = if applied { r#""a.toml""# } else { r#"["set", []]"# };
         format!(
-            r#"[{{"op": "update", "table": "{table}", "where": [], "row": {{"applied": {applied}}}}}]"#
+            r#"[{{"op": "update", "table": "{table}", "where": [], "row": {{"file": {applied}}}}}]"#
         )
     };
     let rows: &[(&str, &str, Role, Role)] = &[
@@ -156,22 +157,22 @@ fn whose_text_made_a_row_is_said_by_those_who_may_delete_it() {
             Role::Admin,
         ),
         // Transient ones an operator makes and deletes, with a text or without.
-        ("Resource", r#"{"name": "r", "applied": true}"#, Role::Operator, Role::Operator),
+        ("Resource", r#"{"name": "r", "file": "a.toml"}"#, Role::Operator, Role::Operator),
         (
             "Checkpoint",
-            r#"{"name": "c", "at": "frontend api", "applied": true}"#,
+            r#"{"name": "c", "at": "frontend api", "file": "a.toml"}"#,
             Role::Operator,
             Role::Operator,
         ),
-        ("Rule", r#"{"number": 7, "applied": true}"#, Role::Operator, Role::Operator),
-        ("Pool", r#"{"name": "default", "applied": true}"#, Role::Operator, Role::Operator),
+        ("Rule", r#"{"number": 7, "file": "a.toml"}"#, Role::Operator, Role::Operator),
+        ("Pool", r#"{"name": "default", "file": "a.toml"}"#, Role::Operator, Role::Operator),
     ];
     for (table, row, make, say) in rows {
         let mut world = World::new();
         let insert = format!(r#"[{{"op": "insert", "table": "{table}", "row": {row}}}]"#);
         let changes = world.transact(&insert).unwrap();
         assert_eq!(world.model.least_role(&changes).0, *make, "{row}");
-        let was_applied = row.contains("applied");
+        let was_applied = row.contains("file");
         for applied in [!was_applied, was_applied] {
             let changes = world.transact(&update(table, applied)).unwrap();
             assert_eq!(world.model.least_role(&changes).0, *say, "{table} {row} {applied}");

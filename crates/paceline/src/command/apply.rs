@@ -1,29 +1,37 @@
 //! `paceline apply`: makes the daemon's configuration what a file says.
 
-use super::{Reach, as_text, doctor, text};
+use super::{Asker, Reach, as_text, doctor, text};
 use crate::config;
 use crate::failure::{self, Failure};
 use crate::screen::{Screen, Style, clean};
 use clap::Args;
-use paceline_client::{Answer, Error};
+use paceline_client::{Answer, ApplyOptions, Error};
 use serde_json::{Value, json};
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub const HELP: &str = "\
-It is one transaction: all of it, or nothing. What an earlier file made and this one no longer names is \
-deleted, a backend with all of its servers; what was made by hand stays, and belongs to the file once the \
-file names it. Each change is a line: + is new, ~ changes (with what, or that it is now of the file), - goes. \
-What is wrong is told as FILE:LINE:COLUMN: message. If a \
-frontend could not be opened or a certificate not be read, the exit status is 1, too: all is applied, and it is \
+It is one transaction: all of it, or nothing. An object belongs to the file that made it; a file is known by its \
+name without directories (--owner says another). What belongs to FILE and FILE no longer names is \
+deleted, a backend with all of its servers; what was made by hand stays, and belongs to FILE once FILE names it. \
+What belongs to another file is refused unless --take-over is given.
+
+A file that is applied again changes only what changed in it since it was last applied. What was edited otherwise \
+meanwhile stays, and is shown as drift; --reset makes everything as FILE says.
+
+Each change is a line: + is new, ~ changes (with what, or that it is now of the file), - is deleted, ! is drift. \
+More than 5 deletions must be confirmed, or allowed with --yes. \
+What is wrong is told as FILE:LINE:COLUMN: message, and the exit code is 1; with --strict for warnings too. If a \
+frontend could not be opened or a certificate not be read, the exit code is 1, too: all is applied, and it is \
 tried again every second. Files that \
 it names, such as certificates, are looked for by the daemon in the directory of FILE unless their names \
 begin with a slash.
 
 Example:
-  paceline apply paceline.toml --dry-run      what it would change
+  paceline apply paceline.toml --dry-run      what it would change, and what was edited otherwise
   paceline apply paceline.toml
-  paceline export | paceline apply -          only takes over what was made by hand";
+  paceline export | paceline apply - --owner all.toml --take-over      everything belongs to all.toml then";
 
 #[derive(Debug, Args)]
 pub struct Apply {
@@ -31,9 +39,29 @@ pub struct Apply {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Only show what would change
+    /// Only show what would change, and what was edited otherwise
     #[arg(long)]
     dry_run: bool,
+
+    /// The file that objects belong to [default: the name of FILE without directories; stdin for -]
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+
+    /// Make everything as the file says, also what was edited otherwise since it was last applied
+    #[arg(long)]
+    reset: bool,
+
+    /// Take over objects that belong to other files
+    #[arg(long)]
+    take_over: bool,
+
+    /// Change nothing if there are warnings
+    #[arg(long)]
+    strict: bool,
+
+    /// Delete as many objects as it takes without asking
+    #[arg(long, short)]
+    yes: bool,
 
     #[command(flatten)]
     pub reach: Reach,
@@ -47,21 +75,87 @@ pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
     };
     let text = text.map_err(|error| Failure::from(error).or_hint(hint))?;
     let asker = apply.reach.open()?;
-    for doubt in config::doubts(&apply.file, &text) {
-        crate::screen::tell(format_args!("{}", clean(&doubt)));
-    }
-    let directory = config::directory_of(&apply.file);
-    match asker.client.apply_within(&text, directory.as_deref(), apply.dry_run) {
-        Ok(changes) if changes.is_empty() && !apply.reach.json => {
-            crate::screen::tell(format_args!("nothing to change"))
-        }
-        Ok(changes) => asker.show(&json!(changes), |screen| draw(&changes, screen))?,
+    let mut options = options(apply)?;
+    let done = match asker.client.apply(&text, &options) {
+        Err(error) => match deletions(&error) {
+            Some(count) if confirmed(count)? => {
+                options.deletions_max = Some(count);
+                asker.client.apply(&text, &options)
+            }
+            Some(count) => return Err(too_many(count)),
+            None => Err(error),
+        },
+        done => done,
+    };
+    match done {
+        Ok(told) => show(&asker, apply, told)?,
         Err(error) => return wrong(apply, error),
     }
     if !apply.dry_run {
         as_it_says(&asker.client.status()?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn options(apply: &Apply) -> Result<ApplyOptions, Failure> {
+    let file = match &apply.owner {
+        Some(owner) => owner.clone(),
+        None if is_stdin(&apply.file) => "stdin".to_owned(),
+        None => config::name_of(&apply.file)?,
+    };
+    Ok(ApplyOptions {
+        dry_run: apply.dry_run,
+        file: Some(file),
+        directory: config::directory_of(&apply.file),
+        reset: apply.reset,
+        take_over: apply.take_over,
+        strict: apply.strict,
+        deletions_max: apply.yes.then_some(u64::MAX),
+    })
+}
+
+/// How many objects would be deleted, if it is refused because they are many.
+fn deletions(error: &Error) -> Option<u64> {
+    error.answer()?.body.get("deletions")?.as_u64()
+}
+
+/// Asks on a terminal whether so many objects may be deleted.
+fn confirmed(count: u64) -> Result<bool, Failure> {
+    let (input, mut output) = (std::io::stdin(), std::io::stderr());
+    if !input.is_terminal() || !output.is_terminal() {
+        return Ok(false);
+    }
+    let failed = |error: std::io::Error| Failure::from(error.to_string());
+    write!(output, "this deletes {count} objects; go on? [y/N] ").map_err(failed)?;
+    let mut answer = String::new();
+    input.read_line(&mut answer).map_err(failed)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn too_many(count: u64) -> Failure {
+    let message = format!("this would delete {count} objects; nothing was changed");
+    Failure::new(failure::FAILED, message, "see which with --dry-run, then say --yes")
+}
+
+/// Shows warnings apart from what changes.
+fn show(asker: &Asker, apply: &Apply, told: Vec<Value>) -> Result<(), Failure> {
+    let is = |one: &Value, op: &str| text(one, "op") == op;
+    if apply.reach.json {
+        return asker.show(&json!(told), |_| String::new());
+    }
+    let (warnings, told): (Vec<Value>, Vec<Value>) =
+        told.into_iter().partition(|one| is(one, "warning"));
+    for warning in warnings {
+        let message = clean(&text(&warning, "message"));
+        crate::screen::tell(format_args!("{}: warning: {message}", shown(&apply.file)));
+    }
+    if told.iter().all(|one| is(one, "drift")) {
+        crate::screen::tell(format_args!("nothing to change"));
+    }
+    if told.is_empty() {
+        return Ok(());
+    }
+    asker.show(&json!(told), |screen| draw(&told, screen))
 }
 
 /// What the file says is written down; an address or a certificate may still be out of reach.
@@ -78,6 +172,11 @@ fn as_it_says(status: &Value) -> Result<(), Failure> {
 
 fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
+}
+
+/// What a file is called in messages.
+fn shown(file: &Path) -> String {
+    if is_stdin(file) { "stdin".into() } else { file.to_string_lossy().into_owned() }
 }
 
 /// What is wrong with a file stands for itself, as editors and scripts read it.
@@ -97,7 +196,7 @@ fn places(answer: &Answer) -> Option<Vec<Value>> {
 }
 
 fn lines(file: &Path, errors: &[Value]) -> String {
-    let file = if is_stdin(file) { "stdin".into() } else { file.to_string_lossy() };
+    let file = shown(file);
     let mut lines = String::new();
     for error in errors {
         let [line, column, message] = ["line", "column", "message"].map(|name| text(error, name));
@@ -119,6 +218,7 @@ fn line(change: &Value, screen: Screen) -> String {
     let (sign, style) = match text(change, "op").as_str() {
         "create" => ("+", Style::Good),
         "delete" => ("-", Style::Bad),
+        "drift" => ("!", Style::Wait),
         _ => ("~", Style::Wait),
     };
     let kind = text(change, "kind").replace('-', " ");
@@ -130,6 +230,10 @@ fn line(change: &Value, screen: Screen) -> String {
     }
     if change.get("taken_over") == Some(&Value::Bool(true)) {
         told.push_str("  now of the file");
+    }
+    if text(change, "op") == "drift" {
+        let how = if change.get("deleted").is_some() { "deleted" } else { "edited" };
+        told.push_str(&format!("  {how} since the file was applied; --reset undoes that"));
     }
     let room = Screen { width: screen.width.saturating_sub(2), ..screen };
     format!("{} {}", screen.paint(style, sign), room.wrap(&told, 6))
@@ -149,12 +253,16 @@ mod tests {
             json!({"op": "change", "kind": "checkpoint", "name": "per-user", "members": ["rate", "burst"]}),
             json!({"op": "delete", "kind": "rule", "name": "10"}),
             json!({"op": "change", "kind": "server", "name": "app/c", "members": [], "taken_over": true}),
+            json!({"op": "drift", "kind": "pool", "name": "b", "members": ["started"]}),
+            json!({"op": "drift", "kind": "rule", "name": "20", "deleted": true}),
         ];
         let drawn = draw(&changes, Screen { width: 80, colours: false });
         assert_eq!(
             drawn,
             "+ pool batch\n~ checkpoint per-user  rate burst\n- rule 10\n\
-             ~ server app/c  now of the file\n"
+             ~ server app/c  now of the file\n\
+             ! pool b  started  edited since the file was applied; --reset undoes that\n\
+             ! rule 20  deleted since the file was applied; --reset undoes that\n"
         );
     }
 

@@ -14,13 +14,12 @@ use std::path::{Path, PathBuf};
 pub const HELP: &str = "\
 The daemon makes the copy from a snapshot, with everything it has answered as done, and goes on serving \
 meanwhile. The file is whole or not there, on disk when the command ends, and readable by you only. It is a \
-database that `paceline serve` and `ovsdb-tool` open: to bring it back, stop the daemon, put the file in the \
-place of paceline.db in its data directory, and start it.
+database that `paceline serve` and `ovsdb-tool` open: to bring it back, stop the daemon and run paceline restore.
 
 What is in it: frontends, backends, pools, rules, checkpoints, resources, users, and of tokens the hashes, so none that one could \
 use. Tokens and users that were revoked after the copy was made are valid again where it is served: revoke \
 them anew. What is not: what clients held (permits, locks, sessions), the files token and secret, audit.log. \
-Fencing and request numbers go on far above those of the day of the copy, so that none is given twice; put \
+Fencing and request numbers go on above those of the day of the copy, so that none is given twice; put \
 back the same copy only once, and make a new one then. \
 With --all each served database is a file NAME.db in the directory FILE; whatever clients keep in them is \
 in the copies, also if it is secret.

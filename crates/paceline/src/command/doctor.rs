@@ -84,10 +84,16 @@ impl Finding {
 pub fn run(doctor: &Doctor) -> Result<ExitCode, Failure> {
     let reach = &doctor.reach;
     let mut findings = vec![];
+    let of_daemon = daemon::look(reach);
     if !reach.is_tcp() {
-        findings.extend(files::look(&reach.directory()?));
+        let data = reach.directory()?;
+        findings.extend(files::look(&data));
+        // A daemon that runs writes to it.
+        if !daemon::answers(&of_daemon) {
+            findings.extend(files::database(&data.join("paceline.db")));
+        }
     }
-    findings.extend(daemon::look(reach));
+    findings.extend(of_daemon);
     match reach.json {
         true => {
             print(&format!("{:#}\n", Value::Array(findings.iter().map(Finding::json).collect())))?

@@ -10,11 +10,13 @@ use std::path::PathBuf;
 
 pub const HELP: &str = "\
 It has frontends, backends, pools, rules (those of the running list), checkpoints and resources: no locks, permits, tokens or \
-figures, and so no secrets. Applied again it changes nothing.
+figures, and so no secrets. Applied again it changes nothing but the owner of what it names. With --owner it has \
+only what belongs to that file, and applied as that file again it changes nothing.
 
 Example:
   paceline export
   paceline export paceline.toml --force
+  paceline export paceline.toml --owner paceline.toml --force      what was edited since, back into the file
   paceline export --data OTHER | paceline apply -      the same configuration elsewhere";
 
 #[derive(Debug, Args)]
@@ -22,6 +24,10 @@ pub struct Export {
     /// Where to write it; - is standard output [default: -]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
+
+    /// Only what belongs to the file of this name
+    #[arg(long, alias = "file", value_name = "NAME")]
+    owner: Option<String>,
 
     /// Replace FILE if it is there
     #[arg(long)]
@@ -33,7 +39,7 @@ pub struct Export {
 
 pub fn run(export: &Export) -> Result<(), Failure> {
     let asker = export.reach.open()?;
-    let text = asker.client.config()?;
+    let text = asker.client.config(export.owner.as_deref())?;
     match export.file.as_ref().filter(|file| file.as_os_str() != "-") {
         None if export.reach.json => print(&format!("{:#}\n", json!({ "toml": text }))),
         None => print(&text),

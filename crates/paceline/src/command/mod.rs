@@ -26,6 +26,7 @@ pub mod pools;
 pub mod ps;
 mod reach;
 pub mod resources;
+pub mod restore;
 pub mod rules;
 mod run;
 pub mod servers;

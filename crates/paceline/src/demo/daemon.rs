@@ -3,6 +3,7 @@
 //! Its doors are unix sockets in that directory, so nothing else on the machine is touched, and another
 //! terminal can ask it. Because it is no process of its own, none can be left behind.
 
+use paceline_config::How;
 use paceline_host::{Author, Host, Policy, RealDisk, own};
 use paceline_ovsdb::{DoorOptions, Remote};
 use paceline_types::Role;
@@ -88,7 +89,8 @@ fn configure(host: &Host) -> Result<(), String> {
         .map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
     let own = host.database(own::DATABASE).ok_or("the daemon has no database of its own")?;
     let author = Author { name: "demo", role: Role::Admin };
-    own.edit(author, |store| document.apply(store).operations).map_err(|error| error.details)
+    own.edit(author, |store| document.apply(store, How::default()).operations)
+        .map_err(|error| error.details)
 }
 
 async fn open(
@@ -111,6 +113,6 @@ mod tests {
     #[test]
     fn the_sample_is_right_and_nothing_about_it_is_doubtful() {
         let document = paceline_config::parse(CONFIG).unwrap();
-        assert_eq!(document.check().unwrap(), Vec::<String>::new());
+        assert_eq!(document.check().unwrap(), []);
     }
 }

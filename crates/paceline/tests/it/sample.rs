@@ -47,12 +47,14 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
                 "hint": "this needs the role admin, and yours is viewer; an admin can give you that role"});
             return Some(Reply::Json(403, body));
         }
-        "POST /v1/apply?dry_run=true" => json!([
+        "POST /v1/apply?dry_run=true&file=paceline.toml" => json!([
             {"op": "delete", "kind": "rule", "name": "10"},
             {"op": "change", "kind": "checkpoint", "name": "per-user",
              "members": ["key", "rate", "burst", "queue", "status"]},
             {"op": "create", "kind": "pool", "name": "interactive-reports"},
             {"op": "change", "kind": "saved-rule", "name": "20", "members": ["match"]},
+            {"op": "drift", "kind": "pool", "name": "batch", "members": ["started", "threads"]},
+            {"op": "drift", "kind": "rule", "name": "30", "deleted": true},
         ]),
         "POST /v1/explain" => json!({"message": "rule 10 matched: lower 20, stop\n\
             priority -20, pool \"batch\"\n\

@@ -80,7 +80,8 @@ fn edits_through_the_api_are_served_at_once() {
         let file = proxy.scratch.write("next.toml", config(&listen, &[server("b", &b)], FEW));
         let data = proxy.daemon.data().display().to_string();
         let binary = paceline_tests::server::paceline_binary();
-        let words = ["apply", "--data", &data, &file.display().to_string()];
+        let file = file.display().to_string();
+        let words = ["apply", "--data", &data, &file, "--owner", "http.toml"];
         tool::run(&binary.display().to_string(), &words).unwrap();
         until(|| Web::connect(&first).get("/").text().to_owned(), |text| text == "b");
         load.more(50);
@@ -222,6 +223,7 @@ fn apply_fails_when_a_frontend_cannot_listen_where_the_file_says() {
     let apply = |words: &[&str]| {
         let mut command = Command::new(paceline_binary());
         command.env("PACELINE_DATA", proxy.daemon.data()).arg("apply").arg(&other).args(words);
+        command.args(["--owner", "http.toml"]);
         let output = command.output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     };

@@ -29,16 +29,22 @@ pub(super) fn look(reach: &Reach) -> Vec<Finding> {
         Err(error) => vec![away(reach, &error), own_files()],
         Ok((client, status)) => {
             let message = format!("it answers on {target}, process {}", text(&status, "pid"));
-            let mut findings = vec![answers(&status, message), version(&status)];
+            let mut findings = vec![running(&status, message), version(&status)];
             findings.push(sync(&status));
             findings.push(clock(&status));
             findings.push(files(status.get("open_files_max").and_then(Value::as_u64)));
             findings.extend(configuration(&status));
+            findings.extend(reload(&status));
             findings.extend(http::look(&status));
             findings.extend(token::ending(&client).iter().map(ends_soon));
             findings
         }
     }
+}
+
+/// Whether a daemon answered.
+pub(super) fn answers(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.what == "version")
 }
 
 fn away(reach: &Reach, error: &Error) -> Finding {
@@ -64,7 +70,7 @@ fn ends_soon((name, when): &(String, String)) -> Finding {
     Finding::warn("token", message, next)
 }
 
-fn answers(status: &Value, message: String) -> Finding {
+fn running(status: &Value, message: String) -> Finding {
     match status.get("draining") == Some(&Value::Bool(true)) {
         true => {
             let message = format!("{message}; it drains: it finishes what it has, and ends");
@@ -136,13 +142,25 @@ fn own_files() -> Finding {
     files(getrlimit(Resource::Nofile).maximum)
 }
 
+/// Whether the files of the configuration could be read when they were last read.
+fn reload(status: &Value) -> Option<Finding> {
+    let reload = status.get("reload")?;
+    let at = text(reload, "at");
+    if reload.get("ok") == Some(&Value::Bool(true)) {
+        return Some(Finding::ok("reload", format!("the files of --config were read at {at}")));
+    }
+    let message = format!("the reload at {at} failed: {}", text(reload, "error"));
+    let next = "correct the files and send SIGHUP; until then the daemon goes on with what it had";
+    Some(Finding::fail("reload", message, next))
+}
+
 /// What is doubtful about the configuration.
 fn configuration(status: &Value) -> Vec<Finding> {
     let warnings = status.get("warnings").and_then(Value::as_array).cloned().unwrap_or_default();
     if warnings.is_empty() {
         return vec![Finding::ok("configuration", "nothing is doubtful about it")];
     }
-    let next = "see docs/internals/engine.md, or the checkpoints with: paceline checkpoints";
+    let next = "see what follows from it in docs/configuration.md";
     let each = warnings.iter().map(crate::command::as_text);
     each.map(|warning| Finding::warn("configuration", warning, next)).collect()
 }

@@ -1,10 +1,12 @@
 //! The data directory: is it there, is it closed to others, is there room, was anything lost.
 
 use super::Finding;
+use paceline_host::{Mode, RealDisk, load_file};
 use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Less room than this on the disk is doubtful, and less than that too little.
 const SPACE_BYTES_LOW: u64 = 1 << 30;
@@ -29,6 +31,40 @@ pub(super) fn look(data: &Path) -> Vec<Finding> {
     findings.extend(sockets.iter().filter_map(|socket| socket_of(socket.as_path())));
     findings.extend(out_of_reach(data, &sockets));
     findings
+}
+
+/// Whether the database of a stopped daemon is whole: all of its records are read.
+pub(super) fn database(path: &Path) -> Option<Finding> {
+    let what = "database";
+    if !path.exists() {
+        return None;
+    }
+    let repair = "restore a backup with: paceline restore FILE";
+    let loaded = match load_file(Arc::new(RealDisk), path, Mode::ReadOnly) {
+        Ok(loaded) => loaded,
+        Err(error) => return Some(Finding::fail(what, error.to_string(), repair)),
+    };
+    let (name, recovery) = (path.display(), &loaded.recovery);
+    Some(match &recovery.torn {
+        _ if recovery.lost_synced() => {
+            let (end, synced) = (recovery.position.0, recovery.synced.map_or(0, |synced| synced.0));
+            let message = format!(
+                "{name} ends at byte {end}, but {synced} bytes of it had been synced: transactions that were \
+                 answered as done are missing"
+            );
+            Finding::fail(what, message, repair)
+        }
+        Some(torn) => {
+            let (offset, bytes) = (torn.offset.0, torn.bytes);
+            let message = format!(
+                "{name}: the last {bytes} bytes, from byte {offset}, are damaged: {}",
+                torn.reason
+            );
+            let next = "the next start cuts them off and keeps them aside; they were never answered as done";
+            Finding::warn(what, message, next)
+        }
+        None => Finding::ok(what, format!("all {} records of {name} are whole", recovery.records)),
+    })
 }
 
 /// Whether this user may not see what is in a directory.

@@ -1,0 +1,165 @@
+//! Whose the objects are, and what each file said when it was last applied.
+//!
+//! The table File has a row for each file, with what it said of each object. So a file that is applied again
+//! changes only what changed in it; what was edited otherwise meanwhile is drift, and stays.
+
+use super::{How, operation};
+use crate::document::{Document, Object};
+use paceline_model::schema::FILE;
+use paceline_tables::json::{self, Json};
+use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Row, Store, row_uuid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Deepest value of a column as JSON.
+const DEPTH_MAX: usize = 16;
+
+/// The files whose objects are compared, and what they said.
+#[derive(Debug, Default)]
+pub(crate) struct Ownership {
+    pub how: How,
+    files: BTreeSet<String>,
+    said: BTreeMap<String, Json>,
+}
+
+/// The file that a row belongs to.
+pub(super) fn owner<'r>(
+    columns: &paceline_tables::schema::TableSchema,
+    row: &'r Row,
+) -> Option<&'r str> {
+    row.get(columns.column_id("file")?.index())?.single()?.as_str()
+}
+
+impl Ownership {
+    pub fn new(document: &Document, store: &Store, how: How) -> Self {
+        let mut own =
+            Self { how, files: document.files.iter().cloned().collect(), ..Self::default() };
+        let rows = FileRows::new(store);
+        own.files.extend(rows.vanished(document, how).map(|(name, _)| name.to_owned()));
+        for (name, row) in rows.0.iter().filter(|_| !how.reset) {
+            if own.files.contains(*name) {
+                own.said.extend(row.said.iter().filter_map(|(key, text)| {
+                    Some((key.clone(), json::parse(text.as_bytes(), DEPTH_MAX).ok()?))
+                }));
+            }
+        }
+        own
+    }
+
+    /// Whether a file is one of those that are applied, or one that is gone.
+    pub fn has(&self, file: &str) -> bool {
+        self.files.contains(file)
+    }
+
+    /// What was said of an object when its file was last applied.
+    pub fn said(&self, object: &Object) -> Option<&json::Object> {
+        self.said.get(&key(object)).and_then(Json::as_object)
+    }
+
+    /// Whether its file said the same when it was last applied.
+    pub fn is_repeated(&self, object: &Object) -> bool {
+        self.said.get(&key(object)).is_some_and(|said| *said == says(object))
+    }
+
+    /// The operations that note what the files say now.
+    pub fn notes(&self, document: &Document, store: &Store) -> Vec<Json> {
+        let rows = FileRows::new(store);
+        let mut notes = vec![];
+        for (index, name) in document.files.iter().enumerate() {
+            let own = document.objects.iter().filter(|object| object.file == index);
+            let said: BTreeMap<String, String> =
+                own.map(|object| (key(object), says(object).to_text())).collect();
+            let row = rows.0.get(name.as_str());
+            let served = self.how.serves || row.is_some_and(|row| row.served);
+            match row {
+                Some(row) if row.said == said && row.served == served => {}
+                Some(row) if said.is_empty() => notes.extend(row.delete()),
+                None if said.is_empty() => {}
+                Some(row) => notes.extend([
+                    operation::wait(FILE, row.row),
+                    operation::update(FILE, row_uuid(row.row), columns(&said, served)),
+                ]),
+                None => {
+                    let mut row = columns(&said, served);
+                    row.push(("name", Json::string(name.as_str())));
+                    notes.push(operation::insert(FILE, row, None));
+                }
+            }
+        }
+        notes.extend(rows.vanished(document, self.how).flat_map(|(_, row)| row.delete()));
+        notes
+    }
+}
+
+fn columns(said: &BTreeMap<String, String>, served: bool) -> Vec<(&'static str, Json)> {
+    let pair = |(key, text): (&String, &String)| {
+        Json::Array(vec![Json::string(key.as_str()), Json::string(text.as_str())])
+    };
+    let said = Json::Array(vec![Json::string("map"), Json::Array(said.iter().map(pair).collect())]);
+    vec![("said", said), ("served", Json::Bool(served))]
+}
+
+/// What an object is called among all, which the model knows too: a restart forgets what was said of
+/// objects that do not survive it.
+fn key(object: &Object) -> String {
+    format!("{} {}", object.table, object.key)
+}
+
+/// What a file says of an object.
+pub(super) fn says(object: &Object) -> Json {
+    let columns = object.columns.iter().filter(|(column, _)| **column != "file");
+    let mut members: Vec<(&str, Json)> = columns
+        .map(|(column, value)| match value.pairs().is_empty() {
+            true => (*column, operation::value(value)),
+            false => (*column, operation::map(value)),
+        })
+        .collect();
+    if !object.parents.is_empty() {
+        let parents = object.parents.iter().map(|name| Json::string(name.as_str()));
+        members.push(("parents", Json::Array(parents.collect())));
+    }
+    Json::object(members)
+}
+
+/// The rows of the table File by name.
+struct FileRows<'s>(BTreeMap<&'s str, FileRow<'s>>);
+
+struct FileRow<'s> {
+    row: &'s Row,
+    served: bool,
+    said: BTreeMap<String, String>,
+}
+
+impl<'s> FileRows<'s> {
+    fn new(store: &'s Store) -> Self {
+        let Some(table) = store.schema().table_id(FILE) else { return Self(BTreeMap::new()) };
+        let columns = store.schema().table(table);
+        let datum = |row: &'s Row, name: &str| row.get(columns.column_id(name)?.index());
+        let text = |atom: &Atom| atom.as_str().unwrap_or_default().to_owned();
+        let read = |row: &'s Row| {
+            let pairs = datum(row, "said").map_or(&[][..], Datum::pairs);
+            let said = pairs.iter().map(|(key, value)| (text(key), text(value))).collect();
+            let served = datum(row, "served") == Some(&crate::document::flag(true));
+            Some((datum(row, "name")?.single()?.as_str()?, FileRow { row, served, said }))
+        };
+        Self(store.rows(table).filter_map(read).collect())
+    }
+
+    /// The files that the daemon was given before and is not given now.
+    fn vanished(
+        &self,
+        document: &Document,
+        how: How,
+    ) -> impl Iterator<Item = (&'s str, &FileRow<'s>)> {
+        let is_gone = move |(name, row): &(&&'s str, &FileRow<'s>)| {
+            how.serves && row.served && !document.files.iter().any(|file| file == **name)
+        };
+        self.0.iter().filter(is_gone).map(|(name, row)| (*name, row))
+    }
+}
+
+impl FileRow<'_> {
+    fn delete(&self) -> [Json; 2] {
+        [operation::wait(FILE, self.row), operation::delete(FILE, row_uuid(self.row))]
+    }
+}

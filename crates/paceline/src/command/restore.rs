@@ -1,0 +1,80 @@
+//! `paceline restore`: a backup put back into the data directory of a daemon that is stopped.
+
+use super::{Reach, print};
+use crate::failure::{FAILED, Failure};
+use clap::Args;
+use paceline_host::{OpenDatabaseError, OpenError, restore};
+use serde_json::json;
+use std::path::PathBuf;
+
+pub const HELP: &str = "\
+It first reads all of FILE, with its checksums, and changes nothing if FILE is damaged or of a newer version. It is \
+refused while a daemon has the data directory open. The database that was there is kept beside the new one as \
+paceline.db.before-restore-TIME.
+
+What clients held (permits, locks, sessions) is not restored. Fencing and request numbers go on above all that were \
+given before. If the database that was there is of the daemon that made the backup, they go on where it ended; \
+otherwise nobody knows which numbers were given since, and about 10^12 are skipped. Tokens and users that were \
+revoked after the backup was made are valid again: revoke them anew.
+
+The files of serve --config are applied at the next start as always: what changed in them since they were applied \
+to the restored database is changed.
+
+Example:
+  systemctl stop paceline
+  paceline restore paceline-monday.db --data /var/lib/paceline
+  systemctl start paceline";
+
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// The file that paceline backup made
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+pub fn run(command: &Restore) -> Result<(), Failure> {
+    let hint = "restore works on the files of a daemon on this machine: say its --data DIR";
+    if command.reach.is_tcp() {
+        return Err(Failure::new(FAILED, "a daemon over TCP cannot be restored", hint));
+    }
+    let data = command.reach.directory()?;
+    if !data.is_dir() {
+        let message = format!("there is no directory {}", data.display());
+        return Err(Failure::new(FAILED, message, "say the data directory with --data DIR"));
+    }
+    let path = data.join("paceline.db");
+    let mark = paceline_host::wall_ms().to_string();
+    let done = restore(&command.file, &path, &mark).map_err(|error| refused(&error))?;
+    if command.reach.json {
+        let kept = done.kept.as_ref().map(|kept| kept.to_string_lossy());
+        let told = json!({ "restored": path.to_string_lossy(), "kept": kept, "numbers_go_on": done.numbers_go_on });
+        return print(&format!("{told:#}\n"));
+    }
+    crate::screen::tell(format_args!(
+        "restored {} from {}",
+        path.display(),
+        command.file.display()
+    ));
+    if let Some(kept) = done.kept {
+        crate::screen::tell(format_args!("the database before is kept as {}", kept.display()));
+    }
+    if !done.numbers_go_on {
+        crate::screen::tell(format_args!(
+            "fencing and request numbers skip about 10^12, because nobody knows which were given since the backup"
+        ));
+    }
+    Ok(())
+}
+
+fn refused(error: &OpenDatabaseError) -> Failure {
+    let hint = match error {
+        OpenDatabaseError::Journal(OpenError::Locked(_)) => {
+            "a daemon has the data directory open: stop it first"
+        }
+        _ => "nothing was changed; see the file with: paceline ovsdb show-log FILE",
+    };
+    Failure::new(FAILED, error.to_string(), hint)
+}
