@@ -12,6 +12,9 @@ use paceline_types::limits::READ_AT_ONCE_STEPS_MAX;
 /// More clauses than this are not searched for one that an index serves.
 const CLAUSES_SEARCHED: usize = 8;
 
+/// A transaction that takes more steps than this is long, however many more they are.
+const COUNTED_MAX: u64 = 2 * READ_AT_ONCE_STEPS_MAX;
+
 /// What a transaction is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
@@ -19,8 +22,8 @@ pub struct Estimate {
     pub only_reads: bool,
     /// Whether it may wait, and so be tried many times.
     pub may_wait: bool,
-    /// The steps it takes to read the operations and to test rows, roughly. What makes it long alone is not counted to its
-    /// end.
+    /// The steps it takes to read the operations and to test rows, roughly. Of a transaction that is long in any case,
+    /// not all operations are counted.
     pub work: u64,
 }
 
@@ -31,14 +34,15 @@ impl Estimate {
         let mut estimate = Self { only_reads: true, may_wait: false, work: 0 };
         let mut before = Before::default();
         for json in operations {
-            let left = READ_AT_ONCE_STEPS_MAX.saturating_sub(estimate.work);
-            let mut work = operation_steps(json, left) as u64;
-            if let Some(operation) = json.as_object() {
+            let operation = json.as_object();
+            if let Some(operation) = operation {
                 estimate.may_wait |= may_wait(operation);
                 estimate.only_reads &= only_reads(operation);
-                work = work.saturating_add(before.and(operation, store));
             }
-            estimate.work = estimate.work.saturating_add(work);
+            let Some(left) = COUNTED_MAX.checked_sub(estimate.work) else { continue };
+            let reading = operation_steps(json, left) as u64;
+            let looking = operation.map_or(0, |operation| before.and(operation, store));
+            estimate.work = estimate.work.saturating_add(reading).saturating_add(looking);
         }
         estimate
     }

@@ -57,7 +57,7 @@ impl Execution<'_> {
         }
         // What the transaction has changed itself may depend on any row of the table.
         let is_changed = self.rows.is_changed() || !self.gathering.is_empty();
-        let seen = (!is_changed).then_some((condition, columns));
+        let seen = (!is_changed).then(|| Box::new((condition, columns)));
         Err(Stop::Unsatisfied(timeout_ms, Interest { table, seen }))
     }
 }
@@ -68,7 +68,7 @@ pub struct Interest {
     /// The table.
     pub table: TableId,
     /// The rows and the columns of it; none if every change of the table matters.
-    seen: Option<(Condition, Vec<ColumnId>)>,
+    seen: Option<Box<(Condition, Vec<ColumnId>)>>,
 }
 
 impl Interest {
@@ -76,7 +76,7 @@ impl Interest {
     /// that takes less than `work` steps; beyond, it is taken for granted.
     #[must_use]
     pub fn touched_by(&self, changes: &[RowChange], work: u64) -> bool {
-        let Some((condition, columns)) = &self.seen else { return true };
+        let Some((condition, columns)) = self.seen.as_deref() else { return true };
         if (changes.len() as u64).saturating_mul(2 * condition.weight() as u64) > work {
             return true;
         }
