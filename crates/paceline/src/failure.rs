@@ -156,6 +156,8 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
     Some(match refusal.reason.as_str() {
         "queue_full" | "too_long" | "expired" => match refusal.retry_after {
             Some(after) => format!("come back in {}s", after.as_secs_f64().ceil()),
+            // A longer wait does not make room in a queue.
+            None if refusal.reason == "queue_full" => "come back later".into(),
             None => "come back later, or wait longer with --max-wait".into(),
         },
         "rejected" => "see which rules match with: paceline explain attr=value ...".into(),

@@ -517,3 +517,28 @@ fn ages_survive_a_restart() {
     assert_eq!(since(&daemon), before);
     let_go(held);
 }
+
+#[test]
+#[ignore = "needs POST /v1/requests/{request}/cancel of the API"]
+fn a_waiting_request_is_cancelled_with_a_reason() {
+    let scratch = Scratch::new();
+    let daemon = start(&scratch);
+    paceline(&daemon, &["resources", "create", "disk"]).expect(0);
+    let holder = hold(&daemon, &["permit", "--claim", "disk"]);
+    let mut events = daemon.api().follow();
+    let mut waiter = command(&["permit", "--claim", "disk", "--", "true"]);
+    waiter.env("PACELINE_DATA", daemon.data()).stderr(Stdio::piped());
+    let mut waiter = waiter.spawn().unwrap();
+    let request = events.next_of("waiting")["request"].to_string();
+    let words = ["cancel", &request, "--reason", "maintenance at 5"];
+    paceline(&daemon, &words).expect(0);
+    let mut told = String::new();
+    waiter.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(waiter.wait().unwrap().code(), Some(3), "{told}");
+    assert!(told.contains("maintenance at 5"), "{told}");
+    // It is gone, and what runs is not cancelled.
+    paceline(&daemon, &words).expect(4);
+    let running = paceline(&daemon, &["ps", "--json"]).expect(0).json()[0]["request"].to_string();
+    paceline(&daemon, &["cancel", &running]).expect(1);
+    let_go(holder);
+}

@@ -70,6 +70,7 @@ fn errors_have_their_exit_codes() {
         let (code, _, stderr) = ended(&mut paceline(fake.dir.path(), &["permit", "--", "true"]));
         assert_eq!(code, Some(expected), "{reason}: {stderr}");
         assert_eq!(stderr.lines().count(), 2, "{reason}: {stderr}");
+        assert!(reason != "queue_full" || !stderr.contains("--max-wait"), "{stderr}");
     }
 }
 

@@ -56,6 +56,7 @@ fn away(reach: &Reach, error: &Error) -> Finding {
         Error::Unreachable { .. } => {
             format!("start it with: paceline serve{}", data.unwrap_or_default())
         }
+        Error::NotPermitted(_) if reach.is_tcp() => "see that the token is valid there".into(),
         Error::NotPermitted(_) => "ask as the user who started the daemon, or as root".into(),
         _ => "see its log, and that daemon and command are of one version".to_owned(),
     };
