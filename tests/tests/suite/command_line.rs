@@ -519,7 +519,6 @@ fn ages_survive_a_restart() {
 }
 
 #[test]
-#[ignore = "needs POST /v1/requests/{request}/cancel of the API"]
 fn a_waiting_request_is_cancelled_with_a_reason() {
     let scratch = Scratch::new();
     let daemon = start(&scratch);
