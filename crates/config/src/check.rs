@@ -7,7 +7,7 @@
 use crate::ERRORS_MAX;
 use crate::apply::operations;
 use crate::document::{Document, Object, files_of, text};
-use crate::doubt::doubts;
+use crate::doubt::{doubts, placed};
 use crate::error::{ConfigError, Errors};
 use crate::keys::{kind_of, path_of};
 use crate::place::Place;
@@ -42,9 +42,9 @@ impl Document {
         let rounds = (PLANNED_MAX / objects.len().max(1)).clamp(1, ERRORS_MAX);
         for _ in 0..rounds {
             let fault = match plan(&objects) {
-                Ok(mut warnings) => {
-                    // Of places that are not there, doubts tell with their line.
-                    warnings.retain(|warning| !warning.contains(": at: there is no "));
+                Ok(warnings) => {
+                    let placed = |warning| placed(&self.objects, warning);
+                    let mut warnings: Vec<String> = warnings.into_iter().map(placed).collect();
                     warnings.extend(doubts(&self.objects));
                     return errors.or(warnings);
                 }

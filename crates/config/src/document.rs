@@ -129,6 +129,7 @@ impl Object {
     #[must_use]
     pub fn place_of(&self, column: &str) -> Place {
         let tables = ["queue", "threads", "timeout", "health", "tls"];
+        let column = if column == "priority" { "priority_min" } else { column };
         let table = tables.into_iter().find(|table| column.starts_with(table));
         let found = self.places.get(column).or_else(|| self.places.get(table?));
         found.copied().unwrap_or(self.place)

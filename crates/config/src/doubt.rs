@@ -1,14 +1,15 @@
 //! What a file says that works but is hardly meant: a name that is nearly a well-known one, a rule that
-//! does nothing, and frontends and backends that nobody can use.
+//! does nothing, a checkpoint that limits nothing, and frontends and backends that nobody can use.
 //!
-//! Never an error: attributes may have any name, and what does nothing today may be a beginning. A
-//! checkpoint without a limit is not among them, because it counts.
+//! Never an error: attributes may have any name, and what does nothing today may be a beginning. What the
+//! rows alone show is found by the model, for every door; here it gets its line.
 
 mod http;
 
 use crate::document::Object;
+use crate::keys::kind_of;
 use crate::read::shown;
-use paceline_model::schema::RULE;
+use paceline_model::schema::{CHECKPOINT, RULE};
 use paceline_rules::parse_criteria;
 use paceline_tables::value::{Atom, Datum};
 use paceline_types::{KNOWN, Name, nearest};
@@ -18,8 +19,39 @@ const DOUBTS_MAX: usize = 100;
 
 /// What is doubtful about each of the objects, with its line.
 pub(crate) fn doubts(objects: &[Object]) -> Vec<String> {
-    let rules = objects.iter().filter(|object| object.table == RULE);
-    rules.flat_map(rule).chain(http::doubts(objects)).take(DOUBTS_MAX).collect()
+    let of = |table| objects.iter().filter(move |object: &&Object| object.table == table);
+    let own = of(RULE).flat_map(rule).chain(of(CHECKPOINT).filter_map(unlimited));
+    own.chain(http::doubts(objects)).take(DOUBTS_MAX).collect()
+}
+
+/// What the model doubts, with the line of the object and the setting that it names.
+pub(crate) fn placed(objects: &[Object], doubt: String) -> String {
+    let about = |object: &Object| {
+        let rest = doubt.strip_prefix(kind_of(object.table)?.word)?.strip_prefix(' ')?;
+        let rest = match object.table {
+            RULE => rest.strip_prefix(&*object.key)?.strip_prefix(": ")?,
+            _ => rest.strip_prefix('"')?.strip_prefix(&*object.key)?.strip_prefix("\": ")?,
+        };
+        let setting = rest.split([':', ' ']).next()?;
+        Some(object.place_of(&setting.replace('.', "_")).line)
+    };
+    match objects.iter().find_map(about) {
+        Some(line) => format!("line {line}: {doubt}"),
+        None => doubt,
+    }
+}
+
+/// A checkpoint that does not say that it only counts, and does.
+fn unlimited(object: &Object) -> Option<String> {
+    let says = ["rate", "concurrency"].iter().any(|column| object.columns.contains_key(column));
+    if says || object.places.contains_key("count") {
+        return None;
+    }
+    let (line, key) = (object.place.line, &object.key);
+    Some(format!(
+        "line {line}: checkpoint \"{key}\": it limits nothing and only counts; give it rate or \
+         concurrency, or say count = true"
+    ))
 }
 
 fn rule(object: &Object) -> Vec<String> {

@@ -178,6 +178,9 @@ impl<'s> Source<'s> {
                 _ => Ok(()),
             },
             "started" => self.write_state(out),
+            "count" if self.text("rate").is_none() && self.integer("concurrency").is_none() => {
+                writeln!(out, "count = true")
+            }
             "match" => {
                 matching::write(self.text("criteria").unwrap_or_default(), out);
                 Ok(())

@@ -350,10 +350,12 @@ fn checkpoint(
 ) {
     let kind = &crate::keys::CHECKPOINTS;
     require(reader, kind, table, "at", object.place);
-    let Some(Own { item, expected, .. }) = owns.get("count") else { return };
+    let Some(Own { item, place, expected }) = owns.get("count") else { return };
     let limit = ["rate", "concurrency"].into_iter().find(|key| table.contains_key(key));
     match (item.as_bool(), limit) {
-        (Some(true), None) => {}
+        (Some(true), None) => {
+            object.places.insert("count", *place);
+        }
         (Some(true), Some(limit)) => {
             let message = format!("a checkpoint that only counts has no `{limit}`");
             reader.wrong_value("count", &message, item);

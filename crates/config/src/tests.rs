@@ -2,6 +2,7 @@
 
 mod applying;
 mod catalogue;
+mod doubts;
 mod errors;
 mod exporting;
 mod http;

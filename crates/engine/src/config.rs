@@ -13,7 +13,7 @@ use paceline_expr::Scope;
 use paceline_pools::PoolSet;
 use paceline_routing::{Backend, Frontend, RESERVED, Routing, RoutingError, Switch};
 use paceline_rules::{CompileRuleError, Rule, Ruleset};
-use paceline_types::{CheckpointId, On, PoolId, Span, limits, nearest};
+use paceline_types::{CheckpointId, On, PoolId, Span, limits};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -106,7 +106,6 @@ impl Plan {
             Arc::new(Graph::build(Some(&current.graph), config.resources.clone())?)
         };
         let warnings = checkpoints.warnings().iter().map(ToString::to_string);
-        let warnings = warnings.chain(astray(&config.checkpoints, &routing));
         let warnings = warnings.chain(unread_keys(current, &checkpoints)).collect();
         let reads = if Arc::ptr_eq(&rules, &current.rules)
             && Arc::ptr_eq(&checkpoints, &current.checkpoints)
@@ -185,41 +184,6 @@ fn check_connections(specs: &[Spec]) -> Result<(), SpecError> {
         }
     }
     Ok(())
-}
-
-/// Checkpoints at backends and servers that are not there, if any are. Callers of the API may send
-/// such names, so they are no error. And those for connections of frontends that are not there.
-fn astray<'a>(specs: &'a [Spec], routing: &'a Routing) -> impl Iterator<Item = String> + 'a {
-    let (has_frontends, has_backends) =
-        (!routing.frontends().is_empty(), !routing.backends().is_empty());
-    specs.iter().filter_map(move |spec| {
-        let missed = match &spec.at {
-            At::Frontend(name)
-                if has_frontends
-                    && spec.on == On::Connection
-                    && routing.frontend(name).is_none() =>
-            {
-                let names = routing.frontends().iter().map(|frontend| &*frontend.name);
-                (format!("frontend \"{name}\""), nearest(name, names))
-            }
-            _ if !has_backends => return None,
-            At::Backend(name) if routing.backend(name).is_none() => {
-                let names = routing.backends().iter().map(|backend| &*backend.name);
-                (format!("backend \"{name}\""), nearest(name, names))
-            }
-            At::Server { backend, name } => {
-                let servers = &routing.backend(backend).map_or(&[][..], |backend| &backend.servers);
-                if servers.iter().any(|server| server.name == *name) {
-                    return None;
-                }
-                let near = nearest(name, servers.iter().map(|server| &*server.name));
-                (format!("server \"{backend}/{name}\""), near)
-            }
-            _ => return None,
-        };
-        let near = missed.1.map(|near| format!(", did you mean \"{near}\"?")).unwrap_or_default();
-        Some(format!("checkpoint \"{}\": at: there is no {}{near}", spec.name, missed.0))
-    })
 }
 
 /// Checkpoints whose key is edited to read a header or cookie that nothing read before. Doors gather only what is read,

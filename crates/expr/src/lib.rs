@@ -31,6 +31,7 @@ mod check;
 mod error;
 mod eval;
 mod grammar;
+mod hazard;
 mod name;
 mod number;
 mod operator;
@@ -42,6 +43,7 @@ mod tokens;
 mod tests;
 
 pub use error::{CompileError, EvalError};
+pub use hazard::{Hazard, HazardKind};
 use paceline_types::{CheckpointId, Name, PoolId, Priority, limits};
 use program::Program;
 use std::borrow::Cow;
@@ -217,6 +219,12 @@ impl Expr {
     /// Every counter it reads, once, with the name of its checkpoint or pool.
     pub fn counters(&self) -> impl Iterator<Item = (Counter, &str)> {
         self.0.reads.counters.iter().map(|(counter, name)| (*counter, &**name))
+    }
+
+    /// The parts of it that can fail on what a request says.
+    #[must_use]
+    pub fn hazards(&self) -> Vec<Hazard<'_>> {
+        hazard::hazards(&self.0.program)
     }
 
     /// Every attribute it reads, once; the priority is not among them.

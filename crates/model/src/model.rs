@@ -5,7 +5,7 @@ use crate::figures::Figures;
 use crate::ids::Ids;
 use crate::reader::Reader;
 use crate::restart::{Put, restart};
-use crate::{checkpoint, idle, pool, resource, rule, schema};
+use crate::{checkpoint, doubt, idle, pool, resource, rule, schema};
 use paceline_checkpoints::Spec;
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Config, Plan, Snapshot};
@@ -132,6 +132,8 @@ impl Model {
         // What is wrong already is told before what would be wrong only at the next start.
         let mut plan = Plan::new(current, config)?;
         plan.warn(idle::settings(&self.schema, store));
+        let doubts = doubt::doubts(&self.schema, store, plan.snapshot());
+        plan.warn(doubts);
         restart.map(|()| plan)
     }
 

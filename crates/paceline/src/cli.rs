@@ -58,6 +58,10 @@ pub enum Command {
         /// The files, in TOML
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+
+        /// Fail on warnings too
+        #[arg(long)]
+        strict: bool,
     },
     /// Make the configuration of a running daemon what a file says
     #[command(after_help = command::apply::HELP)]
@@ -168,7 +172,8 @@ impl Command {
 
 const CHECK_HELP: &str = "\
 What is wrong is told as FILE:LINE:COLUMN: message, one a line, with what to try next; the exit code
-is 1 then. See examples/paceline.toml and examples/http.toml for everything that can stand in a file.
+is 1 then. What works but is hardly meant is a warning, with what follows from it; with --strict the exit
+code is 1 for warnings too. See examples/paceline.toml and examples/http.toml for everything that can stand in a file.
 Files that it names, such as certificates, are looked for in its own directory unless their names begin
 with a slash; what cannot be read there is a warning.
 

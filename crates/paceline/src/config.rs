@@ -8,16 +8,25 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Checks files without a daemon; what is wrong is told as `FILE:LINE:COLUMN: message`.
-pub fn check(files: &[PathBuf]) -> Result<(), String> {
-    let mut wrong = String::new();
+/// Checks files without a daemon; what is wrong is told as `FILE:LINE:COLUMN: message`. A warning is wrong
+/// only if this is `strict`.
+pub fn check(files: &[PathBuf], strict: bool) -> Result<(), String> {
+    let (mut wrong, mut doubts) = (String::new(), 0);
     for file in files {
         match checked(file) {
             Ok(warnings) => {
+                doubts += warnings.len();
                 warnings.iter().for_each(|warning| crate::screen::tell(format_args!("{warning}")))
             }
             Err(errors) => wrong.push_str(&errors),
         }
+    }
+    if strict && doubts > 0 {
+        let _ = writeln!(
+            wrong,
+            "{doubts} {}, which --strict does not allow",
+            if doubts == 1 { "warning" } else { "warnings" }
+        );
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.trim_end().to_owned()) }
 }

@@ -81,7 +81,7 @@ fn run(command: cli::Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(demo) => demo::run(&demo)?,
         Command::Serve(serve) => serve::run(*serve)?,
-        Command::Check { files } => return Ok(checked(config::check(&files))),
+        Command::Check { files, strict } => return Ok(checked(config::check(&files, strict))),
         Command::Ovsdb { command } => tools::run(command)?,
         Command::Apply(apply) => return command::apply::run(&apply),
         Command::Export(export) => command::export::run(&export)?,

@@ -110,6 +110,37 @@ fn check_tells_every_place_and_the_exit_code_says_so() {
     assert!(told.contains("nowhere.toml: No such file"), "{told}");
 }
 
+/// Settings that let nothing through or do nothing are told with what follows; `--strict` fails on them.
+#[test]
+fn check_warns_of_what_is_hardly_meant_and_strict_fails() {
+    let scratch = Scratch::new();
+    let check = |text: &str, options: &[&str]| {
+        let mut command = Command::new(paceline_binary());
+        let command = command.arg("check").args(options).arg(written(&scratch, text));
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(check(GOOD, &["--strict"]), (0, String::new()));
+    for (text, line, says) in [
+        ("[[pool]]\nname = 'p'\npriority = [0, 0]\n", 3, "no request reaches it"),
+        ("[[pool]]\nname = 'p'\npriority = [1, 2]\nthreads.max = 0\n", 4, "none of them runs"),
+        (
+            "[[checkpoint]]\nname = 'c'\nat = 'pool default'\nconcurrency = 0\n",
+            4,
+            "no request passes",
+        ),
+        ("[[checkpoint]]\nname = 'c'\nat = 'pool default'\n", 1, "limits nothing"),
+        ("[[checkpoint]]\nname = 'c'\nat = 'backend db'\nrate = '1/s'\n", 3, "there is no backend"),
+        ("[[rule]]\nwhen = 'int(user) > 5'\nreject = true\n", 2, "the request is not rejected"),
+    ] {
+        let (code, told) = check(text, &[]);
+        let place = format!("paceline.toml: warning: line {line}: ");
+        assert!(code == 0 && told.contains(&place) && told.contains(says), "{text}\n{told}");
+        let (code, told) = check(text, &["--strict"]);
+        assert!(code == 1 && told.contains("1 warning, which --strict does not allow"), "{told}");
+    }
+}
+
 /// Files are looked for beside the configuration, wherever the command runs; what is not there is told.
 #[test]
 fn check_knows_frontends_and_backends_and_the_files_they_name() {

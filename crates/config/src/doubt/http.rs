@@ -1,15 +1,10 @@
-//! What is doubtful about frontends, backends, and the checkpoints that stand at them.
-//!
-//! A checkpoint may stand where the file has nothing: programs that ask for permits name frontends and
-//! backends too. It is doubtful only in a file that has some of that kind itself.
+//! What is doubtful about frontends and backends.
 
 use super::{is_true, text};
 use crate::document::{Object, flag};
 use crate::read::shown;
-use crate::similar::did_you_mean;
-use paceline_checkpoints::At;
-use paceline_model::schema::{BACKEND, CHECKPOINT, FRONTEND, SERVER};
-use paceline_routing::{Address, RESERVED};
+use paceline_model::schema::{BACKEND, FRONTEND, SERVER};
+use paceline_routing::Address;
 use paceline_tables::value::{Atom, Datum};
 use std::collections::BTreeSet;
 
@@ -19,17 +14,13 @@ pub(super) fn doubts(objects: &[Object]) -> Vec<String> {
     let of = |object: &Object| match object.table {
         FRONTEND => frontend(object),
         BACKEND => backend(object, &names),
-        CHECKPOINT => checkpoint(object, &names),
         _ => vec![],
     };
     objects.iter().flat_map(of).collect()
 }
 
-/// What the file has of each kind, and which backends are used.
+/// Which backends are used, and which have servers.
 struct Names<'o> {
-    frontends: BTreeSet<&'o str>,
-    backends: BTreeSet<&'o str>,
-    servers: BTreeSet<&'o str>,
     used: BTreeSet<&'o str>,
     with_servers: BTreeSet<&'o str>,
 }
@@ -37,12 +28,8 @@ struct Names<'o> {
 impl<'o> Names<'o> {
     fn new(objects: &'o [Object]) -> Self {
         let of = |table| objects.iter().filter(move |object: &&Object| object.table == table);
-        let keys = |table| of(table).map(|object| object.key.as_str()).collect();
         let texts = |table| of(table).filter_map(|object| text(object, "backend"));
         Self {
-            frontends: keys(FRONTEND),
-            backends: keys(BACKEND),
-            servers: keys(SERVER),
             used: texts(FRONTEND).chain(of(FRONTEND).flat_map(chosen)).collect(),
             with_servers: texts(SERVER).collect(),
         }
@@ -113,33 +100,4 @@ fn backend(object: &Object, names: &Names<'_>) -> Vec<String> {
         ));
     }
     told
-}
-
-fn checkpoint(object: &Object, names: &Names<'_>) -> Vec<String> {
-    let (key, line) = (shown(&object.key), object.place_of("at").line);
-    let at = text(object, "at").and_then(|at| at.parse::<At>().ok());
-    let mut told = vec![];
-    let missing = match &at {
-        Some(At::Frontend(name)) if !RESERVED.contains(&&**name) => {
-            near("frontend", name, &names.frontends)
-        }
-        Some(At::Backend(name)) => near("backend", name, &names.backends),
-        Some(At::Server { backend, name }) if !names.backends.is_empty() => {
-            near("server", &format!("{backend}/{name}"), &names.servers)
-        }
-        _ => None,
-    };
-    if let Some(missing) = missing {
-        told.push(format!("line {line}: checkpoint `{key}` stands at {missing}"));
-    }
-    told
-}
-
-/// That something is not there, if the file has others of its kind.
-fn near(kind: &str, name: &str, names: &BTreeSet<&str>) -> Option<String> {
-    if names.is_empty() && kind != "server" || names.contains(name) {
-        return None;
-    }
-    let near = did_you_mean(name, names.iter().copied());
-    Some(format!("{kind} `{}`, which is not in the file{near}", shown(name)))
 }

@@ -25,7 +25,7 @@ fn unknown_keys_are_named_with_what_may_stand_there() {
             "4:13: unknown key `maximum` in `threads` of [[pool]]",
         ),
         (
-            "[[checkpoint]]\nname = 'a'\nat = 'frontend x'\nqueue = { max_lenn = 3 }\n",
+            "[[checkpoint]]\nname = 'a'\nat = 'frontend api'\nqueue = { max_lenn = 3 }\n",
             "4:11: unknown key `max_lenn` in `queue` of [[checkpoint]], did you mean `max_len`?",
         ),
         ("[[rule]]\nnubmer = 3\n", "2:1: unknown key `nubmer` in [[rule]], did you mean `number`?"),
@@ -87,27 +87,27 @@ fn wrong_types_say_what_was_expected_and_found() {
             "3:6: `at`: expected one name, without blanks",
         ),
         (
-            "[[checkpoint]]\nname = 'a'\nat = 'frontend x'\nrate = '5/s'\nburst = '50'\n",
+            "[[checkpoint]]\nname = 'a'\nat = 'frontend api'\nrate = '5/s'\nburst = '50'\n",
             "5:9: `burst`: expected a whole number from 1 to 4294967295, found the text \"50\"",
         ),
         (
-            "[[checkpoint]]\nname = 'a'\nat = 'frontend x'\nrate = 500\n",
+            "[[checkpoint]]\nname = 'a'\nat = 'frontend api'\nrate = 500\n",
             "4:8: `rate`: expected a rate such as \"500/s\", found the number 500",
         ),
         (
-            "[[checkpoint]]\nname = 'a'\nat = 'frontend x'\nstatus = 200\n",
+            "[[checkpoint]]\nname = 'a'\nat = 'frontend api'\nstatus = 200\n",
             "4:10: `status`: expected a whole number from 400 to 599, found the number 200",
         ),
         (
-            "[[checkpoint]]\nname = 'a'\nat = 'frontend x'\nmode = 'look'\n",
+            "[[checkpoint]]\nname = 'a'\nat = 'frontend api'\nmode = 'look'\n",
             "4:8: `mode`: expected \"enforce\" or \"watch\", found the text \"look\"",
         ),
         (
-            "[[checkpoint]]\nname = 'a'\nat = 'frontend x'\ncount = false\n",
+            "[[checkpoint]]\nname = 'a'\nat = 'frontend api'\ncount = false\n",
             "4:9: `count`: expected true, found false",
         ),
         (
-            "[[checkpoint]]\nname = 'a'\nat = 'frontend x'\ncount = true\nrate = '5/s'\n",
+            "[[checkpoint]]\nname = 'a'\nat = 'frontend api'\ncount = true\nrate = '5/s'\n",
             "4:9: `count`: a checkpoint that only counts has no `rate`",
         ),
         (
@@ -230,7 +230,7 @@ fn what_is_missing_or_twice_says_so() {
     check(&[
         ("# one\n[[pool]]\npriority = [1, 2]\n", "2:1: this [[pool]] has no `name`"),
         ("[[checkpoint]]\nname = 'a'\n", "1:1: this [[checkpoint]] has no `at`"),
-        ("[[checkpoint]]\nat = 'frontend x'\n", "1:1: this [[checkpoint]] has no `name`"),
+        ("[[checkpoint]]\nat = 'frontend api'\n", "1:1: this [[checkpoint]] has no `name`"),
         ("[[resource]]\n", "1:1: this [[resource]] has no `name`"),
         (
             "[[resource]]\nname = 'a'\n\n[[resource]]\nname = 'a'\n",
@@ -294,7 +294,7 @@ fn what_cannot_work_is_found_by_planning() {
             "2:1: `when`: column 6: there is no checkpoint `per-usr`; did you mean `per-user`",
         ),
         (
-            "[[checkpoint]]\nname = 'c'\nat = 'frontend x'\nkey = 'usr'\n",
+            "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nkey = 'usr'\n",
             "4:1: `key`: column 1: there is no attribute `usr`; did you mean `user` (what callers send is attr[\"usr\"])",
         ),
         (
@@ -302,19 +302,19 @@ fn what_cannot_work_is_found_by_planning() {
             "3:1: `at`: there is no pool \"nowhere\"",
         ),
         (
-            "[[checkpoint]]\nname = 'c'\nat = 'frontend x'\nrate = '5/s'\nconcurrency = 5\n",
+            "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nrate = '5/s'\nconcurrency = 5\n",
             "5:1: `concurrency`: expected none, because rate is set",
         ),
         (
-            "[[checkpoint]]\nname = 'c'\nat = 'frontend x'\nburst = 5\n",
+            "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nburst = 5\n",
             "4:1: `burst`: expected none, because rate is not set",
         ),
         (
-            "[[checkpoint]]\nname = 'c'\nat = 'frontend x'\nconcurrency = 5\nqueue = { max_len = 99999999 }\n",
+            "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nconcurrency = 5\nqueue = { max_len = 99999999 }\n",
             "5:11: `queue.max_len`: expected at most 10000000, found 99999999",
         ),
         (
-            "[[checkpoint]]\nname = 'c'\nat = 'frontend x'\nqueue = { max_len = 9 }\n",
+            "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nqueue = { max_len = 9 }\n",
             "4:1: `queue`: nobody waits at a checkpoint that only counts",
         ),
         (
@@ -326,8 +326,8 @@ fn what_cannot_work_is_found_by_planning() {
 
 #[test]
 fn concurrency_before_rate_draws_a_warning() {
-    let text = "[[checkpoint]]\nname = 'c'\nat = 'frontend x'\nnumber = 1\nconcurrency = 5\n\
-                [[checkpoint]]\nname = 'r'\nat = 'frontend x'\nnumber = 2\nrate = '5/s'\n";
+    let text = "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nnumber = 1\nconcurrency = 5\n\
+                [[checkpoint]]\nname = 'r'\nat = 'frontend api'\nnumber = 2\nrate = '5/s'\n";
     let warnings = super::read(text).check().unwrap();
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].contains("\"c\"") && warnings[0].contains("\"r\""), "{warnings:?}");

@@ -511,22 +511,20 @@ fn what_is_hardly_meant_draws_a_warning() {
             "line 4: backend `app` takes any certificate, so that whoever is on the way to its servers can read and change what passes; leave out verify and give it ca",
         ),
         (
-            checkpoint("frontend wep", ""),
-            "line 10: checkpoint `c` stands at frontend `wep`, which is not in the file, did you mean `web`?",
+            checkpoint("frontend wep", "count = true\n"),
+            "line 10: checkpoint \"c\": at: there is no frontend \"wep\", did you mean \"web\"? (it holds only permits that name this frontend)",
         ),
         (
-            checkpoint("backend apq", ""),
-            "line 10: checkpoint `c` stands at backend `apq`, which is not in the file, did you mean `app`?",
+            checkpoint("backend apq", "count = true\n"),
+            "line 10: checkpoint \"c\": at: there is no backend \"apq\", did you mean \"app\"? (it holds only permits that name this backend)",
         ),
         (
-            checkpoint("server app/z", ""),
-            "line 10: checkpoint `c` stands at server `app/z`, which is not in the file, did you mean `app/a`?",
+            checkpoint("server app/z", "count = true\n"),
+            "line 10: checkpoint \"c\": at: there is no server \"app/z\", did you mean \"app/a\"? (it holds only permits that name this server)",
         ),
     ] {
         assert_eq!(doubts(&text), [expected], "{text}");
     }
-    // Programs that ask for permits name frontends and backends too.
-    assert_eq!(doubts("[[checkpoint]]\nname = 'c'\nat = 'server x/y'\n"), [""; 0]);
 }
 
 #[test]

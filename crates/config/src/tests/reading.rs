@@ -143,6 +143,6 @@ fn settings_that_do_nothing_are_told() {
         ("heap_bytes_max = 4096", "heap_bytes_max"),
     ] {
         let [one] = &told(more)[..] else { panic!("{more}: {:?}", told(more)) };
-        assert!(one.starts_with(&format!("pool \"p\": {name} does nothing: ")), "{one}");
+        assert!(one.starts_with(&format!("line 4: pool \"p\": {name} does nothing: ")), "{one}");
     }
 }

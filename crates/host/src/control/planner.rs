@@ -68,9 +68,10 @@ pub(crate) fn constraint(error: ModelError) -> Error {
     Error::violation(Violation { table, row, column, message }, details)
 }
 
-/// Tells in the log what is doubtful about a plan, and gives it.
-fn warn(plan: &Plan) -> Vec<String> {
-    plan.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+/// Logs what is doubtful about a plan and was not before, and gives all of it.
+fn warn(plan: &Plan, before: &[String]) -> Vec<String> {
+    let new = plan.warnings().iter().filter(|warning| !before.contains(warning));
+    new.for_each(|warning| tracing::warn!("{warning}"));
     plan.warnings().to_vec()
 }
 
@@ -86,7 +87,7 @@ impl Planner {
         store: &Store,
     ) -> Result<Self, ModelError> {
         let plan = model.plan(&control.snapshot(), store)?;
-        let warnings = warn(&plan);
+        let warnings = warn(&plan, &[]);
         control.configure(&plan);
         let planned = control.snapshot();
         let graphs = vec![Arc::clone(planned.graph())];
@@ -141,7 +142,7 @@ impl Planner {
                 graphs = Some(both);
             }
             *planned = Arc::clone(plan.snapshot());
-            *warnings = warn(plan);
+            *warnings = warn(plan, warnings);
         }
         let (control, access) = (Arc::clone(&self.control), Arc::clone(&self.access));
         let audit = Arc::clone(&self.audit);

@@ -1,0 +1,106 @@
+//! Settings that work and are hardly meant are told with their line and what follows from them.
+
+use super::read;
+
+fn doubts(text: &str) -> Vec<String> {
+    read(text).check().unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
+}
+
+/// Each text has one doubt, at this line, which says this.
+fn check(cases: &[(&str, u32, &str)]) {
+    for (text, line, says) in cases {
+        let told = doubts(text);
+        let [one] = &told[..] else { panic!("{text}\n{told:#?}") };
+        assert!(one.starts_with(&format!("line {line}: ")) && one.contains(says), "{text}\n{one}");
+    }
+}
+
+#[test]
+fn limits_that_let_nothing_through_are_told() {
+    check(&[
+        ("[[pool]]\nname = 'p'\npriority = [0, 0]\n", 3, "no request reaches it"),
+        (
+            "[[pool]]\nname = 'p'\npriority = [1, 2]\nthreads = { min = 0, max = 0 }\n",
+            4,
+            "none of them runs",
+        ),
+        ("[[pool]]\nname = 'default'\nthreads.max = 0\n", 3, "none of them runs"),
+        (
+            "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nconcurrency = 0\n",
+            4,
+            "no request passes",
+        ),
+        (
+            "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\n",
+            1,
+            "it limits nothing and only counts",
+        ),
+    ]);
+    for fine in [
+        "[[pool]]\nname = 'p'\npriority = [-1, 1]\nthreads = { max = 1 }\n",
+        "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nconcurrency = 0\nmode = 'watch'\n",
+        "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\ncount = true\n",
+    ] {
+        assert_eq!(doubts(fine), [""; 0], "{fine}");
+    }
+}
+
+#[test]
+fn places_that_do_not_exist_are_told() {
+    let checkpoint = |at: &str| format!("[[checkpoint]]\nname = 'c'\nat = '{at}'\ncount = true\n");
+    for (at, missing) in [
+        ("frontend web", "frontend \"web\" (it holds only permits that name this frontend)"),
+        ("backend db", "backend \"db\" (it holds only permits that name this backend)"),
+        ("server db/one", "server \"db/one\" (it holds only permits that name this server)"),
+    ] {
+        check(&[(&checkpoint(at), 3, &format!("at: there is no {missing}"))]);
+    }
+    for fine in ["frontend api", "frontend sql", "frontend ovsdb", "pool default"] {
+        let text = format!("[[pool]]\nname = 'default'\n{}", checkpoint(fine));
+        assert_eq!(doubts(&text), [""; 0], "{fine}");
+    }
+}
+
+#[test]
+fn a_status_for_connections_does_nothing() {
+    let http = "[[backend]]\nname = 'app'\nservers = [{ address = '127.0.0.1:1' }]\n\
+                [[frontend]]\nname = 'web'\nlisten = '127.0.0.1:80'\nbackend = 'app'\n\
+                [[checkpoint]]\nname = 'c'\nat = 'frontend web'\nconcurrency = 5\nstatus = 429\n";
+    assert_eq!(doubts(http), [""; 0]);
+    check(&[(&format!("{http}on = 'connection'\n"), 12, "status: does nothing")]);
+}
+
+/// A failure counts as no match, so a client could send what makes it fail.
+#[test]
+fn conditions_that_can_fail_are_told() {
+    let rule = |when: &str, more: &str| format!("[[rule]]\nwhen = '{when}'\n{more}\n");
+    check(&[
+        (
+            &rule(r#"int(header["x-size"]) > 5"#, "reject = true"),
+            2,
+            "it fails if header.x-size is not a number: the rule does not match then, so the request \
+             is not rejected",
+        ),
+        (
+            &rule("1000 / size(user) > 5", "raise = 1"),
+            2,
+            "it divides by what can be 0, depending on user",
+        ),
+        (
+            "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nrate = '1/s'\nwhen = 'double(user) > 0.5'\n",
+            5,
+            "the checkpoint does not hold the request then",
+        ),
+    ]);
+    for fine in [
+        rule("size(user) > 5", "reject = true"),
+        // What is no number is caught elsewhere.
+        rule(
+            r#"int(header["n"]) > 5"#,
+            "reject = true\nmatch = { header.n = { regex = '^[0-9]{1,9}$' } }",
+        ),
+        rule(r#"int(header["n"]) > 5"#, "reject = true\ndisabled = true"),
+    ] {
+        assert_eq!(doubts(&fine), [""; 0], "{fine}");
+    }
+}
