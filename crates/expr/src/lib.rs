@@ -1,7 +1,6 @@
 //! The expression language: compile, check, evaluate within bounds.
 //!
-//! Conditions, keys and weights are written in a subset of CEL. [`compile`] parses a text once (with
-//! the `cel` crate), checks it against the table of attributes and turns it into a small typed tree;
+//! Conditions, keys and weights are written in a subset of CEL. [`compile`] parses a text once, checks it against the table of attributes and turns it into a small typed tree;
 //! [`Expr`] evaluates that tree. Promises that a text which compiles has no type error left, that
 //! every compile error has its exact place, that evaluation takes a time bounded by the length of
 //! text and attributes, and that neither ever panics. Never loops, never calls back into the parser.
@@ -30,14 +29,16 @@ mod call;
 mod check;
 mod error;
 mod eval;
-mod grammar;
 mod hazard;
+mod level;
+mod literal;
 mod name;
 mod number;
 mod operator;
 mod parse;
 mod program;
 mod tokens;
+mod tree;
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +50,7 @@ use program::Program;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Brackets that may be open at once: each costs the recursive parser stack.
+/// Brackets that may be open at once.
 pub const BRACKETS_MAX: usize = 32;
 
 /// Levels of an expression: brackets, operators in a row and `? :` in a row together.
@@ -142,9 +143,8 @@ pub fn compile(text: &str, kind: Kind, scope: &dyn Scope) -> Result<Expr, Compil
         return Err(CompileError::new(text, end, message));
     }
     let tokens = tokens::split(text)?;
-    grammar::check(text, &tokens)?;
-    let (tree, source) = parse::parse(text, &tokens)?;
-    let (program, reads) = check::check(&tree, kind, &source, scope)?;
+    let tree = parse::parse(text, &tokens)?;
+    let (program, reads) = check::check(&tree, kind, text, scope)?;
     Ok(Expr(Arc::new(Compiled { text: text.into(), program, reads })))
 }
 

@@ -1,10 +1,9 @@
 //! Splits a text into tokens.
 //!
-//! Owns the shape of names, numbers and strings. Promises to accept no more than the lexer of the
-//! `cel` crate does, so that both see the same tokens and nothing can hide in a string from the
-//! checks that guard the parser. Never decodes a literal: the parser does.
+//! Owns the shape of names, numbers and strings, which are those of CEL. Never decodes a literal:
+//! [`crate::literal`] does.
 
-use crate::CompileError;
+use crate::{CompileError, literal};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,8 +154,7 @@ fn count(text: &str, wanted: impl Fn(char) -> bool) -> usize {
 /// Length of the string whose opening quote is at `start`.
 fn string(text: &str, start: usize, raw: bool) -> Result<usize, CompileError> {
     let left = rest(text, start);
-    let triple = ["\"\"\"", "'''"].into_iter().find(|quotes| left.starts_with(quotes));
-    let quote = triple.unwrap_or(if left.starts_with('"') { "\"" } else { "'" });
+    let quote = literal::quotes(left);
     let mut at = quote.len();
     loop {
         let here = rest(left, at);
@@ -164,33 +162,17 @@ fn string(text: &str, start: usize, raw: bool) -> Result<usize, CompileError> {
             return Ok(at + quote.len());
         }
         match here.chars().next() {
-            Some('\\') if !raw => match escape(here) {
-                Some(len) => at += len,
+            Some('\\') if !raw => match literal::escape(here) {
+                Some((len, _)) => at += len,
                 None => {
                     return Err(CompileError::new(text, start + at, "unknown escape in a string"));
                 }
             },
-            None | Some('\n' | '\r') if here.is_empty() || triple.is_none() => {
+            None | Some('\n' | '\r') if here.is_empty() || quote.len() == 1 => {
                 let message = format!("string without its closing {quote}");
                 return Err(CompileError::new(text, start, message));
             }
             other => at += other.map_or(1, char::len_utf8),
         }
-    }
-}
-
-/// Length of the escape that `text` begins with, if it is one and stands for a character.
-fn escape(text: &str) -> Option<usize> {
-    let code = |from: usize, len: usize, radix: u32| {
-        let digits = text.get(from..from + len).filter(|d| d.chars().all(|c| c.is_digit(radix)))?;
-        char::from_u32(u32::from_str_radix(digits, radix).ok()?).map(|_| from + len)
-    };
-    match text.chars().nth(1)? {
-        'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '"' | '\'' | '\\' | '?' | '`' => Some(2),
-        'x' | 'X' => code(2, 2, 16),
-        'u' => code(2, 4, 16),
-        'U' => code(2, 8, 16),
-        '0'..='3' => code(1, 3, 8),
-        _ => None,
     }
 }

@@ -159,6 +159,10 @@ fn numbers_out_of_range() {
             ("1 < ^18446744073709551615u", "number 18446744073709551615u is out of range"),
             ("1 < ^18446744073709551616u", "number 18446744073709551616u is out of range"),
             ("1.0 < ^1e999", "number 1e999 is out of range"),
+            ("1 < ^0x8000000000000000u", "number 0x8000000000000000u is out of range"),
+            ("1 < -^9223372036854775809", "number 9223372036854775809 is out of range"),
+            ("usr == ^9223372036854775808", "number 9223372036854775808 is out of range"),
+            ("9223372036854775808 +^", "expected a value, found the end"),
         ],
     );
 }
@@ -232,6 +236,8 @@ fn types() {
             ("^path.size()", "a condition: expected bool, found int"),
             ("^size(path)", "a condition: expected bool, found int"),
             ("^-1.5", "a condition: expected bool, found double"),
+            ("^- 0", "a condition: expected bool, found int"),
+            ("^-1.size() > 1", "size(): expected string, found int"),
             ("^-priority", "a condition: expected bool, found int"),
             ("true && ^user", "`&&`: expected bool, found string"),
             ("^user || true", "`||`: expected bool, found string"),
