@@ -9,7 +9,7 @@
 //! |---|---|
 //! | literals | `true` `false`; `7` `-7` `0x1f` `7u` (int); `1.5` `2e3` (double); `"a"` `'a'` `r"\d"` `"""a"""` (string) |
 //! | attributes | `kind` `user` `host` `task` `text` `method` `path` `query` `authority` `sni` `client` `frontend` `backend` `server` `database` `fingerprint` (string); `priority` (int) |
-//! | maps | `header["x-user"]` or `header.name`, likewise `cookie`, `tag`; `attr["name"]` for any other attribute the caller sends. The index is a string literal; header names are lower-cased |
+//! | maps | `header["x-user"]` or `header.x-user`, likewise `cookie`, `tag`; `attr["name"]` for any other attribute the caller sends. The index is a string literal; header names are lower-cased |
 //! | logic | `&&` `\|\|` `!` on bool; `c ? a : b` |
 //! | comparison | `==` `!=` on all types; `<` `<=` `>` `>=` on numbers and strings; `x in [..]` with a list of literals |
 //! | arithmetic | `+` `-` `*` `/` on two ints or two doubles, `%` on ints, unary `-`; `+` joins strings |

@@ -1,9 +1,10 @@
 //! Splits a text into tokens.
 //!
-//! Owns the shape of names, numbers and strings, which are those of CEL. Never decodes a literal:
-//! [`crate::literal`] does.
+//! Owns the shape of names, numbers and strings. It is that of CEL but for one thing: after a map and a
+//! dot a name may contain `-`, as in `header.x-user`. An entry of a map is a string, and nothing can be
+//! subtracted from that. Never decodes a literal: [`crate::literal`] does.
 
-use crate::{CompileError, literal};
+use crate::{CompileError, literal, name};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +35,15 @@ const SIGNS: [&str; 22] = [
 
 /// The tokens of a text, without blanks and comments.
 pub(crate) fn split(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
-    let mut tokens = Vec::new();
+    let mut tokens: Vec<Token<'_>> = Vec::new();
     let mut start = skip_blanks(text, 0);
     while let Some(first) = rest(text, start).chars().next() {
-        let (kind, len) = token(text, start, first)?;
+        let (kind, len) = match tokens.as_slice() {
+            [.., map, dot] if dot.text == "." && name::is_map(map.text) => {
+                entry(rest(text, start)).map_or_else(|| token(text, start, first), Ok)?
+            }
+            _ => token(text, start, first)?,
+        };
         let end = start + len;
         tokens.push(Token { kind, start, text: text.get(start..end).unwrap_or_default() });
         start = skip_blanks(text, end);
@@ -108,6 +114,14 @@ fn word(text: &str, start: usize) -> Result<(Kind, usize), CompileError> {
         _ => Kind::Name,
     };
     Ok((kind, len))
+}
+
+/// Kind and length of the name of a map's entry, if it has a `-` in it.
+fn entry(left: &str) -> Option<(Kind, usize)> {
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let word = left.get(..count(left, part))?.trim_end_matches('-');
+    let fits = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    (fits && word.contains('-')).then_some((Kind::Name, word.len()))
 }
 
 /// Length of the number at `start`: digits, `0x` and hex digits, either with `u`; or a double.
