@@ -52,7 +52,6 @@ pub const PURE: &[&str] = &[
 fn outside(pure: &str) -> &'static [&'static str] {
     match pure {
         "tables" => &["hashbrown", "foldhash"],
-        "expr" => &["cel"],
         "checkpoints" => &["siphasher"],
         "config" => &["toml_edit"],
         "rules" => &["aho-corasick", "memchr", "regex", "regex-automata", "regex-syntax"],

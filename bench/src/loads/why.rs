@@ -6,7 +6,7 @@ use crate::measure::{Bench, Load, Unit, time};
 use paceline_checkpoints::{At, Limit, QueueSpec, Spec};
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Config, Engine, Outcome as Submitted, WaitsFor, prepare};
-use paceline_pools::{Change, PoolSet, QueueBounds};
+use paceline_pools::{PoolSet, PoolSpec, QueueBounds};
 use paceline_types::{CheckpointId, Claim, Mode, Request, RequestId, Span, Time};
 use std::time::Duration;
 
@@ -117,8 +117,7 @@ fn resource_config() -> Outcome<Config> {
 
 /// The default pool with so many slots, and room for a million waiters.
 pub fn default_pool(slots: Option<u32>) -> Outcome<PoolSet> {
-    let mut pools = PoolSet::new();
-    let queue = Some(QueueBounds { len_max: 1_000_000, delay_max: None });
-    pools.configure("default", Change { threads_max: Some(slots), queue, ..Change::default() })?;
-    Ok(pools)
+    let queue = QueueBounds { len_max: 1_000_000, delay_max: None };
+    let pool = PoolSpec { threads_max: slots, queue, ..PoolSpec::default_pool() };
+    Ok(PoolSet::of(vec![pool])?)
 }

@@ -10,6 +10,8 @@
 
 #[path = "../tests/it/commands.rs"]
 mod commands;
+#[path = "../tests/it/lists.rs"]
+mod lists;
 #[path = "../tests/it/routing.rs"]
 mod routing;
 #[path = "../tests/it/world.rs"]

@@ -5,8 +5,8 @@
 
 use crate::check::{Checker, Node};
 use crate::program::{Bool, Double, Int, Read, Search, Text};
+use crate::tree::{Part, Tree, Word};
 use crate::{CompileError, Counter, name};
-use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 
 /// Every function with how it is called.
 const FUNCTIONS: [(&str, &str); 14] = [
@@ -27,34 +27,41 @@ const FUNCTIONS: [(&str, &str); 14] = [
 ];
 
 impl Checker<'_> {
-    pub fn call(&mut self, expr: &IdedExpr, call: &CallExpr) -> Result<Node, CompileError> {
-        let function = call.func_name.as_str();
-        match (function, call.target.as_deref(), call.args.as_slice()) {
+    pub fn call(
+        &mut self,
+        at: u32,
+        target: Option<&Tree<'_>>,
+        name: Word<'_>,
+        args: &[Tree<'_>],
+    ) -> Result<Node, CompileError> {
+        let function = name.text;
+        match (function, target, args) {
             ("startsWith", Some(text), [part]) => self.search(Search::Start, function, text, part),
             ("endsWith", Some(text), [part]) => self.search(Search::End, function, text, part),
             ("contains", Some(text), [part]) => self.search(Search::Anywhere, function, text, part),
             ("lowerAscii", Some(text), []) => {
-                let (at, of) = (self.source.at(expr), Box::new(self.text(text, "lowerAscii()")?));
+                let of = Box::new(self.text(text, "lowerAscii()")?);
                 Ok(Node::Text(Text::LowerAscii { at, of }))
             }
             ("upperAscii", Some(text), []) => {
-                let (at, of) = (self.source.at(expr), Box::new(self.text(text, "upperAscii()")?));
+                let of = Box::new(self.text(text, "upperAscii()")?);
                 Ok(Node::Text(Text::UpperAscii { at, of }))
             }
             ("size", Some(text), []) | ("size", None, [text]) => {
                 Ok(Node::Int(Int::Size(Box::new(self.text(text, "size()")?))))
             }
             ("string", None, [of]) => Ok(Node::Text(self.node(of)?.into_text())),
-            ("int", None, [of]) => self.int_of(expr, of),
-            ("double", None, [of]) => self.double_of(expr, of),
-            ("rate", None, [_] | [_, _]) => {
-                let read = self.counter(call)?;
+            ("int", None, [of]) => self.int_of(at, of),
+            ("double", None, [of]) => self.double_of(at, of),
+            ("rate", None, [of] | [of, _]) => {
+                let read = self.counter(function, of, args.get(1))?;
                 Ok(Node::Double(Double::Counter(Box::new(read))))
             }
-            ("inflight" | "queued", None, [_] | [_, _]) | ("running" | "waiting", None, [_]) => {
-                Ok(Node::Int(Int::Counter(Box::new(self.counter(call)?))))
+            ("inflight" | "queued", None, [of] | [of, _]) | ("running" | "waiting", None, [of]) => {
+                let read = self.counter(function, of, args.get(1))?;
+                Ok(Node::Int(Int::Counter(Box::new(read))))
             }
-            _ => Err(self.source.error_at_name(expr, no_such_call(function))),
+            _ => Err(self.error_at(name.start, no_such_call(function))),
         }
     }
 
@@ -62,16 +69,15 @@ impl Checker<'_> {
         &mut self,
         search: Search,
         function: &str,
-        text: &IdedExpr,
-        part: &IdedExpr,
+        text: &Tree<'_>,
+        part: &Tree<'_>,
     ) -> Result<Node, CompileError> {
         let what = format!("{function}()");
         let sides = (self.text(text, &what)?, self.text(part, &what)?);
         Ok(Node::Bool(Bool::Search(search, Box::new(sides))))
     }
 
-    fn int_of(&mut self, expr: &IdedExpr, of: &IdedExpr) -> Result<Node, CompileError> {
-        let at = self.source.at(expr);
+    fn int_of(&mut self, at: u32, of: &Tree<'_>) -> Result<Node, CompileError> {
         match self.node(of)? {
             Node::Int(int) => Ok(Node::Int(int)),
             Node::Double(double) => Ok(Node::Int(Int::FromDouble { at, of: Box::new(double) })),
@@ -80,8 +86,7 @@ impl Checker<'_> {
         }
     }
 
-    fn double_of(&mut self, expr: &IdedExpr, of: &IdedExpr) -> Result<Node, CompileError> {
-        let at = self.source.at(expr);
+    fn double_of(&mut self, at: u32, of: &Tree<'_>) -> Result<Node, CompileError> {
         match self.node(of)? {
             Node::Double(double) => Ok(Node::Double(double)),
             Node::Int(int) => Ok(Node::Double(Double::FromInt(Box::new(int)))),
@@ -90,22 +95,25 @@ impl Checker<'_> {
         }
     }
 
-    /// A counter; the number of arguments was checked.
-    fn counter(&mut self, call: &CallExpr) -> Result<Read, CompileError> {
-        let (function, first) = (call.func_name.as_str(), &call.args[0]);
+    /// A counter of the checkpoint or pool that `of` names.
+    fn counter(
+        &mut self,
+        function: &str,
+        of: &Tree<'_>,
+        key: Option<&Tree<'_>>,
+    ) -> Result<Read, CompileError> {
         let kind = if matches!(function, "running" | "waiting") { "pool" } else { "checkpoint" };
-        let Expr::Literal(LiteralValue::String(name)) = &first.expr else {
+        let Part::Text(name) = &of.part else {
             let message = format!("{function}(): expected the name of a {kind} as string literal");
-            return Err(self.source.error(first, message));
+            return Err(self.error(of, message));
         };
-        let name = name.inner();
         let Some(counter) = self.counter_named(function, name) else {
-            return Err(self.source.error(first, self.no_such_name(function, kind, name)));
+            return Err(self.error(of, self.no_such_name(function, kind, name)));
         };
         if !self.reads.counters.iter().any(|(known, _)| *known == counter) {
-            self.reads.counters.push((counter, name.into()));
+            self.reads.counters.push((counter, name.as_str().into()));
         }
-        let key = match call.args.get(1) {
+        let key = match key {
             Some(key) => Some(self.text(key, &format!("key of {function}()"))?),
             None => None,
         };

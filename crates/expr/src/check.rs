@@ -4,20 +4,19 @@
 //! is known here, and evaluation meets no type error. Operators are in [`crate::operator`], functions
 //! in [`crate::call`]. Never evaluates anything.
 
-use crate::parse::Source;
 use crate::program::{Bool, Double, Int, Number, Program, Text};
+use crate::tree::{Part, Tree};
 use crate::{CompileError, Kind, Reads, Scope, name};
-use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use paceline_types::Name;
 
 /// Compiles a tree into a program for `kind`, and lists what the program reads.
 pub(crate) fn check(
-    tree: &IdedExpr,
+    tree: &Tree<'_>,
     kind: Kind,
-    source: &Source<'_>,
+    text: &str,
     scope: &dyn Scope,
 ) -> Result<(Program, Reads), CompileError> {
-    let mut checker = Checker { source, scope, reads: Reads::default() };
+    let mut checker = Checker { text, scope, reads: Reads::default() };
     let program = match kind {
         Kind::Condition => Program::Condition(checker.bool(tree, "a condition")?),
         Kind::Key => Program::Key(checker.node(tree)?.into_text()),
@@ -55,87 +54,84 @@ impl Node {
 }
 
 pub(crate) struct Checker<'a> {
-    pub source: &'a Source<'a>,
+    pub text: &'a str,
     pub scope: &'a dyn Scope,
     pub reads: Reads,
 }
 
 impl Checker<'_> {
-    pub fn node(&mut self, expr: &IdedExpr) -> Result<Node, CompileError> {
-        match &expr.expr {
-            Expr::Literal(literal) => self.literal(expr, literal),
-            Expr::Ident(name) => self.variable(expr, name),
-            Expr::Select(select) => {
-                let error = |message| self.source.error_at_name(expr, message);
-                let name = self.entry(&select.operand, &select.field, error)?;
+    pub fn node(&mut self, tree: &Tree<'_>) -> Result<Node, CompileError> {
+        match &tree.part {
+            Part::Bool(value) => Ok(Node::Bool(Bool::Literal(*value))),
+            Part::Int(value) => Ok(Node::Int(Int::Literal(*value))),
+            Part::Double(value) => Ok(Node::Double(Double::Literal(*value))),
+            Part::Text(value) => Ok(Node::Text(Text::Literal(value.as_str().into()))),
+            Part::Name(name) => self.variable(tree, name),
+            Part::Field { of, name } => {
+                let name = self.entry(of, name.text, name.start)?;
                 Ok(self.attribute(name))
             }
-            Expr::Call(call) => match self.operator(expr, call) {
-                Some(result) => result,
-                None => self.call(expr, call),
-            },
-            Expr::List(_) => {
-                Err(self.source.error(expr, "a list may stand only on the right of `in`"))
+            Part::Index(sides) => self.index(sides),
+            Part::Call { target, name, args } => {
+                self.call(at(tree), target.as_deref(), *name, args)
             }
-            _ => Err(self.source.error(expr, "this is not part of the language")),
+            Part::List(_) => Err(self.error(tree, "a list may stand only on the right of `in`")),
+            Part::Not(of) => {
+                let of = self.bool(of, "`!`")?;
+                Ok(Node::Bool(Bool::Not(Box::new(of))))
+            }
+            Part::Negate(of) => self.negate(at(tree), of),
+            Part::Infix(infix, sides) => self.infix(at(tree), *infix, sides),
+            Part::Logic(logic, parts) => self.logic(*logic, parts),
+            Part::Choice(parts) => self.choice(parts),
         }
     }
 
+    /// An error at the start of a part.
+    pub fn error(&self, tree: &Tree<'_>, message: impl Into<String>) -> CompileError {
+        self.error_at(tree.start, message)
+    }
+
+    pub fn error_at(&self, offset: usize, message: impl Into<String>) -> CompileError {
+        CompileError::new(self.text, offset, message)
+    }
+
     /// A part that must be a bool because of `what`.
-    pub fn bool(&mut self, expr: &IdedExpr, what: &str) -> Result<Bool, CompileError> {
-        match self.node(expr)? {
+    pub fn bool(&mut self, tree: &Tree<'_>, what: &str) -> Result<Bool, CompileError> {
+        match self.node(tree)? {
             Node::Bool(of) => Ok(of),
-            other => Err(self.wrong_type(expr, what, "bool", &other)),
+            other => Err(self.wrong_type(tree, what, "bool", &other)),
         }
     }
 
     /// A part that must be an int because of `what`.
-    pub fn int(&mut self, expr: &IdedExpr, what: &str) -> Result<Int, CompileError> {
-        match self.node(expr)? {
+    pub fn int(&mut self, tree: &Tree<'_>, what: &str) -> Result<Int, CompileError> {
+        match self.node(tree)? {
             Node::Int(of) => Ok(of),
-            other => Err(self.wrong_type(expr, what, "int", &other)),
+            other => Err(self.wrong_type(tree, what, "int", &other)),
         }
     }
 
     /// A part that must be a string because of `what`.
-    pub fn text(&mut self, expr: &IdedExpr, what: &str) -> Result<Text, CompileError> {
-        match self.node(expr)? {
+    pub fn text(&mut self, tree: &Tree<'_>, what: &str) -> Result<Text, CompileError> {
+        match self.node(tree)? {
             Node::Text(of) => Ok(of),
-            other => Err(self.wrong_type(expr, what, "string", &other)),
+            other => Err(self.wrong_type(tree, what, "string", &other)),
         }
     }
 
     pub fn wrong_type(
         &self,
-        expr: &IdedExpr,
+        tree: &Tree<'_>,
         what: &str,
         expected: &str,
         found: &Node,
     ) -> CompileError {
         let found = found.type_name();
-        self.source.error(expr, format!("{what}: expected {expected}, found {found}"))
+        self.error(tree, format!("{what}: expected {expected}, found {found}"))
     }
 
-    fn literal(&self, expr: &IdedExpr, literal: &LiteralValue) -> Result<Node, CompileError> {
-        Ok(match literal {
-            LiteralValue::Boolean(value) => Node::Bool(Bool::Literal(*value.inner())),
-            LiteralValue::Int(value) => Node::Int(Int::Literal(*value.inner())),
-            LiteralValue::UInt(value) => match i64::try_from(*value.inner()) {
-                Ok(value) => Node::Int(Int::Literal(value)),
-                Err(_) => {
-                    let message = format!("number {}u is out of range", value.inner());
-                    return Err(self.source.error(expr, message));
-                }
-            },
-            LiteralValue::Double(value) => Node::Double(Double::Literal(*value.inner())),
-            LiteralValue::String(value) => Node::Text(Text::Literal(value.inner().into())),
-            LiteralValue::Bytes(_) | LiteralValue::Null => {
-                return Err(self.source.error(expr, "this is not part of the language"));
-            }
-        })
-    }
-
-    fn variable(&mut self, expr: &IdedExpr, name: &str) -> Result<Node, CompileError> {
+    fn variable(&mut self, tree: &Tree<'_>, name: &str) -> Result<Node, CompileError> {
         if name == name::PRIORITY {
             self.reads.priority = true;
             return Ok(Node::Int(Int::Priority));
@@ -151,7 +147,7 @@ impl Checker<'_> {
                 "there is no attribute `{name}`{similar} (what callers send is attr[\"{name}\"])"
             )
         };
-        Err(self.source.error(expr, message))
+        Err(self.error(tree, message))
     }
 
     fn attribute(&mut self, name: Name) -> Node {
@@ -162,42 +158,41 @@ impl Checker<'_> {
     }
 
     /// `map[index]`; only a literal is accepted, so that it is known which attributes are read.
-    pub fn index(&mut self, map: &IdedExpr, index: &IdedExpr) -> Result<Node, CompileError> {
-        let Expr::Literal(LiteralValue::String(literal)) = &index.expr else {
+    fn index(&mut self, [map, index]: &[Tree<'_>; 2]) -> Result<Node, CompileError> {
+        let Part::Text(literal) = &index.part else {
             let message = "expected a string literal as index, such as header[\"x-user\"]";
-            return Err(self.source.error(index, message));
+            return Err(self.error(index, message));
         };
-        let error = |message| self.source.error(index, message);
-        let name = self.entry(map, literal.inner(), error)?;
+        let name = self.entry(map, literal, index.start)?;
         Ok(self.attribute(name))
     }
 
-    /// The attribute that a map has under `index`; `error` places what is wrong with the index.
-    fn entry(
-        &self,
-        map: &IdedExpr,
-        index: &str,
-        error: impl Fn(String) -> CompileError,
-    ) -> Result<Name, CompileError> {
-        let map = match &map.expr {
-            Expr::Ident(name) if name::is_map(name) => name,
+    /// The attribute that a map has under `index`, which stands at `place`.
+    fn entry(&self, map: &Tree<'_>, index: &str, place: usize) -> Result<Name, CompileError> {
+        let map = match &map.part {
+            Part::Name(name) if name::is_map(name) => name,
             _ => {
                 let message = "expected one of the maps header, cookie, tag and attr before this";
-                let similar = match &map.expr {
-                    Expr::Ident(name) => {
+                let similar = match &map.part {
+                    Part::Name(name) => {
                         name::similar(name, name::variables().filter(|v| name::is_map(v)))
                     }
                     _ => String::new(),
                 };
-                return Err(self.source.error(map, format!("{message}{similar}")));
+                return Err(self.error(map, format!("{message}{similar}")));
             }
         };
         match name::in_map(map, index) {
             Ok(Name::Priority) => {
-                Err(error("the priority is a number: expected `priority`".to_owned()))
+                Err(self.error_at(place, "the priority is a number: expected `priority`"))
             }
             Ok(name) => Ok(name),
-            Err(wrong) => Err(error(wrong.to_string())),
+            Err(wrong) => Err(self.error_at(place, wrong.to_string())),
         }
     }
+}
+
+/// Where the sign of a part stands, as programs keep it.
+fn at(tree: &Tree<'_>) -> u32 {
+    u32::try_from(tree.at).unwrap_or(u32::MAX)
 }

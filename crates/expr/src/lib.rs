@@ -1,7 +1,6 @@
 //! The expression language: compile, check, evaluate within bounds.
 //!
-//! Conditions, keys and weights are written in a subset of CEL. [`compile`] parses a text once (with
-//! the `cel` crate), checks it against the table of attributes and turns it into a small typed tree;
+//! Conditions, keys and weights are written in a subset of CEL. [`compile`] parses a text once, checks it against the table of attributes and turns it into a small typed tree;
 //! [`Expr`] evaluates that tree. Promises that a text which compiles has no type error left, that
 //! every compile error has its exact place, that evaluation takes a time bounded by the length of
 //! text and attributes, and that neither ever panics. Never loops, never calls back into the parser.
@@ -10,7 +9,7 @@
 //! |---|---|
 //! | literals | `true` `false`; `7` `-7` `0x1f` `7u` (int); `1.5` `2e3` (double); `"a"` `'a'` `r"\d"` `"""a"""` (string) |
 //! | attributes | `kind` `user` `host` `task` `text` `method` `path` `query` `authority` `sni` `client` `frontend` `backend` `server` `database` `fingerprint` (string); `priority` (int) |
-//! | maps | `header["x-user"]` or `header.name`, likewise `cookie`, `tag`; `attr["name"]` for any other attribute the caller sends. The index is a string literal; header names are lower-cased |
+//! | maps | `header["x-user"]` or `header.x-user`, likewise `cookie`, `tag`; `attr["name"]` for any other attribute the caller sends. The index is a string literal; header names are lower-cased |
 //! | logic | `&&` `\|\|` `!` on bool; `c ? a : b` |
 //! | comparison | `==` `!=` on all types; `<` `<=` `>` `>=` on numbers and strings; `x in [..]` with a list of literals |
 //! | arithmetic | `+` `-` `*` `/` on two ints or two doubles, `%` on ints, unary `-`; `+` joins strings |
@@ -30,14 +29,16 @@ mod call;
 mod check;
 mod error;
 mod eval;
-mod grammar;
 mod hazard;
+mod level;
+mod literal;
 mod name;
 mod number;
 mod operator;
 mod parse;
 mod program;
 mod tokens;
+mod tree;
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +50,7 @@ use program::Program;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Brackets that may be open at once: each costs the recursive parser stack.
+/// Brackets that may be open at once.
 pub const BRACKETS_MAX: usize = 32;
 
 /// Levels of an expression: brackets, operators in a row and `? :` in a row together.
@@ -142,9 +143,8 @@ pub fn compile(text: &str, kind: Kind, scope: &dyn Scope) -> Result<Expr, Compil
         return Err(CompileError::new(text, end, message));
     }
     let tokens = tokens::split(text)?;
-    grammar::check(text, &tokens)?;
-    let (tree, source) = parse::parse(text, &tokens)?;
-    let (program, reads) = check::check(&tree, kind, &source, scope)?;
+    let tree = parse::parse(text, &tokens)?;
+    let (program, reads) = check::check(&tree, kind, text, scope)?;
     Ok(Expr(Arc::new(Compiled { text: text.into(), program, reads })))
 }
 

@@ -37,9 +37,7 @@ pub(crate) fn in_map(map: &str, index: &str) -> Result<Name, NameError> {
     if index.is_empty() {
         return Err(NameError::Empty);
     }
-    let full = if map == ANY { index.to_owned() } else { format!("{map}.{index}") };
-    let header = full.starts_with("header.");
-    Name::parse(&if header { full.to_ascii_lowercase() } else { full })
+    if map == ANY { Name::parse(index) } else { Name::parse(&format!("{map}.{index}")) }
 }
 
 /// `; did you mean X`, if one of the names is much like `name`.

@@ -7,95 +7,29 @@ use crate::CompileError;
 use crate::check::{Checker, Node};
 use crate::name;
 use crate::program::{Arithmetic, Bool, Compare, Double, If, Int, Number, Text, Value};
-use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
+use crate::tree::{Infix, Logic, Part, Tree};
 
 type Checked = Result<Node, CompileError>;
 
 impl Checker<'_> {
-    /// The program of an operator; `None` if the call is one of a function.
-    pub fn operator(&mut self, expr: &IdedExpr, call: &CallExpr) -> Option<Checked> {
-        if call.target.is_some() {
-            return None;
-        }
-        let function = call.func_name.as_str();
-        match call.args.as_slice() {
-            [of] if function == operators::LOGICAL_NOT => {
-                let of = self.bool(of, "`!`");
-                Some(of.map(|of| Node::Bool(Bool::Not(Box::new(of)))))
-            }
-            [of] if function == operators::NEGATE => Some(self.negate(expr, of)),
-            [test, yes, no] if function == operators::CONDITIONAL => {
-                Some(self.choice(test, yes, no))
-            }
-            [map, index] if function == operators::INDEX => Some(self.index(map, index)),
-            [left, list] if function == operators::IN => Some(self.membership(left, list)),
-            [left, right] => self.infix(expr, function, left, right),
-            _ => None,
+    pub fn infix(&mut self, at: u32, infix: Infix, [left, right]: &[Tree<'_>; 2]) -> Checked {
+        match infix {
+            Infix::Compare(compare) => self.compare(compare, left, right),
+            Infix::In => self.membership(left, right),
+            Infix::Arithmetic(operator) => self.arithmetic(at, operator, left, right),
         }
     }
 
-    fn infix(
-        &mut self,
-        expr: &IdedExpr,
-        function: &str,
-        left: &IdedExpr,
-        right: &IdedExpr,
-    ) -> Option<Checked> {
-        if function == operators::LOGICAL_AND || function == operators::LOGICAL_OR {
-            return Some(self.logic(expr, function));
-        }
-        let compare = match function {
-            operators::EQUALS => Some(Compare::Equal),
-            operators::NOT_EQUALS => Some(Compare::NotEqual),
-            operators::LESS => Some(Compare::Less),
-            operators::LESS_EQUALS => Some(Compare::LessEqual),
-            operators::GREATER => Some(Compare::Greater),
-            operators::GREATER_EQUALS => Some(Compare::GreaterEqual),
-            _ => None,
-        };
-        if let Some(compare) = compare {
-            return Some(self.compare(compare, left, right));
-        }
-        let operator = match function {
-            operators::ADD => Arithmetic::Add,
-            operators::SUBSTRACT => Arithmetic::Subtract,
-            operators::MULTIPLY => Arithmetic::Multiply,
-            operators::DIVIDE => Arithmetic::Divide,
-            operators::MODULO => Arithmetic::Remainder,
-            _ => return None,
-        };
-        Some(self.arithmetic(expr, operator, left, right))
+    pub fn logic(&mut self, logic: Logic, parts: &[Tree<'_>]) -> Checked {
+        let parts = parts.iter().map(|part| self.bool(part, logic.sign()));
+        let parts = parts.collect::<Result<_, _>>()?;
+        Ok(Node::Bool(match logic {
+            Logic::All => Bool::All(parts),
+            Logic::Any => Bool::Any(parts),
+        }))
     }
 
-    fn logic(&mut self, expr: &IdedExpr, function: &str) -> Checked {
-        let mut parts = Vec::new();
-        self.logic_parts(expr, function, &mut parts)?;
-        let parts = parts.into_boxed_slice();
-        let all = function == operators::LOGICAL_AND;
-        Ok(Node::Bool(if all { Bool::All(parts) } else { Bool::Any(parts) }))
-    }
-
-    fn logic_parts(
-        &mut self,
-        expr: &IdedExpr,
-        function: &str,
-        parts: &mut Vec<Bool>,
-    ) -> Result<(), CompileError> {
-        match &expr.expr {
-            Expr::Call(call) if call.func_name == function => {
-                for side in &call.args {
-                    self.logic_parts(side, function, parts)?;
-                }
-            }
-            _ => {
-                let sign = if function == operators::LOGICAL_AND { "`&&`" } else { "`||`" };
-                parts.push(self.bool(expr, sign)?);
-            }
-        }
-        Ok(())
-    }
-
-    fn compare(&mut self, compare: Compare, left: &IdedExpr, right: &IdedExpr) -> Checked {
+    fn compare(&mut self, compare: Compare, left: &Tree<'_>, right: &Tree<'_>) -> Checked {
         let sides = (self.node(left)?, self.node(right)?);
         let equality = matches!(compare, Compare::Equal | Compare::NotEqual);
         Ok(Node::Bool(match sides {
@@ -105,7 +39,7 @@ impl Checker<'_> {
             }
             (Node::Bool(_), Node::Bool(_)) => {
                 let message = "bools can be compared only with `==` and `!=`";
-                return Err(self.source.error(left, message));
+                return Err(self.error(left, message));
             }
             (left_node, right_node) => {
                 let names = (left_node.type_name(), right_node.type_name());
@@ -113,24 +47,24 @@ impl Checker<'_> {
                     (Ok(left), Ok(right)) => Bool::Numbers(compare, Box::new((left, right))),
                     _ => {
                         let message = format!("cannot compare {} with {}", names.0, names.1);
-                        return Err(self.source.error(right, message));
+                        return Err(self.error(right, message));
                     }
                 }
             }
         }))
     }
 
-    fn membership(&mut self, left: &IdedExpr, list: &IdedExpr) -> Checked {
+    fn membership(&mut self, left: &Tree<'_>, list: &Tree<'_>) -> Checked {
         let node = self.node(left)?;
-        let elements = match &list.expr {
-            Expr::List(list) => &list.elements,
-            Expr::Ident(map) if name::is_map(map) => {
+        let elements = match &list.part {
+            Part::List(elements) => elements,
+            Part::Name(map) if name::is_map(map) => {
                 let message = format!("`in` takes a list: expected {map}[\"...\"] != \"\"");
-                return Err(self.source.error(list, message));
+                return Err(self.error(list, message));
             }
             _ => {
                 let message = "`in` takes a list of literals, such as [\"a\", \"b\"]";
-                return Err(self.source.error(list, message));
+                return Err(self.error(list, message));
             }
         };
         Ok(Node::Bool(match node {
@@ -154,33 +88,29 @@ impl Checker<'_> {
         }))
     }
 
-    fn text_element(&mut self, element: &IdedExpr) -> Result<Box<str>, CompileError> {
-        match &element.expr {
-            Expr::Literal(LiteralValue::String(text)) => Ok(text.inner().into()),
-            _ => Err(self.source.error(element, "expected a string literal in this list")),
+    fn text_element(&mut self, element: &Tree<'_>) -> Result<Box<str>, CompileError> {
+        match &element.part {
+            Part::Text(text) => Ok(text.as_str().into()),
+            _ => Err(self.error(element, "expected a string literal in this list")),
         }
     }
 
-    fn number_element(&self, element: &IdedExpr) -> Result<Value, CompileError> {
-        let wrong = || self.source.error(element, "expected a number literal in this list");
-        match &element.expr {
-            Expr::Literal(LiteralValue::Int(value)) => Ok(Value::Int(*value.inner())),
-            Expr::Literal(LiteralValue::Double(value)) => Ok(Value::Double(*value.inner())),
-            Expr::Literal(LiteralValue::UInt(value)) => {
-                i64::try_from(*value.inner()).map(Value::Int).map_err(|_| wrong())
-            }
-            _ => Err(wrong()),
+    fn number_element(&self, element: &Tree<'_>) -> Result<Value, CompileError> {
+        match &element.part {
+            Part::Int(value) => Ok(Value::Int(*value)),
+            Part::Double(value) => Ok(Value::Double(*value)),
+            _ => Err(self.error(element, "expected a number literal in this list")),
         }
     }
 
     fn arithmetic(
         &mut self,
-        expr: &IdedExpr,
+        at: u32,
         operator: Arithmetic,
-        left: &IdedExpr,
-        right: &IdedExpr,
+        left: &Tree<'_>,
+        right: &Tree<'_>,
     ) -> Checked {
-        let (at, sign) = (self.source.at(expr), sign(operator));
+        let sign = sign(operator);
         match (self.node(left)?, self.node(right)?) {
             (Node::Text(left), Node::Text(right)) if operator == Arithmetic::Add => {
                 Ok(Node::Text(join(left, right, at)))
@@ -206,17 +136,15 @@ impl Checker<'_> {
         }
     }
 
-    fn negate(&mut self, expr: &IdedExpr, of: &IdedExpr) -> Checked {
+    pub fn negate(&mut self, at: u32, of: &Tree<'_>) -> Checked {
         match self.node(of)? {
-            Node::Int(of_int) => {
-                Ok(Node::Int(Int::Negate { at: self.source.at(expr), of: Box::new(of_int) }))
-            }
+            Node::Int(of) => Ok(Node::Int(Int::Negate { at, of: Box::new(of) })),
             Node::Double(of) => Ok(Node::Double(Double::Negate(Box::new(of)))),
             other => Err(self.wrong_type(of, "`-`", "int or double", &other)),
         }
     }
 
-    fn choice(&mut self, test: &IdedExpr, yes: &IdedExpr, no: &IdedExpr) -> Checked {
+    pub fn choice(&mut self, [test, yes, no]: &[Tree<'_>; 3]) -> Checked {
         let test = self.bool(test, "`?`")?;
         Ok(match (self.node(yes)?, self.node(no)?) {
             (Node::Bool(yes), Node::Bool(no)) => {

@@ -1,121 +1,361 @@
-//! Calls the parser, and finds the places of its nodes in the text.
+//! Parses the tokens of a text into a tree.
 //!
-//! Owns all that is known of how the `cel` crate reports errors and places: the offsets of nodes count
-//! bytes, the columns of errors count characters. Only texts that passed [`crate::grammar`] come here.
+//! One pass from left to right, with a stack of open brackets and one of waiting operators per bracket
+//! ([`crate::level`]), and without recursion. Refuses values and operators out of turn, brackets that do
+//! not match, expressions that nest too deeply, and what CEL has but this language has not. Promises a
+//! tree at most [`DEPTH_MAX`] deep, from at most [`BRACKETS_MAX`] brackets open at once.
 
-use crate::CompileError;
+use crate::level::{Binding, Bracket, Level, Open};
 use crate::tokens::{Kind, Token};
-use cel::common::ast::{Expr, IdedExpr, LiteralValue, SourceInfo, operators};
-use cel::parser::{ParseError, Parser};
+use crate::tree::{Infix, Logic, Part, Tree, Word};
+use crate::{BRACKETS_MAX, CompileError, DEPTH_MAX, literal};
 
-/// A parsed text: its tokens, and where each node stands.
-pub(crate) struct Source<'a> {
+/// Words that CEL keeps for itself.
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Parses the tokens of `text`, which must form one expression.
+pub(crate) fn parse<'a>(text: &'a str, tokens: &[Token<'a>]) -> Result<Tree<'a>, CompileError> {
+    let levels = vec![Level::new(Bracket::Text, 0)];
+    let mut parser = Parser { text, levels, too_large: None };
+    let mut state = State::Value;
+    let mut before = None;
+    for token in tokens {
+        state = match state {
+            State::Value => parser.value(*token, before)?,
+            State::Field(of) => parser.field(of, *token)?,
+            State::Operator(value) => parser.operator(value, *token, before)?,
+        };
+        parser.check_depth(*token)?;
+        before = Some(*token);
+    }
+    parser.end(state)
+}
+
+/// What may come next.
+enum State<'a> {
+    Value,
+    /// A name after this and a dot.
+    Field(Tree<'a>),
+    /// An operator after this value.
+    Operator(Tree<'a>),
+}
+
+type Step<'a> = Result<State<'a>, CompileError>;
+
+struct Parser<'a> {
     text: &'a str,
-    tokens: &'a [Token<'a>],
-    info: SourceInfo,
+    levels: Vec<Level<'a>>,
+    /// The first number that does not fit its type. What is wrong with the order of tokens is reported
+    /// before it.
+    too_large: Option<Token<'a>>,
 }
 
-/// Parses a text into the tree of the `cel` crate.
-pub(crate) fn parse<'a>(
-    text: &'a str,
-    tokens: &'a [Token<'a>],
-) -> Result<(IdedExpr, Source<'a>), CompileError> {
-    match Parser::new().parse_with_source_info(text) {
-        Ok((tree, info)) => Ok((tree, Source { text, tokens, info })),
-        Err(errors) => Err(errors.errors.first().map_or_else(
-            || CompileError::new(text, 0, "not an expression"),
-            |first| refusal(text, tokens, first),
-        )),
-    }
-}
-
-/// What is left for the parser to refuse is a number that does not fit its type.
-fn refusal(text: &str, tokens: &[Token<'_>], error: &ParseError) -> CompileError {
-    let offset = offset(text, error.pos.0, error.pos.1);
-    let token = tokens.iter().find(|token| token.start == offset);
-    let message = match token {
-        Some(Token { kind: Kind::Number, text, .. }) => format!("number {text} is out of range"),
-        Some(Token { text, .. }) => format!("unexpected `{text}`"),
-        None => "not an expression".to_owned(),
-    };
-    CompileError::new(text, offset, message)
-}
-
-/// The byte where a line and a column, both from 1, are.
-fn offset(text: &str, line: isize, column: isize) -> usize {
-    let before = |number: isize| usize::try_from(number - 1).unwrap_or(0);
-    let start: usize = text.split_inclusive('\n').take(before(line)).map(str::len).sum();
-    let rest = text.get(start..).unwrap_or_default();
-    rest.char_indices().nth(before(column)).map_or(text.len(), |(at, _)| start + at)
-}
-
-impl Source<'_> {
-    /// An error at the start of an expression.
-    pub fn error(&self, expr: &IdedExpr, message: impl Into<String>) -> CompileError {
-        CompileError::new(self.text, self.start(expr), message)
-    }
-
-    /// An error at the name of a called function or selected field.
-    pub fn error_at_name(&self, expr: &IdedExpr, message: impl Into<String>) -> CompileError {
-        CompileError::new(self.text, self.name(expr), message)
-    }
-
-    /// Where the sign or word of the node itself stands.
-    pub fn at(&self, expr: &IdedExpr) -> u32 {
-        self.info.offset_for(expr.id).map_or(0, |(start, _)| start)
-    }
-
-    /// Where the first token of an expression stands, but for brackets around it.
-    fn start(&self, expr: &IdedExpr) -> usize {
-        let own = self.at(expr) as usize;
-        match &expr.expr {
-            Expr::Select(select) => self.start(&select.operand),
-            Expr::Call(call) => match (&call.target, call.args.first()) {
-                (Some(target), _) => self.start(target),
-                (None, Some(first)) if is_infix(&call.func_name) => self.start(first),
-                _ if is_prefix(&call.func_name) => own,
-                _ => self.name(expr),
-            },
-            Expr::Literal(LiteralValue::Int(_) | LiteralValue::Double(_)) => {
-                let before = self.index(own).checked_sub(1).and_then(|i| self.tokens.get(i));
-                let sign = before.filter(|before| before.text == "-" && self.is_sign(expr));
-                sign.map_or(own, |sign| sign.start)
+impl<'a> Parser<'a> {
+    fn value(&mut self, token: Token<'a>, before: Option<Token<'a>>) -> Step<'a> {
+        let before = before.map_or("", |before| before.text);
+        let part = match (token.kind, token.text) {
+            (Kind::Name, word) if RESERVED.contains(&word) => {
+                return self.error(token.start, format!("`{word}` is a reserved word of CEL"));
             }
-            _ => own,
-        }
+            (Kind::Keyword, "null") => {
+                let message = "null is not part of the language: a missing attribute is \"\"";
+                return self.error(token.start, message);
+            }
+            (Kind::Name, name) => Part::Name(name),
+            (Kind::Keyword, word) => Part::Bool(word == "true"),
+            (Kind::String, string) => Part::Text(literal::string(string)),
+            (Kind::Number, _) => return Ok(self.number(token)),
+            (Kind::Sign, "!" | "-") => return self.prefix(token),
+            (Kind::Sign, "(") => return self.open(Bracket::Group, token),
+            (Kind::Sign, "[") => return self.open(Bracket::List, token),
+            (Kind::Sign, ")" | "]") if self.may_end_empty(token, before) => {
+                return Ok(self.close_level());
+            }
+            (Kind::Sign, sign) => {
+                return self.error(token.start, format!("expected a value, found `{sign}`"));
+            }
+        };
+        Ok(State::Operator(leaf(token.start, part)))
     }
 
-    /// Whether the `-` before a number belongs to it.
-    fn is_sign(&self, expr: &IdedExpr) -> bool {
-        match &expr.expr {
-            Expr::Literal(LiteralValue::Int(int)) => *int.inner() < 0,
-            Expr::Literal(LiteralValue::Double(double)) => double.inner().is_sign_negative(),
+    /// Whether a bracket may close where a value could stand: `f()`, `[]` or `[1,]`.
+    fn may_end_empty(&mut self, token: Token<'a>, before: &str) -> bool {
+        match self.level().bracket {
+            Bracket::Call { .. } => token.text == ")" && before == "(",
+            Bracket::List => token.text == "]" && matches!(before, "[" | ","),
             _ => false,
         }
     }
 
-    /// The parser places a call at its bracket and a field at its dot.
-    fn name(&self, expr: &IdedExpr) -> usize {
-        let own = self.at(expr) as usize;
-        let index = match &expr.expr {
-            Expr::Select(_) => self.index(own) + 1,
-            _ => self.index(own).saturating_sub(1),
+    /// A `-` before an int or a double is part of it.
+    fn number(&mut self, token: Token<'a>) -> State<'a> {
+        let signed = !token.text.ends_with(['u', 'U']);
+        let negate = |open: &mut Open<'_>| signed && matches!(open, Open::Negate(_));
+        let (start, negative) = match self.level().open.pop_if(negate) {
+            Some(Open::Negate(at)) => (at, true),
+            _ => (token.start, false),
         };
-        self.tokens.get(index).map_or(own, |token| token.start)
+        let part = literal::number(token.text, negative).unwrap_or_else(|| {
+            self.too_large.get_or_insert(token);
+            Part::Int(0)
+        });
+        State::Operator(leaf(start, part))
     }
 
-    fn index(&self, offset: usize) -> usize {
-        self.tokens.partition_point(|token| token.start < offset)
+    /// A second sign is refused: `!!a` and `--a` say nothing.
+    fn prefix(&mut self, token: Token<'a>) -> Step<'a> {
+        let level = self.level();
+        if let Some(Open::Not(_) | Open::Negate(_)) = level.open.last() {
+            let message = format!("expected a value, found a second sign `{}`", token.text);
+            return self.error(token.start, message);
+        }
+        let open = if token.text == "!" { Open::Not } else { Open::Negate };
+        level.open.push(open(token.start));
+        level.depth.operator();
+        Ok(State::Value)
+    }
+
+    fn field(&mut self, of: Tree<'a>, token: Token<'a>) -> Step<'a> {
+        if token.kind != Kind::Name {
+            let message = format!("expected a name after `.`, found `{}`", token.text);
+            return self.error(token.start, message);
+        }
+        let (start, name) = (of.start, Word { text: token.text, start: token.start });
+        let part = Part::Field { of: Box::new(of), name };
+        Ok(State::Operator(Tree { start, at: token.start, part }))
+    }
+
+    fn operator(
+        &mut self,
+        value: Tree<'a>,
+        token: Token<'a>,
+        before: Option<Token<'a>>,
+    ) -> Step<'a> {
+        if token.kind != Kind::Sign || token.text == "!" {
+            let message = format!("expected an operator, found `{}`", token.text);
+            return self.error(token.start, message);
+        }
+        match token.text {
+            "(" => self.call(value, token, before),
+            "[" => {
+                self.level().depth.operator();
+                self.open(Bracket::Index(value), token)
+            }
+            "." => {
+                self.level().depth.operator();
+                Ok(State::Field(value))
+            }
+            ")" | "]" => self.close(value, token),
+            "," => self.comma(value, token),
+            "?" => self.question(value, token),
+            ":" => self.colon(value, token),
+            "&&" => Ok(self.logic(value, Logic::All, token)),
+            "||" => Ok(self.logic(value, Logic::Any, token)),
+            sign => match Infix::named(sign) {
+                Some(infix) => Ok(self.infix(value, infix, token)),
+                None => self.error(token.start, format!("expected an operator, found `{sign}`")),
+            },
+        }
+    }
+
+    fn infix(&mut self, value: Tree<'a>, infix: Infix, token: Token<'a>) -> State<'a> {
+        let level = self.level();
+        level.depth.operator();
+        let left = level.reduce(value, infix.binding());
+        level.open.push(Open::Infix(left, infix, token.start));
+        State::Value
+    }
+
+    fn logic(&mut self, value: Tree<'a>, logic: Logic, token: Token<'a>) -> State<'a> {
+        let level = self.level();
+        level.depth.logic();
+        let left = level.reduce(value, logic.binding());
+        level.open.push(Open::Logic(left, logic, token.start));
+        State::Value
+    }
+
+    fn question(&mut self, value: Tree<'a>, token: Token<'a>) -> Step<'a> {
+        let level = self.level();
+        let test = level.reduce(value, Binding::Any);
+        if level.question().is_some() {
+            let message = "expected `:`, found `?`: put the inner `? :` in brackets";
+            return self.error(token.start, message);
+        }
+        level.depth.question();
+        level.open.push(Open::Question(test, token.start));
+        Ok(State::Value)
+    }
+
+    fn colon(&mut self, value: Tree<'a>, token: Token<'a>) -> Step<'a> {
+        let level = self.level();
+        level.depth.end_stretch();
+        let yes = level.reduce(value, Binding::Any);
+        let question = |open: &mut Open<'_>| matches!(open, Open::Question(..));
+        match level.open.pop_if(question) {
+            Some(Open::Question(test, at)) => {
+                level.open.push(Open::Choice([test, yes], at));
+                Ok(State::Value)
+            }
+            _ => self.error(token.start, "`:` without a `?` before it"),
+        }
+    }
+
+    /// A bracket right after a name calls it.
+    fn call(&mut self, value: Tree<'a>, token: Token<'a>, before: Option<Token<'a>>) -> Step<'a> {
+        let bare = before.is_some_and(|before| before.kind == Kind::Name);
+        let (target, name) = match value.part {
+            Part::Name(text) if bare => (None, Word { text, start: value.start }),
+            Part::Field { of, name } if bare => (Some(of), name),
+            _ => return self.error(token.start, "expected an operator, found `(`"),
+        };
+        let message = match name.text {
+            "all" | "exists" | "exists_one" | "map" | "filter" => {
+                format!("{}() loops, and loops are not part of the language", name.text)
+            }
+            "has" => "has() is not part of the language: a missing attribute is \"\", so write \
+                      header[\"x-user\"] != \"\""
+                .to_owned(),
+            "matches" => "matches() is not part of the language: use startsWith, endsWith or \
+                          contains here, or a regex pattern in a rule's match"
+                .to_owned(),
+            _ => return self.open(Bracket::Call { target, name }, token),
+        };
+        self.error(name.start, message)
+    }
+
+    fn open(&mut self, bracket: Bracket<'a>, token: Token<'a>) -> Step<'a> {
+        // The first level is the text itself.
+        if self.levels.len() > BRACKETS_MAX {
+            let message = format!("more than {BRACKETS_MAX} brackets are open at once");
+            return self.error(token.start, message);
+        }
+        self.levels.push(Level::new(bracket, token.start));
+        Ok(State::Value)
+    }
+
+    fn close(&mut self, value: Tree<'a>, token: Token<'a>) -> Step<'a> {
+        let value = self.end_element(value)?;
+        let wanted = match self.level().bracket {
+            Bracket::Text => {
+                return self.error(token.start, format!("`{}` closes nothing", token.text));
+            }
+            Bracket::Group | Bracket::Call { .. } => ")",
+            Bracket::Index(_) | Bracket::List => "]",
+        };
+        if token.text != wanted {
+            let message = format!("expected `{wanted}`, found `{}`", token.text);
+            return self.error(token.start, message);
+        }
+        self.level().elements.push(value);
+        Ok(self.close_level())
+    }
+
+    /// Leaves the innermost level, which is complete.
+    fn close_level(&mut self) -> State<'a> {
+        let Some(Level { bracket, start: at, mut elements, depth, .. }) = self.levels.pop() else {
+            return State::Value;
+        };
+        self.level().depth.bracket(&depth);
+        let (start, part) = match bracket {
+            Bracket::Call { target, name } => {
+                let start = target.as_ref().map_or(name.start, |target| target.start);
+                (start, Part::Call { target, name, args: elements })
+            }
+            Bracket::List => (at, Part::List(elements)),
+            Bracket::Index(map) => match elements.pop() {
+                Some(index) => (map.start, Part::Index(Box::new([map, index]))),
+                None => return State::Value,
+            },
+            Bracket::Group | Bracket::Text => {
+                return elements.pop().map_or(State::Value, State::Operator);
+            }
+        };
+        State::Operator(Tree { start, at, part })
+    }
+
+    fn comma(&mut self, value: Tree<'a>, token: Token<'a>) -> Step<'a> {
+        let value = self.end_element(value)?;
+        let level = self.level();
+        if !matches!(level.bracket, Bracket::Call { .. } | Bracket::List) {
+            return self.error(token.start, "expected an operator, found `,`");
+        }
+        level.depth.end_element();
+        level.elements.push(value);
+        Ok(State::Value)
+    }
+
+    /// All that stands in the innermost level since its bracket or the last `,`.
+    fn end_element(&mut self, value: Tree<'a>) -> Result<Tree<'a>, CompileError> {
+        let level = self.level();
+        let value = level.reduce(value, Binding::Any);
+        match level.question() {
+            Some(at) => Err(CompileError::new(self.text, at, "`?` without its `:`")),
+            None => Ok(level.reduce(value, Binding::Choice)),
+        }
+    }
+
+    fn end(mut self, state: State<'a>) -> Result<Tree<'a>, CompileError> {
+        let (text, end) = (self.text, self.text.len());
+        let error = |at, message| Err(CompileError::new(text, at, message));
+        let value = match state {
+            State::Value => return error(end, "expected a value, found the end"),
+            State::Field(_) => return error(end, "expected a name after `.`, found the end"),
+            State::Operator(value) => self.end_element(value)?,
+        };
+        let level = self.level();
+        match level.bracket {
+            Bracket::Text => {}
+            Bracket::Group | Bracket::Call { .. } => {
+                return error(level.start, "`(` without its `)`");
+            }
+            Bracket::Index(_) | Bracket::List => return error(level.start, "`[` without its `]`"),
+        }
+        match self.too_large {
+            Some(Token { start, text: number, .. }) => {
+                let message = format!("number {number} is out of range");
+                Err(CompileError::new(text, start, message))
+            }
+            None => Ok(value),
+        }
+    }
+
+    fn check_depth(&mut self, token: Token<'_>) -> Result<(), CompileError> {
+        if self.level().depth.total() > DEPTH_MAX {
+            let message = format!("the expression has more than {DEPTH_MAX} levels");
+            return Err(CompileError::new(self.text, token.start, message));
+        }
+        Ok(())
+    }
+
+    /// The innermost open level; the outermost is never closed.
+    fn level(&mut self) -> &mut Level<'a> {
+        let last = self.levels.len() - 1;
+        &mut self.levels[last]
+    }
+
+    fn error(&self, offset: usize, message: impl Into<String>) -> Step<'a> {
+        Err(CompileError::new(self.text, offset, message))
     }
 }
 
-fn is_prefix(function: &str) -> bool {
-    function == operators::LOGICAL_NOT || function == operators::NEGATE
-}
-
-/// Operators have names that no function can have.
-fn is_infix(function: &str) -> bool {
-    !is_prefix(function)
-        && (function.starts_with("_") && function.ends_with(['_', ']'])
-            || function == operators::IN)
+fn leaf(start: usize, part: Part<'_>) -> Tree<'_> {
+    Tree { start, at: start, part }
 }

@@ -76,6 +76,7 @@ pub fn request() -> Request {
         ("cookie.Id", "c1"),
         ("tag.job", "nightly"),
         ("shift", "late"),
+        ("shift-plan", "weekly"),
         ("server.room", "b7"),
     ] {
         attributes.set(name, value).unwrap();

@@ -1,10 +1,10 @@
 //! Splits a text into tokens.
 //!
-//! Owns the shape of names, numbers and strings. Promises to accept no more than the lexer of the
-//! `cel` crate does, so that both see the same tokens and nothing can hide in a string from the
-//! checks that guard the parser. Never decodes a literal: the parser does.
+//! Owns the shape of names, numbers and strings. It is that of CEL but for one thing: after a map and a
+//! dot a name may contain `-`, as in `header.x-user`. An entry of a map is a string, and nothing can be
+//! subtracted from that. Never decodes a literal: [`crate::literal`] does.
 
-use crate::CompileError;
+use crate::{CompileError, literal, name};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +35,15 @@ const SIGNS: [&str; 22] = [
 
 /// The tokens of a text, without blanks and comments.
 pub(crate) fn split(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
-    let mut tokens = Vec::new();
+    let mut tokens: Vec<Token<'_>> = Vec::new();
     let mut start = skip_blanks(text, 0);
     while let Some(first) = rest(text, start).chars().next() {
-        let (kind, len) = token(text, start, first)?;
+        let (kind, len) = match tokens.as_slice() {
+            [.., map, dot] if dot.text == "." && name::is_map(map.text) => {
+                entry(rest(text, start)).map_or_else(|| token(text, start, first), Ok)?
+            }
+            _ => token(text, start, first)?,
+        };
         let end = start + len;
         tokens.push(Token { kind, start, text: text.get(start..end).unwrap_or_default() });
         start = skip_blanks(text, end);
@@ -111,6 +116,14 @@ fn word(text: &str, start: usize) -> Result<(Kind, usize), CompileError> {
     Ok((kind, len))
 }
 
+/// Kind and length of the name of a map's entry, if it has a `-` in it.
+fn entry(left: &str) -> Option<(Kind, usize)> {
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let word = left.get(..count(left, part))?.trim_end_matches('-');
+    let fits = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    (fits && word.contains('-')).then_some((Kind::Name, word.len()))
+}
+
 /// Length of the number at `start`: digits, `0x` and hex digits, either with `u`; or a double.
 fn number(text: &str, start: usize) -> Result<usize, CompileError> {
     let left = rest(text, start);
@@ -155,8 +168,7 @@ fn count(text: &str, wanted: impl Fn(char) -> bool) -> usize {
 /// Length of the string whose opening quote is at `start`.
 fn string(text: &str, start: usize, raw: bool) -> Result<usize, CompileError> {
     let left = rest(text, start);
-    let triple = ["\"\"\"", "'''"].into_iter().find(|quotes| left.starts_with(quotes));
-    let quote = triple.unwrap_or(if left.starts_with('"') { "\"" } else { "'" });
+    let quote = literal::quotes(left);
     let mut at = quote.len();
     loop {
         let here = rest(left, at);
@@ -164,33 +176,17 @@ fn string(text: &str, start: usize, raw: bool) -> Result<usize, CompileError> {
             return Ok(at + quote.len());
         }
         match here.chars().next() {
-            Some('\\') if !raw => match escape(here) {
-                Some(len) => at += len,
+            Some('\\') if !raw => match literal::escape(here) {
+                Some((len, _)) => at += len,
                 None => {
                     return Err(CompileError::new(text, start + at, "unknown escape in a string"));
                 }
             },
-            None | Some('\n' | '\r') if here.is_empty() || triple.is_none() => {
+            None | Some('\n' | '\r') if here.is_empty() || quote.len() == 1 => {
                 let message = format!("string without its closing {quote}");
                 return Err(CompileError::new(text, start, message));
             }
             other => at += other.map_or(1, char::len_utf8),
         }
-    }
-}
-
-/// Length of the escape that `text` begins with, if it is one and stands for a character.
-fn escape(text: &str) -> Option<usize> {
-    let code = |from: usize, len: usize, radix: u32| {
-        let digits = text.get(from..from + len).filter(|d| d.chars().all(|c| c.is_digit(radix)))?;
-        char::from_u32(u32::from_str_radix(digits, radix).ok()?).map(|_| from + len)
-    };
-    match text.chars().nth(1)? {
-        'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '"' | '\'' | '\\' | '?' | '`' => Some(2),
-        'x' | 'X' => code(2, 2, 16),
-        'u' => code(2, 4, 16),
-        'U' => code(2, 8, 16),
-        '0'..='3' => code(1, 3, 8),
-        _ => None,
     }
 }

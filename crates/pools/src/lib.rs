@@ -15,5 +15,5 @@ mod set;
 mod spec;
 
 pub use pools::{Flip, PoolPlace, Pools};
-pub use set::{Change, PoolError, PoolSet};
+pub use set::{PoolError, PoolSet};
 pub use spec::{DEFAULT_NAME, PoolSpec, QueueBounds, Range, State};

@@ -113,7 +113,7 @@ pub struct PoolSpec {
 }
 
 impl PoolSpec {
-    /// A pool as CREATE makes it: stopped, without a range and without a maximum, transient.
+    /// A new pool: stopped, without a range and without a maximum, transient.
     #[must_use]
     pub fn new(id: PoolId, name: &str) -> Self {
         Self {

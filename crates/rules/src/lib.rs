@@ -1,10 +1,9 @@
-//! Rules: criteria, rule lists, and which priority a request gets (seed 000).
+//! Rules: criteria, and which priority a request gets (seed 000).
 //!
-//! This crate owns what a rule is ([`Rule`]) and its text form, the running and the saved list
-//! ([`Lists`]), and the compiled form that classifies requests ([`Ruleset`]). It promises:
+//! This crate owns what a rule is ([`Rule`]) and its text form, and the compiled form of a list that
+//! classifies requests ([`Ruleset`]). It promises:
 //!
-//! - R1, R2: a list is replaced whole or not at all, and a text that is no rule is an error that says
-//!   where and why, never an empty list.
+//! - R2: a text that is no rule is an error that says where and why, never an empty list.
 //! - R3: matching takes time linear in the text, and compiled patterns are bounded.
 //! - The answer is the one that trying every rule in turn would give, but the cost does not grow
 //!   with the number of rules the way trying them does.
@@ -26,7 +25,6 @@ mod exact;
 mod fold;
 mod glob;
 mod index;
-mod lists;
 mod literals;
 mod pattern;
 mod program;
@@ -42,7 +40,6 @@ mod trace;
 pub use counts::{Counts, RuleCounts};
 pub use decide::{Decision, Verdict};
 pub use error::{CompileRuleError, Fault, Part};
-pub use lists::{ListError, Lists};
 pub use rule::{Action, CRITERIA_MAX, Criterion, PatternMode, Rule, STEP_MAX, Then};
 pub use ruleset::{Candidates, Ruleset};
 pub use text::{

@@ -16,7 +16,8 @@
 //! attribute or a text is written in one of three ways:
 //!
 //! - bare, if it has no blank, quote, backslash or control character and is none of the words above
-//!   (an attribute that begins with a digit is quoted too);
+//!   (an attribute that begins with a digit is quoted too); `header["x-user"]` is bare as well, and means
+//!   `header.x-user`;
 //! - `"in double quotes"`, with `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}` inside;
 //! - `'in single quotes'`, where `''` is a quote and every other character stands for itself, so that
 //!   regular expressions and conditions need no backslashes doubled.

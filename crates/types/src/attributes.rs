@@ -65,7 +65,7 @@ pub const KNOWN: [(&str, Known); 16] = [
     ("fingerprint", Known::Fingerprint),
 ];
 
-/// Maps of attributes: in expressions `header["x-user"]`, elsewhere `header.x-user`.
+/// Maps of attributes: `header["x-user"]` is the attribute `header.x-user`.
 pub const MAPS: [&str; 3] = ["header", "cookie", "tag"];
 
 /// The name of an attribute, looked up once and then found quickly.
@@ -107,7 +107,7 @@ impl fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 impl Name {
-    /// The attribute that `text` names.
+    /// The attribute that `text` names. One of a map may be written as `header["x-user"]`, too.
     ///
     /// # Errors
     ///
@@ -118,6 +118,11 @@ impl Name {
         }
         if let Some((_, known)) = KNOWN.iter().find(|(name, _)| *name == text) {
             return Ok(Self::Known(*known));
+        }
+        match indexed(text) {
+            Some((_, "")) => return Err(NameError::Empty),
+            Some((map, index)) => return Self::parse(&format!("{map}.{index}")),
+            None => {}
         }
         if text.is_empty() {
             return Err(NameError::Empty);
@@ -134,6 +139,14 @@ impl Name {
             None => Ok(Self::Other(text.into())),
         }
     }
+}
+
+/// Map and index of a name such as `header["x-user"]` or `header['x-user']`.
+fn indexed(text: &str) -> Option<(&str, &str)> {
+    let (map, index) = text.strip_suffix(']')?.split_once('[')?;
+    let quote = index.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
+    let index = index.strip_prefix(quote)?.strip_suffix(quote)?;
+    (MAPS.contains(&map) && !index.contains(quote)).then_some((map, index))
 }
 
 impl fmt::Display for Name {
@@ -363,6 +376,31 @@ mod tests {
         assert_eq!(Name::parse("header.X-USER"), Name::parse("header.x-user"), "no case");
         let all: Vec<_> = attributes.iter().collect();
         assert_eq!(all, [("user", "ann"), ("header.x-user", "kim")]);
+    }
+
+    #[test]
+    fn an_entry_of_a_map_is_named_with_a_dot_or_with_brackets() {
+        for (text, name) in [
+            ("header[\"X-User\"]", "header.x-user"),
+            ("header['x-user']", "header.x-user"),
+            ("cookie[\"Id\"]", "cookie.Id"),
+            ("tag[\"a[1]\"]", "tag.a[1]"),
+        ] {
+            assert_eq!(Name::parse(text).unwrap().to_string(), name);
+        }
+        // What only looks like it is a name of its own, above all one that the doors set.
+        for own in [
+            "attr[\"user\"]",
+            "header[x]",
+            "header[\"x']",
+            "header[\"",
+            "a[\"b\"]",
+            "tag[\"a\"b\"]",
+        ] {
+            assert_eq!(Name::parse(own).unwrap().to_string(), own);
+        }
+        assert_eq!(Name::parse("header[\"\"]"), Err(NameError::Empty));
+        assert_eq!(Name::parse("header[\"a b\"]"), Err(NameError::Character(' ')));
     }
 
     #[test]

@@ -5,10 +5,8 @@ use paceline_checkpoints::{At, Limit, Mode as CheckMode, Rate, Spec};
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Prepared, prepare};
 use paceline_expr::Counter;
-use paceline_pools::{Change, PoolSet, QueueBounds, Range};
-use paceline_rules::{Rule, RuleCounts};
 use paceline_types::{
-    Attributes, CheckpointId, Claim, Mode, On, Priority, Request, SessionId, Span, Unknown,
+    Attributes, CheckpointId, Claim, Mode, On, Request, SessionId, Span, Unknown,
 };
 
 pub type Answer = Result<Vec<String>, String>;
@@ -23,21 +21,17 @@ impl World {
             | "configure" => self.edit_pool(command, first, rest.get(1..).unwrap_or_default()),
             "pools" => Ok(self.list_pools()),
             "restart" => self.restart(),
-            "rule" => {
-                let text = line.strip_prefix("rule ").unwrap_or_default();
-                let new = Rule::parse_new(text).map_err(|error| error.to_string())?;
-                self.edit_rules(|lists| lists.add(new).map(drop))
+            "rule" => self.rule(line.strip_prefix("rule ").unwrap_or_default()),
+            "no-rules" => {
+                self.rules.clear();
+                self.configure()
             }
-            "no-rules" => self.edit_rules(|lists| {
-                lists.clear();
-                Ok(())
-            }),
             "save-rules" => {
-                self.rules.save();
+                self.saved_rules.clone_from(&self.rules);
                 Ok(vec![])
             }
-            "rules" => Ok(self.rules.running().iter().map(ToString::to_string).collect()),
-            "saved-rules" => Ok(self.rules.saved().iter().map(ToString::to_string).collect()),
+            "rules" => Ok(self.rules.iter().map(ToString::to_string).collect()),
+            "saved-rules" => Ok(self.saved_rules.iter().map(ToString::to_string).collect()),
             "rule-counts" => Ok(self.rule_counts()),
             "checkpoint" => self.checkpoint(first, rest.get(1..).unwrap_or_default()),
             "delete-checkpoint" => {
@@ -122,114 +116,6 @@ impl World {
             "counter" => self.counter(rest),
             other => Err(format!("no command {other}")),
         }
-    }
-
-    fn pool(&mut self, name: &str, rest: &[&str]) -> Answer {
-        self.edit_pools(|set| {
-            if set.pool(name).is_none() {
-                set.create(name)?;
-            }
-            Ok(())
-        })?;
-        self.edit_pool("configure", name, rest)?;
-        if rest.contains(&"stopped") || name == "default" {
-            return Ok(vec![]);
-        }
-        self.edit_pool("start", name, &[])
-    }
-
-    fn edit_pool(&mut self, command: &str, name: &str, rest: &[&str]) -> Answer {
-        let change =
-            if command == "configure" { self.pool_change(name, rest)? } else { Change::default() };
-        self.edit_pools(|set| match command {
-            "create" => set.create(name).map(drop),
-            "start" => set.start(name),
-            "stop" => set.stop(name),
-            "drain" => set.drain(name),
-            "persist" => set.persist(name),
-            "unpersist" => set.unpersist(name),
-            "configure" => set.configure(name, change),
-            _ => set.delete(name),
-        })
-    }
-
-    fn edit_pools(
-        &mut self,
-        edit: impl FnOnce(&mut PoolSet) -> Result<(), paceline_pools::PoolError>,
-    ) -> Answer {
-        edit(&mut self.pools).map_err(|error| error.to_string())?;
-        self.configure()
-    }
-
-    fn pool_change(&self, name: &str, rest: &[&str]) -> Result<Change, String> {
-        let mut change = Change::default();
-        let mut queue = self.pools.pool(name).map_or_else(QueueBounds::default, |pool| pool.queue);
-        for (key, value) in pairs(rest)? {
-            match key {
-                "range" => {
-                    let (low, high) = value.split_once("..").ok_or("range is LOW..HIGH")?;
-                    let priority = |text: &str| {
-                        text.parse()
-                            .ok()
-                            .and_then(Priority::new)
-                            .ok_or(format!("no priority: {text}"))
-                    };
-                    let range = Range::new(priority(low)?, priority(high)?);
-                    change.range = Some(range.ok_or("a range goes from low to high")?);
-                }
-                "min" => change.threads_min = Some(number(value)?),
-                "max" => {
-                    let max = if value == "none" { None } else { Some(number(value)?) };
-                    change.threads_max = Some(max);
-                }
-                "len" => queue.len_max = number(value)?,
-                "delay" => queue.delay_max = Some(span(value)?),
-                _ => return Err(format!("pool: no setting {key}")),
-            }
-        }
-        change.queue = Some(queue);
-        Ok(change)
-    }
-
-    fn list_pools(&self) -> Vec<String> {
-        let line = |pool: &paceline_pools::PoolSpec| {
-            let range = pool.range.map_or_else(|| "no range".into(), |range| range.to_string());
-            let max = pool.threads_max.map_or_else(|| "unlimited".into(), |max| max.to_string());
-            let kind = if pool.persistent { "persistent" } else { "transient" };
-            format!(
-                "{}: {}, {range}, threads {} to {max}, {kind}",
-                pool.name, pool.state, pool.threads_min
-            )
-        };
-        self.pools.list().iter().map(line).collect()
-    }
-
-    fn restart(&mut self) -> Answer {
-        self.pools.restart();
-        self.rules.restart();
-        self.engine = paceline_engine::Engine::new(2);
-        self.configure()
-    }
-
-    fn edit_rules(
-        &mut self,
-        edit: impl FnOnce(&mut paceline_rules::Lists) -> Result<(), paceline_rules::ListError>,
-    ) -> Answer {
-        edit(&mut self.rules).map_err(|error| error.to_string())?;
-        self.configure()
-    }
-
-    fn rule_counts(&self) -> Vec<String> {
-        let counts = self.engine.rule_counts().read();
-        let snapshot = self.engine.snapshot();
-        let line = |(rule, count): (&Rule, &RuleCounts)| {
-            let RuleCounts { evaluations, matches, errors } = count;
-            format!(
-                "rule {}: evaluated {evaluations}, matched {matches}, failed {errors}",
-                rule.number
-            )
-        };
-        snapshot.rules().rules().iter().zip(&counts).map(line).collect()
     }
 
     fn checkpoint(&mut self, name: &str, rest: &[&str]) -> Answer {
@@ -318,8 +204,13 @@ impl World {
 
     fn counter(&self, rest: &[&str]) -> Answer {
         let [kind, name, key @ ..] = rest else { return Err("counter KIND NAME [KEY]".into()) };
-        let pool =
-            || self.pools.pool(name).map(|pool| pool.id).ok_or_else(|| format!("no pool {name}"));
+        let pool = || {
+            self.pools
+                .iter()
+                .find(|pool| *pool.name == **name)
+                .map(|pool| pool.id)
+                .ok_or_else(|| format!("no pool {name}"))
+        };
         let counter = match *kind {
             "rate" => Counter::Rate(self.checkpoint_id(name)?),
             "inflight" => Counter::Inflight(self.checkpoint_id(name)?),

@@ -8,6 +8,7 @@
 mod claims;
 mod commands;
 mod holders;
+mod lists;
 mod plans;
 mod renames;
 mod routed;

@@ -4,11 +4,11 @@ use paceline_checkpoints::{At, Limit, Spec};
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Config, Effect, Engine, Outcome, Plan, Quota, WaitsFor, prepare};
 use paceline_expr::Counter;
-use paceline_pools::{Change, PoolSet, Range};
+use paceline_pools::{PoolSet, PoolSpec, Range};
 use paceline_routing::{Backend, Frontend, Server, UseBackend};
 use paceline_rules::Rule;
 use paceline_types::{
-    Attributes, BackendId, CheckpointId, Claim, KNOWN, Mode, On, Priority, Reason, Refusal,
+    Attributes, BackendId, CheckpointId, Claim, KNOWN, Mode, On, PoolId, Priority, Reason, Refusal,
     Request, RequestId, ServerId, Span, Time, Unknown, limits,
 };
 
@@ -30,10 +30,8 @@ pub fn from_api() -> Attributes {
 
 /// A stopped pool for every priority but 0, a rule that gives one, and a resource.
 fn pool_and_resource() -> Config {
-    let mut pools = PoolSet::new();
-    pools.create("p").unwrap();
     let range = Range::new(Priority::MIN, Priority::MAX);
-    pools.configure("p", Change { range, ..Change::default() }).unwrap();
+    let pools = PoolSet::of(vec![PoolSpec { range, ..PoolSpec::new(PoolId(1), "p") }]).unwrap();
     let resource = Resource { id: ResourceId(1), name: "r".into(), parents: vec![] };
     let rules = vec![Rule::parse("10 set 1 stop").unwrap()];
     Config { pools, rules, resources: vec![resource], ..Config::default() }

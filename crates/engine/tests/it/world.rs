@@ -4,8 +4,9 @@
 use paceline_checkpoints::Spec;
 use paceline_claims::Resource;
 use paceline_engine::{Config, Effect, Ended, Engine, Outcome, Plan, Prepared, Why};
+use paceline_pools::{PoolSet, PoolSpec};
 use paceline_routing::{Backend, Frontend};
-use paceline_rules::Lists;
+use paceline_rules::Rule;
 use paceline_types::{CheckpointId, Known, Refusal, RequestId, SessionId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,8 +14,9 @@ use std::fmt::Write as _;
 pub struct World {
     pub engine: Engine,
     pub now: Time,
-    pub pools: paceline_pools::PoolSet,
-    pub rules: Lists,
+    pub pools: Vec<PoolSpec>,
+    pub rules: Vec<Rule>,
+    pub saved_rules: Vec<Rule>,
     pub checkpoints: Vec<Spec>,
     pub resources: Vec<Resource>,
     pub frontends: Vec<Frontend>,
@@ -22,6 +24,7 @@ pub struct World {
     pub step_max: Option<usize>,
     pub requests_max: Option<usize>,
     pub prepared: BTreeMap<String, Prepared>,
+    pub next_pool: u32,
     pub next_checkpoint: u32,
     pub next_resource: u64,
     pub next_backend: u32,
@@ -35,8 +38,9 @@ impl World {
         Self {
             engine: Engine::new(1),
             now: Time(0),
-            pools: paceline_pools::PoolSet::new(),
-            rules: Lists::default(),
+            pools: vec![PoolSpec::default_pool()],
+            rules: vec![],
+            saved_rules: vec![],
             checkpoints: vec![],
             resources: vec![],
             frontends: vec![],
@@ -44,6 +48,7 @@ impl World {
             step_max: None,
             requests_max: None,
             prepared: BTreeMap::new(),
+            next_pool: 0,
             next_checkpoint: 1,
             next_resource: 1,
             next_backend: 0,
@@ -77,9 +82,9 @@ impl World {
 
     pub fn config(&self) -> Config {
         let mut config = Config {
-            rules: self.rules.running().to_vec(),
+            rules: self.rules.clone(),
             checkpoints: self.checkpoints.clone(),
-            pools: self.pools.clone(),
+            pools: PoolSet::of(self.pools.clone()).unwrap(),
             resources: self.resources.clone(),
             frontends: self.frontends.clone(),
             backends: self.backends.clone(),

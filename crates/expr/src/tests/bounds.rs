@@ -310,9 +310,6 @@ fn mutated_expressions_never_panic() {
             Err(error) => {
                 refused += 1;
                 assert!(text.is_char_boundary(error.offset), "round {round}: {text:?}");
-                let guarded =
-                    !error.message.contains("unexpected `") && error.message != "not an expression";
-                assert!(guarded, "round {round}: only the parser refused {text:?}: {error}");
             }
         }
     }

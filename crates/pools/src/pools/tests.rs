@@ -1,7 +1,7 @@
 //! Slots, lines and eligibility against what the page on the engine says of them.
 
 use super::{Flip, Pools};
-use crate::{Change, PoolSet, QueueBounds, Range};
+use crate::{PoolSet, PoolSpec, QueueBounds, Range, State};
 use paceline_types::{PoolId, Priority, Rank, RequestId, Span, Time};
 use std::collections::BTreeSet;
 
@@ -9,18 +9,23 @@ fn rank(at: u64, id: u64) -> Rank {
     Rank::new(Time(at), Priority::START, Span(0), RequestId(id))
 }
 
-fn set_with(max: u32, len_max: u64) -> (PoolSet, PoolId) {
-    let mut set = PoolSet::new();
-    let id = set.create("p").unwrap();
-    let change = Change {
-        threads_max: Some(Some(max)),
+/// A started pool for all priorities.
+fn spec(max: u32, len_max: u64) -> PoolSpec {
+    PoolSpec {
+        threads_max: Some(max),
         range: Range::new(Priority::MIN, Priority::MAX),
-        queue: Some(QueueBounds { len_max, delay_max: Some(Span::from_secs(1)) }),
-        ..Change::default()
-    };
-    set.configure("p", change).unwrap();
-    set.start("p").unwrap();
-    (set, id)
+        queue: QueueBounds { len_max, delay_max: Some(Span::from_secs(1)) },
+        state: State::Started,
+        ..PoolSpec::new(PoolId(1), "p")
+    }
+}
+
+fn set_of(spec: &PoolSpec) -> PoolSet {
+    PoolSet::of(vec![spec.clone()]).unwrap()
+}
+
+fn set_with(max: u32, len_max: u64) -> (PoolSet, PoolId) {
+    (set_of(&spec(max, len_max)), PoolId(1))
 }
 
 fn flips(pools: &mut Pools) -> Vec<(u64, bool)> {
@@ -49,14 +54,12 @@ fn no_more_run_than_the_maximum_p1() {
 
 #[test]
 fn a_lowered_maximum_drains_p1() {
-    let (mut set, id) = set_with(2, 10);
+    let (set, id) = set_with(2, 10);
     let mut pools = Pools::new(&set);
     pools.take(id);
     pools.take(id);
     pools.join(id, rank(1, 1), None);
-    let one = Change { threads_max: Some(Some(1)), ..Change::default() };
-    set.configure("p", one).unwrap();
-    pools.configure(&set);
+    pools.configure(&set_of(&spec(1, 10)));
     pools.release(id, Span(1));
     assert_eq!(pools.next_ready(), None, "one still runs, and one may");
     pools.release(id, Span(1));
@@ -72,16 +75,15 @@ fn the_default_pool_has_no_maximum() {
 
 #[test]
 fn the_lowest_ready_rank_of_all_pools_is_next() {
-    let (mut set, first) = set_with(1, 10);
-    let narrow = |low, high| Change {
+    let (first, second) = (PoolId(1), PoolId(2));
+    let narrow = |id, name: &str, low, high| PoolSpec {
+        id,
+        name: name.into(),
         range: Range::new(Priority::new(low).unwrap(), Priority::new(high).unwrap()),
-        ..Change::default()
+        ..spec(1, 10)
     };
-    set.configure("p", narrow(1, 5)).unwrap();
-    let second = set.create("q").unwrap();
-    set.configure("q", narrow(6, 9)).unwrap();
-    set.start("q").unwrap();
-    let mut pools = Pools::new(&set);
+    let (mut p, q) = (narrow(first, "p", 1, 5), narrow(second, "q", 6, 9));
+    let mut pools = Pools::new(&PoolSet::of(vec![p.clone(), q.clone()]).unwrap());
     pools.join(first, rank(5, 5), None);
     pools.join(second, rank(3, 3), None);
     pools.join(first, rank(1, 1), None);
@@ -92,8 +94,8 @@ fn the_lowest_ready_rank_of_all_pools_is_next() {
     assert_eq!(pools.next_ready(), Some((rank(5, 5), first)));
     pools.unpark(first, rank(1, 1));
     assert_eq!(pools.next_ready(), Some((rank(1, 1), first)));
-    set.stop("p").unwrap();
-    pools.configure(&set);
+    p.state = State::Stopped;
+    pools.configure(&PoolSet::of(vec![p, q]).unwrap());
     assert_eq!(pools.next_ready(), None, "a stopped pool starts nothing");
 }
 
@@ -130,13 +132,12 @@ fn those_aside_count_for_the_bound_and_nothing_else() {
 
 #[test]
 fn waiters_of_a_deleted_pool_come_out_and_what_runs_ends() {
-    let (mut set, id) = set_with(1, 10);
+    let (set, id) = set_with(1, 10);
     let mut pools = Pools::new(&set);
     pools.take(id);
     pools.join(id, rank(1, 1), None);
     pools.stand_aside(id, rank(2, 2), None);
-    set.delete("p").unwrap();
-    pools.configure(&set);
+    pools.configure(&PoolSet::new());
     for expected in [rank(1, 1), rank(2, 2)] {
         assert_eq!(pools.orphan(), Some((expected, id)));
         pools.leave(id, expected, None);
@@ -154,9 +155,7 @@ fn a_pool_that_comes_back_works_again() {
     let mut pools = Pools::new(&set);
     pools.take(id);
     pools.join(id, rank(1, 1), None);
-    let mut without = set.clone();
-    without.delete("p").unwrap();
-    pools.configure(&without);
+    pools.configure(&PoolSet::new());
     assert!(!pools.is_open(id));
     pools.configure(&set);
     assert_eq!(pools.orphan(), None);
@@ -174,27 +173,21 @@ fn the_eligible_are_the_front_of_the_line() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888);
             (state >> 33) % below
         };
-        let (mut set, id) = set_with(3, 1_000);
-        let mut pools = Pools::new(&set);
+        let mut spec = spec(3, 1_000);
+        let (mut pools, id) = (Pools::new(&set_of(&spec)), spec.id);
         let (mut told, mut line) = (BTreeSet::new(), BTreeSet::new());
         let (mut max, mut open) = (3, true);
         for step in 0..200 {
             match next(10) {
                 0 => {
                     max = next(6) as usize;
-                    let threads = Some(Some(max as u32));
-                    let change = Change { threads_max: threads, ..Change::default() };
-                    set.configure("p", change).unwrap();
-                    pools.configure(&set);
+                    spec.threads_max = Some(max as u32);
+                    pools.configure(&set_of(&spec));
                 }
                 1 => {
                     open = !open;
-                    if open {
-                        set.start("p").unwrap()
-                    } else {
-                        set.stop("p").unwrap()
-                    }
-                    pools.configure(&set);
+                    spec.state = if open { State::Started } else { State::Stopped };
+                    pools.configure(&set_of(&spec));
                 }
                 2..=4 if !line.is_empty() => {
                     let index = next(line.len() as u64) as usize;

@@ -237,7 +237,10 @@ impl<'t> Reader<'t> {
     fn bare(&mut self) -> Result<&'t str, ParseRuleError> {
         let len = self.rest.find(char::is_whitespace).unwrap_or(self.rest.len());
         let wrong = |c: char| c.is_control() || matches!(c, '"' | '\'' | '\\');
-        if let Some(at) = self.rest[..len].find(wrong) {
+        let word = &self.rest[..len];
+        // The quotes of `header["x-user"]` are not part of the name.
+        let is_entry = || Name::parse(word).is_ok_and(|name| !name.to_string().contains(wrong));
+        if let Some(at) = word.find(wrong).filter(|_| !is_entry()) {
             self.skip(at);
             return Err(ParseRuleError::expected(self.column, "quotes around a text", self.rest));
         }

@@ -53,6 +53,11 @@ fn texts_are_shown_in_the_plainest_way() {
     check("1 user exact \"stop\" reject", "1 user exact \"stop\" reject stop");
     check("1 \"7up\" exact 7 reject", "1 \"7up\" exact 7 reject stop");
     check("1 header.x-user exact a reject", "1 header.x-user exact a reject stop");
+    for name in ["header[\"X-User\"]", "header['x-user']", "'header[\"x-user\"]'"] {
+        let text = format!("1 {name} exact a reject");
+        check(&text, "1 header.x-user exact a reject stop");
+    }
+    check("1 tag[\"job\"] exact a reject", "1 tag.job exact a reject stop");
     check("1 priority exact -5 reject", "1 priority exact -5 reject stop");
 }
 
