@@ -16,6 +16,7 @@ mod http2_slow;
 mod http2_unread;
 mod http2_waiting;
 mod kept;
+mod no_connection;
 mod recorder;
 mod refused;
 mod rewritten;

@@ -3,7 +3,7 @@
 use crate::serve::admit::{Stop, admit};
 use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
-use crate::serve::descriptors::Descriptor;
+use crate::serve::connections::{Full, Held};
 use crate::serve::h1::{Connection, Left};
 use crate::serve::listen::{BACKLOG, Listening, Place};
 use crate::serve::stream::{Socket, Stream};
@@ -121,13 +121,16 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Pla
         match accepted {
             // One that is accepted is held until there is room: only so does a place that is free go to a
             // worker that has a use for it.
-            Ok(accepted) => tokio::select! {
-                biased;
-                descriptor = room(&worker, &gate) => {
-                    take(&worker, gate, &place, accepted, descriptor);
+            Ok(accepted) => {
+                let peer = Peer::new(accepted.from, Arc::clone(&place));
+                tokio::select! {
+                    biased;
+                    room = room(&worker, &gate, &peer) => if let Some(room) = room {
+                        take(&worker, gate, peer, accepted.socket, room);
+                    },
+                    () = worker.configured() => held = Some(accepted),
                 }
-                () = worker.configured() => held = Some(accepted),
-            },
+            }
             Err(error) if is_of_one(&error) => {}
             Err(error) => {
                 tracing::warn!(frontend = %gate.spec.name, %error, "cannot accept connections");
@@ -140,8 +143,10 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Pla
     let Some(gate) = last else { return };
     for (number, accepted) in held.into_iter().chain(waiting).enumerate() {
         gate.tally.connections.fetch_add(1, Ordering::Relaxed);
-        let descriptor = worker.descriptors.of_client_now();
-        take(&worker, Arc::clone(&gate), &place, accepted, descriptor);
+        let peer = Peer::new(accepted.from, Arc::clone(&place));
+        let account = worker.means.clients.account(peer.counted_as(&gate.spec, None));
+        let room = worker.means.connections.enter_anyhow(&gate.spec.name, &account);
+        take(&worker, Arc::clone(&gate), peer, accepted.socket, room);
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
         }
@@ -154,10 +159,10 @@ fn is_of_one(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | PermissionDenied)
 }
 
-/// Waits until the frontend may have one more connection, and counts it. Gives the descriptor that the connection uses.
-async fn room(worker: &Worker, gate: &Gate) -> Option<Descriptor> {
+/// Waits until there may be one more connection, and counts it; none if its client has too many.
+async fn room(worker: &Worker, gate: &Gate, peer: &Peer) -> Option<Held> {
     // It is given back if the frontend has no room until there are other settings.
-    let descriptor = worker.descriptors.of_client().await;
+    let held = held(worker, gate, peer).await?;
     let max = gate.spec.connections_max as usize;
     let one_more = |count: usize| (count < max).then_some(count + 1);
     let connections = &gate.tally.connections;
@@ -166,30 +171,46 @@ async fn room(worker: &Worker, gate: &Gate) -> Option<Descriptor> {
         let mut freed = pin!(gate.tally.room.notified());
         freed.as_mut().enable();
         if connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
-            return descriptor;
+            return Some(held);
+        }
+        freed.await;
+    }
+}
+
+/// The same for the connections of all frontends.
+async fn held(worker: &Worker, gate: &Gate, peer: &Peer) -> Option<Held> {
+    let (connections, frontend) = (&worker.means.connections, &gate.spec.name);
+    let account = worker.means.clients.account(peer.counted_as(&gate.spec, None));
+    loop {
+        let mut freed = pin!(connections.freed());
+        freed.as_mut().enable();
+        let has_room = match connections.enter(frontend, &account) {
+            Ok(held) => return Some(held),
+            Err(Full::All(greediest)) => greediest.into_iter().any(|of| worker.displace(of)),
+            Err(Full::Share) if worker.displace(account.number) => true,
+            Err(Full::Share) => {
+                connections.log_refused(frontend, &peer.address);
+                return None;
+            }
+        };
+        if has_room {
+            return Some(connections.enter_anyhow(frontend, &account));
         }
         freed.await;
     }
 }
 
 /// Serves a connection that is counted.
-fn take(
-    worker: &Rc<Worker>,
-    gate: Arc<Gate>,
-    place: &Arc<Place>,
-    accepted: Accepted,
-    descriptor: Option<Descriptor>,
-) {
+fn take(worker: &Rc<Worker>, gate: Arc<Gate>, peer: Peer, socket: Socket, room: Held) {
     gate.tally.accepted.fetch_add(1, Ordering::Relaxed);
-    let present = worker.enter(Arc::clone(&gate), descriptor);
-    let peer = Peer::new(accepted.from, Arc::clone(place));
-    task::spawn(begin(Rc::clone(worker), present, gate, peer, accepted.socket));
+    let present = worker.enter(Arc::clone(&gate), room);
+    task::spawn(begin(Rc::clone(worker), present, gate, peer, socket));
 }
 
 /// Serves one connection.
 async fn begin(
     worker: Rc<Worker>,
-    present: Present,
+    mut present: Present,
     gate: Arc<Gate>,
     mut peer: Peer,
     mut socket: Socket,
@@ -201,11 +222,16 @@ async fn begin(
         if !unless_drained(&worker, &present, proxy).await.unwrap_or(false) {
             return;
         }
+        if !present.is_of(peer.counted_as(&gate.spec, None)) {
+            let client = peer.client.as_deref().unwrap_or(&peer.address);
+            worker.means.connections.log_refused(&gate.spec.name, client);
+            return;
+        }
     }
     let mut permit = None;
     if let Some(request) = attributes::connection(&worker.control, &gate, &peer) {
         match admit(&worker, request, &socket).await {
-            Ok(granted) => permit = Some(granted),
+            Ok((granted, _)) => permit = Some(granted),
             // A refused connection is closed without a word: none was asked.
             Err(Stop::Left | Stop::Reply(_)) => return,
         }
@@ -238,25 +264,35 @@ async fn begin(
     drop((permit, present));
 }
 
-/// What a connection does before its first request, unless the daemon ends and it has not done it soon.
+/// What a connection does before its first request, unless the daemon ends and it has not done it soon, or it has to end
+/// for another.
 async fn unless_drained<T>(
     worker: &Worker,
     present: &Present,
     done: impl Future<Output = T>,
 ) -> Option<T> {
-    let draining = poll_fn(|cx| {
-        present.presence.wait(cx);
-        if worker.is_draining() { Poll::Ready(()) } else { Poll::Pending }
+    let presence = &present.presence;
+    presence.set_idle(true);
+    let ending = poll_fn(|cx| {
+        presence.wait(cx);
+        match worker.is_draining() || presence.is_displaced() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     });
-    let over = async {
-        draining.await;
-        tokio::time::sleep(worker.drain_grace()).await;
+    let ended = async {
+        ending.await;
+        if !presence.is_displaced() {
+            tokio::time::sleep(worker.drain_grace()).await;
+        }
     };
-    tokio::select! {
+    let done = tokio::select! {
         biased;
         done = done => Some(done),
-        () = over => None,
-    }
+        () = ended => None,
+    };
+    presence.set_idle(false);
+    done
 }
 
 /// Reads the PROXY header that the connection must begin with.

@@ -2,8 +2,8 @@
 
 use crate::respond::Reply;
 use crate::serve::attributes::Asking;
+use crate::serve::clients::Way;
 use crate::serve::stream::Socket;
-use crate::serve::waiters::Waiter;
 use crate::serve::worker::Worker;
 use paceline_host::{Admission, Permit, Waiting};
 use paceline_types::Refusal;
@@ -22,7 +22,7 @@ pub(crate) async fn admit(
     worker: &Worker,
     asking: Asking,
     client: &Socket,
-) -> Result<Permit, Stop> {
+) -> Result<(Permit, Way), Stop> {
     let left = async {
         client.left().await;
         Stop::Left
@@ -34,20 +34,19 @@ pub(crate) async fn admit(
 /// What has become of a request at once.
 #[derive(Debug)]
 pub(crate) enum Submitted {
-    Runs(Permit),
-    /// It waits, and is counted for its client.
-    Waits(Waiting, Option<Waiter>),
+    Runs(Permit, Way),
+    Waits(Waiting, Way),
 }
 
 /// Begins the walk of a request.
 pub(crate) fn submit(worker: &Worker, asking: Asking) -> Result<Submitted, Box<Stop>> {
     let Asking { request, client } = asking;
-    let bytes = request.bytes();
+    let mut way = Way::new(client, request.bytes());
     match worker.control.admit(request) {
-        Ok(Admission::Started(permit)) => Ok(Submitted::Runs(permit)),
-        // Only from here on it is in the way of others; what is dropped without an answer leaves the queue.
-        Ok(Admission::Waiting(waiting)) => match worker.waiters.enter(client, bytes) {
-            Ok(waiter) => Ok(Submitted::Waits(waiting, waiter)),
+        Ok(Admission::Started(permit)) => Ok(Submitted::Runs(permit, way)),
+        // If it is refused here, it leaves the queue.
+        Ok(Admission::Waiting(waiting)) => match way.wait(&worker.means.clients) {
+            Ok(()) => Ok(Submitted::Waits(waiting, way)),
             Err(full) => Err(Box::new(refused(worker, &full))),
         },
         Ok(Admission::Refused(_, refusal)) => Err(Box::new(refused(worker, &refusal))),
@@ -61,24 +60,23 @@ pub(crate) async fn admitted(
     submitted: Submitted,
     stop: impl Future<Output = Stop>,
     has_left: impl Fn() -> bool,
-) -> Result<Permit, Stop> {
-    let (waiting, waiter) = match submitted {
-        Submitted::Runs(permit) => return Ok(permit),
-        Submitted::Waits(waiting, waiter) => (waiting, waiter),
+) -> Result<(Permit, Way), Stop> {
+    let (waiting, way) = match submitted {
+        Submitted::Runs(permit, way) => return Ok((permit, way)),
+        Submitted::Waits(waiting, way) => (waiting, way),
     };
     let decided = tokio::select! {
         biased;
         stop = stop => return Err(stop),
         decided = waiting => decided,
     };
-    drop(waiter);
     match decided {
         // It may have left in the moment of the grant, and nobody was told yet.
         Some(Ok(permit)) if has_left() => {
             permit.withdraw();
             Err(Stop::Left)
         }
-        Some(Ok(permit)) => Ok(permit),
+        Some(Ok(permit)) => Ok((permit, way)),
         Some(Err(refusal)) => Err(refused(worker, &refusal)),
         None => Err(Stop::Left),
     }

@@ -3,9 +3,9 @@
 //! Fields, cookies and the user are read as the server will get them, from whoever writes them for it
 //! (H4): what goes no further is not there.
 
+use crate::serve::clients::Client;
 use crate::serve::listen::Place;
 use crate::serve::table::{Gate, Wanted};
-use crate::serve::waiters::Client;
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_host::Control;
 use paceline_routing::{Frontend, UserFrom};

@@ -1,17 +1,20 @@
-//! The descriptors that the door may have: so many for clients, and as many for servers.
+//! The descriptors that the door may have for connections to servers. (Those of clients are in `connections.rs`.)
 //!
 //! Anybody may be a client of a frontend, and over HTTP/2 one connection of a client can need a hundred to servers.
 //! Promises that the door leaves the rest of the process's descriptors to the other doors and to files, whatever its
-//! clients do, and that the clients of one backend leave some to the other backends (D1).
+//! clients do, and that the clients of some backends leave some to the other backends (D1).
 //!
-//! A backend may have another connection while it has fewer than `SHARE` times those that are free (the dynamic threshold
-//! of a switch's buffer). So one backend can have three quarters of all, never the last ones, and the more backends
-//! want some, the less each may have. A backend that is the only one may have all.
+//! A few descriptors are kept for each backend that is configured (`floors.rs`). Of the others, a backend may have another
+//! one while it has fewer than `SHARE` times those that are free (the dynamic threshold of a switch's buffer). So one
+//! backend can have three quarters of these, and the more backends want some, the less each may have. A backend that is
+//! the only one may have all.
 //!
-//! Whoever finds none waits. Descriptors that are given back go to the backend that has the fewest, first come, first
-//! served there. Meanwhile backends that have more than are free have to give up what they do not need, and the
-//! others keep their idle connections. Requests that use a connection again take no lock here.
+//! A request that finds none waits, and does nothing meanwhile. Descriptors that are given back go to the backend that has
+//! the fewest, first come, first served there. Backends that have more than are free have to give up what they do not
+//! need; the others keep their idle connections. The tasks that see to that are woken when it may have to be done
+//! (`wanted`). Requests that use a connection again take no lock here.
 
+use crate::serve::floors::Floors;
 use paceline_host::broken;
 use paceline_types::BackendId;
 use std::collections::BTreeMap;
@@ -20,150 +23,138 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 /// For each descriptor that is free, a backend may have so many.
 const SHARE: usize = 3;
 
 /// What is left of them. Copies share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Descriptors {
-    clients: Arc<Semaphore>,
-    servers: Arc<Servers>,
-}
-
-/// One of a client that is in use. It is given back when this is dropped.
-pub(crate) type Descriptor = OwnedSemaphorePermit;
+pub(crate) struct Descriptors(Arc<Servers>);
 
 impl Descriptors {
-    /// So many for each side.
-    pub fn new(each: usize) -> Self {
-        let each = each.clamp(1, Semaphore::MAX_PERMITS);
-        let (books, has_spare) = (Books { free: each, ..Books::default() }, AtomicBool::new(true));
-        let servers = Servers { books: Mutex::new(books), has_spare, wanted: Notify::new() };
-        Self { clients: Arc::new(Semaphore::new(each)), servers: Arc::new(servers) }
-    }
-
-    /// One for a client that has connected, as soon as there is one.
-    pub async fn of_client(&self) -> Option<Descriptor> {
-        Arc::clone(&self.clients).acquire_owned().await.ok()
-    }
-
-    /// One for a client that must not wait, even if there is none.
-    pub fn of_client_now(&self) -> Option<Descriptor> {
-        Arc::clone(&self.clients).try_acquire_owned().ok()
+    /// So many for all backends.
+    pub fn new(total: usize) -> Self {
+        let (waiting, last) = (BTreeMap::new(), 0);
+        let books = Books { floors: Floors::new(total.max(1)), waiting, last };
+        let (books, has_spare) = (Mutex::new(books), AtomicBool::new(true));
+        Self(Arc::new(Servers { books, has_spare, wanted: Notify::new() }))
     }
 
     /// One for a connection to a server of this backend, or a place in line for it.
     pub fn of_server(&self, backend: BackendId) -> Result<ServerDescriptor, Waiting> {
-        let mut books = self.servers.books();
+        let mut books = self.0.books();
         if books.may_have(backend) {
-            return Ok(self.servers.take(&mut books, backend));
+            let taken = self.0.take(&mut books, backend);
+            self.0.want(books);
+            return Ok(taken);
         }
         let (sender, granted) = oneshot::channel();
         books.last += 1;
         let number = books.last;
-        books.account(backend).waiting.insert(number, sender);
-        self.servers.tell(&books);
-        drop(books);
-        self.servers.wanted.notify_waiters();
-        Err(Waiting { servers: Arc::clone(&self.servers), backend, number, granted })
+        books.waiting.entry(backend).or_default().insert(number, sender);
+        self.0.want(books);
+        Err(Waiting { servers: Arc::clone(&self.0), backend, number, granted })
     }
 
     /// Whether a connection to a server of this backend may be kept for later: not if the backend has to give.
     pub fn keeps(&self, backend: BackendId) -> bool {
-        self.servers.has_spare.load(Ordering::Relaxed) || {
-            let books = self.servers.books();
-            books.free > 0 && !books.gives(backend)
+        self.0.has_spare.load(Ordering::Relaxed) || {
+            let books = self.0.books();
+            books.floors.free() > 0 && !books.gives(backend)
         }
     }
 
-    /// Whether somebody waits for whom this backend has to give up what it does not need.
+    /// Whether requests wait for which this backend has to give up what it does not need.
     pub fn gives(&self, backend: BackendId) -> bool {
-        self.servers.books().gives(backend)
+        self.0.books().gives(backend)
     }
 
-    /// Told when somebody begins to wait.
+    /// How many requests wait.
+    pub fn waiting(&self) -> usize {
+        self.0.books().waiting.values().map(BTreeMap::len).sum()
+    }
+
+    /// Returns when a backend may have to give what it did not have to give before.
     pub fn wanted(&self) -> Notified<'_> {
-        self.servers.wanted.notified()
+        self.0.wanted.notified()
+    }
+
+    /// A backend has something new that it does not need.
+    pub fn offer(&self) {
+        if !self.0.has_spare.load(Ordering::Relaxed) {
+            self.0.wanted.notify_waiters();
+        }
     }
 
     /// Whether this backend is refused because of its share: there are others.
     pub fn is_share_used(&self) -> bool {
-        self.servers.books().free > 0
+        self.0.books().floors.free() > 0
     }
 
-    /// There are so many backends now.
-    pub fn share_among(&self, backends: usize) {
-        let mut books = self.servers.books();
-        books.is_shared = backends > 1;
-        self.servers.grant(books);
+    /// These are the backends from now on.
+    pub fn share_among(&self, backends: impl IntoIterator<Item = BackendId>) {
+        let mut books = self.0.books();
+        books.floors.configure(backends);
+        self.0.grant(books);
     }
 }
 
-/// Those for connections to servers.
 #[derive(Debug)]
 struct Servers {
     books: Mutex<Books>,
-    /// Whether some are free and nobody waits, for those who take no lock.
+    /// Whether some are free and no request waits, for those who take no lock.
     has_spare: AtomicBool,
     wanted: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Books {
-    free: usize,
-    /// Whether there is more than one backend.
-    is_shared: bool,
-    /// Each backend that has some or waits for some.
-    backends: BTreeMap<BackendId, Account>,
-    /// The number of whoever came to wait last.
+    floors: Floors<BackendId>,
+    /// Requests that wait, those of each backend in the order in which they came.
+    waiting: BTreeMap<BackendId, Line>,
+    /// The number of the request that came to wait last.
     last: u64,
 }
 
-#[derive(Debug, Default)]
-struct Account {
-    used: usize,
-    /// Those who wait, the first one first.
-    waiting: BTreeMap<u64, oneshot::Sender<ServerDescriptor>>,
-}
+type Line = BTreeMap<u64, oneshot::Sender<ServerDescriptor>>;
 
 impl Books {
-    fn account(&mut self, backend: BackendId) -> &mut Account {
-        self.backends.entry(backend).or_default()
-    }
-
-    fn used(&self, backend: BackendId) -> usize {
-        self.backends.get(&backend).map_or(0, |account| account.used)
-    }
-
     fn may_have(&self, backend: BackendId) -> bool {
-        match self.is_shared {
-            true => self.used(backend) < self.free.saturating_mul(SHARE),
-            false => self.free > 0,
+        match self.floors.configured() > 1 {
+            true => {
+                let share = self.floors.common().saturating_mul(SHARE);
+                self.floors.has_kept(&backend) || self.floors.used(&backend) < share
+            }
+            false => self.floors.free() > 0,
         }
-    }
-
-    /// Backends that wait for some, and how many they have.
-    fn waiting(&self) -> impl Iterator<Item = (BackendId, usize)> {
-        let waits = |(_, account): &(&BackendId, &Account)| !account.waiting.is_empty();
-        self.backends.iter().filter(waits).map(|(backend, account)| (*backend, account.used))
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.waiting().next().is_some()
     }
 
     fn gives(&self, backend: BackendId) -> bool {
-        self.used(backend) > self.free && self.is_wanted()
+        let used = self.floors.used(&backend);
+        let is_low = self.floors.configured() > 1 && self.floors.is_low(&backend);
+        !self.waiting.is_empty() && used > self.floors.common() && !is_low
     }
 
-    /// Forgets a backend that has nothing and wants nothing.
-    fn tidy(&mut self, backend: BackendId) {
-        let is_over = |account: &Account| account.used == 0 && account.waiting.is_empty();
-        if self.backends.get(&backend).is_some_and(is_over) {
-            self.backends.remove(&backend);
+    /// Takes a request out of its line, if it is still there.
+    fn leave(&mut self, backend: BackendId, number: u64) {
+        let Some(line) = self.waiting.get_mut(&backend) else { return };
+        line.remove(&number);
+        if line.is_empty() {
+            self.waiting.remove(&backend);
         }
+    }
+
+    /// Takes out the request that is the next to have one, if any may.
+    fn next(&mut self) -> Option<(BackendId, oneshot::Sender<ServerDescriptor>)> {
+        let may_have = self.waiting.keys().filter(|backend| self.may_have(**backend));
+        let backend = *may_have.min_by_key(|backend| self.floors.used(*backend))?;
+        let line = self.waiting.get_mut(&backend)?;
+        let (_, waiter) = line.pop_first()?;
+        if line.is_empty() {
+            self.waiting.remove(&backend);
+        }
+        Some((backend, waiter))
     }
 }
 
@@ -172,29 +163,35 @@ impl Servers {
         self.books.lock().unwrap_or_else(broken)
     }
 
-    fn tell(&self, books: &Books) {
-        self.has_spare.store(books.free > 0 && !books.is_wanted(), Ordering::Relaxed);
+    fn take(self: &Arc<Self>, books: &mut Books, backend: BackendId) -> ServerDescriptor {
+        books.floors.take(backend);
+        ServerDescriptor { servers: Arc::clone(self), backend }
     }
 
-    fn take(self: &Arc<Self>, books: &mut Books, backend: BackendId) -> ServerDescriptor {
-        books.free -= 1;
-        books.account(backend).used += 1;
-        self.tell(books);
-        ServerDescriptor { servers: Arc::clone(self), backend }
+    /// Ends a change.
+    fn settle(&self, books: &Books) {
+        let has_spare = books.floors.free() > 0 && books.waiting.is_empty();
+        self.has_spare.store(has_spare, Ordering::Relaxed);
+    }
+
+    /// Ends a change by which a backend may have to give.
+    fn want(&self, books: MutexGuard<'_, Books>) {
+        self.settle(&books);
+        let is_wanted = !books.waiting.is_empty();
+        drop(books);
+        if is_wanted {
+            self.wanted.notify_waiters();
+        }
     }
 
     /// Gives to those who wait what they may have by now.
     fn grant(self: &Arc<Self>, mut books: MutexGuard<'_, Books>) {
         let mut granted = vec![];
-        loop {
-            let may_have = books.waiting().filter(|(backend, _)| books.may_have(*backend));
-            let Some((backend, _)) = may_have.min_by_key(|(_, used)| *used) else { break };
-            let Some((_, waiter)) = books.account(backend).waiting.pop_first() else { break };
+        while let Some((backend, waiter)) = books.next() {
             granted.push((waiter, self.take(&mut books, backend)));
         }
-        self.tell(&books);
+        self.want(books);
         // One whose waiter leaves in this moment is given back, which takes the lock.
-        drop(books);
         for (waiter, descriptor) in granted {
             let _ = waiter.send(descriptor);
         }
@@ -211,9 +208,7 @@ pub(crate) struct ServerDescriptor {
 impl Drop for ServerDescriptor {
     fn drop(&mut self) {
         let mut books = self.servers.books();
-        books.free += 1;
-        books.account(self.backend).used -= 1;
-        books.tidy(self.backend);
+        books.floors.give_back(&self.backend);
         self.servers.grant(books);
     }
 }
@@ -238,10 +233,8 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let mut books = self.servers.books();
-        if books.account(self.backend).waiting.remove(&self.number).is_some() {
-            self.servers.tell(&books);
-        }
-        books.tidy(self.backend);
+        books.leave(self.backend, self.number);
+        self.servers.settle(&books);
     }
 }
 
@@ -259,7 +252,7 @@ mod tests {
 
     fn shared() -> Descriptors {
         let all = Descriptors::new(EACH);
-        all.share_among(2);
+        all.share_among([A, B]);
         all
     }
 
@@ -280,20 +273,34 @@ mod tests {
     fn one_backend_leaves_some_to_the_others_d1() {
         let all = shared();
         let first = greedy(&all, A);
-        assert_eq!(first.len(), 75);
+        assert_eq!(first.len(), 63, "three quarters of those that are not kept for the other");
         let second = greedy(&all, B);
-        assert_eq!(second.len(), 19);
-        assert_eq!(greedy(&all, C).len(), 5, "those are given back");
+        assert_eq!(second.len(), 28);
+        assert_eq!(greedy(&all, C).len(), 7, "those are given back");
         assert!(all.is_share_used());
         drop((first, second));
-        assert!(all.servers.books().backends.is_empty(), "who has nothing is forgotten");
-        assert_eq!(all.servers.books().free, EACH);
+        assert_eq!(all.0.books().floors.free(), EACH);
+    }
+
+    /// However many backends others use up, a few connections are kept for each.
+    #[test]
+    fn the_last_backend_has_some_d1() {
+        let all = Descriptors::new(EACH);
+        let backends: Vec<BackendId> = (0..20).map(BackendId).collect();
+        all.share_among(backends.iter().copied());
+        let (last, others) = backends.split_last().unwrap();
+        let held: Vec<_> = others.iter().map(|backend| greedy(&all, *backend)).collect();
+        let waiting: Vec<_> = others.iter().map(|of| all.of_server(*of).unwrap_err()).collect();
+        assert_eq!(greedy(&all, *last).len(), 2, "half of all, divided by the backends");
+        assert!(!all.gives(*last) && all.gives(others[0]));
+        drop((held, waiting));
+        assert_eq!(all.0.books().floors.free(), EACH);
     }
 
     #[test]
     fn the_only_backend_has_all_d1() {
         let all = Descriptors::new(EACH);
-        all.share_among(1);
+        all.share_among([A]);
         let first = greedy(&all, A);
         assert_eq!(first.len(), EACH);
         assert!(!all.is_share_used() && !all.keeps(A));
@@ -306,7 +313,7 @@ mod tests {
     #[test]
     fn what_is_given_back_goes_to_the_one_who_has_least_and_came_first() {
         let all = Descriptors::new(2);
-        all.share_among(1);
+        all.share_among([A]);
         let (one, two) = (all.of_server(A).unwrap(), all.of_server(A).unwrap());
         let [mut second, mut first, mut third] = [A, B, B].map(|of| all.of_server(of).unwrap_err());
         assert!(all.gives(A) && !all.keeps(A));

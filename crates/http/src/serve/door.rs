@@ -5,6 +5,7 @@
 
 use crate::respond::Page;
 use crate::serve::accept;
+use crate::serve::connections::Connections;
 use crate::serve::descriptors::Descriptors;
 use crate::serve::file;
 use crate::serve::health::{Ward, Watchers};
@@ -13,8 +14,7 @@ use crate::serve::log::{Log, Writer};
 use crate::serve::orphans::Orphans;
 use crate::serve::table::{Extras, Gate, Owner, Problem, Table};
 use crate::serve::tls::{ClientTls, Roots, Tls};
-use crate::serve::waiters::Waiters;
-use crate::serve::worker::Worker;
+use crate::serve::worker::{Means, Worker};
 use paceline_host::{Control, DoorProblem, Snapshot};
 use paceline_routing::{Address, Backend, BackendTls, ErrorBody, Frontend};
 use std::collections::BTreeMap;
@@ -84,16 +84,18 @@ impl Door {
         let (orders, told) = mpsc::unbounded_channel();
         let (watchers, failures) = Watchers::new();
         let mut settings = control.follow();
-        let orphans = Arc::new(Orphans::new(options.descriptors_each));
         let mut keeper = Keeper {
             ward: Ward::new(Arc::clone(&control)),
             control,
-            descriptors: Descriptors::new(options.descriptors_each),
+            means: Means {
+                watchers,
+                orphans: Arc::new(Orphans::new(options.descriptors_each)),
+                descriptors: Descriptors::new(options.descriptors_each),
+                connections: Connections::new(options.descriptors_each),
+                clients: Arc::default(),
+            },
             options,
             log: log.clone(),
-            watchers,
-            orphans,
-            waiters: Arc::default(),
             workers: vec![],
             listeners: BTreeMap::new(),
             places: 0,
@@ -162,10 +164,7 @@ struct Keeper {
     control: Arc<Control>,
     options: Options,
     log: Writer,
-    watchers: Watchers,
-    orphans: Arc<Orphans>,
-    descriptors: Descriptors,
-    waiters: Arc<Waiters>,
+    means: Means,
     ward: Ward,
     workers: Vec<mpsc::UnboundedSender<Job>>,
     listeners: BTreeMap<Spot, Open>,
@@ -246,11 +245,14 @@ impl Keeper {
                 None => ClientTls::new(spec, &mut roots).map(Arc::new),
             }
         };
-        let vitals = self.watchers.vitals();
+        let vitals = self.means.watchers.vitals();
         let (mut table, mut problems) =
             Table::new(&self.control, snapshot, &self.table, vitals, extras, tls);
         vitals.prune(&self.control);
-        self.descriptors.share_among(snapshot.routing().backends().len());
+        let backends = snapshot.routing().backends().iter().map(|backend| backend.id);
+        self.means.descriptors.share_among(backends);
+        let frontends = snapshot.routing().frontends().iter().map(|spec| spec.name.clone());
+        self.means.connections.share_among(frontends);
         if !table.frontends.is_empty() && self.workers.is_empty() {
             self.start_workers(self.options.threads)?;
         }
@@ -292,11 +294,10 @@ impl Keeper {
         for number in 0..count.max(1) {
             let (sender, jobs) = mpsc::unbounded_channel();
             let (control, log) = (Arc::clone(&self.control), self.log.clone());
-            let (watchers, orphans) = (self.watchers.clone(), Arc::clone(&self.orphans));
-            let (descriptors, waiters) = (self.descriptors.clone(), Arc::clone(&self.waiters));
+            let means = self.means.clone();
             std::thread::Builder::new()
                 .name(format!("http-{number}"))
-                .spawn(move || work(control, log, watchers, orphans, descriptors, waiters, jobs))
+                .spawn(move || work(control, log, means, jobs))
                 .map_err(|error| format!("cannot start a thread: {error}"))?;
             self.workers.push(sender);
         }
@@ -437,15 +438,7 @@ fn page(file: &str) -> std::io::Result<Page> {
 }
 
 /// A worker's thread.
-fn work(
-    control: Arc<Control>,
-    log: Writer,
-    watchers: Watchers,
-    orphans: Arc<Orphans>,
-    descriptors: Descriptors,
-    waiters: Arc<Waiters>,
-    mut jobs: mpsc::UnboundedReceiver<Job>,
-) {
+fn work(control: Arc<Control>, log: Writer, means: Means, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -455,7 +448,7 @@ fn work(
     };
     let local = LocalSet::new();
     local.block_on(&runtime, async move {
-        let worker = Worker::new(control, Log::new(log), watchers, orphans, descriptors, waiters);
+        let worker = Worker::new(control, Log::new(log), means);
         let own = worker.clone();
         tokio::task::spawn_local(async move { own.make_room().await });
         while let Some(job) = jobs.recv().await {

@@ -8,6 +8,7 @@ use crate::respond::{How, Reply};
 use crate::serve::admit::{Stop, admit};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing};
+use crate::serve::clients::Way;
 use crate::serve::exchange::{Asked, Client, End, Exchange, Failure};
 use crate::serve::gone::{Gone, Lost};
 use crate::serve::log::Record;
@@ -19,7 +20,8 @@ use crate::serve::tunnel;
 use crate::serve::upstream::Upstream;
 use crate::serve::worker::{Presence, Worker};
 use crate::wire::{
-    Framing, HeadError, RequestHead, RequestWriter, ResponseHead, head_end, leading_blank,
+    Framing, HeadError, RequestHead, RequestWriter, ResponseHead, check_beginning, head_end,
+    leading_blank,
 };
 use paceline_host::{Permit, wall_ms};
 use std::future::poll_fn;
@@ -150,6 +152,8 @@ impl Connection {
                     }
                 } else if let Some(len) = head_end(bytes, &mut scanned)? {
                     return Poll::Ready(Ok(Next::Head(len)));
+                } else {
+                    check_beginning(bytes)?;
                 }
                 if !bytes.is_empty() && !has_begun {
                     has_begun = true;
@@ -169,7 +173,11 @@ impl Connection {
     /// Nothing has come: whether that is the end. `is_ending` once the daemon is known to end.
     fn poll_idle(&mut self, is_ending: &mut bool, cx: &mut Context<'_>) -> Poll<Result<Next, Bad>> {
         let is_empty = self.client.buf.is_empty();
+        self.presence.set_idle(is_empty);
         if is_empty {
+            if self.presence.is_displaced() {
+                return Poll::Ready(Ok(Next::End));
+            }
             self.client.buf.release();
             self.client.out.release();
             self.sent.release();
@@ -189,6 +197,7 @@ impl Connection {
 
     /// Serves the request whose head has `len` bytes.
     async fn serve(&mut self, len: usize) -> After {
+        self.presence.set_idle(false);
         let gate = self.worker.gate(&self.peer.place);
         let is_open = gate.is_some();
         self.gate = gate.unwrap_or_else(|| Arc::clone(&self.gate));
@@ -218,8 +227,8 @@ impl Connection {
             Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
             Ok(request) => admit(&self.worker, request, self.client.stream.socket()).await,
         };
-        let mut permit = match outcome {
-            Ok(permit) => permit,
+        let (mut permit, way) = match outcome {
+            Ok(admitted) => admitted,
             Err(Stop::Left) => {
                 gate.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, None, None);
@@ -234,7 +243,7 @@ impl Connection {
             }
         };
         record.admitted();
-        match self.exchange(&mut permit, asked, is_idempotent, &mut record).await {
+        match self.exchange(&mut permit, way, asked, is_idempotent, &mut record).await {
             Ok((after, orphan)) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
                 orphan::settle(&self.worker, permit, orphan);
@@ -310,6 +319,7 @@ impl Connection {
     async fn exchange(
         &mut self,
         permit: &mut Permit,
+        mut way: Way,
         mut asked: Asked,
         is_idempotent: bool,
         record: &mut Record,
@@ -318,7 +328,7 @@ impl Connection {
         loop {
             let mut upstream = tokio::select! {
                 biased;
-                connected = self.worker.connect(permit, is_fresh) => connected?,
+                connected = self.worker.connect(permit, &mut way, is_fresh) => connected?,
                 () = self.client.stream.socket().left() => return Err(Gone::Left.into()),
             };
             asked.response_wait = duration(upstream.target.timeouts.response);

@@ -18,6 +18,7 @@ mod watched;
 
 use crate::serve::attributes::Peer;
 use crate::serve::buffer::{Buffer, Prefixed};
+use crate::serve::clients::Account;
 use crate::serve::stream::Stream;
 use crate::serve::table::Gate;
 use crate::serve::task;
@@ -27,7 +28,6 @@ use bytes::Bytes;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
-use room::Share;
 use sent::Outlet;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -79,8 +79,8 @@ struct Shared {
     is_closing: Cell<bool>,
     /// Bytes of the heads and trailers of its requests.
     heads: Cell<usize>,
-    /// What its client has of the room for bodies that came early, if it has a bound of its own.
-    share: Option<Arc<Share>>,
+    /// What its client has.
+    account: Arc<Account>,
     presence: Rc<Presence>,
     outlet: Rc<Outlet>,
 }
@@ -154,11 +154,11 @@ pub(crate) async fn run(
     let Ok(Ok(mut connection)) = tokio::time::timeout(gate.timeouts.header, handshake).await else {
         return;
     };
-    let share = Share::of(peer.counted_as(&gate.spec, None));
+    let account = worker.means.clients.account(peer.counted_as(&gate.spec, None));
     let shared = Rc::new(Shared {
         worker,
         peer,
-        share,
+        account,
         is_tls,
         active: Cell::default(),
         given_up: Cell::default(),
@@ -240,6 +240,11 @@ async fn next(shared: &Shared, connection: &mut Wire, watch: &mut Watch, gate: &
     let Watch { timer, block_timer, since, first_by } = watch;
     poll_fn(|cx| {
         shared.presence.wait(cx);
+        let is_active = shared.active.get() > 0;
+        shared.presence.set_idle(!is_active);
+        if shared.presence.is_displaced() && !is_active {
+            return cut(connection, Reason::NO_ERROR, cx);
+        }
         if shared.is_abused() {
             return cut(connection, Reason::ENHANCE_YOUR_CALM, cx);
         }
@@ -262,7 +267,6 @@ async fn next(shared: &Shared, connection: &mut Wire, watch: &mut Watch, gate: &
             }
         }
         // As long as requests are served, their own timers count; this one begins behind the last.
-        let is_active = shared.active.get() > 0;
         if is_active || (was_active && !is_ending) {
             match first_by {
                 Some(first_by) => timer.set_at(*first_by),

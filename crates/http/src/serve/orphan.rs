@@ -191,8 +191,9 @@ fn response_wait(upstream: &Upstream) -> Duration {
 pub(crate) fn settle(worker: &Worker, permit: Permit, orphan: Option<Orphan>) {
     match orphan {
         Some(orphan) if permit.is_limited() => {
-            let entry = worker.orphans.enter(orphan.upstream.target.backend);
+            let entry = worker.means.orphans.enter(orphan.upstream.target.backend);
             task::spawn(orphan.see_out(permit, entry));
+            worker.means.descriptors.offer();
         }
         Some(_) | None => drop(permit),
     }

@@ -3,7 +3,7 @@
 //! Each has a connection to a server, and no client pays for it with one of its own: where limits have many keys, or are high,
 //! whoever asks and disconnects could have all that there may be. So orphans have a quarter of those at most, and no more
 //! than `ORPHANS_MAX`; the oldest one, whose server has had the longest to find out, makes room for the next, and for
-//! requests that find no descriptor (D1).
+//! a request that finds no descriptor (D1).
 
 use paceline_host::broken;
 use paceline_types::BackendId;
@@ -28,8 +28,10 @@ pub(crate) struct Orphans {
 struct Kept {
     /// The number of the last one.
     last: u64,
-    /// How many there are.
+    /// How many there are that do not have to end.
     count: usize,
+    /// How many have to end and have not yet.
+    ending: usize,
     /// How each is told to make room, the oldest of each backend first.
     by_backend: BTreeMap<BackendId, BTreeMap<u64, Arc<Notify>>>,
 }
@@ -73,18 +75,28 @@ impl Orphans {
         let is_too_much = kept.count > self.max;
         drop(kept);
         if is_too_much {
-            self.displace(|_| true);
+            self.displace(1, |_| true);
         }
         Entry { all: Arc::clone(self), backend, number, told }
     }
 
-    /// Tells the oldest one of those backends that have to give, if there is any.
-    pub fn displace(&self, gives: impl Fn(BackendId) -> bool) {
+    /// Ends the oldest ones of those backends that have to give, until so many are ending or there is none.
+    pub fn displace(&self, wanted: usize, gives: impl Fn(BackendId) -> bool) {
+        let mut told = vec![];
         let mut kept = self.kept();
-        let oldest = kept.oldest(gives);
-        let told = oldest.and_then(|(backend, number)| kept.remove(backend, number));
+        while kept.ending < wanted
+            && let Some((backend, number)) = kept.oldest(&gives)
+        {
+            told.extend(kept.remove(backend, number));
+            kept.ending += 1;
+        }
         drop(kept);
-        told.inspect(|told| told.notify_one());
+        told.iter().for_each(|told| told.notify_one());
+    }
+
+    /// Whether there is any that does not have to end.
+    pub fn is_empty(&self) -> bool {
+        self.kept().count == 0
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -110,7 +122,10 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.all.kept().remove(self.backend, self.number);
+        let mut kept = self.all.kept();
+        if kept.remove(self.backend, self.number).is_none() {
+            kept.ending -= 1;
+        }
     }
 }
 
@@ -144,6 +159,7 @@ mod tests {
             assert!(entries.iter().skip(1).all(|entry| !is_displaced(entry)));
             drop(entries);
             assert_eq!(orphans.kept().count, 1, "those that have ended do not count");
+            assert_eq!(orphans.kept().ending, 0);
         }
     }
 
@@ -151,13 +167,16 @@ mod tests {
     fn the_oldest_of_a_backend_that_has_to_give_makes_room_d1() {
         let orphans = Arc::new(Orphans::new(100));
         let [first, second, third] = [A, B, B].map(|backend| orphans.enter(backend));
-        orphans.displace(|backend| backend == B);
+        orphans.displace(1, |backend| backend == B);
         assert!(is_displaced(&second) && !is_displaced(&first) && !is_displaced(&third));
-        orphans.displace(|_| true);
+        orphans.displace(1, |_| true);
+        assert!(!is_displaced(&first), "the second is about to make room");
+        orphans.displace(2, |_| true);
         assert!(is_displaced(&first) && !is_displaced(&third));
-        orphans.displace(|backend| backend == A);
+        orphans.displace(9, |backend| backend == A);
         assert!(!is_displaced(&third), "there is none left");
         drop((first, second));
-        assert_eq!(orphans.kept().count, 1);
+        let kept = orphans.kept();
+        assert_eq!((kept.count, kept.ending), (1, 0));
     }
 }

@@ -143,8 +143,6 @@ pub(crate) enum ConnectError {
     Tls(io::Error),
     /// What TLS needs could not be read from files; the log has told why.
     Unready,
-    /// All descriptors for servers were in use.
-    NoDescriptor,
 }
 
 impl fmt::Display for ConnectError {
@@ -153,7 +151,6 @@ impl fmt::Display for ConnectError {
             Self::Socket(error) => error.fmt(f),
             Self::Tls(error) => write!(f, "TLS: {error}"),
             Self::Unready => f.write_str("TLS: the files of its backend cannot be read"),
-            Self::NoDescriptor => f.write_str("there are too many connections to servers"),
         }
     }
 }
@@ -175,7 +172,7 @@ impl ConnectError {
         let error = match self {
             Self::Socket(error) => error,
             Self::Tls(_) => return true,
-            Self::Unready | Self::NoDescriptor => return false,
+            Self::Unready => return false,
         };
         !matches!(error.kind(), AddrNotAvailable | OutOfMemory | PermissionDenied)
             && !error.raw_os_error().is_some_and(|number| NO_DESCRIPTORS.contains(&number))
@@ -184,7 +181,7 @@ impl ConnectError {
     /// What clients are told of it; nothing about the connection itself.
     pub fn for_clients(&self) -> Option<&'static str> {
         match self {
-            Self::Socket(_) | Self::NoDescriptor => None,
+            Self::Socket(_) => None,
             Self::Tls(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Some("the handshake took too long")
             }
@@ -194,15 +191,12 @@ impl ConnectError {
     }
 }
 
-/// Connects to a server once there is a descriptor for it, which may take as long as to connect.
+/// Connects to a server.
 pub(crate) async fn connect(
     target: &Arc<Target>,
-    descriptor: impl Future<Output = Option<ServerDescriptor>>,
+    descriptor: ServerDescriptor,
 ) -> Result<Upstream, ConnectError> {
-    let wait = duration(target.timeouts.connect);
-    let descriptor = timeout_at(Instant::now() + wait, descriptor).await.unwrap_or_default();
-    let descriptor = descriptor.ok_or(ConnectError::NoDescriptor)?;
-    let stream = open(target, wait).await?;
+    let stream = open(target, duration(target.timeouts.connect)).await?;
     let (target, buf) = (Arc::clone(target), Buffer::default());
     Ok(Upstream { stream, buf, target, is_reused: false, _descriptor: descriptor })
 }

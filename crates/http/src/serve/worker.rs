@@ -5,7 +5,9 @@
 
 use crate::respond::Reply;
 use crate::serve::admit::{Stop, refused};
-use crate::serve::descriptors::{Descriptor, Descriptors, ServerDescriptor};
+use crate::serve::clients::{Client, Clients, Way};
+use crate::serve::connections::{Connections, Full, Held};
+use crate::serve::descriptors::{Descriptors, ServerDescriptor};
 use crate::serve::gone::Gone;
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
 use crate::serve::listen::Place;
@@ -13,10 +15,9 @@ use crate::serve::log::Log;
 use crate::serve::orphans::Orphans;
 use crate::serve::table::{Gate, Table, Target, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
-use crate::serve::waiters::Waiters;
 use paceline_host::{Control, Permit, Reroute};
 use paceline_routing::{Server, Site};
-use paceline_types::{BackendId, ServerId};
+use paceline_types::{Refusal, ServerId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -26,6 +27,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// How long a connection that nobody uses stays when the daemon ends: a request may be on its way.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
@@ -33,19 +35,32 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 /// How long idle connections of all workers have to make room for a request before an orphan does.
 const GIVING: Duration = Duration::from_millis(50);
 
+/// So many connections of one client are looked at for one that is idle.
+const LOOKED_AT: usize = 64;
+
+/// What all workers share.
+#[derive(Clone, Debug)]
+pub(crate) struct Means {
+    pub watchers: Watchers,
+    pub orphans: Arc<Orphans>,
+    pub descriptors: Descriptors,
+    pub connections: Arc<Connections>,
+    pub clients: Arc<Clients>,
+}
+
 /// One worker's state.
 pub(crate) struct Worker {
     pub control: Arc<Control>,
     pub idle: Rc<Idle>,
     pub log: Log,
-    pub watchers: Watchers,
-    pub orphans: Arc<Orphans>,
-    pub descriptors: Descriptors,
-    pub waiters: Arc<Waiters>,
+    pub means: Means,
     table: RefCell<Arc<Table>>,
     is_draining: Cell<bool>,
-    connections: RefCell<BTreeMap<u64, Rc<Presence>>>,
+    /// Connections of clients, by the number of the client's account and their own.
+    present: RefCell<BTreeMap<(u64, u64), Rc<Presence>>>,
     numbers: Cell<u64>,
+    /// The number of the connection at which looking for an idle one goes on.
+    hand: Cell<u64>,
     /// Told when a connection has ended, or a listener.
     ended: Notify,
     /// Told when there are other settings, and when the daemon ends.
@@ -61,14 +76,18 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-/// A connection as the worker sees it: how to wake it.
+/// A connection as the worker sees it: how to wake it, and whether it may end for another.
 #[derive(Debug, Default)]
-pub(crate) struct Presence(RefCell<Option<Waker>>);
+pub(crate) struct Presence {
+    waker: RefCell<Option<Waker>>,
+    is_idle: Cell<bool>,
+    is_displaced: Cell<bool>,
+}
 
 impl Presence {
-    /// The connection's task waits, and wants to hear when the daemon ends.
+    /// The connection's task waits, and wants to be woken when the daemon ends.
     pub fn wait(&self, cx: &Context<'_>) {
-        let mut waker = self.0.borrow_mut();
+        let mut waker = self.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
@@ -76,9 +95,28 @@ impl Presence {
 
     /// Has the connection's task look again.
     pub fn wake(&self) {
-        if let Some(waker) = self.0.borrow_mut().take() {
+        if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
+    }
+
+    /// The connection has no request, or has one again.
+    pub fn set_idle(&self, is_idle: bool) {
+        self.is_idle.set(is_idle);
+    }
+
+    /// Whether it has to end as soon as it has no request.
+    pub const fn is_displaced(&self) -> bool {
+        self.is_displaced.get()
+    }
+
+    /// Has it end for another connection if it is idle; tells whether it does.
+    fn displace(&self) -> bool {
+        let is_displaced = self.is_idle.get() && !self.is_displaced.replace(self.is_idle.get());
+        if is_displaced {
+            self.wake();
+        }
+        is_displaced
     }
 }
 
@@ -89,12 +127,35 @@ pub(crate) struct Present {
     number: u64,
     pub presence: Rc<Presence>,
     gate: Arc<Gate>,
-    _descriptor: Option<Descriptor>,
+    held: Held,
+}
+
+impl Present {
+    /// The connection is another client's than it seemed, as a PROXY header says. Tells whether that client may have it.
+    pub fn is_of(&mut self, client: Client) -> bool {
+        let (worker, frontend) = (&self.worker, &self.gate.spec.name);
+        let account = worker.means.clients.account(client);
+        let held = match worker.means.connections.enter(frontend, &account) {
+            Ok(held) => held,
+            Err(Full::All(_)) => worker.means.connections.enter_anyhow(frontend, &account),
+            Err(Full::Share) if worker.displace(account.number) => {
+                worker.means.connections.enter_anyhow(frontend, &account)
+            }
+            Err(Full::Share) => return false,
+        };
+        let mut present = worker.present.borrow_mut();
+        present.remove(&(self.held.account().number, self.number));
+        present.insert((account.number, self.number), Rc::clone(&self.presence));
+        drop(present);
+        self.held = held;
+        true
+    }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        self.worker.connections.borrow_mut().remove(&self.number);
+        let key = (self.held.account().number, self.number);
+        self.worker.present.borrow_mut().remove(&key);
         self.worker.ended.notify_one();
         let tally = &self.gate.tally;
         tally.connections.fetch_sub(1, Ordering::Relaxed);
@@ -103,14 +164,7 @@ impl Drop for Present {
 }
 
 impl Worker {
-    pub fn new(
-        control: Arc<Control>,
-        log: Log,
-        watchers: Watchers,
-        orphans: Arc<Orphans>,
-        descriptors: Descriptors,
-        waiters: Arc<Waiters>,
-    ) -> Rc<Self> {
+    pub fn new(control: Arc<Control>, log: Log, means: Means) -> Rc<Self> {
         Rc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             ended: Notify::new(),
@@ -119,23 +173,34 @@ impl Worker {
             control,
             idle: Rc::default(),
             log,
-            watchers,
-            orphans,
-            descriptors,
-            waiters,
+            means,
             table: RefCell::default(),
             is_draining: Cell::new(false),
-            connections: RefCell::default(),
+            present: RefCell::default(),
             numbers: Cell::new(0),
+            hand: Cell::new(0),
         })
     }
 
     /// A connection has come.
-    pub fn enter(self: &Rc<Self>, gate: Arc<Gate>, descriptor: Option<Descriptor>) -> Present {
+    pub fn enter(self: &Rc<Self>, gate: Arc<Gate>, held: Held) -> Present {
         let number = self.numbers.replace(self.numbers.get() + 1);
         let presence = Rc::<Presence>::default();
-        self.connections.borrow_mut().insert(number, Rc::clone(&presence));
-        Present { worker: Rc::clone(self), number, presence, gate, _descriptor: descriptor }
+        let key = (held.account().number, number);
+        self.present.borrow_mut().insert(key, Rc::clone(&presence));
+        Present { worker: Rc::clone(self), number, presence, gate, held }
+    }
+
+    /// Has an idle connection of this account end, one of the oldest that this worker has; tells whether there is any.
+    pub fn displace(&self, account: u64) -> bool {
+        let (present, hand) = (self.present.borrow(), self.hand.get());
+        let newer = present.range((account, hand)..=(account, u64::MAX));
+        let older = present.range((account, 0)..(account, hand));
+        // Connections may be many, and all busy: the next call goes on where this one ended.
+        newer.chain(older).take(LOOKED_AT).any(|((_, number), presence)| {
+            self.hand.set(*number);
+            presence.displace()
+        })
     }
 
     /// Uses other settings from now on.
@@ -170,10 +235,10 @@ impl Worker {
     pub async fn drain(&self) {
         self.is_draining.set(true);
         self.reconfigured.notify_waiters();
-        for presence in self.connections.borrow().values() {
+        for presence in self.present.borrow().values() {
             presence.wake();
         }
-        while self.listeners.get() > 0 || !self.connections.borrow().is_empty() {
+        while self.listeners.get() > 0 || !self.present.borrow().is_empty() {
             self.ended.notified().await;
         }
     }
@@ -221,7 +286,7 @@ impl Worker {
         of(&table.servers).or_else(|| of(&table.former)).or_else(|| {
             let snapshot = self.control.snapshot();
             let (backend, server) = snapshot.routing().server(site.server)?;
-            let vitals = self.watchers.vitals().of(site.server, &site.address);
+            let vitals = self.means.watchers.vitals().of(site.server, &site.address);
             let server = Server { address: site.address.clone(), ..server.clone() };
             Some(Arc::new(table.target(backend, &server, vitals)))
         })
@@ -242,7 +307,7 @@ impl Worker {
     /// Reports a server that cannot be connected to. Whether more requests may be sent there.
     fn tell_failed(&self, target: &Arc<Target>, error: &ConnectError) -> bool {
         let failed = match error.is_of_server() {
-            true => self.watchers.failed(&self.control, target),
+            true => self.means.watchers.failed(&self.control, target),
             false => Failed { in_a_row: 0, is_used: true },
         };
         let is_first = failed.in_a_row == 1;
@@ -257,104 +322,137 @@ impl Worker {
 
     /// Has a request whose server cannot be used go to another one. It waits where none has room; its
     /// answer if it may not, and nothing if there is no other.
-    async fn reroute(&self, permit: &mut Permit) -> Result<bool, Gone> {
+    async fn reroute(&self, permit: &mut Permit, way: &mut Way) -> Result<bool, Gone> {
         let waiting = match permit.reroute() {
             Reroute::Server => return Ok(true),
             Reroute::Nowhere => return Ok(false),
             Reroute::Waiting(waiting) => waiting,
         };
+        self.wait(way)?;
         match waiting.await {
             Some(Ok(granted)) => {
                 *permit = granted;
                 Ok(true)
             }
-            Some(Err(refusal)) => match refused(self, &refusal) {
-                Stop::Left => Err(Gone::Left),
-                Stop::Reply(reply) => Err(Gone::Reply(reply)),
-            },
+            Some(Err(refusal)) => Err(self.refused(&refusal)),
             None => Err(Gone::Left),
         }
     }
 
+    fn refused(&self, refusal: &Refusal) -> Gone {
+        match refused(self, refusal) {
+            Stop::Left => Gone::Left,
+            Stop::Reply(reply) => Gone::Reply(reply),
+        }
+    }
+
+    /// A request that was admitted waits all the same, and counts for its client as others do that wait.
+    fn wait(&self, way: &mut Way) -> Result<(), Gone> {
+        way.wait(&self.means.clients).map_err(|full| self.refused(&full))
+    }
+
     /// Keeps a connection to a server for the next request, unless others wait for its descriptor.
     pub fn keep(&self, upstream: Upstream) {
-        if self.descriptors.keeps(upstream.target.backend) {
+        if self.means.descriptors.keeps(upstream.target.backend) {
             self.idle.put(upstream);
         }
     }
 
-    /// A descriptor for a connection to a server of this backend. If it may have none, idle connections make room, then
-    /// the oldest orphans, one after the other; else those that others have are waited for.
-    async fn descriptor(&self, backend: BackendId) -> Option<ServerDescriptor> {
-        let mut waiting = match self.descriptors.of_server(backend) {
-            Ok(descriptor) => return Some(descriptor),
+    /// A descriptor for a connection to this server. If its backend may have none, the request waits until others make
+    /// room (`make_room`), for as long as connecting may take.
+    async fn descriptor(&self, target: &Target, way: &mut Way) -> Result<ServerDescriptor, Gone> {
+        let waiting = match self.means.descriptors.of_server(target.backend) {
+            Ok(descriptor) => return Ok(descriptor),
             Err(waiting) => waiting,
         };
-        self.close_idle();
+        self.wait(way)?;
+        let granted = tokio::time::timeout(duration(target.timeouts.connect), waiting).await;
+        granted.ok().flatten().ok_or_else(|| {
+            Gone::Reply(Reply::no_descriptor(self.means.descriptors.is_share_used()))
+        })
+    }
+
+    /// Makes room for requests that wait for a descriptor, on any worker: idle connections are closed at once, and the
+    /// oldest orphans end when that was not enough. Nothing is done unless something has changed. It never ends.
+    pub async fn make_room(&self) {
+        let mut displaces_at = None;
         loop {
+            // It listens before it looks, so that no change is missed in between.
+            let mut wanted = pin!(self.means.descriptors.wanted());
+            wanted.as_mut().enable();
+            while self.idle.close_one(|backend| self.means.descriptors.gives(backend)) {}
+            if displaces_at.is_none() && !self.means.orphans.is_empty() {
+                displaces_at = Some(Instant::now() + GIVING);
+            }
+            let Some(at) = displaces_at else {
+                wanted.await;
+                continue;
+            };
             tokio::select! {
                 biased;
-                granted = &mut waiting => return granted,
-                () = tokio::time::sleep(GIVING) => {}
+                () = tokio::time::sleep_until(at) => {
+                    displaces_at = None;
+                    let waiting = self.means.descriptors.waiting();
+                    self.means.orphans.displace(waiting, |of| self.means.descriptors.gives(of));
+                    wanted.await;
+                }
+                () = &mut wanted => {}
             }
-            self.orphans.displace(|of| self.descriptors.gives(of));
-        }
-    }
-
-    /// Closes idle connections as long as somebody waits for whom that makes room.
-    fn close_idle(&self) {
-        while self.idle.close_one(|backend| self.descriptors.gives(backend)) {}
-    }
-
-    /// Makes room for those who wait on other workers. It never ends.
-    pub async fn make_room(&self) {
-        loop {
-            // It listens before it looks, so that nobody comes in between unheard.
-            let mut wanted = pin!(self.descriptors.wanted());
-            wanted.as_mut().enable();
-            self.close_idle();
-            wanted.await;
         }
     }
 
     /// A connection to the server that the request was given, or to another if it cannot be connected
     /// to. Without `is_fresh` one that was used before will do.
-    pub async fn connect(&self, permit: &mut Permit, is_fresh: bool) -> Result<Upstream, Gone> {
+    pub async fn connect(
+        &self,
+        permit: &mut Permit,
+        way: &mut Way,
+        is_fresh: bool,
+    ) -> Result<Upstream, Gone> {
+        let upstream = self.connected(permit, way, is_fresh).await?;
+        way.arrive();
+        Ok(upstream)
+    }
+
+    async fn connected(
+        &self,
+        permit: &mut Permit,
+        way: &mut Way,
+        is_fresh: bool,
+    ) -> Result<Upstream, Gone> {
         let (mut tries, mut has_waited) = (0, false);
         loop {
             let target = permit.site().and_then(|site| self.target(site));
             let Some(target) = target else {
                 // An edit took its server away.
-                if self.reroute(permit).await? {
+                if self.reroute(permit, way).await? {
                     continue;
                 }
                 return Err(Gone::Reply(Reply::no_server()));
             };
             // What its TLS needs may be about to be read.
             if target.is_unready() && !std::mem::replace(&mut has_waited, true) {
+                self.wait(way)?;
                 self.learn(&target).await;
                 continue;
             }
             if !is_fresh && let Some(upstream) = self.idle.take(&target) {
                 return Ok(upstream);
             }
-            let error = match connect(&target, self.descriptor(target.backend)).await {
+            let descriptor = self.descriptor(&target, way).await?;
+            let error = match connect(&target, descriptor).await {
                 Ok(upstream) => {
                     target.vitals.succeed();
                     return Ok(upstream);
                 }
                 Err(error) => error,
             };
-            if matches!(error, ConnectError::NoDescriptor) {
-                let is_share_used = self.descriptors.is_share_used();
-                return Err(Gone::Reply(Reply::no_descriptor(is_share_used)));
-            }
             // A server that is dead is down after a few failures; until then a request may come to it again. Once it
             // is down, or an edit has moved it, what failed there is explained, and a request that waited for its
             // turn again begins anew.
             tries = if self.tell_failed(&target, &error) { tries + 1 } else { 0 };
             let is_tried_again = target.retries > 0 && tries <= target.retries + FAILURES_MAX;
-            if is_tried_again && self.reroute(permit).await? {
+            if is_tried_again && self.reroute(permit, way).await? {
                 continue;
             }
             return Err(Gone::Reply(Reply::unreachable(error.for_clients())));

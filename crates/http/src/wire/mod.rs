@@ -18,7 +18,7 @@ mod write;
 pub(crate) use body::{Decoder, Encoder, Framing};
 pub(crate) use field::{Header, header_value};
 pub(crate) use proxy::read_proxy_header;
-pub(crate) use request::{HeadError, RequestHead, head_end, leading_blank};
+pub(crate) use request::{HeadError, RequestHead, check_beginning, head_end, leading_blank};
 pub(crate) use response::ResponseHead;
 pub(crate) use write::{
     Forwarded, RequestWriter, ResponseWriter, line, number_line, push_number, read_trailers,

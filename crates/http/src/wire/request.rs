@@ -4,7 +4,7 @@
 //! requests are smuggled past rules.
 
 use super::body::Framing;
-use super::byte::{is_target, is_token_text, number};
+use super::byte::{is_target, is_token, is_token_text, number};
 use super::field::{FieldError, Fields, Header, Piece, options, take_line};
 use super::host::is_host;
 use super::target::{Target, TargetError};
@@ -86,6 +86,20 @@ pub(crate) fn head_end(bytes: &[u8], scanned: &mut usize) -> Result<Option<usize
     }
     let is_over = bytes.len() >= HEAD_BYTES_MAX;
     if is_over { Err(too_long(bytes)) } else { Ok(None) }
+}
+
+/// Whether these can be the first bytes of a request, with which a method begins: a client that speaks another protocol
+/// is answered before it waits for us.
+pub(crate) fn check_beginning(bytes: &[u8]) -> Result<(), HeadError> {
+    let seen = &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)];
+    let end = memchr::memchr(b' ', seen);
+    let method = &seen[..end.unwrap_or(seen.len())];
+    let is_method = method.len() <= METHOD_BYTES_MAX && method.iter().all(|byte| is_token(*byte));
+    // The empty line that may stand before a request has only half arrived.
+    match is_method && end != Some(0) || bytes == b"\r" {
+        true => Ok(()),
+        false => Err(HeadError::Bad("this is not an HTTP request")),
+    }
 }
 
 /// Which part of a head is too long.

@@ -24,6 +24,16 @@ fn answers(door: &Door, text: impl AsRef<[u8]>, status: u16) {
     }
 }
 
+/// A client that speaks another protocol waits for an answer: it gets one before `timeouts.header`.
+#[test]
+fn another_protocol_is_answered_at_once_d4() {
+    let (door, _server) = door();
+    for bytes in [&b"\x16\x03\x01\x02\0\x01\0"[..], b"\0\0\0\0", b"\r\n\0", b"QUIT\r\n"] {
+        answers(&door, bytes, 400);
+    }
+    door.ends_well();
+}
+
 #[test]
 fn heads_have_maxima_d2() {
     let (door, server) = door();

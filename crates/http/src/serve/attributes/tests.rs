@@ -1,9 +1,9 @@
 //! What is taken from a head, and for which configuration.
 
 use super::{Peer, Speaker, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
+use crate::serve::clients::Client;
 use crate::serve::listen::Place;
 use crate::serve::table::{Extras, Gate};
-use crate::serve::waiters::Client;
 use crate::wire::{Forwarded, RequestHead, RequestWriter};
 use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
 use paceline_routing::Frontend;

@@ -5,11 +5,12 @@
 //! because the request waits or its server does not read, is copied into a buffer of our own, and trailers are checked
 //! and written as they will be sent. Promises that a request keeps no more than its stream's window, whose capacity is
 //! given back only for what was passed on, and its trailers; that these count with the heads of the connection; and that
-//! all of it counts in the room of the process (D1).
+//! all of it counts in the room of the process until the request has a connection to a server (D1).
 
 use super::KeptHead;
-use super::room::{Part, Room, Share};
+use super::room::{Part, Room};
 use crate::limits::TRAILER_BYTES_MAX;
+use crate::serve::clients::Account;
 use crate::serve::exchange::Failure;
 use crate::wire::write_trailers;
 use h2::RecvStream;
@@ -37,8 +38,8 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    pub fn new(stream: RecvStream, head: KeptHead<'a>, share: Option<&'a Share>) -> Self {
-        Self::within(Room::of_process().part(share), stream, head)
+    pub fn new(stream: RecvStream, head: KeptHead<'a>, account: &'a Account) -> Self {
+        Self::within(Room::of_process().part(account), stream, head)
     }
 
     fn within(part: Part<'a>, stream: RecvStream, head: KeptHead<'a>) -> Self {
@@ -47,9 +48,10 @@ impl<'a> Body<'a> {
         Self { stream, head, early, passed: 0, trailers, is_whole, part }
     }
 
-    /// Its request was admitted: nothing that comes is too much from now on, because its window bounds it.
-    pub const fn admit(&mut self) {
-        self.part.admit();
+    /// Its request has a connection to a server: nothing that arrives is too much from now on, because its window bounds
+    /// it.
+    pub fn connected(&mut self) {
+        self.part.leave();
     }
 
     /// Takes what has come, for later. The task is woken when there is more.
@@ -180,13 +182,15 @@ fn lines(trailers: &HeaderMap) -> Result<Vec<u8>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::super::{HEADS_BYTES_MAX, KeptHead, STREAM_WINDOW};
-    use super::{Body, Room};
+    use super::{Account, Body, Room};
+    use crate::serve::clients::{Client, Clients};
     use crate::serve::exchange::Failure;
     use bytes::Bytes;
     use h2::RecvStream;
     use http::{HeaderMap, HeaderValue, Request};
     use std::cell::Cell;
     use std::future::poll_fn;
+    use std::sync::Arc;
     use std::task::Poll;
 
     /// What a client has sent to a server that has not looked at it: pieces of a body, and trailers.
@@ -218,6 +222,11 @@ mod tests {
         request.into_body()
     }
 
+    /// An account that may have all the room.
+    fn many() -> Arc<Account> {
+        Clients::default().account(Client::Trusted)
+    }
+
     /// Takes what comes until it is whole, or there is too much of it.
     async fn take(body: &mut Body<'_>) -> Result<(), Failure> {
         poll_fn(|cx| match body.take_early(cx) {
@@ -230,13 +239,13 @@ mod tests {
     #[tokio::test]
     async fn what_came_early_is_counted_and_passed_on_d1() {
         static ROOM: Room = Room::new(100_000);
-        let heads = Cell::new(0);
+        let (heads, proxy) = (Cell::new(0), many());
         let trailers = HeaderMap::from_iter([(http::header::ETAG, HeaderValue::from_static("1"))]);
         let stream = sent(&[&[b'a'; 30_000], &[b'b'; 30_000]], Some(trailers)).await;
-        let mut body = Body::within(ROOM.part(None), stream, KeptHead(&heads, 0));
+        let mut body = Body::within(ROOM.part(&proxy), stream, KeptHead(&heads, 0));
         take(&mut body).await.unwrap();
         assert_eq!(heads.get(), b"etag: 1\r\n".len());
-        assert!(!ROOM.part(None).resize(100_000 - 65_536), "the buffer counts");
+        assert!(!ROOM.part(&proxy).resize(100_000 - 65_536), "the buffer counts");
         let mut passed = vec![];
         while poll_fn(|cx| body.poll_pass(cx, |data| passed.extend_from_slice(data)))
             .await
@@ -245,24 +254,24 @@ mod tests {
         {}
         assert_eq!(passed, [[b'a'; 30_000], [b'b'; 30_000]].concat());
         assert_eq!(body.trailers(), b"etag: 1\r\n");
-        assert!(ROOM.part(None).resize(99_000), "what was passed on counts no more");
+        assert!(ROOM.part(&proxy).resize(99_000), "what was passed on counts no more");
         drop(body);
-        assert!(ROOM.part(None).resize(100_000) && heads.get() == 0);
+        assert!(ROOM.part(&proxy).resize(100_000) && heads.get() == 0);
     }
 
     #[tokio::test]
     async fn what_there_is_no_room_for_is_refused_d1() {
         static ROOM: Room = Room::new(30_000);
-        let heads = Cell::new(0);
+        let (heads, proxy) = (Cell::new(0), many());
         let stream = sent(&[&[b'a'; 40_000]], None).await;
-        let mut body = Body::within(ROOM.part(None), stream, KeptHead(&heads, 0));
+        let mut body = Body::within(ROOM.part(&proxy), stream, KeptHead(&heads, 0));
         assert!(matches!(take(&mut body).await, Err(Failure::NoRoom(_))));
         drop(body);
-        assert!(ROOM.part(None).resize(30_000), "nothing is kept of it");
+        assert!(ROOM.part(&proxy).resize(30_000), "nothing is kept of it");
         let trailers = HeaderMap::from_iter([(http::header::ETAG, HeaderValue::from_static("1"))]);
         let stream = sent(&[], Some(trailers)).await;
         heads.set(HEADS_BYTES_MAX);
-        let mut body = Body::within(ROOM.part(None), stream, KeptHead(&heads, 0));
+        let mut body = Body::within(ROOM.part(&proxy), stream, KeptHead(&heads, 0));
         assert!(matches!(take(&mut body).await, Err(Failure::NoRoom(_))));
     }
 
@@ -270,13 +279,13 @@ mod tests {
     #[tokio::test]
     async fn trailers_are_checked_when_they_come_d1() {
         static ROOM: Room = Room::new(30_000);
-        let heads = Cell::new(0);
+        let (heads, proxy) = (Cell::new(0), many());
         let mut trailers = HeaderMap::new();
         for _ in 0..=crate::limits::FIELDS_MAX {
             trailers.append(http::header::ETAG, HeaderValue::from_static(""));
         }
         let stream = sent(&[], Some(trailers)).await;
-        let mut body = Body::within(ROOM.part(None), stream, KeptHead(&heads, 0));
+        let mut body = Body::within(ROOM.part(&proxy), stream, KeptHead(&heads, 0));
         assert!(matches!(take(&mut body).await, Err(Failure::Body(_))));
     }
 }

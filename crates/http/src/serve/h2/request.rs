@@ -11,6 +11,7 @@ use crate::respond::Reply;
 use crate::serve::admit::{Stop, Submitted, admitted, submit};
 use crate::serve::attributes;
 use crate::serve::buffer::Outgoing;
+use crate::serve::clients::Way;
 use crate::serve::exchange::Failure;
 use crate::serve::gone::{Gone, Lost};
 use crate::serve::log::Record;
@@ -113,7 +114,7 @@ impl One<'_> {
         let shared = self.shared;
         let mut kept = KeptHead(&shared.heads, 0);
         let is_kept = kept.grow(bytes.len());
-        let mut body = Body::new(stream, kept, shared.share.as_deref());
+        let mut body = Body::new(stream, kept, &shared.account);
         let outcome = match attributes::request(&worker.control, self.gate, peer, &writer) {
             _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
             _ if !is_kept => Err(Stop::Reply(Reply::no_room(HEADS_TOO_LONG))),
@@ -131,7 +132,7 @@ impl One<'_> {
         };
         match outcome {
             // What is needed only from here on is not there while it waits.
-            Ok(permit) => Box::pin(self.forward(permit, writer, body, record)).await,
+            Ok(admitted) => Box::pin(self.forward(admitted, writer, body, record)).await,
             Err(Stop::Left) => {
                 self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(worker, None, None);
@@ -147,14 +148,14 @@ impl One<'_> {
     /// Serves one that was admitted; tells whether it was given up before its response began.
     async fn forward(
         &mut self,
-        mut permit: Permit,
+        (mut permit, way): (Permit, Way),
         writer: RequestWriter<'_>,
         body: Body<'_>,
         mut record: Record,
     ) -> bool {
         let worker = &self.shared.worker;
         record.admitted();
-        match self.exchange(&mut permit, writer, body, &mut record).await {
+        match self.exchange(&mut permit, way, writer, body, &mut record).await {
             Ok((status, delivery)) => {
                 // The server is done, whatever its client does.
                 record.settle(worker, &permit);
@@ -167,20 +168,23 @@ impl One<'_> {
     }
 
     /// Has it walk the path.
-    async fn admit(&mut self, submitted: Submitted, body: &mut Body<'_>) -> Result<Permit, Stop> {
+    async fn admit(
+        &mut self,
+        submitted: Submitted,
+        body: &mut Body<'_>,
+    ) -> Result<(Permit, Way), Stop> {
         let worker = &self.shared.worker;
         let stop = async {
             let reply = poll_fn(|cx| self.poll_stopped(body, cx)).await;
             reply.map_or(Stop::Left, Stop::Reply)
         };
-        let permit = admitted(worker, submitted, stop, || false).await?;
-        body.admit();
+        let (permit, way) = admitted(worker, submitted, stop, || false).await?;
         // It may have been given up in the moment of the grant.
         if self.is_given_up(&permit).await {
             permit.withdraw();
             return Err(Stop::Left);
         }
-        Ok(permit)
+        Ok((permit, way))
     }
 
     /// Takes what comes of a body that cannot be passed on yet. Ends with nothing if its client gives the request up, and
@@ -254,6 +258,7 @@ impl One<'_> {
     async fn exchange(
         &mut self,
         permit: &mut Permit,
+        mut way: Way,
         writer: RequestWriter<'_>,
         mut body: Body<'_>,
         record: &mut Record,
@@ -268,12 +273,13 @@ impl One<'_> {
         loop {
             let connected = tokio::select! {
                 biased;
-                connected = worker.connect(permit, is_fresh) => connected,
+                connected = worker.connect(permit, &mut way, is_fresh) => connected,
                 reply = poll_fn(|cx| self.poll_stopped(&mut body, cx)) => {
                     Err(reply.map_or(Gone::Left, Gone::Reply))
                 }
             };
             let mut upstream = connected?;
+            body.connected();
             let answer = Answer {
                 respond: self.respond,
                 flow: &mut self.flow,

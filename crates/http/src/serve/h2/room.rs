@@ -1,13 +1,11 @@
 //! The room for what clients send before it can be passed on, one account for all connections (D1).
 //!
-//! A client has a quarter of it at most, so that one that fills its part leaves the rest to others. A request that was
-//! admitted is never refused for want of room: what it has counts, and is bounded by the connections to servers.
+//! A client has a quarter of it at most, so that one that fills its part leaves the rest to others. A request leaves the
+//! room once it has a connection to a server: from then on its stream's window bounds what it keeps, and the number of
+//! these connections bounds all such requests together. So it is never refused then, and takes no room from others.
 
-use crate::serve::waiters::Client;
-use paceline_host::{Peer, broken};
-use std::collections::BTreeMap;
+use crate::serve::clients::Account;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
 
 /// What all requests of HTTP/2 may keep of bodies and trailers: full windows of 4,096 streams.
 const EARLY_BYTES_MAX: usize = 256 << 20;
@@ -15,43 +13,8 @@ const EARLY_BYTES_MAX: usize = 256 << 20;
 /// The part that one client may have: one of so many.
 const PARTS_OF_ONE: usize = 4;
 
-/// So many clients are known before those are forgotten that have no connection any more.
-const SHARES_MIN: usize = 1_024;
-
 /// Of the whole process: its memory is one.
 static ROOM: Room = Room::new(EARLY_BYTES_MAX);
-
-/// What clients have of it, of those that have a connection.
-static SHARES: Mutex<BTreeMap<Option<Peer>, Weak<Share>>> = Mutex::new(BTreeMap::new());
-
-/// What one client has of the room, over all its connections.
-#[derive(Debug, Default)]
-pub(super) struct Share(AtomicUsize);
-
-impl Share {
-    /// That of a client; none of a trusted proxy, which stands for many.
-    pub fn of(client: Client) -> Option<Arc<Self>> {
-        let peer = match client {
-            Client::Address(address) => Some(Peer::of_address(address)),
-            Client::Unnamed => None,
-            Client::Trusted => return None,
-        };
-        let mut shares = SHARES.lock().unwrap_or_else(broken);
-        if let Some(share) = shares.get(&peer).and_then(Weak::upgrade) {
-            return Some(share);
-        }
-        if shares.len() >= SHARES_MIN.max(2 * shares.values().filter(|one| is_used(one)).count()) {
-            shares.retain(|_, share| is_used(share));
-        }
-        let share = Arc::new(Self::default());
-        shares.insert(peer, Arc::downgrade(&share));
-        Some(share)
-    }
-}
-
-fn is_used(share: &Weak<Share>) -> bool {
-    share.strong_count() > 0
-}
 
 /// So many bytes, and how many of them are in use.
 #[derive(Debug)]
@@ -70,9 +33,9 @@ impl Room {
         &ROOM
     }
 
-    /// A part of it for a client of this share, nothing yet.
-    pub const fn part<'a>(&'static self, share: Option<&'a Share>) -> Part<'a> {
-        Part { room: self, share, is_admitted: false, bytes: 0 }
+    /// A part of it for a client of this account, nothing yet.
+    pub const fn part<'a>(&'static self, account: &'a Account) -> Part<'a> {
+        Part { room: self, account, has_left: false, bytes: 0 }
     }
 }
 
@@ -80,32 +43,34 @@ impl Room {
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     room: &'static Room,
-    share: Option<&'a Share>,
-    is_admitted: bool,
+    account: &'a Account,
+    has_left: bool,
     bytes: usize,
 }
 
 impl Part<'_> {
-    /// It has what it needs from now on.
-    pub const fn admit(&mut self) {
-        self.is_admitted = true;
+    /// Gives all of it back; from now on nothing counts here.
+    pub fn leave(&mut self) {
+        self.has_left = true;
+        let bytes = std::mem::take(&mut self.bytes);
+        self.give_back(bytes);
     }
 
     /// Has so many bytes from now on; tells whether there is room for them. If not, it has what it had.
     #[must_use]
     pub fn resize(&mut self, bytes: usize) -> bool {
-        let own = self.share.map(|share| (&share.0, self.room.bytes_max / PARTS_OF_ONE));
-        let accounts = [own, Some((&self.room.used, self.room.bytes_max))];
+        if self.has_left {
+            return true;
+        }
         let Some(more) = bytes.checked_sub(self.bytes) else {
             self.give_back(self.bytes - bytes);
             self.bytes = bytes;
             return true;
         };
-        let mut has_room = true;
-        for (used, max) in accounts.into_iter().flatten() {
-            has_room &= used.fetch_add(more, Ordering::Relaxed) + more <= max;
-        }
-        if !has_room && !self.is_admitted {
+        let max = self.room.bytes_max;
+        let own = self.account.early_bytes.fetch_add(more, Ordering::Relaxed) + more;
+        let all = self.room.used.fetch_add(more, Ordering::Relaxed) + more;
+        if all > max || (own > max / PARTS_OF_ONE && !self.account.is_of_many) {
             self.give_back(more);
             return false;
         }
@@ -114,62 +79,67 @@ impl Part<'_> {
     }
 
     fn give_back(&self, bytes: usize) {
-        let own = self.share.map(|share| &share.0);
-        for used in [own, Some(&self.room.used)].into_iter().flatten() {
-            used.fetch_sub(bytes, Ordering::Relaxed);
+        // Most requests have nothing, and the account is every worker's.
+        if bytes > 0 {
+            self.account.early_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.room.used.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for Part<'_> {
     fn drop(&mut self) {
-        // Most requests have nothing, and the account is every worker's.
-        if self.bytes > 0 {
-            self.give_back(self.bytes);
-        }
+        self.give_back(self.bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Room, Share};
-    use crate::serve::waiters::Client;
+    use super::Room;
+    use crate::serve::clients::{Account, Client, Clients};
     use std::sync::Arc;
+
+    fn many() -> Arc<Account> {
+        Clients::default().account(Client::Trusted)
+    }
 
     #[test]
     fn the_room_is_for_all_and_is_given_back_d1() {
         static ROOM: Room = Room::new(100);
-        let (mut one, mut other) = (ROOM.part(None), ROOM.part(None));
+        let proxy = many();
+        let (mut one, mut other) = (ROOM.part(&proxy), ROOM.part(&proxy));
         assert!(one.resize(60) && other.resize(40));
         assert!(!one.resize(61) && !other.resize(41), "there is no more");
         assert!(one.resize(50) && other.resize(50), "less makes room for another");
         drop(one);
         assert!(other.resize(100));
         drop(other);
-        assert!(ROOM.part(None).resize(100), "all of it is given back");
+        assert!(ROOM.part(&proxy).resize(100), "all of it is given back");
     }
 
     #[test]
     fn one_client_leaves_room_for_others_d1() {
         static ROOM: Room = Room::new(100);
-        let (greedy, other) = (Share::default(), Share::default());
-        let (mut one, mut two) = (ROOM.part(Some(&greedy)), ROOM.part(Some(&greedy)));
+        let (greedy, other) = (Account::default(), Account::default());
+        let (mut one, mut two) = (ROOM.part(&greedy), ROOM.part(&greedy));
         assert!(one.resize(20) && !two.resize(6) && two.resize(5));
-        assert!(ROOM.part(Some(&other)).resize(25));
-        // What was admitted goes on whatever the others have.
-        two.admit();
-        assert!(two.resize(90));
-        assert!(!ROOM.part(Some(&other)).resize(1), "it counts");
+        assert!(ROOM.part(&other).resize(25));
+        assert!(!ROOM.part(&other).resize(26), "nor has another more than its part");
         drop((one, two));
-        assert!(ROOM.part(Some(&greedy)).resize(25));
+        assert!(ROOM.part(&greedy).resize(25));
     }
 
+    /// What has a connection to a server goes on whatever the others have, and takes no room from them.
     #[test]
-    fn connections_of_one_client_share() {
-        let address = |text: &str| Client::Address(text.parse().unwrap());
-        let share = Share::of(address("192.0.2.1")).unwrap();
-        assert!(Arc::ptr_eq(&share, &Share::of(address("192.0.2.1")).unwrap()));
-        assert!(!Arc::ptr_eq(&share, &Share::of(address("192.0.2.2")).unwrap()));
-        assert!(Share::of(Client::Trusted).is_none());
+    fn what_can_be_passed_on_takes_no_room_from_others_d1() {
+        static ROOM: Room = Room::new(100);
+        let (greedy, other) = (Account::default(), Account::default());
+        let mut runs = ROOM.part(&greedy);
+        assert!(runs.resize(25) && !ROOM.part(&greedy).resize(1));
+        runs.leave();
+        assert!(runs.resize(90));
+        assert!(ROOM.part(&other).resize(25) && ROOM.part(&greedy).resize(25));
+        drop(runs);
+        assert!(ROOM.part(&many()).resize(100));
     }
 }

@@ -1,6 +1,6 @@
 //! What is taken and what is refused, from RFC 9112 and the promises H1 and D2.
 
-use super::{Framing, HeadError, RequestHead, head_end};
+use super::{Framing, HeadError, RequestHead, check_beginning, head_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
 
 fn read(text: &str) -> Result<RequestHead, HeadError> {
@@ -165,5 +165,16 @@ fn the_end_of_a_head_is_found_in_pieces() {
             assert_eq!(found, Some(text.len() - 4));
             break;
         }
+    }
+}
+
+#[test]
+fn another_protocol_is_known_by_its_first_bytes_d4() {
+    for good in ["", "\r", "G", "GET", "GET ", "GET /x HTTP", "get-it_now! /", "PRI * HTTP/2.0"] {
+        assert_eq!(check_beginning(good.as_bytes()), Ok(()), "{good:?}");
+    }
+    let long = "X".repeat(33);
+    for bad in ["\x16\x03\x01\x02\0", "\0", " GET", "\r\r", "\n", "SSH(2)", "EHLO\r\n", &long] {
+        assert!(check_beginning(bad.as_bytes()).is_err(), "{bad:?}");
     }
 }

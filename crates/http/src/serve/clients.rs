@@ -1,0 +1,253 @@
+//! What each client of the door has: connections, requests that wait, and bodies that arrived early.
+//!
+//! A client is an address as it is believed (H5), counted as the other doors count peers: all loopback addresses are one,
+//! and so are those of one IPv6 network of 64 bits. Trusted proxies that do not name their clients stand for many, so
+//! they have an account, but no bound of their own. Promises that no other client has more than a part of what is there
+//! for all, so that the others find room (D1): the bounds stand beside the accounts that they divide (`connections.rs`,
+//! `h2/room.rs`, and here for requests that wait).
+//!
+//! A request waits from the moment when it finds no room until it has a connection to a server, whether it waits for its
+//! turn, for another server or for a descriptor. Requests that never wait take no lock here.
+
+use paceline_host::{Peer, broken};
+use paceline_types::limits::{REQUESTS_BYTES_MAX, REQUESTS_MAX};
+use paceline_types::{Reason, Refusal};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+/// The part of all requests that those of frontends may be: one of so many.
+const PARTS_OF_FRONTENDS: usize = 2;
+
+/// The part of these that one client may have waiting: one of so many.
+const PARTS_OF_ONE: usize = 4;
+
+/// So many accounts are kept before those are dropped that nothing uses.
+const ACCOUNTS_MIN: usize = 1_024;
+
+/// The client of a connection or a request, as far as it is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    /// A machine.
+    Address(IpAddr),
+    /// A client whose address is not known: any process that may use a unix socket.
+    Unnamed,
+    /// A trusted proxy that does not name its client.
+    Trusted,
+}
+
+/// What one client has, over all its connections.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    /// Never used again for another one.
+    pub number: u64,
+    /// Whether it stands for many clients, and so has no bound of its own.
+    pub is_of_many: bool,
+    /// Its connections. They change under the lock of `Connections` only.
+    pub connections: AtomicUsize,
+    /// Bytes of bodies that arrived before they could be passed on.
+    pub early_bytes: AtomicUsize,
+    requests: AtomicUsize,
+    request_bytes: AtomicUsize,
+}
+
+/// The accounts of all clients that have something.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    /// What one client may have waiting.
+    requests_max: usize,
+    bytes_max: usize,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By whether the account stands for many, and by the peer if that is known.
+    accounts: BTreeMap<(bool, Option<Peer>), Weak<Account>>,
+    /// The number of the last one.
+    last: u64,
+    /// With so many accounts, those that nothing uses are dropped.
+    prune_at: usize,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        let part = |all: usize| all / PARTS_OF_FRONTENDS / PARTS_OF_ONE;
+        Self::new(part(REQUESTS_MAX), part(REQUESTS_BYTES_MAX))
+    }
+}
+
+impl Clients {
+    fn new(requests_max: usize, bytes_max: usize) -> Self {
+        Self { requests_max, bytes_max, known: Mutex::default() }
+    }
+
+    /// The account of a client.
+    pub fn account(&self, client: Client) -> Arc<Account> {
+        let key = match client {
+            Client::Address(address) => (false, Some(Peer::of_address(address))),
+            Client::Unnamed => (false, None),
+            Client::Trusted => (true, None),
+        };
+        let mut known = self.known.lock().unwrap_or_else(broken);
+        if let Some(account) = known.accounts.get(&key).and_then(Weak::upgrade) {
+            return account;
+        }
+        if known.accounts.len() >= known.prune_at {
+            known.accounts.retain(|_, account| account.strong_count() > 0);
+            known.prune_at = ACCOUNTS_MIN.max(2 * known.accounts.len());
+        }
+        known.last += 1;
+        let number = known.last;
+        let account = Arc::new(Account { number, is_of_many: key.0, ..Account::default() });
+        known.accounts.insert(key, Arc::downgrade(&account));
+        account
+    }
+
+    /// Counts one more request of so many bytes that waits, while the answer is kept.
+    ///
+    /// # Errors
+    ///
+    /// When its client has as much as it may have.
+    fn enter(&self, client: Client, bytes: usize) -> Result<Waiter, Refusal> {
+        let account = self.account(client);
+        let requests = account.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let all_bytes = account.request_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // It is given back if it is refused.
+        let waiter = Waiter { account, bytes };
+        let full = |of, max: usize| Refusal::lasting(Reason::Exhausted { of, max: max as u64 });
+        if waiter.account.is_of_many {
+            return Ok(waiter);
+        }
+        if requests > self.requests_max {
+            return Err(full("requests of one client that wait", self.requests_max));
+        }
+        if all_bytes > self.bytes_max {
+            let of = "bytes of attributes of one client's requests that wait";
+            return Err(full(of, self.bytes_max));
+        }
+        Ok(waiter)
+    }
+}
+
+/// That a waiting request is counted; it is not when this is dropped.
+#[derive(Debug)]
+struct Waiter {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.account.requests.fetch_sub(1, Ordering::Relaxed);
+        self.account.request_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A request's way to a connection to a server: it is counted for its client from its first wait until it has one.
+#[derive(Debug)]
+pub(crate) struct Way {
+    client: Client,
+    bytes: usize,
+    waiter: Option<Waiter>,
+}
+
+impl Way {
+    /// That of a request of so many bytes, which has not waited yet.
+    pub const fn new(client: Client, bytes: usize) -> Self {
+        Self { client, bytes, waiter: None }
+    }
+
+    /// The request waits from now on, unless it does already.
+    ///
+    /// # Errors
+    ///
+    /// When its client has as much waiting as it may have.
+    pub fn wait(&mut self, clients: &Clients) -> Result<(), Refusal> {
+        if self.waiter.is_none() {
+            self.waiter = Some(clients.enter(self.client, self.bytes)?);
+        }
+        Ok(())
+    }
+
+    /// The request has a connection.
+    pub fn arrive(&mut self) {
+        self.waiter = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ACCOUNTS_MIN, Client, Clients, Way};
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    fn address(text: &str) -> Client {
+        Client::Address(text.parse().unwrap())
+    }
+
+    /// A request that waits, or why it may not.
+    fn wait(clients: &Clients, client: Client, bytes: usize) -> Result<Way, String> {
+        let mut way = Way::new(client, bytes);
+        way.wait(clients).map_err(|refusal| refusal.to_string())?;
+        Ok(way)
+    }
+
+    #[test]
+    fn no_client_has_all_d1() {
+        let clients = Clients::new(2, 100);
+        let wait = |client, bytes| wait(&clients, client, bytes);
+        let held = [wait(address("127.0.0.1"), 10), wait(address("127.0.0.2"), 10)];
+        let refused = wait(address("::1"), 10).unwrap_err();
+        assert!(refused.ends_with("no more than 2 requests of one client that wait at a time"));
+        let near = wait(address("2001:db8::1"), 60).unwrap();
+        let refused = wait(address("2001:db8::2"), 60).unwrap_err();
+        assert!(refused.contains("no more than 100 bytes"), "{refused}");
+        let others = ["2001:db8:0:1::1", "192.0.2.1", "192.0.2.2"].map(address);
+        for other in others.into_iter().chain([Client::Unnamed]) {
+            assert!(wait(other, 100).is_ok(), "{other:?}");
+        }
+        drop((held, near));
+        assert!(wait(address("127.0.0.1"), 100).is_ok(), "what is given back is free");
+    }
+
+    /// From its first wait until it has a connection, a request counts once.
+    #[test]
+    fn a_request_counts_until_it_has_a_connection_d1() {
+        let clients = Clients::new(1, 100);
+        let client = address("192.0.2.1");
+        let mut first = Way::new(client, 10);
+        assert!(wait(&clients, client, 10).is_ok(), "it has not waited yet");
+        assert!((0..3).all(|_| first.wait(&clients).is_ok()));
+        assert!(wait(&clients, client, 10).is_err());
+        first.arrive();
+        assert!(wait(&clients, client, 10).is_ok());
+    }
+
+    #[test]
+    fn a_trusted_proxy_stands_for_many() {
+        let clients = Clients::new(1, 1);
+        let held: Vec<_> = (0..10).map(|_| wait(&clients, Client::Trusted, 10)).collect();
+        assert!(held.iter().all(Result::is_ok));
+    }
+
+    #[test]
+    fn connections_of_one_client_share_an_account() {
+        let clients = Clients::default();
+        let one = clients.account(address("192.0.2.1"));
+        assert!(Arc::ptr_eq(&one, &clients.account(address("192.0.2.1"))));
+        assert!(!Arc::ptr_eq(&one, &clients.account(address("192.0.2.2"))));
+        assert!(!Arc::ptr_eq(&clients.account(Client::Trusted), &clients.account(Client::Unnamed)));
+    }
+
+    #[test]
+    fn accounts_that_nothing_uses_are_dropped_d1() {
+        let clients = Clients::default();
+        let of = |number: u32| Client::Address(Ipv4Addr::from_bits(number << 8).into());
+        let kept = clients.account(of(1));
+        (2..10 * ACCOUNTS_MIN as u32).for_each(|number| drop(clients.account(of(number))));
+        assert!(clients.known.lock().unwrap().accounts.len() <= ACCOUNTS_MIN);
+        assert!(Arc::ptr_eq(&kept, &clients.account(of(1))));
+    }
+}
