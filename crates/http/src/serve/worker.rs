@@ -328,7 +328,7 @@ impl Worker {
             Reroute::Nowhere => return Ok(false),
             Reroute::Waiting(waiting) => waiting,
         };
-        self.wait(way)?;
+        self.wait(way).map_err(|gone| *gone)?;
         match waiting.await {
             Some(Ok(granted)) => {
                 *permit = granted;
@@ -347,8 +347,8 @@ impl Worker {
     }
 
     /// A request that was admitted waits all the same, and counts for its client as others do that wait.
-    fn wait(&self, way: &mut Way) -> Result<(), Gone> {
-        way.wait(&self.means.clients).map_err(|full| self.refused(&full))
+    fn wait(&self, way: &mut Way) -> Result<(), Box<Gone>> {
+        way.wait(&self.means.clients).map_err(|full| Box::new(self.refused(&full)))
     }
 
     /// Keeps a connection to a server for the next request, unless others wait for its descriptor.
@@ -365,7 +365,7 @@ impl Worker {
             Ok(descriptor) => return Ok(descriptor),
             Err(waiting) => waiting,
         };
-        self.wait(way)?;
+        self.wait(way).map_err(|gone| *gone)?;
         let granted = tokio::time::timeout(duration(target.timeouts.connect), waiting).await;
         granted.ok().flatten().ok_or_else(|| {
             Gone::Reply(Reply::no_descriptor(self.means.descriptors.is_share_used()))
@@ -432,7 +432,7 @@ impl Worker {
             };
             // What its TLS needs may be about to be read.
             if target.is_unready() && !std::mem::replace(&mut has_waited, true) {
-                self.wait(way)?;
+                self.wait(way).map_err(|gone| *gone)?;
                 self.learn(&target).await;
                 continue;
             }
