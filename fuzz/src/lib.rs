@@ -8,11 +8,13 @@
 //! Unlike the rest of the workspace this code panics on purpose: a panic is how a finding is told.
 #![forbid(unsafe_code)]
 
+pub mod expression;
 pub mod framing;
 pub mod http_chunked;
 pub mod http_request;
 pub mod http_response;
 pub mod mutate;
+pub mod patterns;
 pub mod proxy;
 pub mod record;
 pub mod schema;

@@ -1,0 +1,4 @@
+//! Patterns of rules against `regex-automata`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| paceline_fuzz::patterns::check(data));
