@@ -131,7 +131,9 @@ impl From<Error> for Failure {
         // Some hints are for clients that speak HTTP themselves.
         let theirs = error.hint().map(|hint| hint.replace("GET /v1/whoami", "paceline whoami"));
         let theirs = theirs.filter(|hint| !hint.contains("/v1/"));
-        let hint = theirs.or(hint);
+        // Of a refusal the command line names its own flags, and when to come back.
+        let hint =
+            if matches!(error, Error::Refused(_)) { hint.or(theirs) } else { theirs.or(hint) };
         Self { code, message, hint, answer: error.answer().map(|answer| answer.body.clone()) }
     }
 }

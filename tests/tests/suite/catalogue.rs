@@ -144,9 +144,9 @@ impl Walk {
         let key = format!("{} = ", setting.name);
         assert!(!is_written || exported.contains(&key), "{at}: {exported}");
         let applied = self.apply(&exported);
-        // Applying also saves the rules that run.
+        // Applying also saves the rules that run, and warns of what is doubtful.
         let is_same = |edit: &Value| {
-            let is_saved = edit["kind"] == "saved-rule";
+            let is_saved = edit["kind"] == "saved-rule" || edit["op"] == "warning";
             let members = edit["members"].as_array();
             is_saved || edit["op"] == "change" && members.is_none_or(Vec::is_empty)
         };

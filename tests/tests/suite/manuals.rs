@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const MANUALS: [&str; 3] = ["docs/http.md", "docs/from-haproxy-and-nginx.md", "README.md"];
+const MANUALS: [&str; 4] =
+    ["docs/http.md", "docs/from-haproxy-and-nginx.md", "docs/configuration.md", "README.md"];
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,7 +83,8 @@ fn links(text: &str) -> Vec<String> {
 #[test]
 fn every_configuration_of_the_manuals_is_right() {
     let scratch = Scratch::new();
-    for name in MANUALS {
+    // The configurations of the README are parts of its stories, which `readme.rs` runs.
+    for name in MANUALS.into_iter().filter(|name| *name != "README.md") {
         let text = manual(name);
         let blocks = blocks(&text, "toml");
         assert!(!blocks.is_empty(), "{name} shows configurations");

@@ -268,8 +268,8 @@ fn tree() -> Value {
 
 fn locks() -> Value {
     json!([
-        {"name": "deploy", "owner": "alice", "waiters": ["bob", "carol"], "fencing": 1042},
-        {"name": "nightly-report-of-the-warehouse", "owner": null, "waiters": [], "fencing": 7},
+        {"name": "deploy", "owner": "alice", "waiters": ["bob", "carol"], "waiting": 2, "fencing": 1042},
+        {"name": "nightly-report-of-the-warehouse", "owner": null, "waiters": [], "waiting": 0, "fencing": 7},
     ])
 }
 

@@ -359,7 +359,7 @@ fn failures_count_on_while_other_things_are_edited() {
         assert_eq!(proxy.connect().get("/").status, 502);
         let file = proxy.scratch.write("other.toml", text(number));
         let mut apply = std::process::Command::new(paceline_tests::server::paceline_binary());
-        apply.env("PACELINE_DATA", proxy.daemon.data()).arg("apply").arg(file);
+        apply.env("PACELINE_DATA", proxy.daemon.data()).args(["apply", "--take-over"]).arg(file);
         // It answers when the door has followed.
         assert!(apply.output().unwrap().status.success());
     }
