@@ -29,6 +29,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+/// Dead servers of one backend that a request tries at most, however many there are.
+const SERVERS_TRIED_MAX: usize = 16;
+
 /// How long a connection that nobody uses stays when the daemon ends: a request may be on its way.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
@@ -320,6 +323,15 @@ impl Worker {
         failed.is_used
     }
 
+    /// How often a request may fail to connect before one of its backend's servers is down, if all of them are dead.
+    fn failures_max(&self, permit: &Permit) -> u32 {
+        let snapshot = self.control.snapshot();
+        let server = permit.site().and_then(|site| snapshot.routing().server(site.server));
+        let servers = server.map_or(1, |(backend, _)| backend.servers.len()).min(SERVERS_TRIED_MAX);
+        let servers = u32::try_from(servers).unwrap_or(1);
+        (FAILURES_MAX - 1) * servers + 1
+    }
+
     /// Has a request whose server cannot be used go to another one. It waits where none has room; its
     /// answer if it may not, and nothing if there is no other.
     async fn reroute(&self, permit: &mut Permit, way: &mut Way) -> Result<bool, Gone> {
@@ -421,6 +433,7 @@ impl Worker {
         is_fresh: bool,
     ) -> Result<Upstream, Gone> {
         let (mut tries, mut has_waited) = (0, false);
+        let mut generation = self.control.generation();
         loop {
             let target = permit.site().and_then(|site| self.target(site));
             let Some(target) = target else {
@@ -449,9 +462,12 @@ impl Worker {
             };
             // A server that is dead is down after a few failures; until then a request may come to it again. Once it
             // is down, or an edit has moved it, what failed there is explained, and a request that waited for its
-            // turn again begins anew.
+            // turn again begins anew. It begins anew after every edit as well: servers that were down may be up again.
+            let before = std::mem::replace(&mut generation, self.control.generation());
+            tries = if before == generation { tries } else { 0 };
             tries = if self.tell_failed(&target, &error) { tries + 1 } else { 0 };
-            let is_tried_again = target.retries > 0 && tries <= target.retries + FAILURES_MAX;
+            let is_tried_again =
+                target.retries > 0 && tries <= target.retries + self.failures_max(permit);
             if is_tried_again && self.reroute(permit, way).await? {
                 continue;
             }

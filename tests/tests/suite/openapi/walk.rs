@@ -117,7 +117,7 @@ impl Walk {
         self.call("PATCH", "/v1/pools/default", json!({ "queue": { "max_len": 9 } }), 201);
         self.verbs();
         self.delete("/v1/resources/r", 409);
-        self.delete("/v1/resources/s", 204);
+        self.call("PATCH", "/v1/resources/s", json!({ "parents": [] }), 200);
         for (list, name, ..) in all.iter().rev() {
             self.delete(&format!("{list}/{name}"), 204);
             self.delete(&format!("{list}/{name}"), 404);
