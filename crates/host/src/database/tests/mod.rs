@@ -113,10 +113,22 @@ fn received(session: &Session) -> Vec<String> {
     std::iter::from_fn(|| session.outbox.take()).map(word).collect()
 }
 
+/// The next item for a client. Another thread may be the committer, and leave it later than the caller's flush returns.
+fn next_item(session: &Session) -> Outgoing {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    loop {
+        if let Some(item) = session.outbox.take() {
+            return item;
+        }
+        assert!(std::time::Instant::now() < deadline, "no answer");
+        std::thread::yield_now();
+    }
+}
+
 /// The error in the next answer to a client.
 fn next_error(session: &Session) -> Option<Error> {
-    let Some(Outgoing::Reply(_, Reply::Results(results))) = session.outbox.take() else {
-        panic!("no answer");
+    let Outgoing::Reply(_, Reply::Results(results)) = next_item(session) else {
+        panic!("not the results of a transaction");
     };
     results.into_iter().find_map(|result| match result {
         OpResult::Error(error) => Some(error),
