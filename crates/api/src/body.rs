@@ -44,7 +44,8 @@ impl FromRequest<Shared> for Members {
     async fn from_request(request: Request, app: &Shared) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
         let identity = head.extensions.get::<Identity>();
-        let identity = identity.ok_or_else(|| Problem::internal("a body of nobody"))?;
+        let identity =
+            identity.ok_or_else(|| Problem::internal("a request with a body has no identity"))?;
         members(app, identity, &head.headers, body).await
     }
 }
@@ -202,7 +203,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
 
-    /// A body that goes on for so many pieces of 8 KiB, and does not end.
+    /// A body of so many pieces of 8 KiB whose end never arrives.
     struct Endless(usize);
 
     impl hyper::body::Body for Endless {

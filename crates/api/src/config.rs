@@ -37,7 +37,7 @@ pub(crate) fn own_database(app: &Shared) -> Result<Arc<Hosted>, Problem> {
     app.host.database(own::DATABASE).ok_or_else(|| Problem::internal("there is no database"))
 }
 
-/// The file that a text belongs to if nobody says which.
+/// The file that owns the objects of a text if the query names none.
 const FILE: &str = "api";
 
 /// Longest name of a file.
@@ -143,7 +143,7 @@ fn read(
     let rows = database.written().map_err(|error| own_problem(&error))?;
     let others = Others::besides(&document, &rows);
     let warnings = document.check_beside(&others).map_err(|errors| wrong(&errors))?;
-    // What is about no object of the text is told once it is new.
+    // A warning about an object of another file is reported only if it is new.
     let known = database.warnings();
     let is_ours = |warning: &Warning| warning.file.is_some() || !known.contains(&warning.text);
     let warnings = warnings.into_iter().filter(is_ours).map(|warning| warning.text);

@@ -2,7 +2,7 @@
 //!
 //! Events are written as text once, in pieces that all followers share, at most one piece in [`PIECE_PAUSE`] unless
 //! there is much to write. So what an event costs hardly depends on how many follow. A client that reads slowly misses
-//! events and is told how many, instead of holding the daemon up.
+//! events and receives their number, and does not delay the daemon.
 
 use crate::App;
 use crate::Shared;
@@ -83,7 +83,7 @@ impl Press {
         (self.pieces.subscribe(), sources.written)
     }
 
-    /// Writes whenever something happened, until nobody follows.
+    /// Writes whenever something happened, until the last follower leaves.
     async fn run(
         self: Arc<Self>,
         (mut requests, mut locks): (broadcast::Receiver<Event>, broadcast::Receiver<Notice>),
