@@ -4,106 +4,45 @@
 //! due. At most `step_max` requests are moved by one call; while some are left, `poll_timeout` says
 //! `now`. `docs/internals/engine.md` is the meaning of all of it.
 //!
+//! Each part that has an invariant of its own keeps its fields private: the rooms, [`Requests`], [`Outstanding`] and
+//! [`Totals`]. The engine owns the path of a request through them.
+//!
 //! The stages are in files of their own: [`walk`](crate::walk) (classify and shape),
 //! [`route`](crate::route) (backends and servers), [`grant`](crate::grant) (claims and slots),
 //! [`why`](crate::why), [`explain`](crate::explain).
 
-use crate::config::{Config, Names, Plan};
+use crate::config::Plan;
 use crate::effect::{Effect, Ended, Grant, Outcome};
+use crate::outstanding::{Chore, Outstanding, Return};
 use crate::prepare::Prepared;
-use crate::snapshot::{Routes, Snapshot};
-use crate::weight::Weight;
-use crate::work::{Stage, Work};
-use paceline_checkpoints::{Checkpoints, Held, KeyHash, KeyHasher};
+use crate::requests::Requests;
+use crate::snapshot::Snapshot;
+use crate::totals::{Stats, Totals};
+use crate::work::Stage;
+use paceline_checkpoints::Checkpoints;
 use paceline_claims::Claims;
 use paceline_expr::Counter;
 use paceline_pools::Pools;
-use paceline_routing::{Fleet, Seat};
+use paceline_routing::Fleet;
 use paceline_rules::Counts;
-use paceline_types::{
-    CheckpointId, PoolId, Rank, Reason, Refusal, Request, RequestId, ServerId, SessionId, Span,
-    Time,
-};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use paceline_types::{CheckpointId, Reason, Refusal, Request, RequestId, SessionId, Span, Time};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Which work runs now, which waits, and which is turned away.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) now: Time,
-    next_id: u64,
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) claims: Claims,
     pub(crate) pools: Pools,
     pub(crate) fleet: Fleet,
     pub(crate) rule_counts: Counts,
-    /// Every request that waits or runs.
-    pub(crate) requests: BTreeMap<RequestId, Box<Work>>,
-    sessions: BTreeSet<(SessionId, RequestId)>,
-    /// Who waits or runs and requires which lock.
-    lock_users: BTreeSet<(SessionId, Box<str>, RequestId)>,
+    pub(crate) requests: Requests,
+    pub(crate) outstanding: Outstanding,
+    pub(crate) totals: Totals,
     pub(crate) effects: VecDeque<Effect>,
-    /// What requests that ended give back.
-    pub(crate) returns: VecDeque<Return>,
-    /// Waiters whose resource was deleted, until they are refused or wait for it.
-    pub(crate) lost: BTreeSet<Rank>,
-    /// Requests that a lost lock, an ended session or a lost server concerns. They come before all
-    /// else, so that none of them gets what another one gives back.
-    pub(crate) chores: VecDeque<Chore>,
-    /// Who came while grants were still being made: in line, though it may turn out that there it may
-    /// not stay.
-    pub(crate) undecided: VecDeque<RequestId>,
-    /// Who sleeps at a checkpoint and has this server.
-    pub(crate) sleepers: BTreeSet<(ServerId, Rank)>,
-    /// Who runs in a pool with a maximum, for `why`.
-    pub(crate) slot_users: BTreeSet<(PoolId, RequestId)>,
-    /// Who holds a count that others may wait for, for `why`.
-    pub(crate) count_users: BTreeSet<(CheckpointId, KeyHash, RequestId)>,
-    /// The attributes of all requests together.
-    pub(crate) weight: Weight,
-    /// How many more requests this call may move.
-    pub(crate) budget: usize,
-    pub(crate) stats: Stats,
-}
-
-/// What has happened since the engine was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Requests submitted.
-    pub submitted: u64,
-    /// Requests that ran, or run.
-    pub started: u64,
-    /// Requests turned away.
-    pub refused: u64,
-    /// Waiters that left by themselves.
-    pub cancelled: u64,
-    /// Requests that ran and are done.
-    pub settled: u64,
-    /// Expressions of checkpoints and frontends that failed.
-    pub expression_errors: u64,
-}
-
-/// A count to be given back.
-#[derive(Debug)]
-pub(crate) struct Return {
-    pub id: RequestId,
-    pub held: Held,
-    /// Whether the request ran; one that did not gets back what it spent.
-    pub ran: bool,
-    /// The server that goes with the count of a gate.
-    pub seat: Option<Seat>,
-}
-
-/// What is to be done with a request.
-#[derive(Debug)]
-pub(crate) enum Chore {
-    /// The session is over.
-    End(RequestId),
-    /// The lock is lost.
-    Lost(RequestId, Box<str>),
-    /// Its server is down or gone.
-    Astray(RequestId),
 }
 
 impl Engine {
@@ -111,54 +50,19 @@ impl Engine {
     /// keys, so that nobody outside can make them collide.
     #[must_use]
     pub fn new(seed: u128) -> Self {
-        let config = Config::default();
-        let hasher = KeyHasher::new(seed);
         let claims = Claims::new();
-        let snapshot = Arc::new(Snapshot {
-            generation: 0,
-            rules_since: 0,
-            age_step: config.age_step,
-            slip: config.slip,
-            step_max: config.step_max,
-            requests_max: config.requests_max,
-            requests_bytes_max: config.requests_bytes_max,
-            rules: Arc::default(),
-            checkpoints: Arc::default(),
-            specs: [].into(),
-            gates: [].into(),
-            routes: Arc::new(Routes { is_empty: true, ..Routes::default() }),
-            routing: Arc::default(),
-            switch: Arc::default(),
-            reads: Arc::default(),
-            pools: config.pools,
-            resources: [].into(),
-            graph: Arc::clone(claims.graph()),
-            hasher,
-            names: Arc::new(Names::default()),
-            renames: [].into(),
-        });
+        let snapshot = Arc::new(Snapshot::first(seed, Arc::clone(claims.graph())));
         Self {
             now: Time(0),
-            next_id: 1,
             checkpoints: Checkpoints::new(seed, snapshot.slip),
             claims,
             pools: Pools::new(&snapshot.pools),
             fleet: Fleet::new(seed),
             rule_counts: Counts::new(&[]),
-            requests: BTreeMap::new(),
-            sessions: BTreeSet::new(),
-            lock_users: BTreeSet::new(),
+            requests: Requests::new(),
+            outstanding: Outstanding::default(),
+            totals: Totals::default(),
             effects: VecDeque::new(),
-            returns: VecDeque::new(),
-            lost: BTreeSet::new(),
-            chores: VecDeque::new(),
-            undecided: VecDeque::new(),
-            sleepers: BTreeSet::new(),
-            slot_users: BTreeSet::new(),
-            count_users: BTreeSet::new(),
-            weight: Weight::default(),
-            budget: 0,
-            stats: Stats::default(),
             snapshot,
         }
     }
@@ -166,21 +70,13 @@ impl Engine {
     /// Numbers requests from `first` on, so that no number of an earlier run is used again. To be called
     /// before the first request.
     pub fn number_from(&mut self, first: RequestId) {
-        debug_assert!(self.requests.is_empty(), "no request has a number yet");
-        self.next_id = self.next_id.max(first.0);
-    }
-
-    /// No other request gets this number any more.
-    pub(crate) const fn number_behind(&mut self, id: RequestId) {
-        if self.next_id <= id.0 {
-            self.next_id = id.0 + 1;
-        }
+        self.requests.number_from(first);
     }
 
     /// The number of the next request.
     #[must_use]
     pub const fn next_number(&self) -> RequestId {
-        RequestId(self.next_id)
+        self.requests.next_number()
     }
 
     /// The configuration in use, to prepare requests and plans against.
@@ -204,20 +100,19 @@ impl Engine {
         owns: &dyn Fn(SessionId, &str) -> bool,
     ) -> (RequestId, Outcome) {
         self.begin(now);
-        let id = RequestId(self.next_id);
-        self.next_id += 1;
-        self.stats.submitted += 1;
+        let id = self.requests.number();
+        self.totals.submit();
         let admitted = match self.exhausted(prepared.request()) {
             Some(refusal) => Err(refusal),
             None => self.classify(id, prepared, owns),
         };
         let outcome = match admitted {
             Ok(work) => {
-                self.remember(&work);
+                self.requests.open(&work);
                 self.walk(work, None)
             }
             Err(refusal) => {
-                self.stats.refused += 1;
+                self.totals.refuse();
                 Outcome::Refused(refusal)
             }
         };
@@ -263,22 +158,19 @@ impl Engine {
     /// A session is over: its waiters leave, and its permits are settled.
     pub fn end_session(&mut self, now: Time, session: SessionId) {
         self.begin(now);
-        let (waiting, running): (Vec<_>, Vec<_>) = self
-            .requests_of(session)
-            .partition(|id| self.requests.get(id).is_some_and(|work| !work.runs()));
-        self.chores.extend(waiting.into_iter().chain(running).map(Chore::End));
+        let all = self.requests.of_session(session);
+        let (waiting, running): (Vec<_>, Vec<_>) =
+            all.partition(|id| self.requests.waiting(*id).is_some());
+        self.outstanding.add_chores(waiting.into_iter().chain(running).map(Chore::End));
         self.run();
     }
 
     /// A session lost a lock: its waiters that require it are refused. What runs goes on.
     pub fn lock_lost(&mut self, now: Time, session: SessionId, lock: &str) {
         self.begin(now);
-        let from = (session, Box::from(lock), RequestId(0));
-        let users = self.lock_users.range(from..);
-        let users = users.take_while(|(owner, name, _)| *owner == session && **name == *lock);
-        let waits = |id: &RequestId| self.requests.get(id).is_some_and(|work| !work.runs());
-        let users = users.filter(|(_, _, id)| waits(id));
-        self.chores.extend(users.map(|(_, name, id)| Chore::Lost(*id, name.clone())));
+        let users = self.requests.of_lock(session, lock);
+        let waiters = users.filter(|id| self.requests.waiting(*id).is_some());
+        self.outstanding.add_chores(waiters.map(|id| Chore::Lost(id, lock.into())));
         self.run();
     }
 
@@ -346,7 +238,7 @@ impl Engine {
     /// What has happened so far.
     #[must_use]
     pub const fn stats(&self) -> &Stats {
-        &self.stats
+        self.totals.stats()
     }
 
     /// How often each rule was evaluated and matched.
@@ -376,7 +268,7 @@ impl Engine {
     /// What a request that runs was given.
     #[must_use]
     pub fn grant(&self, id: RequestId) -> Option<Grant> {
-        let work = self.requests.get(&id)?;
+        let work = self.requests.get(id)?;
         let Stage::Running { since } = work.stage else { return None };
         let (priority, pool, arrival) = (work.priority, work.pool, work.arrival);
         let site = work.seat.as_ref().map(|seat| Arc::clone(seat.site()));
@@ -386,21 +278,21 @@ impl Engine {
     /// The checkpoints where a request slept, and how long.
     #[must_use]
     pub fn slept(&self, id: RequestId) -> &[(CheckpointId, Span)] {
-        self.requests.get(&id).map_or(&[], |work| &work.slept)
+        self.requests.get(id).map_or(&[], |work| &work.slept)
     }
 
     /// How long a request that runs stood in its pool's line, for its claims and a slot.
     #[must_use]
     pub fn lined(&self, id: RequestId) -> Span {
-        self.requests.get(&id).map_or(Span::ZERO, |work| work.lined)
+        self.requests.get(id).map_or(Span::ZERO, |work| work.lined)
     }
 
     /// Whether a request that runs holds one of so many that may be held at one time: of a checkpoint, a
     /// server or a pool.
     #[must_use]
     pub fn is_limited(&self, id: RequestId) -> bool {
-        let Some(work) = self.requests.get(&id).filter(|work| work.runs()) else { return false };
-        let has_slot = !work.draft.is_connection() && !self.pools.is_unlimited(work.pool);
+        let Some(work) = self.requests.running(id) else { return false };
+        let has_slot = work.has_slot() && !self.pools.is_unlimited(work.pool);
         has_slot || work.held.iter().any(|held| held.counter().is_some())
     }
 
@@ -413,7 +305,7 @@ impl Engine {
     /// What a request that waits or runs asked for.
     #[must_use]
     pub fn request(&self, id: RequestId) -> Option<&Request> {
-        self.requests.get(&id).map(|work| &work.draft.request)
+        self.requests.get(id).map(|work| &work.draft.request)
     }
 
     /// Every request that waits or runs, in the order they came.
@@ -423,13 +315,12 @@ impl Engine {
 
     /// The same, from the one with this number on.
     pub fn requests_from(&self, first: RequestId) -> impl Iterator<Item = RequestId> {
-        self.requests.range(first..).map(|(id, _)| *id)
+        self.requests.from(first).map(|(id, _)| id)
     }
 
     /// Those of one session.
     pub fn requests_of(&self, session: SessionId) -> impl Iterator<Item = RequestId> {
-        let range = (session, RequestId(0))..=(session, RequestId(u64::MAX));
-        self.sessions.range(range).map(|(_, id)| *id)
+        self.requests.of_session(session)
     }
 
     /// The value of a counter, as expressions read it.
@@ -448,16 +339,22 @@ impl Engine {
     /// Raises the clock, gives the call its budget, and handles what is due.
     pub(crate) fn begin(&mut self, now: Time) {
         self.now = self.now.max(now);
-        self.budget = self.snapshot.step_max;
+        self.outstanding.allow(self.snapshot.step_max);
         self.run();
     }
 
     /// Moves whoever can be moved, as far as the budget goes.
     pub(crate) fn run(&mut self) {
+        let open = self.requests.open_count();
+        debug_assert!(self.totals.balances(open), "each request ends once");
+        debug_assert!(
+            open > 0 || self.requests.is_blank(),
+            "no index leads to a request that ended"
+        );
         if self.poll_timeout().is_none_or(|at| at > self.now) {
             return;
         }
-        while self.budget > 0 {
+        while self.outstanding.may_go_on() {
             let moved = self.chore()
                 || self.grant_step()
                 || self.decide_next()
@@ -467,19 +364,19 @@ impl Engine {
             if !moved {
                 return;
             }
-            self.budget -= 1;
+            self.outstanding.count_one();
         }
     }
 
     fn return_next(&mut self) -> bool {
-        let Some(Return { id, held, ran, seat }) = self.returns.pop_front() else { return false };
+        let Some(Return { id, held, ran, seat }) = self.outstanding.next_return() else {
+            return false;
+        };
         // First the place at the server, so that whoever gets the count finds it.
         if let Some(seat) = seat {
             self.leave_seat(seat);
         }
-        if let Some(counter) = held.counter() {
-            self.count_users.remove(&(held.checkpoint(), counter, id));
-        }
+        self.requests.drop_count(id, &held);
         if ran {
             self.checkpoints.settle(self.now, held);
         } else {
@@ -489,21 +386,18 @@ impl Engine {
     }
 
     fn has_work(&self) -> bool {
-        self.has_grant_work()
-            || !self.undecided.is_empty()
-            || !self.returns.is_empty()
-            || !self.chores.is_empty()
+        self.has_grant_work() || !self.outstanding.is_empty()
     }
 
     fn chore(&mut self) -> bool {
-        let Some(chore) = self.chores.pop_front() else { return false };
+        let Some(chore) = self.outstanding.next_chore() else { return false };
         match chore {
             Chore::End(id) => {
                 let ended = self.end_one(id);
                 self.effects.push_back(Effect::End { id, ended });
             }
             Chore::Lost(id, lock) => {
-                if self.requests.get(&id).is_some_and(|work| !work.runs()) {
+                if self.requests.waiting(id).is_some() {
                     self.refuse_waiter(id, Refusal::lasting(Reason::NotOwner { lock }));
                 }
             }
@@ -528,18 +422,18 @@ impl Engine {
 
     /// Ends a request that runs; one that was of no use gets back what it spent.
     fn end_running(&mut self, id: RequestId, was_of_use: bool) -> bool {
-        let Some(Stage::Running { since }) = self.requests.get(&id).map(|work| work.stage) else {
+        let Some(Stage::Running { since }) = self.requests.get(id).map(|work| work.stage) else {
             return false;
         };
-        let Some(mut work) = self.requests.remove(&id) else { return false };
+        let Some(mut work) = self.requests.take(id) else { return false };
         if was_of_use {
-            self.stats.settled += 1;
+            self.totals.settle();
         } else {
-            self.stats.cancelled += 1;
+            self.totals.cancel();
         }
-        self.forget(&work);
+        self.requests.close(&work);
         if !work.draft.is_connection() {
-            self.slot_users.remove(&(work.pool, id));
+            self.requests.leave_slot(work.pool, id);
             self.pools.release(work.pool, self.now.since(since));
         }
         if work.claims() {
@@ -550,12 +444,12 @@ impl Engine {
     }
 
     fn cancel_one(&mut self, id: RequestId) -> bool {
-        if self.requests.get(&id).is_none_or(|work| work.runs()) {
+        if self.requests.waiting(id).is_none() {
             return false;
         }
-        let Some(work) = self.requests.remove(&id) else { return false };
-        self.stats.cancelled += 1;
-        self.leave_queue(&work);
+        let Some(mut work) = self.requests.take(id) else { return false };
+        self.totals.cancel();
+        self.leave_queue(&mut work);
         self.give_back(work);
         true
     }
@@ -563,26 +457,7 @@ impl Engine {
     /// Why there is no room for one more request, if there is none.
     pub(crate) fn exhausted(&self, request: &Request) -> Option<Refusal> {
         let Snapshot { requests_max, requests_bytes_max, .. } = *self.snapshot;
-        let (of, max) = self.weight.lacks(request, requests_max, requests_bytes_max)?;
+        let (of, max) = self.requests.lacks(request, requests_max, requests_bytes_max)?;
         Some(Refusal::lasting(Reason::Exhausted { of, max: max as u64 }))
-    }
-
-    /// Remembers whom a request belongs to, until it ends.
-    pub(crate) fn remember(&mut self, work: &Work) {
-        self.weight.add(&work.draft.request);
-        let Some(session) = work.draft.request.session else { return };
-        self.sessions.insert((session, work.rank.id));
-        for lock in &work.draft.request.locks {
-            self.lock_users.insert((session, lock.clone(), work.rank.id));
-        }
-    }
-
-    pub(crate) fn forget(&mut self, work: &Work) {
-        self.weight.remove(&work.draft.request);
-        let Some(session) = work.draft.request.session else { return };
-        self.sessions.remove(&(session, work.rank.id));
-        for lock in &work.draft.request.locks {
-            self.lock_users.remove(&(session, lock.clone(), work.rank.id));
-        }
     }
 }

@@ -28,7 +28,7 @@ impl Engine {
             return self.wait_in_line(work);
         }
         let cost = work.draft.wake(&self.claims);
-        self.spend(cost);
+        self.outstanding.spend(cost);
         if let Some(wanted) = &work.draft.wanted {
             if let Err(refusal) = self.check_claims(&work.draft.request, wanted) {
                 return self.refuse(work, refusal);
@@ -48,7 +48,7 @@ impl Engine {
         let (id, rank, session) = (work.rank.id, work.rank, work.draft.request.session);
         if self.pools.has_slot(work.pool) && self.claims.check(&mut wanted, rank).is_ok() {
             self.claims.take_at_once(id, rank, session, wanted);
-            self.spend(self.claims.cost(id));
+            self.outstanding.spend(self.claims.cost(id));
             return self.start_at_once(work);
         }
         if let Some(refusal) = self.would_block_itself(&work.draft.request, &wanted, rank) {
@@ -60,29 +60,29 @@ impl Engine {
 
     /// Whether a grant could be possible that has not been tried.
     pub(crate) fn has_grant_work(&self) -> bool {
-        self.pools.has_work() || self.claims.has_work() || !self.lost.is_empty()
+        self.pools.has_work() || self.claims.has_work() || self.outstanding.has_lost()
     }
 
     /// One thing that leads to a grant: a change of eligibility, an unblocked waiter, an orphan of a
     /// deleted pool, or a try.
     pub(crate) fn grant_step(&mut self) -> bool {
         if let Some(flip) = self.pools.poll_flip() {
-            if self.requests.get(&flip.request).is_some_and(|work| work.claims()) {
+            if self.requests.get(flip.request).is_some_and(Work::claims) {
                 self.claims.set_eligible(flip.request, flip.eligible);
-                self.spend(self.claims.cost(flip.request));
+                self.outstanding.spend(self.claims.cost(flip.request));
             }
             return true;
         }
         let used = self.claims.step(1);
         if used > 0 {
-            self.spend(used);
+            self.outstanding.spend(used);
             return true;
         }
         if let Some(event) = self.claims.poll() {
             self.claims_event(event);
             return true;
         }
-        if let Some(rank) = self.lost.pop_first() {
+        if let Some(rank) = self.outstanding.next_lost() {
             self.lost_resource(rank.id);
             return true;
         }
@@ -91,9 +91,9 @@ impl Engine {
             return true;
         }
         let Some((rank, pool)) = self.pools.next_ready() else { return false };
-        let claims = self.requests.get(&rank.id).is_some_and(|work| work.claims());
+        let claims = self.requests.get(rank.id).is_some_and(Work::claims);
         if claims {
-            self.spend(self.claims.cost(rank.id));
+            self.outstanding.spend(self.claims.cost(rank.id));
         }
         if claims && self.claims.take(rank.id).is_err() {
             self.pools.park(pool, rank);
@@ -109,22 +109,23 @@ impl Engine {
     fn claims_event(&mut self, event: Event) {
         match event {
             Event::Unblocked(id) => {
-                let Some(work) = self.requests.get(&id) else { return };
+                let Some(work) = self.requests.get(id) else { return };
                 if matches!(work.stage, Stage::Line { .. }) {
                     self.pools.unpark(work.pool, work.rank);
                 }
             }
             Event::Known(id) => self.found_resource(id),
             Event::Unknown(id) | Event::TooWide(id) => {
-                let rank = self.requests.get(&id).map(|work| work.rank);
-                self.lost.extend(rank);
+                if let Some(work) = self.requests.get(id) {
+                    self.outstanding.lose(work.rank);
+                }
             }
         }
     }
 
     /// Takes a waiter out of its pool's queue and out of the claims.
     pub(crate) fn leave_line(&mut self, work: &Work, deadline: Option<Time>) {
-        self.lost.remove(&work.rank);
+        self.outstanding.unlose(work.rank);
         self.pools.leave(work.pool, work.rank, deadline);
         if work.claims() {
             self.remove_claims(work.rank.id);
@@ -133,19 +134,13 @@ impl Engine {
 
     /// Takes a waiter or holder out of the claims.
     pub(crate) fn remove_claims(&mut self, id: RequestId) {
-        self.spend(self.claims.cost(id));
+        self.outstanding.spend(self.claims.cost(id));
         self.claims.remove(id);
-    }
-
-    /// Counts work that is as much as moving so many requests; the caller counts one of them.
-    fn spend(&mut self, requests: usize) {
-        let least = self.budget.min(1);
-        self.budget = self.budget.saturating_sub(requests.saturating_sub(1)).max(least);
     }
 
     /// A waiter's deadline came while it stood in line or aside.
     pub(crate) fn expire_in_pool(&mut self, id: RequestId) {
-        let Some(work) = self.requests.get(&id) else { return };
+        let Some(work) = self.requests.get(id) else { return };
         let waited = match work.stage {
             Stage::Line { since, .. } | Stage::Aside { since, .. } => self.now.since(since),
             _ => Span::ZERO,
@@ -178,7 +173,7 @@ impl Engine {
             return;
         }
         self.leave_deleted_pool(id);
-        let Some(work) = self.requests.get_mut(&id) else { return };
+        let Some(work) = self.requests.get_mut(id) else { return };
         match work.stage {
             Stage::Aside { since, deadline } => {
                 work.stage = Stage::Line { since, deadline };
@@ -186,7 +181,7 @@ impl Engine {
             }
             // It was lost and is found before anything came of that.
             Stage::Line { deadline, .. } => {
-                self.lost.remove(&work.rank);
+                self.outstanding.unlose(work.rank);
                 self.pools.leave(work.pool, work.rank, deadline);
                 self.claims.set_eligible(id, false);
                 self.pools.join(work.pool, work.rank, deadline);
@@ -202,7 +197,7 @@ impl Engine {
             return self.refuse_waiter(id, too_wide(resource));
         }
         self.leave_deleted_pool(id);
-        let Some(work) = self.requests.get_mut(&id) else { return };
+        let Some(work) = self.requests.get_mut(id) else { return };
         let Stage::Line { since, deadline } = work.stage else { return };
         match work.draft.request.unknown {
             Unknown::Refuse => {
@@ -232,21 +227,21 @@ impl Engine {
         self.pools.take(work.pool);
         work.start(self.now);
         self.started(work.pool, work.rank.id);
-        self.keep(work);
+        self.requests.put(work);
         Outcome::Started
     }
 
     /// A connection runs in no pool.
     pub(crate) fn start_connection(&mut self, mut work: Box<Work>) -> Outcome {
         work.start(self.now);
-        self.stats.started += 1;
-        self.keep(work);
+        self.totals.start();
+        self.requests.put(work);
         Outcome::Started
     }
 
     fn start_waiter(&mut self, id: RequestId) {
         let now = self.now;
-        let Some(work) = self.requests.get_mut(&id) else { return };
+        let Some(work) = self.requests.get_mut(id) else { return };
         let Stage::Line { since, deadline } = work.stage else { return };
         work.stand(now.since(since));
         work.start(now);
@@ -257,9 +252,9 @@ impl Engine {
     }
 
     fn started(&mut self, pool: PoolId, id: RequestId) {
-        self.stats.started += 1;
+        self.totals.start();
         if !self.pools.is_unlimited(pool) {
-            self.slot_users.insert((pool, id));
+            self.requests.take_slot(pool, id);
         }
     }
 
@@ -269,13 +264,13 @@ impl Engine {
         if !self.has_grant_work() {
             return self.wait(work, true);
         }
-        self.undecided.push_back(work.rank.id);
+        self.outstanding.put_off(work.rank.id);
         self.join_line(work, true)
     }
 
     /// One that came while grants were being made did not get one: whether it may wait.
     pub(crate) fn decide_next(&mut self) -> bool {
-        let Some(id) = self.undecided.pop_front() else { return false };
+        let Some(id) = self.outstanding.next_undecided() else { return false };
         if let Some(refusal) = self.cannot_stay(id) {
             self.refuse_waiter(id, refusal);
         }
@@ -285,16 +280,16 @@ impl Engine {
     /// Why one that stands in line already may not wait there, if it may not. Those who came after it
     /// and are not decided on either do not count.
     fn cannot_stay(&self, id: RequestId) -> Option<Refusal> {
-        let work = self.requests.get(&id).filter(|work| !work.runs())?;
-        let is_later = |other: &&RequestId| {
-            self.requests.get(other).is_some_and(|other| other.pool == work.pool && !other.runs())
+        let work = self.requests.waiting(id)?;
+        let is_later = |other: &RequestId| {
+            self.requests.waiting(*other).is_some_and(|other| other.pool == work.pool)
         };
-        let later = self.undecided.iter().filter(is_later).count();
+        let later = self.outstanding.undecided().filter(is_later).count();
         self.blocks_itself(id).or_else(|| self.cannot_wait_beside(work, self.now, later + 1))
     }
 
     fn blocks_itself(&self, id: RequestId) -> Option<Refusal> {
-        let within = self.requests.get(&id).map_or(&[][..], |work| &work.draft.request.within);
+        let within = self.requests.get(id).map_or(&[][..], |work| &work.draft.request.within);
         let (resource, holder) = self.claims.own_way_of(id, within)?;
         Some(Refusal::lasting(Reason::BlocksItself { resource, holder }))
     }
@@ -328,7 +323,7 @@ impl Engine {
             } else {
                 known = !self.claims.add_aside(id, work.rank, session, wanted);
             }
-            self.spend(self.claims.cost(id));
+            self.outstanding.spend(self.claims.cost(id));
         }
         let (since, deadline) = (self.now, self.pool_deadline(&work, self.now));
         if known {
@@ -338,7 +333,7 @@ impl Engine {
             work.stage = Stage::Aside { since, deadline };
             self.pools.stand_aside(work.pool, work.rank, deadline);
         }
-        self.keep(work);
+        self.requests.put(work);
         Outcome::Waiting
     }
 
@@ -369,7 +364,7 @@ impl Engine {
 
     /// A deleted pool is gone when its last waiter leaves it, so nobody leaves it to come back.
     fn leave_deleted_pool(&mut self, id: RequestId) {
-        let pool = self.requests.get(&id).map(|work| work.pool);
+        let pool = self.requests.get(id).map(|work| work.pool);
         if pool.is_some_and(|pool| self.snapshot.pools.by_id(pool).is_none()) {
             self.rehome(id);
         }
@@ -378,7 +373,7 @@ impl Engine {
     /// The pool of a waiter was deleted: it stands in the pool of its priority, where it stood.
     fn rehome(&mut self, id: RequestId) {
         let snapshot = self.snapshot();
-        let Some(work) = self.requests.get_mut(&id) else { return };
+        let Some(work) = self.requests.get_mut(id) else { return };
         let (Stage::Line { deadline, .. } | Stage::Aside { deadline, .. }) = work.stage else {
             return;
         };

@@ -23,7 +23,7 @@ impl Engine {
     /// a key for each that holds: edits of keys are rare, and a limit that does not hold is worse.
     pub(crate) fn count_holders_again(&mut self, renewed: &[Renewed]) {
         if self.checkpoints.buried() > BURIED_MAX {
-            let held = self.requests.values().flat_map(|work| &work.held).map(Held::checkpoint);
+            let held = self.requests.iter().flat_map(|(_, work)| &work.held).map(Held::checkpoint);
             let held: BTreeSet<CheckpointId> = held.collect();
             self.checkpoints.forget_buried(|id| held.contains(&id));
         }
@@ -35,33 +35,24 @@ impl Engine {
             return;
         }
         let holds = |work: &Work| work.held.iter().any(|held| to(held).is_some());
-        let holders = self.requests.iter().filter(|(_, work)| holds(work)).map(|(id, _)| *id);
+        let holders = self.requests.iter().filter(|(_, work)| holds(work)).map(|(id, _)| id);
         let holders: Vec<RequestId> = holders.collect();
         for id in holders {
-            let Some(mut work) = self.requests.remove(&id) else { continue };
+            let Some(mut work) = self.requests.take(id) else { continue };
             for held in std::mem::take(&mut work.held) {
                 match to(&held) {
                     Some(to) => self.count_holder_again(&mut work, to, held),
                     None => work.held.push(held),
                 }
             }
-            self.keep(work);
+            self.requests.put(work);
         }
     }
 
     /// Requests that run in a deleted pool take slots of the new one that has its name.
     pub(crate) fn move_slots(&mut self, heirs: &[(PoolId, PoolId)]) {
-        if heirs.is_empty() {
-            return;
-        }
-        for (id, work) in self.requests.iter_mut().filter(|(_, work)| work.runs()) {
-            let heir = heirs.iter().find(|(old, _)| *old == work.pool);
-            let Some((old, new)) = heir.filter(|_| !work.draft.is_connection()) else { continue };
-            work.pool = *new;
-            self.slot_users.remove(&(*old, *id));
-            if !self.pools.is_unlimited(*new) {
-                self.slot_users.insert((*new, *id));
-            }
+        if !heirs.is_empty() {
+            self.requests.move_slots(heirs, |pool| !self.pools.is_unlimited(pool));
         }
     }
 
@@ -71,21 +62,17 @@ impl Engine {
         let limited = self.snapshot.pools.list().iter().filter(|pool| pool.threads_max.is_some());
         let limited: BTreeSet<PoolId> =
             limited.map(|pool| pool.id).filter(|id| was_open(*id)).collect();
-        if limited.is_empty() {
-            return;
+        if !limited.is_empty() {
+            self.requests.list_slots(|pool| limited.contains(&pool));
         }
-        let runs =
-            self.requests.iter().filter(|(_, work)| work.runs() && !work.draft.is_connection());
-        let users = runs.filter(|(_, work)| limited.contains(&work.pool));
-        self.slot_users.extend(users.map(|(id, work)| (work.pool, *id)));
     }
 
     /// A request holds a count of this checkpoint as it is now, instead of this one.
     pub(crate) fn count_holder_again(&mut self, work: &mut Work, to: CheckpointId, held: Held) {
-        self.drop_count_user(work.rank.id, &held);
+        self.requests.drop_count(work.rank.id, &held);
         let key = self.key_at(work, to);
         let held = self.checkpoints.count_again(self.now, to, key, held);
-        self.hold(work, held);
+        self.requests.hold(work, held);
     }
 
     /// The key that a request has at a checkpoint, with what it showed there when it came by.

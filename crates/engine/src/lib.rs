@@ -30,6 +30,7 @@
 //! assert_eq!(outcome, Outcome::Started);
 //! assert!(engine.settle(Time(1_000), id));
 //! ```
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod config;
 mod effect;
@@ -39,14 +40,17 @@ mod gate;
 mod grant;
 mod holders;
 mod input;
+mod outstanding;
 mod prepare;
 mod quota;
 mod reads;
 mod renames;
+mod requests;
 mod reroute;
 mod restore;
 mod route;
 mod snapshot;
+mod totals;
 mod walk;
 mod weight;
 mod why;
@@ -54,7 +58,7 @@ mod work;
 
 pub use config::{Config, Plan, PlanError};
 pub use effect::{Effect, Ended, Grant, Outcome};
-pub use engine::{Engine, Stats};
+pub use engine::Engine;
 pub use explain::{Explanation, Foreseen};
 pub use paceline_routing::{Of as RoutingOf, RoutingError};
 pub use prepare::{Prepared, RequestError, prepare, prepare_held};
@@ -63,4 +67,5 @@ pub use reads::Reads;
 pub use reroute::Rerouted;
 pub use restore::Places;
 pub use snapshot::Snapshot;
+pub use totals::Stats;
 pub use why::{WaitsFor, Why};

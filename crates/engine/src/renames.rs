@@ -73,15 +73,13 @@ impl Engine {
         if edit.to.is_empty() {
             return edits;
         }
-        for work in self.requests.values_mut() {
-            let request = &mut work.draft.request;
-            if let Some(name) = edit.to.get(request.attributes.known(Known::Frontend)) {
-                let before = request.bytes();
-                request.attributes.put(Known::Frontend, name);
-                self.weight.changed(request, before);
+        self.requests.edit_all(|draft| {
+            let attributes = &mut draft.request.attributes;
+            if let Some(name) = edit.to.get(attributes.known(Known::Frontend)) {
+                attributes.put(Known::Frontend, name);
             }
-            work.draft.named_at = generation;
-        }
+            draft.named_at = generation;
+        });
         if edits.len() == EDITS_MAX {
             edits.remove(0);
         }

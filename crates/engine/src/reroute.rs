@@ -30,7 +30,7 @@ impl Engine {
     /// goes back to where it waits for a server. If there is none at all it keeps what it has.
     pub fn reroute(&mut self, now: Time, id: RequestId) -> Rerouted {
         self.begin(now);
-        let Some(mut work) = self.requests.remove(&id) else { return Rerouted::Nowhere };
+        let Some(mut work) = self.requests.take(id) else { return Rerouted::Nowhere };
         let server = if work.runs() { self.find_other(&mut work) } else { None };
         let rerouted = match server {
             Some(server) => Rerouted::Server(server),
@@ -39,7 +39,7 @@ impl Engine {
         };
         match rerouted {
             Rerouted::Back => self.go_back(work),
-            Rerouted::Server(_) | Rerouted::Nowhere => self.keep(work),
+            Rerouted::Server(_) | Rerouted::Nowhere => self.requests.put(work),
         }
         self.run();
         rerouted
@@ -55,9 +55,9 @@ impl Engine {
     /// end of its backend's list, with its rank and what it passed.
     fn go_back(&mut self, mut work: Box<Work>) {
         let id = work.rank.id;
-        let Stage::Running { since } = work.stage else { return self.keep(work) };
-        self.stats.started -= 1;
-        self.slot_users.remove(&(work.pool, id));
+        let Stage::Running { since } = work.stage else { return self.requests.put(work) };
+        self.totals.go_back();
+        self.requests.leave_slot(work.pool, id);
         self.pools.release(work.pool, self.now.since(since));
         if work.claims() {
             work.draft.rest_from(&self.claims, id);
@@ -100,9 +100,8 @@ impl Engine {
     fn learn_names(&mut self, work: &mut Work, backend: BackendId, server: ServerId) {
         let snapshot = self.snapshot();
         if snapshot.routing.backend_by_id(backend).is_some() {
-            let before = work.draft.request.bytes();
-            work.draft.name_backend(&snapshot, Some(backend));
-            self.weight.changed(&work.draft.request, before);
+            self.requests
+                .edit(&mut work.draft, |draft| draft.name_backend(&snapshot, Some(backend)));
         }
         if let Some(name) = snapshot.routing.server_name(server) {
             self.name_server(work, name);
@@ -142,7 +141,7 @@ impl Engine {
         for (step, filled) in steps {
             let (_, _, id) = step.position;
             match self.checkpoints.arrive(self.now, id, &ticket(work, *filled, None)) {
-                Arrival::Passed(held) => self.hold(work, held),
+                Arrival::Passed(held) => self.requests.hold(work, held),
                 Arrival::Queued { .. } | Arrival::Refused(_) => {
                     debug_assert!(false, "who would pass at once passes");
                     self.checkpoints.leave(self.now, work.rank.id);

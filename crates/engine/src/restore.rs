@@ -7,7 +7,7 @@
 use crate::effect::Grant;
 use crate::engine::Engine;
 use crate::gate::is_gate;
-use crate::prepare::{Prepared, fill_keys};
+use crate::prepare::{Prepared, Step, fill_keys};
 use crate::work::Work;
 use paceline_types::{PoolId, Priority, RequestId, Time};
 
@@ -31,7 +31,7 @@ impl Engine {
 
     /// The checkpoints of [`Places`].
     pub fn counted_by(&self, id: RequestId) -> impl Iterator<Item = &str> {
-        let work = self.requests.get(&id).filter(|work| work.runs());
+        let work = self.requests.running(id);
         let held = work.map_or(&[][..], |work| &work.held);
         let limited = held.iter().filter(|held| held.counter().is_some());
         let limited = limited.filter(|held| !is_gate(held.checkpoint()));
@@ -41,7 +41,7 @@ impl Engine {
     /// The pool of [`Places`].
     #[must_use]
     pub fn slot_of(&self, id: RequestId) -> Option<&str> {
-        let work = self.requests.get(&id).filter(|work| work.runs())?;
+        let work = self.requests.running(id)?;
         let is_default = work.pool == PoolId::DEFAULT || work.draft.is_connection();
         if is_default { None } else { self.pools.name(work.pool) }
     }
@@ -57,7 +57,8 @@ impl Engine {
         priority: Priority,
         places: &Places,
     ) -> Grant {
-        self.number_behind(id);
+        self.requests.number_behind(id);
+        self.totals.restore();
         self.now = self.now.max(now);
         let snapshot = self.snapshot();
         if work.draft.generation != snapshot.generation {
@@ -68,8 +69,9 @@ impl Engine {
             work.draft.steps_pool = None;
         }
         work.begin(self.now, id, priority, &snapshot);
-        self.remember(&work);
-        for step in work.draft.counts.iter().chain(&work.draft.steps) {
+        self.requests.open(&work);
+        let steps: Vec<Step> = work.draft.counts.iter().chain(&work.draft.steps).copied().collect();
+        for step in steps {
             let (_, _, checkpoint) = step.position;
             if is_gate(checkpoint) {
                 continue;
@@ -84,10 +86,7 @@ impl Engine {
                 (None, None) => continue,
             };
             let held = self.checkpoints.restore(self.now, checkpoint, key);
-            if let Some(counter) = held.counter() {
-                self.count_users.insert((checkpoint, counter, id));
-            }
-            work.held.push(held);
+            self.requests.hold(&mut work, held);
         }
         for name in &places.checkpoints {
             self.restore_count(&mut work, name);
@@ -118,9 +117,9 @@ impl Engine {
     fn start_in_former(&mut self, mut work: Box<Work>, name: &str) -> Grant {
         work.pool = self.pools.take_former(name);
         work.start(self.now);
-        self.stats.started += 1;
+        self.totals.start();
         let (priority, pool, arrival) = (work.priority, work.pool, work.arrival);
-        self.keep(work);
+        self.requests.put(work);
         Grant { priority, pool, site: None, arrival, since: arrival }
     }
 
@@ -139,6 +138,6 @@ impl Engine {
                 self.checkpoints.restore(self.now, checked.spec.id, key)
             }
         };
-        self.hold(work, held);
+        self.requests.hold(work, held);
     }
 }

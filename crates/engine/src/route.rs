@@ -5,9 +5,10 @@
 //! exactly once, and that nobody waits for servers that are all down.
 
 use crate::effect::Outcome;
-use crate::engine::{Chore, Engine, Return};
+use crate::engine::Engine;
 use crate::gate;
 use crate::input::Live;
+use crate::outstanding::{Chore, Return};
 use crate::prepare::{Draft, Filled, List, Route, position};
 use crate::snapshot::Snapshot;
 use crate::walk::ticket;
@@ -16,7 +17,7 @@ use paceline_checkpoints::{Arrival, Held, Kept, KeyHash};
 use paceline_routing::{Choice, Seat, Server};
 use paceline_types::{
     Attributes, BackendId, CheckpointId, Known, Priority, Rank, Reason, Refusal, RequestId,
-    ServerId, Span, Time,
+    ServerId, Time,
 };
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ impl Engine {
             return Ok(());
         }
         let errors = self.would_choose_backend(draft, &[])?;
-        self.stats.expression_errors += u64::from(errors);
+        self.totals.fail_expressions(errors);
         Ok(())
     }
 
@@ -125,10 +126,9 @@ impl Engine {
 
     /// Its attribute `server`.
     pub(crate) fn name_server(&mut self, work: &mut Work, name: &str) {
-        let request = &mut work.draft.request;
-        let before = request.bytes();
-        request.attributes.put(Known::Server, name);
-        self.weight.changed(request, before);
+        self.requests.edit(&mut work.draft, |draft| {
+            draft.request.attributes.put(Known::Server, name);
+        });
     }
 
     /// Where among what it holds the count of its backend's gate is, if it still counts.
@@ -143,7 +143,7 @@ impl Engine {
         let count = self.gate_count(&work, backend);
         if let Some(at) = count {
             let held = work.held.remove(at);
-            self.drop_count_user(work.rank.id, &held);
+            self.requests.drop_count(work.rank.id, &held);
             self.checkpoints.refund(self.now, held);
         }
         let snapshot = self.snapshot();
@@ -164,12 +164,12 @@ impl Engine {
         let ticket = ticket(&work, filled, Some(kept));
         match self.checkpoints.arrive(self.now, gate::id(backend), &ticket) {
             Arrival::Queued { .. } => {
-                self.sleep(work, gate::id(backend));
+                self.requests.sleep(self.now, work, gate::id(backend));
                 Outcome::Waiting
             }
             Arrival::Passed(held) => {
                 debug_assert!(false, "nobody passes the gate of servers that are full");
-                self.hold(&mut work, held);
+                self.requests.hold(&mut work, held);
                 let refusal = no_server(&work);
                 self.refuse(work, refusal)
             }
@@ -197,9 +197,7 @@ impl Engine {
         if let Some(seat) = work.seat.take() {
             self.leave_seat(seat);
         }
-        let before = work.draft.request.bytes();
-        work.draft.leave_server();
-        self.weight.changed(&work.draft.request, before);
+        self.requests.edit(&mut work.draft, Draft::leave_server);
         work.position = Some(BEHIND_BACKEND);
     }
 
@@ -211,27 +209,23 @@ impl Engine {
             checkpoint.is_some_and(|checkpoint| List::of(&checkpoint.spec.at) == List::Server)
         };
         let of_server: Vec<Held> = work.held.extract_if(.., is_of_server).collect();
-        self.refund(work.rank.id, of_server);
+        self.outstanding.refund(work.rank.id, of_server);
     }
 
     /// Whoever has one of these servers and sleeps at a checkpoint of servers goes on to another one.
     fn leave_servers(&mut self, servers: &[ServerId]) {
-        let first = Rank::new(Time(0), Priority::MAX, Span(u64::MAX), RequestId(0));
         let mut lost: Vec<Rank> = vec![];
         for server in servers {
-            let sleepers = self.sleepers.range((*server, first)..);
-            let sleepers = sleepers.take_while(|(other, _)| other == server);
-            lost.extend(
-                sleepers.map(|(_, rank)| *rank).filter(|rank| self.is_in_server_list(rank.id)),
-            );
+            let asleep = self.requests.asleep_with(*server);
+            lost.extend(asleep.filter(|rank| self.is_in_server_list(rank.id)));
         }
         lost.sort_unstable();
-        self.chores.extend(lost.into_iter().map(|rank| Chore::Astray(rank.id)));
+        self.outstanding.add_chores(lost.into_iter().map(|rank| Chore::Astray(rank.id)));
     }
 
     /// Whether a sleeper waits at a checkpoint of a server's list.
     fn is_in_server_list(&self, id: RequestId) -> bool {
-        let Some(Stage::Checkpoint { id: at, .. }) = self.requests.get(&id).map(|work| work.stage)
+        let Some(Stage::Checkpoint { id: at, .. }) = self.requests.get(id).map(|work| work.stage)
         else {
             return false;
         };
@@ -256,7 +250,7 @@ impl Engine {
 
     /// A sleeper goes on to another server, if its own is still down, gone or elsewhere.
     pub(crate) fn move_on(&mut self, id: RequestId) {
-        let is_astray = self.requests.get(&id).is_some_and(|work| {
+        let is_astray = self.requests.get(id).is_some_and(|work| {
             let site = work.seat.as_ref().map(Seat::site);
             let is_asleep = matches!(work.stage, Stage::Checkpoint { .. });
             is_asleep && site.is_some_and(|site| !self.fleet.is_up(site))
@@ -264,27 +258,26 @@ impl Engine {
         if !is_astray {
             return;
         }
-        let Some(mut work) = self.requests.remove(&id) else { return };
-        self.leave_queue(&work);
-        self.wake(&mut work);
+        let Some(mut work) = self.requests.take(id) else { return };
+        self.leave_queue(&mut work);
         let outcome = self.walk(work, None);
         self.tell(id, outcome);
     }
 
     /// Whether an edit deleted the server that a request has, or moved it to another address.
     pub(crate) fn has_lost_server(&self, id: RequestId) -> bool {
-        let seat = self.requests.get(&id).and_then(|work| work.seat.as_ref());
+        let seat = self.requests.get(id).and_then(|work| work.seat.as_ref());
         seat.is_some_and(|seat| !self.fleet.has(seat.site()))
     }
 
     /// A request in line could run, but its server was deleted or moved: it leaves the line, gets another server,
     /// and comes back.
     pub(crate) fn seek_server(&mut self, id: RequestId) {
-        let Some(mut work) = self.requests.remove(&id) else { return };
-        let Stage::Line { since, .. } = work.stage else { return self.keep(work) };
-        self.undecided.retain(|other| *other != id);
+        let Some(mut work) = self.requests.take(id) else { return };
+        let Stage::Line { since, .. } = work.stage else { return self.requests.put(work) };
+        self.outstanding.drop_undecided(id);
         work.draft.rest_from(&self.claims, id);
-        self.leave_queue(&work);
+        self.leave_queue(&mut work);
         work.stand(self.now.since(since));
         work.stage = Stage::Moving;
         // Who stands in line has passed all that there was on its way.
@@ -314,17 +307,10 @@ impl Engine {
         let counted = seat.as_ref().and_then(|seat| self.gate_count(work, seat.backend()));
         for (index, held) in work.held.drain(..).enumerate() {
             let seat = if Some(index) == counted { seat.take() } else { None };
-            self.returns.push_back(Return { id, held, ran, seat });
+            self.outstanding.give_back(Return { id, held, ran, seat });
         }
         if let Some(seat) = seat {
             self.leave_seat(seat);
-        }
-    }
-
-    /// Nobody waits any more for this count of a request.
-    pub(crate) fn drop_count_user(&mut self, id: RequestId, held: &Held) {
-        if let Some(counter) = held.counter() {
-            self.count_users.remove(&(held.checkpoint(), counter, id));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration in use: compiled, immutable, shared, so that requests are prepared against it
 //! without the engine's lock.
 
-use crate::config::Names;
+use crate::config::{Config, Names};
 use crate::reads::Reads;
 use crate::renames::Renames;
 use paceline_checkpoints::{At, Checked, CheckpointSet, KeyHasher, Spec};
@@ -45,6 +45,35 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The configuration of a new engine: no rules, no checkpoints, and only the default pool. `seed` keys the hashes
+    /// of keys.
+    pub(crate) fn first(seed: u128, graph: Arc<Graph>) -> Self {
+        let config = Config::default();
+        Self {
+            generation: 0,
+            rules_since: 0,
+            age_step: config.age_step,
+            slip: config.slip,
+            step_max: config.step_max,
+            requests_max: config.requests_max,
+            requests_bytes_max: config.requests_bytes_max,
+            rules: Arc::default(),
+            checkpoints: Arc::default(),
+            specs: [].into(),
+            gates: [].into(),
+            routes: Arc::new(Routes { is_empty: true, ..Routes::default() }),
+            routing: Arc::default(),
+            switch: Arc::default(),
+            reads: Arc::default(),
+            pools: config.pools,
+            resources: [].into(),
+            graph,
+            hasher: KeyHasher::new(seed),
+            names: Arc::new(Names::default()),
+            renames: [].into(),
+        }
+    }
+
     /// The number of the configuration; it grows with every edit.
     #[must_use]
     pub const fn generation(&self) -> u64 {

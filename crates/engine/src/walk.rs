@@ -4,7 +4,7 @@
 //! it before it runs gives back what it spent and held.
 
 use crate::effect::{Effect, Outcome};
-use crate::engine::{Engine, Return};
+use crate::engine::Engine;
 use crate::gate::is_gate;
 use crate::input::Live;
 use crate::prepare::{
@@ -46,7 +46,7 @@ impl Engine {
                 Ok(work)
             }
             Err(refusal) => {
-                self.refund(id, std::mem::take(&mut work.held));
+                self.outstanding.refund(id, std::mem::take(&mut work.held));
                 Err(refusal)
             }
         }
@@ -138,14 +138,14 @@ impl Engine {
         let ticket = ticket(&work, filled, kept);
         match self.checkpoints.arrive(self.now, checkpoint, &ticket) {
             Arrival::Passed(held) => {
-                self.hold(&mut work, held);
+                self.requests.hold(&mut work, held);
                 Ok(work)
             }
             Arrival::Queued { .. } => {
                 if is_behind && kept.is_none() {
                     self.leave_behind(&mut work, step.position);
                 }
-                self.sleep(work, checkpoint);
+                self.requests.sleep(self.now, work, checkpoint);
                 Err(Outcome::Waiting)
             }
             Arrival::Refused(turned) => {
@@ -165,7 +165,7 @@ impl Engine {
             checkpoint.is_some_and(|other| position(other) > at && !is_counted_first(other))
         };
         let behind: Vec<Held> = work.held.extract_if(.., is_behind).collect();
-        self.refund(work.rank.id, behind);
+        self.outstanding.refund(work.rank.id, behind);
         if at.0 <= List::Backend && work.seat.is_some() {
             self.lose_server(work);
             work.position = Some(at);
@@ -201,11 +201,11 @@ impl Engine {
     }
 
     fn moved(&mut self, moved: Moved) {
-        let Some(mut work) = self.requests.remove(&moved.request) else {
+        let Some(mut work) = self.requests.take(moved.request) else {
             debug_assert!(false, "a checkpoint moved a request that does not wait");
             return;
         };
-        self.wake(&mut work);
+        self.requests.wake(self.now, &mut work);
         // An edit may have put the checkpoint elsewhere while it waited there.
         if let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(moved.checkpoint) {
             work.position = Some(position(checkpoint));
@@ -214,7 +214,7 @@ impl Engine {
             How::Passed(held) => {
                 // An edit may have brought new counters between that and now.
                 match self.checkpoints.counts(&held) {
-                    true => self.hold(&mut work, held),
+                    true => self.requests.hold(&mut work, held),
                     false => self.count_holder_again(&mut work, moved.checkpoint, held),
                 }
                 self.walk(work, None)
@@ -241,64 +241,24 @@ impl Engine {
         }
     }
 
-    /// Keeps a request that waits or runs.
-    pub(crate) fn keep(&mut self, work: Box<Work>) {
-        self.requests.insert(work.rank.id, work);
-    }
-
     /// Ends a request that did not run, and is in no queue any more.
     pub(crate) fn refuse(&mut self, work: Box<Work>, refusal: Refusal) -> Outcome {
-        self.stats.refused += 1;
+        self.totals.refuse();
         self.give_back(work);
         Outcome::Refused(refusal)
     }
 
     /// Gives back what a request that did not run spent and held.
     pub(crate) fn give_back(&mut self, mut work: Box<Work>) {
-        self.forget(&work);
+        self.requests.close(&work);
         self.return_all(&mut work, false);
     }
 
-    pub(crate) fn refund(&mut self, id: RequestId, held: Vec<Held>) {
-        let returns = held.into_iter().map(|held| Return { id, held, ran: false, seat: None });
-        self.returns.extend(returns);
-    }
-
-    /// Keeps what a checkpoint must get back, and who holds it where others may wait for it.
-    pub(crate) fn hold(&mut self, work: &mut Work, held: Held) {
-        if let Some(counter) = held.counter() {
-            self.count_users.insert((held.checkpoint(), counter, work.rank.id));
-        }
-        work.held.push(held);
-    }
-
-    /// A request sleeps in a checkpoint's queue, where it was put.
-    pub(crate) fn sleep(&mut self, mut work: Box<Work>, id: CheckpointId) {
-        work.stage = Stage::Checkpoint { id, since: self.now };
-        if let Some(seat) = &work.seat {
-            self.sleepers.insert((seat.server(), work.rank));
-        }
-        work.draft.rest();
-        self.keep(work);
-    }
-
-    /// A request left the checkpoint's queue where it slept.
-    pub(crate) fn wake(&mut self, work: &mut Work) {
-        self.forget_sleeper(work);
-        work.wake(self.now);
-    }
-
-    fn forget_sleeper(&mut self, work: &Work) {
-        if let Some(seat) = &work.seat {
-            self.sleepers.remove(&(seat.server(), work.rank));
-        }
-    }
-
     /// Takes a waiter out of the queue it sleeps in.
-    pub(crate) fn leave_queue(&mut self, work: &Work) {
+    pub(crate) fn leave_queue(&mut self, work: &mut Work) {
         match work.stage {
             Stage::Checkpoint { .. } => {
-                self.forget_sleeper(work);
+                self.requests.wake(self.now, work);
                 self.checkpoints.leave(self.now, work.rank.id);
             }
             Stage::Line { deadline, .. } | Stage::Aside { deadline, .. } => {
@@ -310,8 +270,8 @@ impl Engine {
 
     /// Refuses a waiter, wherever it waits, and tells.
     pub(crate) fn refuse_waiter(&mut self, id: RequestId, refusal: Refusal) {
-        let Some(work) = self.requests.remove(&id) else { return };
-        self.leave_queue(&work);
+        let Some(mut work) = self.requests.take(id) else { return };
+        self.leave_queue(&mut work);
         let outcome = self.refuse(work, refusal);
         self.tell(id, outcome);
     }
@@ -320,7 +280,7 @@ impl Engine {
         for index in 0..work.draft.counts.len() {
             let step = work.draft.counts[index];
             let filled = step.filled.unwrap_or_else(|| self.evaluate_count(&work.draft, step));
-            self.stats.expression_errors += u64::from(filled.errors);
+            self.totals.fail_expressions(filled.errors);
             if filled.applies {
                 let (_, _, checkpoint) = step.position;
                 work.held.push(self.checkpoints.count(self.now, checkpoint, filled.key));
@@ -398,15 +358,14 @@ impl Engine {
         if let Some(name) = server.and_then(|server| snapshot.routing.server_name(server)) {
             self.name_server(work, name);
         }
-        let before = work.draft.request.bytes();
-        work.draft.refresh(&snapshot, Some((work.priority, work.pool)));
-        self.weight.changed(&work.draft.request, before);
+        let known = Some((work.priority, work.pool));
+        self.requests.edit(&mut work.draft, |draft| draft.refresh(&snapshot, known));
     }
 
     /// What a checkpoint's expressions say of a request that reaches it, if it applies.
     pub(crate) fn filled(&mut self, work: &Work, step: Step) -> Option<Filled> {
         let filled = step.filled.unwrap_or_else(|| self.evaluate(&work.draft, step, work.priority));
-        self.stats.expression_errors += u64::from(filled.errors);
+        self.totals.fail_expressions(filled.errors);
         filled.applies.then_some(filled)
     }
 

@@ -3,23 +3,34 @@
 //! Promises that requests which come in at frontends, where anybody may be a client, have half of what there is at most:
 //! permits and locks are not refused because of them (D1).
 
+use crate::prepare::Draft;
 use paceline_types::Request;
 
 /// Requests and the bytes that are kept for them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Amount {
     requests: usize,
     bytes: usize,
 }
 
 /// All requests, and which of them came in at frontends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Weight {
     all: Amount,
     of_frontends: Amount,
 }
 
 impl Weight {
+    pub const fn new() -> Self {
+        let none = Amount { requests: 0, bytes: 0 };
+        Self { all: none, of_frontends: none }
+    }
+
+    /// How many requests there are.
+    pub const fn requests(&self) -> usize {
+        self.all.requests
+    }
+
     fn change(&mut self, request: &Request, change: impl Fn(&mut Amount)) {
         change(&mut self.all);
         if request.named_in.is_some() {
@@ -41,9 +52,13 @@ impl Weight {
         });
     }
 
-    /// A request had so many bytes before its attributes were changed.
-    pub fn changed(&mut self, request: &Request, before: usize) {
-        self.change(request, |amount| amount.bytes = amount.bytes + request.bytes() - before);
+    /// Changes the attributes of a request.
+    pub fn edit<T>(&mut self, draft: &mut Draft, change: impl FnOnce(&mut Draft) -> T) -> T {
+        let before = draft.request.bytes();
+        let result = change(draft);
+        let after = draft.request.bytes();
+        self.change(&draft.request, |amount| amount.bytes = amount.bytes + after - before);
+        result
     }
 
     /// What there is no room for, and how much of it there may be, if there is none for this request.
@@ -79,7 +94,7 @@ mod tests {
             Request { named_in: Some(1), kept_bytes: 100, ..Request::new(Attributes::new()) };
         let permit = Request { named_in: None, ..http.clone() };
         let (count_max, bytes_max) = (10, 100_000);
-        let mut weight = Weight::default();
+        let mut weight = Weight::new();
         for _ in 0..5 {
             assert_eq!(weight.lacks(&http, count_max, bytes_max), None);
             weight.add(&http);

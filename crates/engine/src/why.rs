@@ -95,7 +95,7 @@ impl Engine {
     /// Why a request waits, or since when it runs. `None` if it does neither.
     #[must_use]
     pub fn why(&self, id: RequestId) -> Option<Why> {
-        let work = self.requests.get(&id)?;
+        let work = self.requests.get(id)?;
         let mut why = Why {
             id,
             waits_for: WaitsFor::Turn,
@@ -155,7 +155,7 @@ impl Engine {
                 why.waits_for = WaitsFor::Resource { resource: first.resource.clone() };
                 why.ahead_total = blockers.total;
                 why.ahead = blockers.nearest.iter().map(|blocker| blocker.id).collect();
-                let runs = |id: &&RequestId| self.requests.get(id).is_some_and(|work| work.runs());
+                let runs = |id: &&RequestId| self.requests.running(**id).is_some();
                 why.holding = why.ahead.iter().filter(runs).count();
                 return;
             }
@@ -165,9 +165,7 @@ impl Engine {
         }
         why.waits_for = WaitsFor::Slot { pool: why.pool.clone() };
         self.name_line(why, work);
-        let range = (work.pool, RequestId(0))..=(work.pool, RequestId(u64::MAX));
-        let users = self.slot_users.range(range).map(|(_, id)| *id);
-        why.add_holders(users, self.pools.running(work.pool) as usize);
+        why.add_holders(self.requests.of_pool(work.pool), self.pools.running(work.pool) as usize);
     }
 
     fn name_line(&self, why: &mut Why, work: &Work) {
@@ -182,12 +180,10 @@ impl Engine {
         checkpoint: CheckpointId,
         counter: KeyHash,
     ) -> impl Iterator<Item = RequestId> {
-        let range =
-            (checkpoint, counter, RequestId(0))..=(checkpoint, counter, RequestId(u64::MAX));
-        let listed = self.count_users.range(range).map(|(_, _, id)| *id);
+        let listed = self.requests.of_counter(checkpoint, counter);
         // Counts of before an edit that brought new counters keep nobody back.
         listed.take(HOLDERS_LOOKED_AT_MAX).filter(move |id| {
-            let held = self.requests.get(id).map_or(&[][..], |holder| &holder.held);
+            let held = self.requests.get(*id).map_or(&[][..], |holder| &holder.held);
             held.iter().any(|held| self.checkpoints.waits_for(waiter, held))
         })
     }

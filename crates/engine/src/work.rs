@@ -111,6 +111,17 @@ impl Work {
         matches!(self.stage, Stage::Running { .. })
     }
 
+    /// It has a slot of its pool.
+    pub fn has_slot(&self) -> bool {
+        self.runs() && !self.draft.is_connection()
+    }
+
+    /// It sleeps at a checkpoint from `now` on, and keeps nothing large meanwhile.
+    pub fn sleep(&mut self, now: Time, at: CheckpointId) {
+        self.stage = Stage::Checkpoint { id: at, since: now };
+        self.draft.rest();
+    }
+
     /// It slept at a checkpoint until now.
     pub fn wake(&mut self, now: Time) {
         let Stage::Checkpoint { id, since } = self.stage else { return };

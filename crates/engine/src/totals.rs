@@ -1,0 +1,74 @@
+//! What has happened to requests since the engine was made.
+//!
+//! Every request that was submitted or restored is refused, cancelled or settled once, or still waits or runs
+//! ([`Totals::balances`]).
+
+/// What has happened since the engine was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests submitted.
+    pub submitted: u64,
+    /// Requests that ran, or run.
+    pub started: u64,
+    /// Requests turned away.
+    pub refused: u64,
+    /// Waiters that left by themselves.
+    pub cancelled: u64,
+    /// Requests that ran and are done.
+    pub settled: u64,
+    /// Expressions of checkpoints and frontends that failed.
+    pub expression_errors: u64,
+}
+
+/// Counts what happens.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    stats: Stats,
+    /// Requests of an earlier run, which were submitted there.
+    restored: u64,
+}
+
+impl Totals {
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Whether as many requests came as ended and are `open`.
+    pub const fn balances(&self, open: usize) -> bool {
+        let ended = self.stats.refused + self.stats.cancelled + self.stats.settled;
+        self.stats.submitted + self.restored == ended + open as u64
+    }
+
+    pub const fn submit(&mut self) {
+        self.stats.submitted += 1;
+    }
+
+    pub const fn restore(&mut self) {
+        self.restored += 1;
+    }
+
+    pub const fn start(&mut self) {
+        self.stats.started += 1;
+    }
+
+    /// A request that ran waits again: it starts once more.
+    pub const fn go_back(&mut self) {
+        self.stats.started -= 1;
+    }
+
+    pub const fn refuse(&mut self) {
+        self.stats.refused += 1;
+    }
+
+    pub const fn cancel(&mut self) {
+        self.stats.cancelled += 1;
+    }
+
+    pub const fn settle(&mut self) {
+        self.stats.settled += 1;
+    }
+
+    pub fn fail_expressions(&mut self, count: u32) {
+        self.stats.expression_errors += u64::from(count);
+    }
+}
