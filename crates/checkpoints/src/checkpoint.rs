@@ -14,7 +14,7 @@ use crate::queue::{Queue, Queues, Waiter};
 use crate::set::Checked;
 use crate::spec::{Mode, QueueSpec};
 use crate::table::{Spot, Table};
-use crate::ticket::{Arrival, Cause, Held, Outlook, Stats, Ticket, Which};
+use crate::ticket::{Arrival, Cause, HeldCount, Outlook, Stats, Ticket, Which};
 use crate::timers::{QueueAt, Timers};
 use paceline_types::{CheckpointId, RequestId, Span, Time};
 use std::collections::BTreeMap;
@@ -145,26 +145,26 @@ impl Checkpoint {
     }
 
     /// A request is counted, and not held back whatever the limit.
-    pub(crate) fn count(&mut self, now: Time, key: KeyHash) -> Held {
+    pub(crate) fn count(&mut self, now: Time, key: KeyHash) -> HeldCount {
         let (which, seat) = self.seat(now, key);
         self.meter(now, seat);
         self.let_in(now, which, seat, 0)
     }
 
     /// A request that passed in an earlier run holds its count again. It did not arrive anew.
-    pub(crate) fn restore(&mut self, now: Time, key: KeyHash) -> Held {
+    pub(crate) fn restore(&mut self, now: Time, key: KeyHash) -> HeldCount {
         let (which, seat) = self.seat(now, key);
         self.let_in(now, which, seat, 0)
     }
 
     /// A request that passed under other counters is counted in these from now on, whatever the limit. It
     /// did not pass anew, and what it spent is not refunded.
-    pub(crate) fn count_again(&mut self, now: Time, key: KeyHash, since: Time) -> Held {
+    pub(crate) fn count_again(&mut self, now: Time, key: KeyHash, since: Time) -> HeldCount {
         let (which, seat) = self.seat(now, key);
         let passed = self.stats.passed;
         let held = self.let_in(now, which, seat, 0);
         self.stats.passed = passed;
-        Held { since, ..held }
+        HeldCount { since, ..held }
     }
 
     /// The counter that this one stands for; `None` if it is no longer kept.
@@ -223,12 +223,12 @@ impl Checkpoint {
     }
 
     /// Counts a request in and says what it must give back.
-    pub(crate) fn hold(&mut self, now: Time, which: Which, cost: u32) -> Held {
+    pub(crate) fn hold(&mut self, now: Time, which: Which, cost: u32) -> HeldCount {
         self.stats.inflight += 1;
         self.stats.passed += 1;
         let (checkpoint, generation, edit) = (self.id, self.generation, self.edits.last());
         let limited = matches!(self.terms, Terms::Concurrency(_));
-        Held { checkpoint, generation, counter: which, cost, edit, since: now, limited }
+        HeldCount { checkpoint, generation, counter: which, cost, edit, since: now, limited }
     }
 
     /// A request of this counter begins to wait, or to be held without having waited.
@@ -334,14 +334,14 @@ impl Checkpoint {
     }
 
     /// Spends, and counts a request in.
-    fn pass(&mut self, now: Time, which: Which, seat: Seat, cost: u32) -> Held {
+    fn pass(&mut self, now: Time, which: Which, seat: Seat, cost: u32) -> HeldCount {
         let Terms::Rate(pace) = self.terms else { return self.let_in(now, which, seat, 0) };
         let counter = self.seated(seat);
         counter.set_tat(pace.spend(counter.tat(), now, cost));
         self.let_in(now, which, seat, cost)
     }
 
-    fn let_in(&mut self, now: Time, which: Which, seat: Seat, cost: u32) -> Held {
+    fn let_in(&mut self, now: Time, which: Which, seat: Seat, cost: u32) -> HeldCount {
         self.seated(seat).inflight += 1;
         self.use_counter(which);
         self.hold(now, which, cost)

@@ -13,7 +13,7 @@ use crate::configure::Backlog;
 use crate::hash::{KeyHash, KeyHasher};
 use crate::set::CheckpointSet;
 use crate::table::Table;
-use crate::ticket::{Arrival, Held, How, Moved, Ticket, Which};
+use crate::ticket::{Arrival, HeldCount, How, Moved, Ticket, Which};
 use crate::timers::{Due, DueKind};
 use paceline_types::{CheckpointId, Priority, Rank, RequestId, Span, Time};
 use std::collections::VecDeque;
@@ -84,7 +84,7 @@ impl Checkpoints {
 
     /// A request is counted at a checkpoint and passes whatever the limit: for the `count`
     /// checkpoints of a frontend, before the rules.
-    pub fn count(&mut self, now: Time, id: CheckpointId, key: KeyHash) -> Held {
+    pub fn count(&mut self, now: Time, id: CheckpointId, key: KeyHash) -> HeldCount {
         let now = self.turn(now);
         match self.open(id) {
             Some(index) => self.list[index].count(now, key),
@@ -93,7 +93,7 @@ impl Checkpoints {
     }
 
     /// A request that passed in an earlier run holds its count again, whatever the limit.
-    pub fn restore(&mut self, now: Time, id: CheckpointId, key: KeyHash) -> Held {
+    pub fn restore(&mut self, now: Time, id: CheckpointId, key: KeyHash) -> HeldCount {
         let now = self.turn(now);
         match self.open(id) {
             Some(index) => self.list[index].restore(now, key),
@@ -103,7 +103,7 @@ impl Checkpoints {
 
     /// A request that passed a checkpoint in an earlier run which is no more: it counts if one of that name
     /// is made again.
-    pub fn restore_former(&mut self, now: Time, name: &str) -> Held {
+    pub fn restore_former(&mut self, now: Time, name: &str) -> HeldCount {
         let now = self.turn(now);
         let known = self.buried.iter().find(|(other, id)| **other == *name && is_former(*id));
         let id = known.map_or(CheckpointId(FORMER | self.formers), |(_, id)| *id);
@@ -111,12 +111,12 @@ impl Checkpoints {
             self.formers += 1;
             self.buried.push((name.into(), id));
         }
-        Held { limited: true, ..nothing(now, id) }
+        HeldCount { limited: true, ..nothing(now, id) }
     }
 
     /// The name of the checkpoint that a request passed, also if it was deleted since.
     #[must_use]
-    pub fn name_of(&self, held: &Held) -> Option<&str> {
+    pub fn name_of(&self, held: &HeldCount) -> Option<&str> {
         let deleted = || self.buried.iter().find(|(_, id)| *id == held.checkpoint);
         match self.set.checkpoint(held.checkpoint) {
             Some(checked) => Some(&checked.spec.name),
@@ -126,7 +126,13 @@ impl Checkpoints {
 
     /// A request that passed a checkpoint before that got new counters, or one that this takes the place
     /// of, is counted here from now on. Nobody is let out: it held a count, and holds one.
-    pub fn count_again(&mut self, now: Time, id: CheckpointId, key: KeyHash, held: Held) -> Held {
+    pub fn count_again(
+        &mut self,
+        now: Time,
+        id: CheckpointId,
+        key: KeyHash,
+        held: HeldCount,
+    ) -> HeldCount {
         let now = self.turn(now);
         match self.open(id) {
             Some(index) => self.list[index].count_again(now, key, held.since),
@@ -136,7 +142,7 @@ impl Checkpoints {
 
     /// A request that ran gives back its count. If somebody waits for it, [`handed`](Self::handed)
     /// has who got it.
-    pub fn settle(&mut self, now: Time, held: Held) {
+    pub fn settle(&mut self, now: Time, held: HeldCount) {
         let now = self.turn(now);
         if let Some(index) = self.open(held.checkpoint) {
             let got = self.list[index].settle(now, &held, &mut self.waiting);
@@ -145,7 +151,7 @@ impl Checkpoints {
     }
 
     /// A request that ended before it ran gets back what it spent, and gives back its count.
-    pub fn refund(&mut self, now: Time, held: Held) {
+    pub fn refund(&mut self, now: Time, held: HeldCount) {
         let now = self.turn(now);
         if let Some(index) = self.open(held.checkpoint) {
             let got = self.list[index].refund(now, &held, &mut self.waiting);
@@ -155,7 +161,7 @@ impl Checkpoints {
 
     /// Whether what was passed here still counts: its counters have not been replaced since.
     #[must_use]
-    pub fn counts(&self, held: &Held) -> bool {
+    pub fn counts(&self, held: &HeldCount) -> bool {
         let index = self.open(held.checkpoint);
         index.is_some_and(|index| self.list[index].generation == held.generation)
     }
@@ -275,9 +281,9 @@ const fn is_former(id: CheckpointId) -> bool {
 }
 
 /// What a request holds from a checkpoint that does not exist: it may pass, and nothing comes back.
-const fn nothing(now: Time, checkpoint: CheckpointId) -> Held {
+const fn nothing(now: Time, checkpoint: CheckpointId) -> HeldCount {
     let counter = Which::Only;
-    Held { checkpoint, generation: 0, counter, cost: 0, edit: 0, since: now, limited: false }
+    HeldCount { checkpoint, generation: 0, counter, cost: 0, edit: 0, since: now, limited: false }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use crate::checkpoint::{Checkpoint, Terms, Waiting};
 use crate::queue::{Queue, Waiter};
-use crate::ticket::{Cause, Held, How, Kept, Moved, Turned};
+use crate::ticket::{Cause, HeldCount, How, Kept, Moved, Turned};
 use crate::timers::{Due, DueKind};
 use paceline_types::{Rank, Span, Time};
 
@@ -81,7 +81,7 @@ impl Checkpoint {
     pub(crate) fn settle(
         &mut self,
         now: Time,
-        held: &Held,
+        held: &HeldCount,
         waiting: &mut Waiting,
     ) -> Option<(Rank, Moved)> {
         if held.generation != self.generation {
@@ -97,7 +97,7 @@ impl Checkpoint {
     pub(crate) fn refund(
         &mut self,
         now: Time,
-        held: &Held,
+        held: &HeldCount,
         waiting: &mut Waiting,
     ) -> Option<(Rank, Moved)> {
         if held.generation != self.generation {
@@ -120,7 +120,7 @@ impl Checkpoint {
     fn give_back(
         &mut self,
         now: Time,
-        held: &Held,
+        held: &HeldCount,
         waiting: &mut Waiting,
     ) -> Option<(Rank, Moved)> {
         let terms = self.terms;

@@ -42,6 +42,6 @@ pub use spec::{
     CHECKPOINTS_MAX, Field, KEYS_MAX_MAX, Mode, Problem, QueueSpec, RECOVERY_MAX, Spec, SpecError,
     WAITERS_MAX,
 };
-pub use ticket::{Arrival, Cause, Held, How, Kept, Moved, Outlook, Stats, Ticket, Turned};
+pub use ticket::{Arrival, Cause, HeldCount, How, Kept, Moved, Outlook, Stats, Ticket, Turned};
 pub use timers::{Due, DueKind};
 pub use why::Standing;

@@ -38,7 +38,7 @@ pub struct Kept {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// It walks on, and gives this back at its end.
-    Passed(Held),
+    Passed(HeldCount),
     /// It waits.
     Queued {
         /// When it would pass if nobody else came, where that is known at a small price.
@@ -65,7 +65,7 @@ pub enum Outlook {
 /// That a request passed a checkpoint: a count, and what it spent. Given back once.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a count that is not given back is held for ever"]
-pub struct Held {
+pub struct HeldCount {
     pub(crate) checkpoint: CheckpointId,
     pub(crate) generation: u32,
     pub(crate) counter: Which,
@@ -77,7 +77,7 @@ pub struct Held {
     pub(crate) limited: bool,
 }
 
-impl Held {
+impl HeldCount {
     /// The checkpoint that was passed.
     #[must_use]
     pub const fn checkpoint(&self) -> CheckpointId {
@@ -181,7 +181,7 @@ pub struct Moved {
 #[derive(Debug, PartialEq, Eq)]
 pub enum How {
     /// It walks on, and gives this back at its end.
-    Passed(Held),
+    Passed(HeldCount),
     /// It waited too long, or an edit made its cost too high.
     Refused(Turned),
     /// The checkpoint has new counters: it must arrive there again.

@@ -5,7 +5,7 @@ use crate::checkpoints::Checkpoints;
 use crate::fair::Ahead;
 use crate::hash::KeyHash;
 use crate::queue::Queue;
-use crate::ticket::{Held, Outlook, Stats, Ticket};
+use crate::ticket::{HeldCount, Outlook, Stats, Ticket};
 use paceline_types::{CheckpointId, RequestId, Time};
 
 /// Where a waiter stands.
@@ -13,7 +13,7 @@ use paceline_types::{CheckpointId, RequestId, Time};
 pub struct Standing {
     /// At this checkpoint.
     pub checkpoint: CheckpointId,
-    /// The counter it waits for, as [`Held::counter`] tells it.
+    /// The counter it waits for, as [`HeldCount::counter`] tells it.
     pub counter: KeyHash,
     /// So many are served before it.
     pub ahead: usize,
@@ -105,7 +105,7 @@ impl Checkpoints {
 
     /// Whether a waiter waits for the counter that this was passed at.
     #[must_use]
-    pub fn waits_for(&self, request: RequestId, held: &Held) -> bool {
+    pub fn waits_for(&self, request: RequestId, held: &HeldCount) -> bool {
         let Some(waiter) = self.waiting.waiters.get(&request) else { return false };
         let Ok(index) = self.ids.binary_search(&waiter.checkpoint) else { return false };
         let counter = self.list[index].queues.get(waiter.queue).map(|queue| queue.counter);

@@ -9,7 +9,7 @@ use crate::gate::is_gate;
 use crate::input::{Still, Unserved};
 use crate::prepare::{List, fill_keys, is_early_count};
 use crate::work::Work;
-use paceline_checkpoints::{Held, KeyHash, Renewed};
+use paceline_checkpoints::{HeldCount, KeyHash, Renewed};
 use paceline_pools::{PoolSet, PoolSpec};
 use paceline_routing::Unrouted;
 use paceline_types::{CheckpointId, PoolId, Priority, RequestId};
@@ -23,11 +23,12 @@ impl Engine {
     /// a key for each that holds: edits of keys are rare, and a limit that does not hold is worse.
     pub(crate) fn count_holders_again(&mut self, renewed: &[Renewed]) {
         if self.checkpoints.buried() > BURIED_MAX {
-            let held = self.requests.iter().flat_map(|(_, work)| &work.held).map(Held::checkpoint);
+            let held =
+                self.requests.iter().flat_map(|(_, work)| &work.held).map(HeldCount::checkpoint);
             let held: BTreeSet<CheckpointId> = held.collect();
             self.checkpoints.forget_buried(|id| held.contains(&id));
         }
-        let to = |held: &Held| {
+        let to = |held: &HeldCount| {
             let found = renewed.iter().find(|renewed| renewed.from == held.checkpoint());
             found.map(|renewed| renewed.to).filter(|to| !is_gate(*to))
         };
@@ -68,7 +69,12 @@ impl Engine {
     }
 
     /// A request holds a count of this checkpoint as it is now, instead of this one.
-    pub(crate) fn count_holder_again(&mut self, work: &mut Work, to: CheckpointId, held: Held) {
+    pub(crate) fn count_holder_again(
+        &mut self,
+        work: &mut Work,
+        to: CheckpointId,
+        held: HeldCount,
+    ) {
         self.requests.drop_count(work.rank.id, &held);
         let key = self.key_at(work, to);
         let held = self.checkpoints.count_again(self.now, to, key, held);

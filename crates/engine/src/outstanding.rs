@@ -10,7 +10,7 @@
 //! - *undecided* requests arrived while grants were left to be made. They come when no grant is possible;
 //! - *returns* are the counts of requests that ended. They come last, in the order in which the requests ended.
 
-use paceline_checkpoints::Held;
+use paceline_checkpoints::HeldCount;
 use paceline_routing::Seat;
 use paceline_types::{Rank, RequestId};
 use std::collections::{BTreeSet, VecDeque};
@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Debug)]
 pub(crate) struct Return {
     pub id: RequestId,
-    pub held: Held,
+    pub held: HeldCount,
     /// Whether the request ran; one that did not gets back what it spent.
     pub ran: bool,
     /// The server that goes with the count of a gate.
@@ -128,7 +128,7 @@ impl Outstanding {
     }
 
     /// Counts of a request that did not run, or has to pass these checkpoints again.
-    pub fn refund(&mut self, id: RequestId, held: Vec<Held>) {
+    pub fn refund(&mut self, id: RequestId, held: Vec<HeldCount>) {
         let returns = held.into_iter().map(|held| Return { id, held, ran: false, seat: None });
         self.returns.extend(returns);
     }

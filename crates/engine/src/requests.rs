@@ -20,7 +20,7 @@
 use crate::prepare::Draft;
 use crate::weight::Weight;
 use crate::work::Work;
-use paceline_checkpoints::{Held, KeyHash};
+use paceline_checkpoints::{HeldCount, KeyHash};
 use paceline_types::{
     CheckpointId, PoolId, Priority, Rank, Request, RequestId, ServerId, SessionId, Span, Time,
 };
@@ -248,7 +248,7 @@ impl Requests {
     }
 
     /// A request holds a count, which its checkpoint must get back.
-    pub fn hold(&mut self, work: &mut Work, held: Held) {
+    pub fn hold(&mut self, work: &mut Work, held: HeldCount) {
         if let Some(counter) = held.counter() {
             self.counts.insert((held.checkpoint(), counter, work.rank.id));
         }
@@ -256,7 +256,7 @@ impl Requests {
     }
 
     /// A request does not hold this count any more.
-    pub fn drop_count(&mut self, id: RequestId, held: &Held) {
+    pub fn drop_count(&mut self, id: RequestId, held: &HeldCount) {
         if let Some(counter) = held.counter() {
             self.counts.remove(&(held.checkpoint(), counter, id));
         }

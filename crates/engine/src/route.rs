@@ -13,7 +13,7 @@ use crate::prepare::{Draft, Filled, List, Route, position};
 use crate::snapshot::Snapshot;
 use crate::walk::ticket;
 use crate::work::{Stage, Work};
-use paceline_checkpoints::{Arrival, Held, Kept, KeyHash};
+use paceline_checkpoints::{Arrival, HeldCount, Kept, KeyHash};
 use paceline_routing::{Choice, Seat, Server};
 use paceline_types::{
     Attributes, BackendId, CheckpointId, Known, Priority, Rank, Reason, Refusal, RequestId,
@@ -134,7 +134,7 @@ impl Engine {
     /// Where among what it holds the count of its backend's gate is, if it still counts.
     fn gate_count(&self, work: &Work, backend: BackendId) -> Option<usize> {
         let gate = gate::id(backend);
-        let counts = |held: &Held| held.checkpoint() == gate && self.checkpoints.counts(held);
+        let counts = |held: &HeldCount| held.checkpoint() == gate && self.checkpoints.counts(held);
         work.held.iter().position(counts)
     }
 
@@ -204,11 +204,11 @@ impl Engine {
     /// What it holds at checkpoints of its server, it gives back as if it had never come there.
     pub(crate) fn give_back_server_list(&mut self, work: &mut Work) {
         let snapshot = Arc::clone(&self.snapshot);
-        let is_of_server = |held: &mut Held| {
+        let is_of_server = |held: &mut HeldCount| {
             let checkpoint = snapshot.checkpoints.checkpoint(held.checkpoint());
             checkpoint.is_some_and(|checkpoint| List::of(&checkpoint.spec.at) == List::Server)
         };
-        let of_server: Vec<Held> = work.held.extract_if(.., is_of_server).collect();
+        let of_server: Vec<HeldCount> = work.held.extract_if(.., is_of_server).collect();
         self.outstanding.refund(work.rank.id, of_server);
     }
 

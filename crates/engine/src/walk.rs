@@ -12,7 +12,7 @@ use crate::prepare::{
 };
 use crate::work::{Stage, Work};
 use paceline_checkpoints::{
-    Arrival, Cause, Checked, Due, DueKind, Held, How, Kept, Moved, Ticket, Turned,
+    Arrival, Cause, Checked, Due, DueKind, HeldCount, How, Kept, Moved, Ticket, Turned,
 };
 use paceline_pools::State;
 use paceline_routing::{Seat, Unrouted};
@@ -119,7 +119,7 @@ impl Engine {
         let (_, _, checkpoint) = step.position;
         // An edit may have put a checkpoint it passed behind the one where it waited.
         let is_passed =
-            |held: &Held| held.checkpoint() == checkpoint && self.checkpoints.counts(held);
+            |held: &HeldCount| held.checkpoint() == checkpoint && self.checkpoints.counts(held);
         if work.held.iter().any(is_passed) {
             return Ok(work);
         }
@@ -160,11 +160,11 @@ impl Engine {
     /// the other one waits for.
     fn leave_behind(&mut self, work: &mut Work, at: Position) {
         let snapshot = Arc::clone(&self.snapshot);
-        let is_behind = |held: &mut Held| {
+        let is_behind = |held: &mut HeldCount| {
             let checkpoint = snapshot.checkpoints.checkpoint(held.checkpoint());
             checkpoint.is_some_and(|other| position(other) > at && !is_counted_first(other))
         };
-        let behind: Vec<Held> = work.held.extract_if(.., is_behind).collect();
+        let behind: Vec<HeldCount> = work.held.extract_if(.., is_behind).collect();
         self.outstanding.refund(work.rank.id, behind);
         if at.0 <= List::Backend && work.seat.is_some() {
             self.lose_server(work);

@@ -2,7 +2,7 @@
 
 use crate::prepare::{Draft, Position};
 use crate::snapshot::Snapshot;
-use paceline_checkpoints::Held;
+use paceline_checkpoints::HeldCount;
 use paceline_routing::{Seat, SiteId};
 use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, Span, Time};
 
@@ -48,7 +48,7 @@ pub(crate) struct Work {
     pub looked_at: u64,
     pub stage: Stage,
     /// What each checkpoint on its way must get back, in the order of the walk.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldCount>,
     /// The server it has.
     pub seat: Option<Seat>,
     /// Where servers could not be reached, in order.

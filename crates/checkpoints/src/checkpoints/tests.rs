@@ -16,7 +16,7 @@ use crate::hash::KeyHash;
 use crate::limit::Limit;
 use crate::set::CheckpointSet;
 use crate::spec::Spec;
-use crate::ticket::{Arrival, Cause, Held, How, Moved, Ticket, Turned};
+use crate::ticket::{Arrival, Cause, HeldCount, How, Moved, Ticket, Turned};
 use paceline_expr::Scope;
 use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, Span, Time};
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ fn ticket(now: Time, id: u64) -> Ticket {
 struct Kit {
     room: Checkpoints,
     now: Time,
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, HeldCount>,
 }
 
 /// What came of an arrival, without what it holds.

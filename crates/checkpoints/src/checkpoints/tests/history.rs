@@ -7,7 +7,7 @@ use crate::checkpoints::Checkpoints;
 use crate::hash::KeyHash;
 use crate::limit::Limit;
 use crate::spec::{Mode, QueueSpec, Spec};
-use crate::ticket::{Arrival, Cause, Held, How, Moved, Outlook, Ticket, Turned};
+use crate::ticket::{Arrival, Cause, HeldCount, How, Moved, Outlook, Ticket, Turned};
 use paceline_types::{CheckpointId, Priority, Rank, RequestId, Span, Time};
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ struct Pair {
     model: Model,
     specs: Vec<Spec>,
     now: Time,
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, HeldCount>,
     tickets: BTreeMap<u64, model::Ticket>,
     requests: u64,
 }

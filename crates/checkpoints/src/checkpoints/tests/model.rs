@@ -307,7 +307,7 @@ enum Where {
 
 /// What a request holds.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct HeldCount {
     pub checkpoint: CheckpointId,
     generation: u32,
     edits: u32,
@@ -319,7 +319,7 @@ pub struct Held {
 #[derive(Debug, Default)]
 pub struct Model {
     pub checkpoints: BTreeMap<CheckpointId, Checkpoint>,
-    pub held: BTreeMap<u64, Held>,
+    pub held: BTreeMap<u64, HeldCount>,
     pub generation: u32,
     pub slip: Span,
 }
@@ -372,7 +372,7 @@ impl Model {
         let checkpoint = self.checkpoints.get_mut(&id).unwrap();
         checkpoint.counters.get_mut(&key).unwrap().inflight += 1;
         let (generation, edits) = (checkpoint.generation, checkpoint.edits);
-        let held = Held { checkpoint: id, generation, edits, key, cost, since: now };
+        let held = HeldCount { checkpoint: id, generation, edits, key, cost, since: now };
         assert!(self.held.insert(request, held).is_none(), "passed twice");
     }
 
