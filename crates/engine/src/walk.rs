@@ -14,7 +14,7 @@ use crate::work::{Stage, Work};
 use paceline_checkpoints::{
     Arrival, Cause, Checked, Due, DueKind, HeldCount, How, Kept, Moved, Ticket, Turned,
 };
-use paceline_pools::State;
+use paceline_pools::PoolState;
 use paceline_routing::{Seat, Unrouted};
 use paceline_rules::Verdict;
 use paceline_types::{
@@ -326,7 +326,7 @@ impl Engine {
         owns: &dyn Fn(SessionId, &str) -> bool,
     ) -> Result<(), Refusal> {
         let pool = self.snapshot.pools.pool_for(priority);
-        if pool.state == State::Draining {
+        if pool.state == PoolState::Draining {
             return Err(Refusal::lasting(Reason::Draining { pool: pool.name.clone() }));
         }
         self.check_required(&draft.request, owns)?;

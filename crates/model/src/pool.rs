@@ -5,7 +5,7 @@
 
 use crate::error::ModelError;
 use crate::reader::Reader;
-use paceline_pools::{DEFAULT_NAME, PoolSpec, QueueBounds, Range, State};
+use paceline_pools::{DEFAULT_NAME, PoolSpec, PoolState, QueueBounds, Range};
 use paceline_types::{PoolId, Priority};
 
 /// The pool that a row describes.
@@ -14,9 +14,9 @@ pub(crate) fn read(row: Reader<'_>, id: PoolId) -> Result<PoolSpec, ModelError> 
     let is_default = name == DEFAULT_NAME;
     let plain = if is_default { PoolSpec::default_pool() } else { PoolSpec::new(id, name) };
     let state = match row.optional("state") {
-        Some("started") => State::Started,
-        Some("draining") => State::Draining,
-        Some(_) => State::Stopped,
+        Some("started") => PoolState::Started,
+        Some("draining") => PoolState::Draining,
+        Some(_) => PoolState::Stopped,
         None => plain.state,
     };
     let queue = QueueBounds {

@@ -16,4 +16,4 @@ mod spec;
 
 pub use pools::{Flip, PoolPlace, Pools};
 pub use set::{PoolError, PoolSet};
-pub use spec::{DEFAULT_NAME, PoolSpec, QueueBounds, Range, State};
+pub use spec::{DEFAULT_NAME, PoolSpec, PoolState, QueueBounds, Range};

@@ -4,7 +4,7 @@
 //! later requests back. Eligible waiters are always the front of the line, so one number, `marked`,
 //! says who has been told; it moves towards its target one waiter at a time.
 
-use crate::spec::{PoolSpec, QueueBounds, State};
+use crate::spec::{PoolSpec, PoolState, QueueBounds};
 use paceline_types::{Line, Rank, Span, Toll};
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ impl Pool {
     pub fn configure(&mut self, spec: &PoolSpec) {
         self.name.clone_from(&spec.name);
         self.max = spec.threads_max;
-        self.open = spec.state != State::Stopped;
+        self.open = spec.state != PoolState::Stopped;
         self.bounds = spec.queue;
     }
 

@@ -4,7 +4,7 @@
 //! that the default pool is always there, started and persistent, that ranges do not overlap, and that a
 //! pool without a range is not started. Who may do what is decided before it is asked.
 
-use crate::spec::{DEFAULT_NAME, PoolSpec, Range, State};
+use crate::spec::{DEFAULT_NAME, PoolSpec, PoolState, Range};
 use paceline_types::{PoolId, Priority, limits};
 use std::fmt;
 
@@ -189,7 +189,7 @@ impl PoolSet {
         }
         match spec.range {
             Some(range) => self.check_range(&spec.name, range),
-            None if spec.state == State::Stopped => Ok(()),
+            None if spec.state == PoolState::Stopped => Ok(()),
             None => Err(PoolError::NoRange { name: spec.name.clone() }),
         }
     }
@@ -212,8 +212,8 @@ fn check_default(spec: &PoolSpec) -> Result<(), PoolError> {
     let what = match (spec.range, spec.state) {
         _ if *spec.name != *DEFAULT_NAME => "renamed",
         (Some(_), _) => "given a range",
-        (_, State::Stopped) => "stopped",
-        (_, State::Draining) => "drained",
+        (_, PoolState::Stopped) => "stopped",
+        (_, PoolState::Draining) => "drained",
         _ if !spec.persistent => "made transient",
         _ => return Ok(()),
     };

@@ -8,7 +8,7 @@ pub const DEFAULT_NAME: &str = "default";
 
 /// Whether a pool starts work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PoolState {
     /// Work waits in the queue; what runs goes on.
     Stopped,
     /// Work runs.
@@ -17,7 +17,7 @@ pub enum State {
     Draining,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for PoolState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Stopped => "stopped",
@@ -101,7 +101,7 @@ pub struct PoolSpec {
     /// Bounds of its queue.
     pub queue: QueueBounds,
     /// Whether it starts work.
-    pub state: State,
+    pub state: PoolState,
     /// Whether it is there again after a restart.
     pub persistent: bool,
     /// The group whose limit its threads run under.
@@ -123,7 +123,7 @@ impl PoolSpec {
             threads_min: 0,
             threads_max: None,
             queue: QueueBounds::default(),
-            state: State::Stopped,
+            state: PoolState::Stopped,
             persistent: false,
             group: None,
             stack_bytes: None,
@@ -134,6 +134,10 @@ impl PoolSpec {
     /// The default pool: started, persistent, without a maximum.
     #[must_use]
     pub fn default_pool() -> Self {
-        Self { state: State::Started, persistent: true, ..Self::new(PoolId::DEFAULT, DEFAULT_NAME) }
+        Self {
+            state: PoolState::Started,
+            persistent: true,
+            ..Self::new(PoolId::DEFAULT, DEFAULT_NAME)
+        }
     }
 }

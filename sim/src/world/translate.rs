@@ -9,7 +9,9 @@ use crate::words::known;
 use paceline_checkpoints as checkpoints;
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine as engine;
-use paceline_pools::{PoolError, PoolSet, PoolSpec, QueueBounds, Range, State};
+use paceline_pools::{
+    PoolError, PoolSet, PoolSpec, PoolState as RealPoolState, QueueBounds, Range,
+};
 use paceline_routing as routing;
 use paceline_rules::{Action, Criterion, PatternMode, Then};
 use paceline_types::{
@@ -204,9 +206,9 @@ fn pool(pool: &Pool) -> PoolSpec {
         range: pool.range.and_then(range),
         queue: QueueBounds { len_max: pool.max_len, delay_max: pool.max_delay.map(Span) },
         state: match pool.state {
-            PoolState::Stopped => State::Stopped,
-            PoolState::Started => State::Started,
-            PoolState::Draining => State::Draining,
+            PoolState::Stopped => RealPoolState::Stopped,
+            PoolState::Started => RealPoolState::Started,
+            PoolState::Draining => RealPoolState::Draining,
         },
         ..plain
     }

@@ -2,7 +2,7 @@
 
 use crate::commands::{Answer, number, pairs, span};
 use crate::world::World;
-use paceline_pools::{PoolError, PoolSet, PoolSpec, Range, State};
+use paceline_pools::{PoolError, PoolSet, PoolSpec, PoolState, Range};
 use paceline_rules::{Rule, RuleCounts};
 use paceline_types::{PoolId, Priority};
 
@@ -28,9 +28,9 @@ impl World {
         let place = found.ok_or_else(|| format!("no pool \"{name}\""))?;
         let pool = &mut self.pools[place];
         match command {
-            "start" => pool.state = State::Started,
-            "stop" => pool.state = State::Stopped,
-            "drain" => pool.state = State::Draining,
+            "start" => pool.state = PoolState::Started,
+            "stop" => pool.state = PoolState::Stopped,
+            "drain" => pool.state = PoolState::Draining,
             "persist" | "unpersist" => {
                 let persistent = command == "persist";
                 if pool.persistent == persistent {
@@ -67,7 +67,7 @@ impl World {
         self.pools.retain(|pool| pool.persistent);
         for pool in &mut self.pools {
             let can_start = pool.range.is_some() || pool.id == PoolId::DEFAULT;
-            pool.state = if can_start { State::Started } else { State::Stopped };
+            pool.state = if can_start { PoolState::Started } else { PoolState::Stopped };
         }
         self.rules.clone_from(&self.saved_rules);
         self.engine = paceline_engine::Engine::new(2);

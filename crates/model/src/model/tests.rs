@@ -4,7 +4,7 @@ use super::Model;
 use crate::schema;
 use paceline_checkpoints::Limit;
 use paceline_engine::{Engine, Outcome as Decided, prepare};
-use paceline_pools::{DEFAULT_NAME, State};
+use paceline_pools::{DEFAULT_NAME, PoolState};
 use paceline_tables::{Context, Database, Outcome, json};
 use paceline_types::{Attributes, Reason, Request, Time, UuidSource};
 use std::sync::Arc;
@@ -78,12 +78,15 @@ fn what_a_row_does_not_say_has_the_documented_default() {
     world.insert("Pool", r#"{"name": "batch"}"#).unwrap();
     let snapshot = world.engine.snapshot();
     let pool = snapshot.pools().pool("batch").unwrap();
-    assert_eq!((pool.state, pool.range, pool.persistent), (State::Stopped, None, false));
+    assert_eq!((pool.state, pool.range, pool.persistent), (PoolState::Stopped, None, false));
     assert_eq!((pool.threads_min, pool.threads_max), (0, None));
     world.insert("Pool", r#"{"name": "default", "threads_max": 3}"#).unwrap();
     let snapshot = world.engine.snapshot();
     let pool = snapshot.pools().pool(DEFAULT_NAME).unwrap();
-    assert_eq!((pool.state, pool.persistent, pool.threads_max), (State::Started, true, Some(3)));
+    assert_eq!(
+        (pool.state, pool.persistent, pool.threads_max),
+        (PoolState::Started, true, Some(3))
+    );
     world.insert("Checkpoint", r#"{"name": "seen", "at": "frontend api"}"#).unwrap();
     let snapshot = world.engine.snapshot();
     let checkpoint = snapshot.checkpoints().iter().next().unwrap();
@@ -271,7 +274,11 @@ fn a_restart_keeps_what_is_persistent_and_fills_the_rules_from_the_saved_ones() 
     let pools: Vec<_> = config.pools.list().iter().map(|p| (&*p.name, p.state)).collect();
     assert_eq!(
         pools,
-        [(DEFAULT_NAME, State::Started), ("kept", State::Started), ("bare", State::Stopped)]
+        [
+            (DEFAULT_NAME, PoolState::Started),
+            ("kept", PoolState::Started),
+            ("bare", PoolState::Stopped)
+        ]
     );
     let default = config.pools.pool(DEFAULT_NAME).unwrap();
     assert_eq!(default.threads_max, Some(3), "a limit does not turn into none");

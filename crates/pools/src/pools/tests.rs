@@ -1,7 +1,7 @@
 //! Slots, lines and eligibility against what the page on the engine says of them.
 
 use super::{Flip, Pools};
-use crate::{PoolSet, PoolSpec, QueueBounds, Range, State};
+use crate::{PoolSet, PoolSpec, PoolState, QueueBounds, Range};
 use paceline_types::{PoolId, Priority, Rank, RequestId, Span, Time};
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn spec(max: u32, len_max: u64) -> PoolSpec {
         threads_max: Some(max),
         range: Range::new(Priority::MIN, Priority::MAX),
         queue: QueueBounds { len_max, delay_max: Some(Span::from_secs(1)) },
-        state: State::Started,
+        state: PoolState::Started,
         ..PoolSpec::new(PoolId(1), "p")
     }
 }
@@ -94,7 +94,7 @@ fn the_lowest_ready_rank_of_all_pools_is_next() {
     assert_eq!(pools.next_ready(), Some((rank(5, 5), first)));
     pools.unpark(first, rank(1, 1));
     assert_eq!(pools.next_ready(), Some((rank(1, 1), first)));
-    p.state = State::Stopped;
+    p.state = PoolState::Stopped;
     pools.configure(&PoolSet::of(vec![p, q]).unwrap());
     assert_eq!(pools.next_ready(), None, "a stopped pool starts nothing");
 }
@@ -186,7 +186,7 @@ fn the_eligible_are_the_front_of_the_line() {
                 }
                 1 => {
                     open = !open;
-                    spec.state = if open { State::Started } else { State::Stopped };
+                    spec.state = if open { PoolState::Started } else { PoolState::Stopped };
                     pools.configure(&set_of(&spec));
                 }
                 2..=4 if !line.is_empty() => {

@@ -1,7 +1,7 @@
 //! What makes a set of pools, and why one is refused.
 
 use super::{POOLS_MAX, PoolError, PoolSet};
-use crate::{DEFAULT_NAME, PoolSpec, Range, State};
+use crate::{DEFAULT_NAME, PoolSpec, PoolState, Range};
 use paceline_types::{PoolId, Priority, limits};
 
 fn range(low: i64, high: i64) -> Range {
@@ -10,7 +10,7 @@ fn range(low: i64, high: i64) -> Range {
 
 /// A pool that is started if it has a range.
 fn pool(id: u32, name: &str, range: Option<Range>) -> PoolSpec {
-    let state = if range.is_some() { State::Started } else { State::Stopped };
+    let state = if range.is_some() { PoolState::Started } else { PoolState::Stopped };
     PoolSpec { range, state, ..PoolSpec::new(PoolId(id), name) }
 }
 
@@ -23,7 +23,7 @@ fn a_new_pool_is_stopped_without_a_range_and_transient() {
     let set = PoolSet::of(vec![PoolSpec::new(PoolId(4), "batch")]).unwrap();
     let pool = set.pool("batch").unwrap();
     assert_eq!(set.by_id(PoolId(4)), Some(pool));
-    assert_eq!((pool.state, pool.range, pool.persistent), (State::Stopped, None, false));
+    assert_eq!((pool.state, pool.range, pool.persistent), (PoolState::Stopped, None, false));
     assert_eq!((pool.threads_min, pool.threads_max), (0, None), "0 to unlimited");
     assert_eq!((set.pool("none"), set.by_id(PoolId(5))), (None, None));
 }
@@ -35,7 +35,7 @@ fn there_is_always_the_default_pool() {
     let default = set.pool(DEFAULT_NAME).unwrap();
     assert_eq!(
         (default.state, default.persistent, default.threads_max),
-        (State::Started, true, None)
+        (PoolState::Started, true, None)
     );
     let changed = |change: fn(&mut PoolSpec)| {
         let mut spec = PoolSpec::default_pool();
@@ -44,8 +44,8 @@ fn there_is_always_the_default_pool() {
     };
     assert_eq!(changed(|spec| spec.threads_max = Some(2)), Ok(Some(2)), "it comes first");
     let cannot = |what| Err(PoolError::DefaultPool { what });
-    assert_eq!(changed(|spec| spec.state = State::Stopped), cannot("stopped"));
-    assert_eq!(changed(|spec| spec.state = State::Draining), cannot("drained"));
+    assert_eq!(changed(|spec| spec.state = PoolState::Stopped), cannot("stopped"));
+    assert_eq!(changed(|spec| spec.state = PoolState::Draining), cannot("drained"));
     assert_eq!(changed(|spec| spec.persistent = false), cannot("made transient"));
     assert_eq!(changed(|spec| spec.name = "other".into()), cannot("renamed"));
     assert_eq!(changed(|spec| spec.range = Some(range(1, 2))), cannot("given a range"));
@@ -74,7 +74,7 @@ fn there_are_not_too_many() {
 
 #[test]
 fn only_a_stopped_pool_has_no_range() {
-    for state in [State::Started, State::Draining] {
+    for state in [PoolState::Started, PoolState::Draining] {
         let bare = PoolSpec { state, ..pool(1, "bare", None) };
         refused(vec![bare], &PoolError::NoRange { name: "bare".into() });
     }
