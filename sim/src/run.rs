@@ -133,7 +133,7 @@ impl<'a> Race<'a> {
         let now = self.naive.model.now;
         while let Some((id, request)) = self.naive.model.requests.first_key_value() {
             let id = *id;
-            let runs = request.state == crate::model::State::Running;
+            let runs = request.stage == crate::model::Stage::Running;
             self.step(now, if runs { Step::Settle(id) } else { Step::Cancel(id) }, owned)?;
             self.step(now, Step::Settle(id), owned)?;
         }

@@ -3,7 +3,7 @@
 use super::routes::fit_connections;
 use super::{History, MS};
 use crate::model::config::{At, Checkpoint, Config, Limit, PoolState, When};
-use crate::model::{Model, State, is_gate};
+use crate::model::{Model, Stage, is_gate};
 
 pub(super) type Edit = fn(&mut History, &Model, &mut Config) -> Option<String>;
 
@@ -393,7 +393,7 @@ impl History {
     /// Whether somebody still holds a deleted resource of this name: a new one would mean two things.
     fn still_held(&self, model: &Model, name: &str) -> bool {
         self.deleted.iter().filter(|(_, deleted)| *deleted == name).any(|(id, _)| {
-            let holders = model.requests.values().filter(|r| r.state == State::Running);
+            let holders = model.requests.values().filter(|r| r.stage == Stage::Running);
             holders.flat_map(|r| &r.claims).any(|claim| claim.granted & (1 << id) != 0)
         })
     }
@@ -419,7 +419,7 @@ impl History {
 fn made_by_waiter(model: &Model, name: &str) -> bool {
     model.requests.values().any(|request| {
         request.arrival.unknown == paceline_types::Unknown::Create
-            && request.state != State::Running
+            && request.stage != Stage::Running
             && request.claims.iter().any(|claim| claim.name == name)
     })
 }

@@ -13,7 +13,7 @@ mod routes;
 pub use profile::{Focus, Profile};
 
 use crate::model::config::{Arrival, Checkpoint, Config, Limit};
-use crate::model::{Model, State};
+use crate::model::{Model, Stage};
 use crate::rng::Rng;
 use crate::words::LOCKS;
 use std::collections::BTreeSet;
@@ -200,9 +200,9 @@ impl History {
         if self.rng.chance(3) {
             return self.rng.below(30) + 1;
         }
-        let fits = |state: &State| (*state == State::Running) == runs;
+        let fits = |stage: &Stage| (*stage == Stage::Running) == runs;
         let all: Vec<u64> =
-            model.requests.iter().filter(|(_, r)| fits(&r.state)).map(|(id, _)| *id).collect();
+            model.requests.iter().filter(|(_, r)| fits(&r.stage)).map(|(id, _)| *id).collect();
         self.rng.pick_any(&all).unwrap_or(0)
     }
 }

@@ -6,7 +6,7 @@ use crate::model::config::{
     Arrival, At, Attribute, Backend, Balance, Config, Frontend, Limit, Server, Unknown, Weight,
     When,
 };
-use crate::model::{Model, State};
+use crate::model::{Model, Stage};
 use crate::words::{BACKEND_NAMES, BACKENDS, FLEET, SERVER_NAMES, SERVERS, gate_of};
 
 impl History {
@@ -148,8 +148,8 @@ impl History {
                 self.rng.pick_any(&servers).map(|server| Step::SetUp(server, up))
             }
             8..14 => {
-                let runs = |state: &State| *state == State::Running;
-                let all = model.requests.iter().filter(|(_, r)| runs(&r.state) && r.seat.is_some());
+                let runs = |stage: &Stage| *stage == Stage::Running;
+                let all = model.requests.iter().filter(|(_, r)| runs(&r.stage) && r.seat.is_some());
                 let all: Vec<u64> = all.map(|(id, _)| *id).collect();
                 self.rng.pick_any(&all).map(Step::Reroute)
             }

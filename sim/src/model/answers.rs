@@ -1,7 +1,7 @@
 //! What the model says about a request: where it is, and until when it waits.
 
 use super::config::{Limit, PoolState};
-use super::{Model, Place, State};
+use super::{Model, Place, Stage};
 use crate::seen::Granted;
 
 /// Where a request is.
@@ -25,14 +25,14 @@ impl Model {
     /// Where a request is, if it is alive.
     #[must_use]
     pub fn spot(&self, id: u64) -> Option<Spot> {
-        Some(match self.state(id)? {
-            State::Moving => return None,
-            State::Running => Spot::Running,
-            State::Queued(queued) => {
+        Some(match self.stage(id)? {
+            Stage::Moving => return None,
+            Stage::Running => Spot::Running,
+            Stage::Queued(queued) => {
                 Spot::Checkpoint(self.checkpoint(queued.checkpoint)?.name, queued.seat.key)
             }
-            State::InPool(place) if !place.in_line => Spot::Unknown,
-            State::InPool(_) => {
+            Stage::InPool(place) if !place.in_line => Spot::Unknown,
+            Stage::InPool(_) => {
                 let pool = self.pool_of(id)?;
                 if pool.state == PoolState::Stopped {
                     Spot::Stopped(pool.name)
@@ -48,7 +48,7 @@ impl Model {
     /// When a waiter of a rate checkpoint will pass if nothing else changes.
     #[must_use]
     pub fn predicted(&self, id: u64) -> Option<u64> {
-        let State::Queued(queued) = self.state(id)? else { return None };
+        let Stage::Queued(queued) = self.stage(id)? else { return None };
         let at = self.checkpoint(queued.checkpoint)?;
         let rate = matches!(at.limit, Limit::Rate { .. });
         rate.then(|| self.predicted_pass(id, at, queued.seat.counter))
@@ -57,27 +57,27 @@ impl Model {
     /// When a waiter gives up.
     #[must_use]
     pub fn deadline(&self, id: u64) -> Option<u64> {
-        match self.state(id)? {
-            State::Queued(queued) => queued.deadline,
-            State::InPool(place) => place.deadline,
-            State::Moving | State::Running => None,
+        match self.stage(id)? {
+            Stage::Queued(queued) => queued.deadline,
+            Stage::InPool(place) => place.deadline,
+            Stage::Moving | Stage::Running => None,
         }
     }
 
     /// Since when a waiter stands where it stands.
     #[must_use]
     pub fn since(&self, id: u64) -> Option<u64> {
-        match self.state(id)? {
-            State::Queued(queued) => Some(queued.since),
-            State::InPool(place) => Some(place.since),
-            State::Moving | State::Running => None,
+        match self.stage(id)? {
+            Stage::Queued(queued) => Some(queued.since),
+            Stage::InPool(place) => Some(place.since),
+            Stage::Moving | Stage::Running => None,
         }
     }
 
     /// What somebody who runs was given.
     #[must_use]
     pub fn granted(&self, id: u64) -> Option<Granted> {
-        let request = self.requests.get(&id).filter(|r| r.state == State::Running)?;
+        let request = self.requests.get(&id).filter(|r| r.stage == Stage::Running)?;
         Some(Granted {
             priority: request.priority,
             pool: request.pool,
@@ -99,8 +99,8 @@ impl Model {
     #[must_use]
     pub fn ahead(&self, id: u64) -> Vec<u64> {
         let all = self.requests.iter();
-        match self.state(id) {
-            Some(State::Queued(queued)) => {
+        match self.stage(id) {
+            Some(Stage::Queued(queued)) => {
                 let order = self.order(queued.checkpoint, queued.seat.counter);
                 let before = order.into_iter().take_while(|other| *other != id);
                 let held = all.filter(|(_, request)| {
@@ -111,10 +111,10 @@ impl Model {
                 });
                 before.chain(held.map(|(other, _)| *other)).collect()
             }
-            Some(State::InPool(_)) => {
+            Some(Stage::InPool(_)) => {
                 let pool = self.requests[&id].pool;
                 let runs = all.filter(|(_, r)| {
-                    r.pool == pool && r.state == State::Running && !r.arrival.connection
+                    r.pool == pool && r.stage == Stage::Running && !r.arrival.connection
                 });
                 let mut ahead = self.in_the_way(id);
                 ahead.extend(runs.map(|(other, _)| *other));

@@ -6,7 +6,7 @@
 use super::config::{At, Checkpoint, Limit, Weight};
 use super::seats::GONE;
 use super::servers::{BEHIND_BACKEND, is_gate};
-use super::{Event, Model, Passed, Place, Position, Queued, Rank, Reason, Seat, State};
+use super::{Event, Model, Passed, Place, Position, Queued, Rank, Reason, Seat, Stage};
 
 /// Ticks in a nanosecond: divisible by every N in [`NUMBERS`].
 pub const TICKS: i128 = 1_000 * 3 * 7 * 13 * 997;
@@ -241,7 +241,7 @@ impl Model {
     fn pass(&mut self, id: u64, at: &Checkpoint, seat: Seat, spent: Option<u64>) -> Step {
         if let Some(request) = self.requests.get_mut(&id) {
             request.walk.push(Passed { checkpoint: at.id, seat, spent });
-            request.state = State::Moving;
+            request.stage = Stage::Moving;
         }
         Step::Pass
     }
@@ -278,7 +278,7 @@ impl Model {
         }
         let queued = Queued { checkpoint: at.id, seat, flow, share, since, deadline };
         if let Some(request) = self.requests.get_mut(&id) {
-            request.state = State::Queued(queued);
+            request.stage = Stage::Queued(queued);
         }
         Step::Wait
     }
@@ -309,7 +309,7 @@ impl Model {
 
     /// Passes the head of a rate queue, whose time has come, and lets it walk on.
     pub(super) fn pass_head(&mut self, id: u64) {
-        let Some(State::Queued(queued)) = self.state(id).cloned() else { return };
+        let Some(Stage::Queued(queued)) = self.stage(id).cloned() else { return };
         let Some(at) = self.checkpoint(queued.checkpoint).cloned() else { return };
         let Limit::Rate { n, d, .. } = at.limit else { return self.hand_over_next(&at) };
         if self.costs_too_much(id, &at) {
@@ -364,7 +364,7 @@ impl Model {
         let Limit::Concurrency(_) = at.limit else { return };
         if self.held(at.id, key) < self.limit(at)
             && let Some(next) = self.order(at.id, key).first().copied()
-            && let Some(State::Queued(queued)) = self.state(next).cloned()
+            && let Some(Stage::Queued(queued)) = self.stage(next).cloned()
         {
             self.serve(next, at, &queued, None);
             self.handed.push((next, position(at)));
@@ -447,8 +447,8 @@ impl Model {
 
     /// The same for a checkpoint that may just have been edited.
     pub(super) fn order_of(&self, checkpoint: u32, key: Option<&str>, fair: bool) -> Vec<u64> {
-        let ids = self.requests.iter().filter_map(|(id, request)| match &request.state {
-            State::Queued(queued)
+        let ids = self.requests.iter().filter_map(|(id, request)| match &request.stage {
+            Stage::Queued(queued)
                 if queued.checkpoint == checkpoint && queued.seat.counter == key =>
             {
                 Some(*id)
@@ -471,7 +471,7 @@ impl Model {
         let flows = self.known_counter(checkpoint, key).map_or(&[][..], |counter| &counter.flows);
         let mut next: Vec<(&str, u64)> = flows.iter().map(|flow| (flow.name, flow.start)).collect();
         let tag = |id: &u64| {
-            let State::Queued(queued) = &self.requests[id].state else { return 0 };
+            let Stage::Queued(queued) = &self.requests[id].stage else { return 0 };
             let Some((_, start)) = next.iter_mut().find(|(name, _)| *name == queued.flow) else {
                 return 0;
             };
@@ -483,8 +483,8 @@ impl Model {
 
     /// The waiters of one flow of a counter, by rank.
     fn flow_line(&self, checkpoint: u32, key: Option<&str>, flow: &str) -> Vec<u64> {
-        let ids = self.requests.iter().filter(|(_, request)| match &request.state {
-            State::Queued(queued) => {
+        let ids = self.requests.iter().filter(|(_, request)| match &request.stage {
+            Stage::Queued(queued) => {
                 queued.checkpoint == checkpoint && queued.seat.counter == key && queued.flow == flow
             }
             _ => false,
@@ -494,8 +494,8 @@ impl Model {
 
     /// The head of each queue of a checkpoint.
     fn heads(&self, at: &Checkpoint) -> Vec<(u64, Queued)> {
-        let waiters = self.requests.iter().filter_map(|(id, request)| match &request.state {
-            State::Queued(queued) if queued.checkpoint == at.id => Some((*id, queued.clone())),
+        let waiters = self.requests.iter().filter_map(|(id, request)| match &request.stage {
+            Stage::Queued(queued) if queued.checkpoint == at.id => Some((*id, queued.clone())),
             _ => None,
         });
         waiters

@@ -7,7 +7,7 @@ use super::checkpoints::{TICKS, position};
 use super::config::{At, Checkpoint, Config, Limit, Pool, Resource, Unknown};
 use super::seats::GONE;
 use super::servers::is_gate;
-use super::{Effect, Model, Passed, Position, Queued, Rank, Reason, State};
+use super::{Effect, Model, Passed, Position, Queued, Rank, Reason, Stage};
 
 /// Waiters of each counter, in the order in which they would have been served.
 type Lines = Vec<Vec<(u64, Queued)>>;
@@ -138,7 +138,7 @@ impl Model {
     fn will_arrive_again(&mut self, lines: Lines, at: Checkpoint) -> Move {
         for (id, _) in lines.iter().flatten() {
             if let Some(request) = self.requests.get_mut(id) {
-                request.state = State::Moving;
+                request.stage = Stage::Moving;
             }
         }
         for (_, was) in lines.iter().flatten() {
@@ -196,7 +196,7 @@ impl Model {
         }
         for (id, _) in waiters.iter().flatten() {
             if let Some(request) = self.requests.get_mut(id) {
-                request.state = State::Moving;
+                request.stage = Stage::Moving;
             }
         }
         waiters
@@ -259,9 +259,9 @@ impl Model {
 
     fn waiters(&self, at: &Checkpoint) -> Vec<(u64, Queued)> {
         let ids = self.by_rank(self.requests.keys().copied().collect());
-        let queued = ids.into_iter().map(|id| (id, &self.requests[&id].state));
-        let its = queued.filter_map(|(id, state)| match state {
-            State::Queued(queued) if queued.checkpoint == at.id => Some((id, queued.clone())),
+        let queued = ids.into_iter().map(|id| (id, &self.requests[&id].stage));
+        let its = queued.filter_map(|(id, stage)| match stage {
+            Stage::Queued(queued) if queued.checkpoint == at.id => Some((id, queued.clone())),
             _ => None,
         });
         its.collect()
@@ -277,15 +277,15 @@ impl Model {
         for pool in self.config.pools.iter().filter(|pool| !is_in(pool, old)) {
             let dead: Vec<_> =
                 self.gone_pools.extract_if(.., |(name, _)| *name == pool.name).collect();
-            let running = self.requests.values_mut().filter(|one| one.state == State::Running);
+            let running = self.requests.values_mut().filter(|one| one.stage == Stage::Running);
             for request in running.filter(|one| !one.arrival.connection) {
                 if dead.iter().any(|(_, id)| *id == request.pool) {
                     request.pool = pool.id;
                 }
             }
         }
-        let stands = |state: &State| matches!(state, State::InPool(_));
-        let all = self.requests.iter().filter(|(_, request)| stands(&request.state));
+        let stands = |stage: &Stage| matches!(stage, Stage::InPool(_));
+        let all = self.requests.iter().filter(|(_, request)| stands(&request.stage));
         let ids: Vec<u64> = all.map(|(id, _)| *id).collect();
         for id in ids {
             self.leave_gone_pool(id);
@@ -311,7 +311,7 @@ impl Model {
         for id in self.line() {
             let Some(name) = self.missing(id) else { continue };
             if let Some(request) = self.requests.get_mut(&id)
-                && let State::InPool(place) = &mut request.state
+                && let Stage::InPool(place) = &mut request.stage
             {
                 place.in_line = false;
             }
@@ -327,12 +327,12 @@ impl Model {
     /// Who stands in line or runs knows a resource by its new name. For those who stand aside names
     /// are names; those who sleep at a checkpoint keep the names they came with.
     fn follow_names(&mut self, old: &Config) {
-        let follows = |state: &State| match state {
-            State::InPool(place) => place.in_line,
-            State::Running => true,
-            State::Moving | State::Queued(_) => false,
+        let follows = |stage: &Stage| match stage {
+            Stage::InPool(place) => place.in_line,
+            Stage::Running => true,
+            Stage::Moving | Stage::Queued(_) => false,
         };
-        let those = self.requests.iter().filter(|(_, request)| follows(&request.state));
+        let those = self.requests.iter().filter(|(_, request)| follows(&request.stage));
         let ids: Vec<u64> = those.map(|(id, _)| *id).collect();
         for id in ids {
             for index in 0..self.requests[&id].claims.len() {
@@ -345,7 +345,7 @@ impl Model {
                 let other = if kept.is_none() { self.find_resource(name) } else { None };
                 if let Some(request) = self.requests.get_mut(&id) {
                     request.claims[index].name = name;
-                    if request.state != State::Running && other.is_some() {
+                    if request.stage != Stage::Running && other.is_some() {
                         request.claims[index].bound = other;
                     }
                 }
@@ -356,7 +356,7 @@ impl Model {
 
 impl Model {
     fn holders_gain(&mut self) {
-        let running = self.requests.iter().filter(|(_, r)| r.state == State::Running);
+        let running = self.requests.iter().filter(|(_, r)| r.stage == Stage::Running);
         let ids: Vec<u64> = running.map(|(id, _)| *id).collect();
         for id in ids {
             for index in 0..self.requests[&id].claims.len() {

@@ -1,7 +1,7 @@
 //! Claims and run slot, in one step: who stands in line, who can run, and the grants.
 
 use super::config::{Pool, PoolState, Unknown};
-use super::{Claimed, InPool, Model, Place, Reason, State};
+use super::{Claimed, InPool, Model, Place, Reason, Stage};
 
 impl Model {
     /// Step 6 of the path.
@@ -37,7 +37,7 @@ impl Model {
             return self.refuse(id, Reason::Expired(Place::Pool(pool.name)));
         }
         if let Some(request) = self.requests.get_mut(&id) {
-            request.state = State::InPool(InPool { since: now, deadline, in_line });
+            request.stage = Stage::InPool(InPool { since: now, deadline, in_line });
         }
         self.grant();
     }
@@ -50,10 +50,10 @@ impl Model {
         let longest = pool.max_delay.map(|delay| now.saturating_add(delay));
         let deadline = longest.into_iter().chain(self.requests[&id].own_deadline()).min();
         if let Some(request) = self.requests.get_mut(&id) {
-            request.state = State::InPool(InPool { since: now, deadline, in_line: true });
+            request.stage = Stage::InPool(InPool { since: now, deadline, in_line: true });
         }
         self.grant();
-        if !matches!(self.state(id), Some(State::InPool(_))) {
+        if !matches!(self.stage(id), Some(Stage::InPool(_))) {
             return;
         }
         if self.in_its_own_way(id) {
@@ -81,8 +81,8 @@ impl Model {
     /// Everybody in line, by rank.
     #[must_use]
     pub fn line(&self) -> Vec<u64> {
-        let stands = |state: &State| matches!(state, State::InPool(place) if place.in_line);
-        let ids = self.requests.iter().filter(|(_, r)| stands(&r.state)).map(|(id, _)| *id);
+        let stands = |stage: &Stage| matches!(stage, Stage::InPool(place) if place.in_line);
+        let ids = self.requests.iter().filter(|(_, r)| stands(&r.stage)).map(|(id, _)| *id);
         self.by_rank(ids.collect())
     }
 
@@ -101,15 +101,15 @@ impl Model {
         let rank = self.requests[&id].rank;
         let others = self.requests.iter().filter(|(other, request)| {
             **other != id
-                && match &request.state {
-                    State::Running => true,
-                    State::InPool(place) => place.in_line && request.rank < rank,
-                    State::Moving | State::Queued(_) => false,
+                && match &request.stage {
+                    Stage::Running => true,
+                    Stage::InPool(place) => place.in_line && request.rank < rank,
+                    Stage::Moving | Stage::Queued(_) => false,
                 }
         });
         let counts = |other: &u64| {
             self.conflict(id, *other)
-                && (self.state(*other) == Some(&State::Running) || self.eligible(*other))
+                && (self.stage(*other) == Some(&Stage::Running) || self.eligible(*other))
         };
         others.map(|(other, _)| *other).filter(counts).collect()
     }
@@ -132,7 +132,7 @@ impl Model {
         while let Some(waiter) = todo.pop() {
             for other in self.in_the_way(waiter) {
                 let request = &self.requests[&other];
-                if request.state == State::Running {
+                if request.stage == Stage::Running {
                     if request.arrival.session == Some(session) {
                         return true;
                     }
@@ -148,16 +148,16 @@ impl Model {
     /// Waiters that stood aside and whose resources are all known now stand in line.
     fn step_in(&mut self) {
         loop {
-            let aside = |state: &State| matches!(state, State::InPool(place) if !place.in_line);
+            let aside = |stage: &Stage| matches!(stage, Stage::InPool(place) if !place.in_line);
             let all: Vec<u64> =
-                self.requests.iter().filter(|(_, r)| aside(&r.state)).map(|(id, _)| *id).collect();
+                self.requests.iter().filter(|(_, r)| aside(&r.stage)).map(|(id, _)| *id).collect();
             let found = |id: &u64| {
                 self.look_up_again(*id);
                 self.bind(*id).is_none()
             };
             let Some(id) = all.into_iter().find(found) else { return };
             if let Some(request) = self.requests.get_mut(&id)
-                && let State::InPool(place) = &mut request.state
+                && let Stage::InPool(place) = &mut request.stage
             {
                 place.in_line = true;
             }

@@ -90,7 +90,7 @@ pub struct InPool {
 
 /// How far a request has come.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
+pub enum Stage {
     /// On its way, or giving back what it holds.
     Moving,
     /// In a checkpoint's queue.
@@ -132,7 +132,7 @@ pub struct Request {
     /// What it must give back, in the order of the walk.
     pub walk: Vec<Passed>,
     /// How far it has come.
-    pub state: State,
+    pub stage: Stage,
     /// The number of its backend, if its frontend was configured when it came.
     pub backend: Option<u32>,
     /// The number of its server.
@@ -251,7 +251,7 @@ impl Model {
         self.due();
         self.submitted = None;
         let outcome = match (self.requests.get(&id), self.refused.take()) {
-            (Some(request), _) if request.state == State::Running => Outcome::Started,
+            (Some(request), _) if request.stage == Stage::Running => Outcome::Started,
             (_, Some(reason)) => Outcome::Refused(reason),
             _ => Outcome::Waiting,
         };
@@ -261,7 +261,7 @@ impl Model {
     /// A running request ends; false if it does not run.
     pub fn settle(&mut self, now: u64, id: u64) -> bool {
         self.begin(now);
-        let runs = self.state(id) == Some(&State::Running);
+        let runs = self.stage(id) == Some(&Stage::Running);
         if runs {
             self.tally.ended(true);
             self.end(id, true);
@@ -273,7 +273,7 @@ impl Model {
     /// A running request ends that was of no use: it gets back what it spent. False if it does not run.
     pub fn withdraw(&mut self, now: u64, id: u64) -> bool {
         self.begin(now);
-        let runs = self.state(id) == Some(&State::Running);
+        let runs = self.stage(id) == Some(&Stage::Running);
         if runs {
             self.tally.cancelled += 1;
             self.end(id, false);
@@ -285,7 +285,7 @@ impl Model {
     /// A request is over, whether it waits or runs; whether it ran, if it was there.
     pub fn end_either(&mut self, now: u64, id: u64) -> Option<bool> {
         self.begin(now);
-        let ran = self.state(id).map(|state| *state == State::Running);
+        let ran = self.stage(id).map(|stage| *stage == Stage::Running);
         if let Some(ran) = ran {
             self.tally.ended(ran);
             self.end(id, ran);
@@ -297,7 +297,7 @@ impl Model {
     /// A waiter leaves; false if it does not wait.
     pub fn cancel(&mut self, now: u64, id: u64) -> bool {
         self.begin(now);
-        let waits = self.state(id).is_some_and(|state| *state != State::Running);
+        let waits = self.stage(id).is_some_and(|stage| *stage != Stage::Running);
         if waits {
             self.tally.ended(false);
             self.end(id, false);
@@ -309,7 +309,7 @@ impl Model {
     /// Somebody who waits.
     #[must_use]
     pub fn first_waiter(&self) -> Option<u64> {
-        let waits = |(_, request): &(&u64, &Request)| request.state != State::Running;
+        let waits = |(_, request): &(&u64, &Request)| request.stage != Stage::Running;
         self.requests.iter().find(waits).map(|(id, _)| *id)
     }
 
@@ -317,7 +317,7 @@ impl Model {
     /// makes due comes before the next.
     pub fn end_session(&mut self, now: u64, session: u64) {
         self.begin(now);
-        let runs = |id: &u64| self.state(*id) == Some(&State::Running);
+        let runs = |id: &u64| self.stage(*id) == Some(&Stage::Running);
         let (running, waiting): (Vec<u64>, Vec<u64>) =
             self.of_session(session).into_iter().partition(runs);
         let waiting = waiting.into_iter().map(|id| (id, false));
@@ -332,7 +332,7 @@ impl Model {
     pub fn lock_lost(&mut self, now: u64, session: u64, lock: &'static str) {
         self.begin(now);
         let requires = |id: &u64| {
-            let waits = self.state(*id).is_some_and(|state| *state != State::Running);
+            let waits = self.stage(*id).is_some_and(|stage| *stage != Stage::Running);
             waits && self.requests[id].arrival.locks.contains(&lock)
         };
         let lost: Vec<u64> = self.of_session(session).into_iter().filter(requires).collect();
@@ -374,7 +374,7 @@ impl Model {
             pool: 0,
             claims: claims.collect(),
             walk: vec![],
-            state: State::Moving,
+            stage: Stage::Moving,
             backend: None,
             seat: None,
             site: (0, 0),
@@ -445,10 +445,10 @@ impl Model {
     fn earliest(&self) -> Option<Event> {
         let passes = self.pass_events();
         let expiries = self.requests.iter().filter_map(|(id, request)| {
-            let deadline = match &request.state {
-                State::Queued(queued) => queued.deadline,
-                State::InPool(place) => place.deadline,
-                State::Moving | State::Running => None,
+            let deadline = match &request.stage {
+                Stage::Queued(queued) => queued.deadline,
+                Stage::InPool(place) => place.deadline,
+                Stage::Moving | Stage::Running => None,
             };
             Some(Event { at: deadline?, expiry: true, rank: request.rank, id: *id })
         });
@@ -476,8 +476,8 @@ impl Model {
         for (id, _) in &ends {
             self.leave_ungated_seat(*id);
             let Some(request) = self.requests.get_mut(id) else { continue };
-            let was = std::mem::replace(&mut request.state, State::Moving);
-            if let State::Queued(queued) = &was {
+            let was = std::mem::replace(&mut request.stage, Stage::Moving);
+            if let Stage::Queued(queued) = &was {
                 self.forget_tags_if_empty(queued.checkpoint, queued.seat.counter);
             }
         }
@@ -524,7 +524,7 @@ impl Model {
         for (claim, nodes) in request.claims.iter_mut().zip(subtrees) {
             claim.granted = nodes;
         }
-        request.state = State::Running;
+        request.stage = Stage::Running;
         request.started = now;
         self.tally.started += 1;
         if self.submitted != Some(id) {
@@ -532,8 +532,8 @@ impl Model {
         }
     }
 
-    fn state(&self, id: u64) -> Option<&State> {
-        self.requests.get(&id).map(|request| &request.state)
+    fn stage(&self, id: u64) -> Option<&Stage> {
+        self.requests.get(&id).map(|request| &request.stage)
     }
 
     fn of_session(&self, session: u64) -> Vec<u64> {

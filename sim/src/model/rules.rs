@@ -1,7 +1,7 @@
 //! The rules, evaluated one by one, and the conditions.
 
 use super::config::{Arrival, Checkpoint, Pattern, Pool, Rule, Verdict, When};
-use super::{Effect, Model, Queued, Request, State};
+use super::{Effect, Model, Queued, Request, Stage};
 
 impl Model {
     /// The priority that the rules give, or the number of the rule that rejected. A rejected request
@@ -86,8 +86,8 @@ impl Model {
         let its = |queued: &Queued| {
             queued.checkpoint == at.id && (key.is_none() || queued.seat.counter == counter)
         };
-        let waits = |request: &&Request| match &request.state {
-            State::Queued(queued) => its(queued),
+        let waits = |request: &&Request| match &request.stage {
+            Stage::Queued(queued) => its(queued),
             _ => false,
         };
         let again = self.again.iter().filter(|queued| its(queued));
@@ -119,7 +119,7 @@ impl Model {
     pub fn running(&self, pool: &str) -> u64 {
         let Some(id) = self.pool_id(pool) else { return 0 };
         let runs = |request: &&Request| {
-            let runs = request.pool == id && request.state == State::Running;
+            let runs = request.pool == id && request.stage == Stage::Running;
             runs && !request.arrival.connection
         };
         self.requests.values().filter(runs).count() as u64
@@ -129,7 +129,7 @@ impl Model {
     #[must_use]
     pub fn waiting(&self, pool: &str) -> u64 {
         let Some(id) = self.pool_id(pool) else { return 0 };
-        let waits = |r: &&Request| r.pool == id && matches!(r.state, State::InPool(..));
+        let waits = |r: &&Request| r.pool == id && matches!(r.stage, Stage::InPool(..));
         self.requests.values().filter(waits).count() as u64
     }
 

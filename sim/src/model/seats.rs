@@ -5,7 +5,7 @@
 
 use super::checkpoints::TICKS;
 use super::config::Checkpoint;
-use super::{Model, Passed, Queued, SHARED, Seat, State};
+use super::{Model, Passed, Queued, SHARED, Seat, Stage};
 
 /// The counter of those who wait where an edit took all counters away.
 pub(super) const GONE: &str = "(gone)";
@@ -63,7 +63,7 @@ impl Model {
         self.again.iter().any(waits)
             || self.requests.values().any(|request| {
                 request.walk.iter().any(holds)
-                    || matches!(&request.state, State::Queued(queued) if waits(queued))
+                    || matches!(&request.stage, Stage::Queued(queued) if waits(queued))
             })
     }
 }

@@ -9,7 +9,7 @@ use super::config::{
 };
 use super::configure::is_early;
 use super::seats::GONE;
-use super::{Model, Passed, Position, Queued, Reason, Request, Seat, State, Tally};
+use super::{Model, Passed, Position, Queued, Reason, Request, Seat, Stage, Tally};
 use crate::seen::Answer;
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ impl Model {
     /// not, it goes back.
     pub fn reroute(&mut self, now: u64, id: u64) -> Answer {
         self.begin(now);
-        let runs = self.state(id) == Some(&State::Running);
+        let runs = self.stage(id) == Some(&Stage::Running);
         let mut answer = Answer::Server(self.find_other(id));
         if runs && answer == Answer::Server(None) && self.has_untried(id) {
             self.go_back(id);
@@ -120,7 +120,7 @@ impl Model {
         self.name_server(id, "");
         if let Some(request) = self.requests.get_mut(&id) {
             request.ran += now - request.started;
-            (request.seat, request.state, request.back) = (None, State::Moving, true);
+            (request.seat, request.stage, request.back) = (None, Stage::Moving, true);
             let names = request.arrival.claims.iter().map(|(name, _)| *name);
             request.claims.iter_mut().zip(names).for_each(|(claim, name)| claim.name = name);
         }
@@ -141,7 +141,7 @@ impl Model {
     }
 
     fn find_other(&mut self, id: u64) -> Option<u32> {
-        self.requests.get(&id).filter(|r| r.state == State::Running)?;
+        self.requests.get(&id).filter(|r| r.stage == Stage::Running)?;
         self.learn_names(id);
         let request = &self.requests[&id];
         let (backend, site, old) = (request.backend?, request.site.0, request.arrival.server);
@@ -162,7 +162,7 @@ impl Model {
                     self.arrive(id, &checkpoint, None);
                 }
                 if let Some(request) = self.requests.get_mut(&id) {
-                    request.state = State::Running;
+                    request.stage = Stage::Running;
                 }
                 return Some(server.id);
             }
@@ -396,7 +396,7 @@ impl Model {
     /// back, it gives back after all grants.
     pub(super) fn seek_server(&mut self, id: u64) {
         if let Some(request) = self.requests.get_mut(&id) {
-            request.state = State::Moving;
+            request.stage = Stage::Moving;
             let names = request.arrival.claims.iter().map(|(name, _)| *name);
             request.claims.iter_mut().zip(names).for_each(|(claim, name)| claim.name = name);
         }
@@ -464,8 +464,8 @@ impl Model {
     fn move_on(&mut self, servers: &[u32]) {
         self.astray = true;
         let is_lost = |request: &Request| request.seat.is_some_and(|seat| servers.contains(&seat));
-        let sleeps = |request: &Request| match &request.state {
-            State::Queued(queued) => self
+        let sleeps = |request: &Request| match &request.stage {
+            Stage::Queued(queued) => self
                 .checkpoint(queued.checkpoint)
                 .is_some_and(|c| matches!(c.at, At::Server(_)) && is_lost(request)),
             _ => false,
@@ -473,7 +473,7 @@ impl Model {
         let lost = self.requests.iter().filter(|(_, r)| sleeps(r)).map(|(id, _)| *id);
         for id in self.by_rank(lost.collect()) {
             let Some(request) = self.requests.get_mut(&id) else { continue };
-            if let State::Queued(queued) = std::mem::replace(&mut request.state, State::Moving) {
+            if let Stage::Queued(queued) = std::mem::replace(&mut request.stage, Stage::Moving) {
                 self.forget_tags_if_empty(queued.checkpoint, queued.seat.counter);
             }
             self.walk(id, Some((2, 0, 0)));

@@ -1,7 +1,7 @@
 //! The model by itself: small stories, worked out by hand from the page it is written from.
 
 use super::config::*;
-use super::{Effect, Model, Outcome, Place, Reason, Spot, State};
+use super::{Effect, Model, Outcome, Place, Reason, Spot, Stage};
 use crate::history::{History, Step};
 use crate::story;
 use paceline_types::Mode;
@@ -72,7 +72,7 @@ fn a_rate_is_kept_to_the_third_of_a_nanosecond() {
         model.handle_timeout(due);
         assert!(matches!(model.take_effects()[..], [Effect::Start(_)]));
     }
-    assert!(model.requests.values().all(|request| request.state == State::Running));
+    assert!(model.requests.values().all(|request| request.stage == Stage::Running));
 }
 
 /// One per 10 ms: a wake 4 ms late costs nothing, one 7 ms late costs what is over the slip of 5.
@@ -301,7 +301,7 @@ fn names_are_read_anew_and_queues_are_kept() {
     assert_eq!(model.take_effects(), [Effect::Start(2)]);
 }
 
-/// Random histories run through, every state is reached, and at the end all is given back.
+/// Random histories run through, every stage is reached, and at the end all is given back.
 #[test]
 fn random_histories_reach_every_corner() {
     let (mut started, mut waited, mut refused) = (0, 0, std::collections::BTreeMap::new());
