@@ -34,7 +34,7 @@ pub(crate) use step::walk_cost;
 use crate::graph::Graph;
 use crate::mark::{Mark, MarkMode, NodeKey, Root, add_root, combine};
 use crate::node::{Nodes, Tag};
-use crate::wanted::{Resting, Wanted, numbers};
+use crate::wanted::{Resting, WantedClaims, numbers};
 use aside::{Aside, Lack};
 use edit::Edit;
 use made::Made;
@@ -92,7 +92,7 @@ pub enum Blocked {
     Busy,
     /// There is no such waiter.
     NotWaiting,
-    /// A claim has too many marks: see [`Wanted::too_wide`].
+    /// A claim has too many marks: see [`WantedClaims::too_wide`].
     TooWide,
 }
 
@@ -158,7 +158,13 @@ impl Claims {
     }
 
     /// Adds a waiter, neither eligible nor tried yet. Names that no resource has are made for it.
-    pub fn add(&mut self, id: RequestId, rank: Rank, session: Option<SessionId>, wanted: Wanted) {
+    pub fn add(
+        &mut self,
+        id: RequestId,
+        rank: Rank,
+        session: Option<SessionId>,
+        wanted: WantedClaims,
+    ) {
         self.enter(id, rank, session, wanted, Stage::Free);
         self.stats.waiting += 1;
     }
@@ -169,7 +175,7 @@ impl Claims {
         id: RequestId,
         rank: Rank,
         session: Option<SessionId>,
-        wanted: Wanted,
+        wanted: WantedClaims,
     ) {
         self.enter(id, rank, session, wanted, Stage::Held);
         self.sessions.extend(session.map(|session| (session, id)));
@@ -200,7 +206,7 @@ impl Claims {
     /// # Errors
     ///
     /// When it could not: who is in its way, or that nothing can be taken just now.
-    pub fn check(&self, wanted: &mut Wanted, rank: Rank) -> Result<(), Blocked> {
+    pub fn check(&self, wanted: &mut WantedClaims, rank: Rank) -> Result<(), Blocked> {
         if self.is_busy() {
             return Err(Blocked::Busy);
         }
@@ -305,7 +311,7 @@ impl Claims {
     }
 
     /// Resolves claims again if the graph has changed since. Whether it has.
-    pub fn refresh(&self, wanted: &mut Wanted) -> bool {
+    pub fn refresh(&self, wanted: &mut WantedClaims) -> bool {
         let has_changed = !Arc::ptr_eq(&wanted.graph, &self.graph);
         if has_changed {
             *wanted = wanted.resolved_in(&self.graph);
@@ -321,8 +327,8 @@ impl Claims {
 
     /// What a request claims that slept: `claims` are those it rests from.
     #[must_use]
-    pub fn wake(&self, resting: &Resting, claims: &[Claim]) -> Wanted {
-        Wanted::awake(&self.graph, resting, claims)
+    pub fn wake(&self, resting: &Resting, claims: &[Claim]) -> WantedClaims {
+        WantedClaims::awake(&self.graph, resting, claims)
     }
 
     /// Puts a request into the books.
@@ -331,7 +337,7 @@ impl Claims {
         id: RequestId,
         rank: Rank,
         session: Option<SessionId>,
-        mut wanted: Wanted,
+        mut wanted: WantedClaims,
         stage: Stage,
     ) {
         debug_assert!(!self.requests.contains_key(&id), "request {id} is there already");
@@ -354,8 +360,8 @@ impl Claims {
     }
 
     /// Roots and marks of what is wanted, with a node for every name that no resource has.
-    fn make_unknown(&mut self, wanted: Wanted) -> (Vec<Root>, Box<[Mark]>) {
-        let Wanted { graph, mut roots, mut marks, unknown, too_wide, .. } = wanted;
+    fn make_unknown(&mut self, wanted: WantedClaims) -> (Vec<Root>, Box<[Mark]>) {
+        let WantedClaims { graph, mut roots, mut marks, unknown, too_wide, .. } = wanted;
         if too_wide.is_some() {
             // Whoever takes it in all the same pays for it.
             marks = graph.marks(&roots);
@@ -378,7 +384,7 @@ impl Claims {
     }
 
     /// What the resources of a newcomer are called, if that has to be remembered.
-    fn names(&self, wanted: &Wanted) -> Names {
+    fn names(&self, wanted: &WantedClaims) -> Names {
         if !self.is_busy() {
             return Names::default();
         }

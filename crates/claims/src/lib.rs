@@ -1,7 +1,7 @@
 //! Claims on a graph of resources: which may be held together, and who waits.
 //!
 //! Owns three things: the [`Graph`] of resources, an immutable snapshot built outside the engine's
-//! lock; [`Wanted`], what one request claims, resolved against a snapshot outside the lock as well;
+//! lock; [`WantedClaims`], what one request claims, resolved against a snapshot outside the lock as well;
 //! and [`Claims`], who holds and who waits, under the lock. Promises that no request is granted a
 //! claim whose sub-tree meets one that is held, shared claims apart (C1), that all claims of a request
 //! are taken together or not at all (C2), and that nobody passes an earlier request that is in its
@@ -22,4 +22,4 @@ pub use graph::{
     EDGES_MAX, EDGES_WALKED_MAX, Graph, GraphError, MARKS_MAX, RESOURCES_MAX, Resource, ResourceId,
 };
 pub use mark::NodeKey;
-pub use wanted::{ResolveError, Resting, Wanted};
+pub use wanted::{ResolveError, Resting, WantedClaims};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// What a request claims.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct WantedClaims {
     pub(crate) graph: Arc<Graph>,
     /// In the order of their keys.
     pub(crate) roots: Vec<Root>,
@@ -63,8 +63,8 @@ impl Graph {
     /// # Errors
     ///
     /// When there are too many claims, or one cannot be a name. An unknown name is no error: see
-    /// [`Wanted::unknown`].
-    pub fn resolve(self: &Arc<Self>, claims: &[Claim]) -> Result<Wanted, ResolveError> {
+    /// [`WantedClaims::unknown`].
+    pub fn resolve(self: &Arc<Self>, claims: &[Claim]) -> Result<WantedClaims, ResolveError> {
         if claims.len() > CLAIMS_MAX {
             return Err(ResolveError::TooMany(claims.len()));
         }
@@ -80,12 +80,12 @@ impl Graph {
 
     /// The same for claims of a request that was granted: edits may have given it more than a request may ask for.
     #[must_use]
-    pub fn resolve_held(self: &Arc<Self>, claims: &[Claim]) -> Wanted {
-        Wanted::new(self, claims.iter().map(|claim| (&*claim.resource, claim.mode)))
+    pub fn resolve_held(self: &Arc<Self>, claims: &[Claim]) -> WantedClaims {
+        WantedClaims::new(self, claims.iter().map(|claim| (&*claim.resource, claim.mode)))
     }
 }
 
-impl Wanted {
+impl WantedClaims {
     /// The claims on resources that do not exist, in the order of the request's claims.
     pub fn unknown(&self) -> impl ExactSizeIterator<Item = &Claim> {
         self.unknown.iter().map(|(_, claim)| claim)

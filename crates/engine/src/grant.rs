@@ -7,7 +7,7 @@
 use crate::effect::Outcome;
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
-use paceline_claims::{Event, MARKS_MAX, Wanted};
+use paceline_claims::{Event, MARKS_MAX, WantedClaims};
 use paceline_types::{
     Place, PoolId, Rank, Reason, Refusal, Request, RequestId, Span, Time, Unknown,
 };
@@ -151,7 +151,11 @@ impl Engine {
 
     /// Refuses a claim on a resource that does not exist, unless the request says otherwise, and one
     /// that is too wide.
-    pub(crate) fn check_claims(&self, request: &Request, wanted: &Wanted) -> Result<(), Refusal> {
+    pub(crate) fn check_claims(
+        &self,
+        request: &Request,
+        wanted: &WantedClaims,
+    ) -> Result<(), Refusal> {
         match (wanted.unknown().next(), wanted.too_wide()) {
             (Some(claim), _) if request.unknown == Unknown::Refuse => {
                 Err(self.no_resource(claim.resource.clone()))
@@ -298,7 +302,7 @@ impl Engine {
     pub(crate) fn would_block_itself(
         &self,
         request: &Request,
-        wanted: &Wanted,
+        wanted: &WantedClaims,
         rank: Rank,
     ) -> Option<Refusal> {
         let mut sessions = request.session.iter().chain(&request.within);

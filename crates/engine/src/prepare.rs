@@ -10,7 +10,7 @@ use crate::renames::name_now;
 use crate::snapshot::Snapshot;
 use crate::work::Work;
 use paceline_checkpoints::{At, Checked, KeyHash, Limit};
-use paceline_claims::{Claims, Resting, Wanted};
+use paceline_claims::{Claims, Resting, WantedClaims};
 use paceline_expr::{Expr, Input};
 use paceline_routing::{Chosen, Unrouted};
 use paceline_rules::{Candidates, Decision, Verdict};
@@ -120,7 +120,7 @@ pub(crate) struct Draft {
     /// The pool whose checkpoints are among the steps.
     pub(crate) steps_pool: Option<PoolId>,
     /// What it claims, as long as the claims are not in the books of the claims' room.
-    pub(crate) wanted: Option<Wanted>,
+    pub(crate) wanted: Option<WantedClaims>,
     /// The same while it sleeps at a checkpoint: nothing that is large, and no old graph.
     resting: Option<Resting>,
 }
@@ -499,7 +499,7 @@ pub(crate) fn fill_keys(checkpoint: &Checked, snapshot: &Snapshot, input: &impl 
 }
 
 /// What a request claims; names and numbers have been checked.
-pub(crate) fn resolve(snapshot: &Snapshot, request: &Request) -> Option<Wanted> {
+pub(crate) fn resolve(snapshot: &Snapshot, request: &Request) -> Option<WantedClaims> {
     if request.claims.is_empty() {
         return None;
     }

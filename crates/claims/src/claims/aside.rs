@@ -7,7 +7,7 @@
 
 use super::{Claims, Event, Names, Request, Stage};
 use crate::graph::Graph;
-use crate::wanted::Wanted;
+use crate::wanted::WantedClaims;
 use paceline_types::{Claim, Rank, RequestId, SessionId};
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ pub(super) enum Lack {
 }
 
 impl Aside {
-    fn wanted(&self, graph: &Arc<Graph>) -> Wanted {
+    fn wanted(&self, graph: &Arc<Graph>) -> WantedClaims {
         let claims = self.claims.iter().map(|claim| (&*claim.resource, claim.mode));
-        Wanted::new(graph, claims)
+        WantedClaims::new(graph, claims)
     }
 }
 
@@ -43,7 +43,7 @@ impl Claims {
         id: RequestId,
         rank: Rank,
         session: Option<SessionId>,
-        mut wanted: Wanted,
+        mut wanted: WantedClaims,
     ) -> bool {
         self.refresh(&mut wanted);
         let Some((_, missing)) = wanted.unknown.first() else {
@@ -124,7 +124,7 @@ impl Claims {
     }
 
     /// Lets a request that stood aside wait again, unless its claims are too wide; whether it does.
-    fn look_with(&mut self, id: RequestId, wanted: Wanted, sequence: u64) -> bool {
+    fn look_with(&mut self, id: RequestId, wanted: WantedClaims, sequence: u64) -> bool {
         let Some(mut request) = self.requests.remove(&id) else { return false };
         let Stage::Aside(aside) = &mut request.stage else {
             self.requests.insert(id, request);

@@ -6,7 +6,7 @@
 use super::{Claims, Request, Stage};
 use crate::mark::{Mark, MarkMode, NodeKey, Root};
 use crate::node::Tag;
-use crate::wanted::Wanted;
+use crate::wanted::WantedClaims;
 use paceline_types::{Rank, RequestId, SessionId, limits};
 
 /// Waiters that a search for the own session goes through: each newcomer of a session that holds
@@ -64,7 +64,7 @@ impl Claims {
 
     /// The same for a newcomer.
     #[must_use]
-    pub fn blockers_of(&self, wanted: &Wanted, rank: Rank, max: usize) -> Blockers {
+    pub fn blockers_of(&self, wanted: &WantedClaims, rank: Rank, max: usize) -> Blockers {
         let (roots, marks) = self.with_made(wanted);
         self.blockers_at(&Asking { rank, roots: &roots, first: None }, &marks, max)
     }
@@ -75,7 +75,7 @@ impl Claims {
     #[must_use]
     pub fn own_way(
         &self,
-        wanted: &Wanted,
+        wanted: &WantedClaims,
         rank: Rank,
         session: SessionId,
     ) -> Option<(Box<str>, RequestId)> {
@@ -163,7 +163,7 @@ impl Claims {
     }
 
     /// Roots and marks of what is wanted, with those names that others have made.
-    fn with_made(&self, wanted: &Wanted) -> (Vec<Root>, Vec<Mark>) {
+    fn with_made(&self, wanted: &WantedClaims) -> (Vec<Root>, Vec<Mark>) {
         let (mut roots, mut marks) = (wanted.roots.clone(), wanted.marks.to_vec());
         for (number, claim) in &wanted.unknown {
             if let Some(key) = self.made.find(&claim.resource) {

@@ -1,7 +1,7 @@
 //! Graph edits under load, one sentence of the design each.
 
 use crate::{Bench, claim, rank, resource};
-use paceline_claims::{Event, Graph, Wanted};
+use paceline_claims::{Event, Graph, WantedClaims};
 use paceline_types::{Mode, RequestId};
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ fn the_first_missing_claim_is_named() {
     assert_eq!(bench.claims.missing(RequestId(2)), Some("b"));
     bench.edit(vec![]);
     assert_eq!(bench.claims.missing(RequestId(2)), Some("c"), "it is gone again");
-    let unknown = |wanted: Wanted| {
+    let unknown = |wanted: WantedClaims| {
         let names: Vec<_> = wanted.unknown().map(|claim| claim.resource.to_string()).collect();
         names.join(" ")
     };

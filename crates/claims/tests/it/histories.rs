@@ -2,7 +2,7 @@
 
 use crate::model::{IDS, Model, NAMES, Request, Stage, name};
 use crate::random::Random;
-use paceline_claims::{Blocked, Claims, Event, Graph, Wanted};
+use paceline_claims::{Blocked, Claims, Event, Graph, WantedClaims};
 use paceline_types::{Claim, Mode, Priority, Rank, RequestId, SessionId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ type Resources = BTreeMap<u64, (String, BTreeSet<u64>)>;
 /// Edits that may wait to be worked in.
 const EDITS_MAX: usize = 8;
 
-type Prepared = (Vec<(String, Option<u64>, Mode)>, Wanted);
+type Prepared = (Vec<(String, Option<u64>, Mode)>, WantedClaims);
 
 struct History {
     seed: u64,

@@ -11,7 +11,7 @@ mod picture;
 mod random;
 mod waiting;
 
-use paceline_claims::{Claims, Event, Graph, Resource, ResourceId, Wanted};
+use paceline_claims::{Claims, Event, Graph, Resource, ResourceId, WantedClaims};
 use paceline_types::{Claim, Mode, Priority, Rank, RequestId, SessionId, Span, Time};
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Bench {
         }
     }
 
-    fn wanted(&self, names: &str, mode: Mode) -> Wanted {
+    fn wanted(&self, names: &str, mode: Mode) -> WantedClaims {
         let claims: Vec<_> = names.split_whitespace().map(|name| claim(name, mode)).collect();
         self.claims.graph().resolve(&claims).unwrap()
     }
