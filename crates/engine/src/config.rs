@@ -6,7 +6,7 @@
 
 use crate::gate;
 use crate::reads::Reads;
-use crate::snapshot::{Routes, Snapshot};
+use crate::snapshot::{CheckpointLists, Snapshot};
 use paceline_checkpoints::{At, CheckpointSet, Field, Limit, Problem, Spec, SpecError};
 use paceline_claims::{Graph, GraphError, Resource};
 use paceline_expr::Scope;
@@ -115,7 +115,7 @@ impl Plan {
         } else {
             Arc::new(Reads::of(&rules, &checkpoints, &switch))
         };
-        let routes = Arc::new(Routes::new(&checkpoints));
+        let lists = Arc::new(CheckpointLists::new(&checkpoints));
         let snapshot = Snapshot {
             generation: current.generation,
             rules_since: current.rules_since,
@@ -128,7 +128,7 @@ impl Plan {
             checkpoints,
             specs: config.checkpoints.into(),
             gates: gates.into(),
-            routes,
+            lists,
             routing,
             switch,
             reads,

@@ -8,7 +8,7 @@
 //! [`Totals`]. The engine owns the path of a request through them.
 //!
 //! The stages are in files of their own: [`walk`](crate::walk) (classify and shape),
-//! [`route`](crate::route) (backends and servers), [`grant`](crate::grant) (claims and slots),
+//! [`servers`](crate::servers) (backends and servers), [`grant`](crate::grant) (claims and slots),
 //! [`why`](crate::why), [`explain`](crate::explain).
 
 use crate::config::Plan;

@@ -129,7 +129,7 @@ impl Engine {
             true => self.snapshot.rules.trace(attributes, &live),
             false => Ruleset::default().trace(attributes, &live),
         };
-        let backend = work.draft.route.map(|_| attributes.known(Known::Backend));
+        let backend = work.draft.destination.map(|_| attributes.known(Known::Backend));
         Explanation {
             now: self.now,
             backend: backend.filter(|name| !name.is_empty()).map(Into::into),
@@ -144,7 +144,7 @@ impl Engine {
 
     /// The server that it would have if it came to it now.
     fn would_have(&self, work: &Work) -> Option<Box<str>> {
-        let backend = work.draft.route.and_then(|route| route.chosen.backend)?;
+        let backend = work.draft.destination.and_then(|destination| destination.chosen.backend)?;
         let Choice::Server(server) = self.fleet.preview(backend) else { return None };
         self.snapshot.routing.server_name(server).map(Into::into)
     }

@@ -91,7 +91,7 @@ impl Engine {
         let priority = if is_early { Priority::START } else { work.priority };
         let still = Still { attributes: &work.draft.request.attributes, priority };
         let snapshot = &self.snapshot;
-        match work.draft.route {
+        match work.draft.destination {
             Some(_) if is_early => fill_keys(checkpoint, snapshot, &Unrouted(&still)).key,
             Some(_) if list <= List::Backend => {
                 fill_keys(checkpoint, snapshot, &Unserved(&still)).key

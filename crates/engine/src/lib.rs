@@ -48,7 +48,7 @@ mod renames;
 mod requests;
 mod reroute;
 mod restore;
-mod route;
+mod servers;
 mod snapshot;
 mod totals;
 mod walk;

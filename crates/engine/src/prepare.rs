@@ -109,7 +109,7 @@ pub(crate) struct Draft {
     /// The generation whose name of its frontend it has.
     pub(crate) named_at: u64,
     /// Where it goes, if its frontend is configured.
-    pub(crate) route: Option<Route>,
+    pub(crate) destination: Option<Destination>,
     pub(crate) candidates: Candidates,
     /// What the rules say, unless one of them reads a counter.
     pub(crate) decision: Option<Decision>,
@@ -127,7 +127,7 @@ pub(crate) struct Draft {
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
+pub(crate) struct Destination {
     /// The backend: until it is submitted, as far as that is known without counters.
     pub chosen: Chosen,
     /// Whether it has a server, so that the checkpoints of that are on its way.
@@ -197,7 +197,7 @@ pub fn prepare_held(snapshot: &Snapshot, request: Request) -> Prepared {
         named_at: request.named_in.unwrap_or(snapshot.generation),
         request,
         generation: snapshot.generation,
-        route: None,
+        destination: None,
         candidates: Candidates::default(),
         decision: None,
         counts: vec![],
@@ -212,7 +212,7 @@ pub fn prepare_held(snapshot: &Snapshot, request: Request) -> Prepared {
         draft.plan_steps(snapshot, Priority::START, PoolId::DEFAULT);
         return Prepared(Box::new(Work::new(draft)));
     }
-    draft.find_route(snapshot);
+    draft.find_destination(snapshot);
     draft.plan_counts(snapshot);
     draft.ask_rules(snapshot);
     if let Some(Verdict::Priority(priority)) = draft.decision.as_ref().map(|d| d.verdict) {
@@ -241,12 +241,12 @@ impl Draft {
 
     /// Asks the lines of its frontend that read no counter for its backend. Whether it goes elsewhere
     /// than it said before.
-    fn find_route(&mut self, snapshot: &Snapshot) -> bool {
+    fn find_destination(&mut self, snapshot: &Snapshot) -> bool {
         let attributes = &self.request.attributes;
         let still = Still { attributes, priority: Priority::START };
         let chosen = snapshot.switch.begin(attributes.known(Known::Frontend), &still);
-        let had = self.route.take();
-        self.route = chosen.map(|chosen| Route { chosen, seated: false });
+        let had = self.destination.take();
+        self.destination = chosen.map(|chosen| Destination { chosen, seated: false });
         match chosen {
             Some(chosen) => {
                 // It has no server yet, whatever its sender says.
@@ -276,7 +276,7 @@ impl Draft {
     /// A line that reads a counter sends it elsewhere: what was found out before is void.
     pub(crate) fn turn_to(&mut self, snapshot: &Snapshot, chosen: Chosen) {
         let is_other = self.name_backend(snapshot, chosen.backend);
-        self.route = Some(Route { chosen, seated: false });
+        self.destination = Some(Destination { chosen, seated: false });
         if is_other {
             self.candidates = snapshot.rules.candidates(&self.request.attributes);
             self.decision = None;
@@ -299,7 +299,7 @@ impl Draft {
         let same_rules = !self.name_frontend(snapshot) && self.generation >= snapshot.rules_since;
         self.generation = snapshot.generation;
         if let Some((priority, pool)) = decided {
-            let backend = self.route.and_then(|route| route.chosen.backend);
+            let backend = self.destination.and_then(|destination| destination.chosen.backend);
             // A backend that is gone keeps its name until somebody comes to its servers.
             if backend.is_some_and(|id| snapshot.routing.backend_by_id(id).is_some()) {
                 self.name_backend(snapshot, backend);
@@ -308,7 +308,7 @@ impl Draft {
             return;
         }
         self.wanted = resolve(snapshot, &self.request);
-        let is_elsewhere = !self.is_connection() && self.find_route(snapshot);
+        let is_elsewhere = !self.is_connection() && self.find_destination(snapshot);
         if !same_rules || is_elsewhere {
             self.candidates = snapshot.rules.candidates(&self.request.attributes);
             self.decision = None;
@@ -351,11 +351,11 @@ impl Draft {
         self.counts.clear();
         let attributes = &self.request.attributes;
         let still = Still { attributes, priority: Priority::START };
-        for checkpoint in snapshot.routes.frontends.list(attributes.known(Known::Frontend)) {
+        for checkpoint in snapshot.lists.frontends.list(attributes.known(Known::Frontend)) {
             if !is_early_count(checkpoint) || checkpoint.spec.on != self.request.on {
                 continue;
             }
-            match self.route {
+            match self.destination {
                 Some(_) => push(&mut self.counts, checkpoint, snapshot, &Unrouted(&still)),
                 None => push(&mut self.counts, checkpoint, snapshot, &still),
             }
@@ -366,15 +366,15 @@ impl Draft {
     pub(crate) fn plan_steps(&mut self, snapshot: &Snapshot, priority: Priority, pool: PoolId) {
         self.steps.clear();
         self.steps_pool = Some(pool);
-        if snapshot.routes.is_empty {
+        if snapshot.lists.is_empty {
             return;
         }
-        let routes = &snapshot.routes;
+        let lists = &snapshot.lists;
         let attributes = &self.request.attributes;
         let still = Still { attributes, priority };
         let pool = snapshot.pools.by_id(pool);
-        let pool_list = pool.map_or(&[][..], |pool| routes.pools.list(&pool.name));
-        for checkpoint in routes.frontends.list(attributes.known(Known::Frontend)) {
+        let pool_list = pool.map_or(&[][..], |pool| lists.pools.list(&pool.name));
+        for checkpoint in lists.frontends.list(attributes.known(Known::Frontend)) {
             if !is_early_count(checkpoint) && checkpoint.spec.on == self.request.on {
                 push(&mut self.steps, checkpoint, snapshot, &still);
             }
@@ -382,18 +382,18 @@ impl Draft {
         if self.request.on == On::Connection {
             return;
         }
-        for checkpoint in routes.backends.list(attributes.known(Known::Backend)) {
+        for checkpoint in lists.backends.list(attributes.known(Known::Backend)) {
             // Who only says the name of a backend takes no server of it.
-            if self.route.is_some() || !is_gate(checkpoint.spec.id) {
+            if self.destination.is_some() || !is_gate(checkpoint.spec.id) {
                 push(&mut self.steps, checkpoint, snapshot, &still);
             }
         }
-        if self.route.is_none_or(|route| route.seated) {
-            for checkpoint in routes.servers.list(attributes.known(Known::Server)) {
+        if self.destination.is_none_or(|destination| destination.seated) {
+            for checkpoint in lists.servers.list(attributes.known(Known::Server)) {
                 push(&mut self.steps, checkpoint, snapshot, &still);
             }
         }
-        let is_routed = self.route.is_some();
+        let is_routed = self.destination.is_some();
         for checkpoint in pool_list {
             if is_routed && checkpoint.reads(Known::Server) {
                 // Its server is known when it comes here, and may be another one by then.
@@ -406,8 +406,8 @@ impl Draft {
 
     /// Puts the checkpoints of its server on its way.
     pub(crate) fn plan_server(&mut self, snapshot: &Snapshot, priority: Priority) {
-        if let Some(route) = &mut self.route {
-            route.seated = true;
+        if let Some(destination) = &mut self.destination {
+            destination.seated = true;
         }
         let steps = self.server_steps(snapshot, priority);
         if !steps.is_empty() {
@@ -418,8 +418,8 @@ impl Draft {
 
     /// Takes the checkpoints of its server off its way.
     pub(crate) fn leave_server(&mut self) {
-        if let Some(route) = &mut self.route {
-            route.seated = false;
+        if let Some(destination) = &mut self.destination {
+            destination.seated = false;
         }
         self.steps.retain(|step| step.position.0 != List::Server);
         self.request.attributes.put(Known::Server, "");
@@ -430,7 +430,7 @@ impl Draft {
         let attributes = &self.request.attributes;
         let still = Still { attributes, priority };
         let mut steps = vec![];
-        for checkpoint in snapshot.routes.servers.list(attributes.known(Known::Server)) {
+        for checkpoint in snapshot.lists.servers.list(attributes.known(Known::Server)) {
             push(&mut steps, checkpoint, snapshot, &still);
         }
         steps

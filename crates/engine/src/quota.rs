@@ -38,7 +38,7 @@ impl Snapshot {
     /// Whether a checkpoint stands in the way of the connections of this frontend.
     #[must_use]
     pub fn shapes_connections(&self, frontend: &str) -> bool {
-        let list = self.routes.frontends.list(frontend);
+        let list = self.lists.frontends.list(frontend);
         list.iter().any(|checked| checked.spec.on == On::Connection)
     }
 }

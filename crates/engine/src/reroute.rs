@@ -47,7 +47,7 @@ impl Engine {
 
     /// Whether a server of its backend can be used that it was not given before.
     fn has_untried(&self, work: &Work) -> bool {
-        let backend = work.draft.route.and_then(|route| route.chosen.backend);
+        let backend = work.draft.destination.and_then(|destination| destination.chosen.backend);
         backend.is_some_and(|backend| self.fleet.has_usable_but(backend, &work.tried))
     }
 
@@ -74,7 +74,7 @@ impl Engine {
     }
 
     fn find_other(&mut self, work: &mut Work) -> Option<ServerId> {
-        let backend = work.draft.route?.chosen.backend?;
+        let backend = work.draft.destination?.chosen.backend?;
         let Site { id, server, .. } = **work.seat.as_ref()?.site();
         put_in(&mut work.tried, id);
         self.learn_names(work, backend, server);

@@ -65,7 +65,7 @@ impl Engine {
             work.draft.refresh(&snapshot, None);
         }
         // What goes to a server is over with its connection, so it is not restored there.
-        if work.draft.route.take().is_some() {
+        if work.draft.destination.take().is_some() {
             work.draft.steps_pool = None;
         }
         work.begin(self.now, id, priority, &snapshot);

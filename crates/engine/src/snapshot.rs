@@ -31,7 +31,7 @@ pub struct Snapshot {
     pub(crate) specs: Arc<[Spec]>,
     /// The checkpoints that nobody wrote, of backends with a maximum.
     pub(crate) gates: Arc<[Spec]>,
-    pub(crate) routes: Arc<Routes>,
+    pub(crate) lists: Arc<CheckpointLists>,
     pub(crate) routing: Arc<Routing>,
     pub(crate) switch: Arc<Switch>,
     pub(crate) reads: Arc<Reads>,
@@ -61,7 +61,7 @@ impl Snapshot {
             checkpoints: Arc::default(),
             specs: [].into(),
             gates: [].into(),
-            routes: Arc::new(Routes { is_empty: true, ..Routes::default() }),
+            lists: Arc::new(CheckpointLists { is_empty: true, ..CheckpointLists::default() }),
             routing: Arc::default(),
             switch: Arc::default(),
             reads: Arc::default(),
@@ -152,21 +152,21 @@ impl Snapshot {
 
 /// The checkpoints of each place, found by the names that requests carry.
 #[derive(Debug, Default)]
-pub(crate) struct Routes {
-    pub frontends: Route,
-    pub backends: Route,
+pub(crate) struct CheckpointLists {
+    pub frontends: ListsByName,
+    pub backends: ListsByName,
     /// By `BACKEND/NAME`.
-    pub servers: Route,
-    pub pools: Route,
+    pub servers: ListsByName,
+    pub pools: ListsByName,
     /// Whether there is no checkpoint at all.
     pub is_empty: bool,
 }
 
 /// The checkpoints of the places of one kind.
 #[derive(Debug, Default)]
-pub(crate) struct Route(BTreeMap<Box<str>, Vec<Arc<Checked>>>);
+pub(crate) struct ListsByName(BTreeMap<Box<str>, Vec<Arc<Checked>>>);
 
-impl Route {
+impl ListsByName {
     /// The checkpoints of the place of this name, in order.
     pub fn list(&self, name: &str) -> &[Arc<Checked>] {
         if self.0.is_empty() {
@@ -176,20 +176,20 @@ impl Route {
     }
 }
 
-impl Routes {
+impl CheckpointLists {
     pub fn new(set: &CheckpointSet) -> Self {
-        let mut routes = Self { is_empty: set.iter().next().is_none(), ..Self::default() };
+        let mut lists = Self { is_empty: set.iter().next().is_none(), ..Self::default() };
         for checked in set.iter() {
-            let (route, name) = match &checked.spec.at {
-                At::Frontend(name) => (&mut routes.frontends, name.clone()),
-                At::Backend(name) => (&mut routes.backends, name.clone()),
+            let (list, name) = match &checked.spec.at {
+                At::Frontend(name) => (&mut lists.frontends, name.clone()),
+                At::Backend(name) => (&mut lists.backends, name.clone()),
                 At::Server { backend, name } => {
-                    (&mut routes.servers, format!("{backend}/{name}").into())
+                    (&mut lists.servers, format!("{backend}/{name}").into())
                 }
-                At::Pool(name) => (&mut routes.pools, name.clone()),
+                At::Pool(name) => (&mut lists.pools, name.clone()),
             };
-            route.0.entry(name).or_insert_with(|| set.list(&checked.spec.at).to_vec());
+            list.0.entry(name).or_insert_with(|| set.list(&checked.spec.at).to_vec());
         }
-        routes
+        lists
     }
 }

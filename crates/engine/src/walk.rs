@@ -387,7 +387,7 @@ impl Engine {
     pub(crate) fn evaluate_count(&self, draft: &Draft, step: Step) -> Filled {
         let (_, _, id) = step.position;
         let live = self.live(draft, Priority::START);
-        match (self.snapshot.checkpoints.checkpoint(id), draft.route) {
+        match (self.snapshot.checkpoints.checkpoint(id), draft.destination) {
             (Some(checkpoint), Some(_)) => fill(checkpoint, &self.snapshot, &Unrouted(&live)),
             (Some(checkpoint), None) => fill(checkpoint, &self.snapshot, &live),
             (None, _) => Filled::default(),
@@ -433,12 +433,12 @@ fn shown(key: &str) -> Box<str> {
 
 /// The backend whose server a request needs before this step, because it passed its backend's list.
 fn wants_server(work: &Work, next: usize) -> Option<BackendId> {
-    let route = work.draft.route.filter(|route| !route.seated)?;
+    let destination = work.draft.destination.filter(|destination| !destination.seated)?;
     let step = work.draft.steps.get(next);
     if step.is_some_and(|step| step.position.0 <= List::Backend) {
         return None;
     }
-    route.chosen.backend
+    destination.chosen.backend
 }
 
 /// The first step behind its backend's list.

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::gate;
 use crate::input::Live;
 use crate::outstanding::{Chore, Return};
-use crate::prepare::{Draft, Filled, List, Route, position};
+use crate::prepare::{Destination, Draft, Filled, List, position};
 use crate::snapshot::Snapshot;
 use crate::walk::ticket;
 use crate::work::{Stage, Work};
@@ -52,7 +52,7 @@ impl Engine {
 
     /// Looks at the lines of the frontend that read counters. Refuses who has no backend.
     pub(crate) fn choose_backend(&mut self, draft: &mut Draft) -> Result<(), Refusal> {
-        if draft.route.is_none() {
+        if draft.destination.is_none() {
             return Ok(());
         }
         let errors = self.would_choose_backend(draft, &[])?;
@@ -67,7 +67,7 @@ impl Engine {
         draft: &mut Draft,
         counted: &[(CheckpointId, KeyHash)],
     ) -> Result<u32, Refusal> {
-        let Some(Route { mut chosen, .. }) = draft.route else { return Ok(0) };
+        let Some(Destination { mut chosen, .. }) = draft.destination else { return Ok(0) };
         if chosen.open > 0 {
             let attributes = &draft.request.attributes;
             let live = Live { attributes, priority: Priority::START, engine: self, counted };
@@ -84,7 +84,7 @@ impl Engine {
 
     /// Why a request gets no server, if all of its backend are down.
     pub(crate) fn no_server(&self, work: &Work) -> Option<Refusal> {
-        let backend = work.draft.route.and_then(|route| route.chosen.backend)?;
+        let backend = work.draft.destination.and_then(|destination| destination.chosen.backend)?;
         (!self.fleet.is_usable(backend)).then(|| no_server(work))
     }
 
