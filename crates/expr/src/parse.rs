@@ -35,22 +35,22 @@ const RESERVED: [&str; 17] = [
 pub(crate) fn parse<'a>(text: &'a str, tokens: &[Token<'a>]) -> Result<Tree<'a>, CompileError> {
     let levels = vec![Level::new(Bracket::Text, 0)];
     let mut parser = Parser { text, levels, too_large: None };
-    let mut state = State::Value;
+    let mut expected = Expected::Value;
     let mut before = None;
     for token in tokens {
-        state = match state {
-            State::Value => parser.value(*token, before)?,
-            State::Field(of) => parser.field(of, *token)?,
-            State::Operator(value) => parser.operator(value, *token, before)?,
+        expected = match expected {
+            Expected::Value => parser.value(*token, before)?,
+            Expected::Field(of) => parser.field(of, *token)?,
+            Expected::Operator(value) => parser.operator(value, *token, before)?,
         };
         parser.check_depth(*token)?;
         before = Some(*token);
     }
-    parser.end(state)
+    parser.end(expected)
 }
 
 /// What may come next.
-enum State<'a> {
+enum Expected<'a> {
     Value,
     /// A name after this and a dot.
     Field(Tree<'a>),
@@ -58,7 +58,7 @@ enum State<'a> {
     Operator(Tree<'a>),
 }
 
-type Step<'a> = Result<State<'a>, CompileError>;
+type Step<'a> = Result<Expected<'a>, CompileError>;
 
 struct Parser<'a> {
     text: &'a str,
@@ -93,7 +93,7 @@ impl<'a> Parser<'a> {
                 return self.error(token.start, format!("expected a value, found `{sign}`"));
             }
         };
-        Ok(State::Operator(leaf(token.start, part)))
+        Ok(Expected::Operator(leaf(token.start, part)))
     }
 
     /// Whether a bracket may close where a value could stand: `f()`, `[]` or `[1,]`.
@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A `-` before an int or a double is part of it.
-    fn number(&mut self, token: Token<'a>) -> State<'a> {
+    fn number(&mut self, token: Token<'a>) -> Expected<'a> {
         let signed = !token.text.ends_with(['u', 'U']);
         let negate = |open: &mut Open<'_>| signed && matches!(open, Open::Negate(_));
         let (start, negative) = match self.level().open.pop_if(negate) {
@@ -117,7 +117,7 @@ impl<'a> Parser<'a> {
             self.too_large.get_or_insert(token);
             Part::Int(0)
         });
-        State::Operator(leaf(start, part))
+        Expected::Operator(leaf(start, part))
     }
 
     /// A second sign is refused: `!!a` and `--a` say nothing.
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
         let open = if token.text == "!" { Open::Not } else { Open::Negate };
         level.open.push(open(token.start));
         level.depth.operator();
-        Ok(State::Value)
+        Ok(Expected::Value)
     }
 
     fn field(&mut self, of: Tree<'a>, token: Token<'a>) -> Step<'a> {
@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
         }
         let (start, name) = (of.start, Word { text: token.text, start: token.start });
         let part = Part::Field { of: Box::new(of), name };
-        Ok(State::Operator(Tree { start, at: token.start, part }))
+        Ok(Expected::Operator(Tree { start, at: token.start, part }))
     }
 
     fn operator(
@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
             }
             "." => {
                 self.level().depth.operator();
-                Ok(State::Field(value))
+                Ok(Expected::Field(value))
             }
             ")" | "]" => self.close(value, token),
             "," => self.comma(value, token),
@@ -176,20 +176,20 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn infix(&mut self, value: Tree<'a>, infix: Infix, token: Token<'a>) -> State<'a> {
+    fn infix(&mut self, value: Tree<'a>, infix: Infix, token: Token<'a>) -> Expected<'a> {
         let level = self.level();
         level.depth.operator();
         let left = level.reduce(value, infix.binding());
         level.open.push(Open::Infix(left, infix, token.start));
-        State::Value
+        Expected::Value
     }
 
-    fn logic(&mut self, value: Tree<'a>, logic: Logic, token: Token<'a>) -> State<'a> {
+    fn logic(&mut self, value: Tree<'a>, logic: Logic, token: Token<'a>) -> Expected<'a> {
         let level = self.level();
         level.depth.logic();
         let left = level.reduce(value, logic.binding());
         level.open.push(Open::Logic(left, logic, token.start));
-        State::Value
+        Expected::Value
     }
 
     fn question(&mut self, value: Tree<'a>, token: Token<'a>) -> Step<'a> {
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
         }
         level.depth.question();
         level.open.push(Open::Question(test, token.start));
-        Ok(State::Value)
+        Ok(Expected::Value)
     }
 
     fn colon(&mut self, value: Tree<'a>, token: Token<'a>) -> Step<'a> {
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
         match level.open.pop_if(question) {
             Some(Open::Question(test, at)) => {
                 level.open.push(Open::Choice([test, yes], at));
-                Ok(State::Value)
+                Ok(Expected::Value)
             }
             _ => self.error(token.start, "`:` without a `?` before it"),
         }
@@ -248,7 +248,7 @@ impl<'a> Parser<'a> {
             return self.error(token.start, message);
         }
         self.levels.push(Level::new(bracket, token.start));
-        Ok(State::Value)
+        Ok(Expected::Value)
     }
 
     fn close(&mut self, value: Tree<'a>, token: Token<'a>) -> Step<'a> {
@@ -269,9 +269,9 @@ impl<'a> Parser<'a> {
     }
 
     /// Leaves the innermost level, which is complete.
-    fn close_level(&mut self) -> State<'a> {
+    fn close_level(&mut self) -> Expected<'a> {
         let Some(Level { bracket, start: at, mut elements, depth, .. }) = self.levels.pop() else {
-            return State::Value;
+            return Expected::Value;
         };
         self.level().depth.bracket(&depth);
         let (start, part) = match bracket {
@@ -282,13 +282,13 @@ impl<'a> Parser<'a> {
             Bracket::List => (at, Part::List(elements)),
             Bracket::Index(map) => match elements.pop() {
                 Some(index) => (map.start, Part::Index(Box::new([map, index]))),
-                None => return State::Value,
+                None => return Expected::Value,
             },
             Bracket::Group | Bracket::Text => {
-                return elements.pop().map_or(State::Value, State::Operator);
+                return elements.pop().map_or(Expected::Value, Expected::Operator);
             }
         };
-        State::Operator(Tree { start, at, part })
+        Expected::Operator(Tree { start, at, part })
     }
 
     fn comma(&mut self, value: Tree<'a>, token: Token<'a>) -> Step<'a> {
@@ -299,7 +299,7 @@ impl<'a> Parser<'a> {
         }
         level.depth.end_element();
         level.elements.push(value);
-        Ok(State::Value)
+        Ok(Expected::Value)
     }
 
     /// All that stands in the innermost level since its bracket or the last `,`.
@@ -312,13 +312,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn end(mut self, state: State<'a>) -> Result<Tree<'a>, CompileError> {
+    fn end(mut self, expected: Expected<'a>) -> Result<Tree<'a>, CompileError> {
         let (text, end) = (self.text, self.text.len());
         let error = |at, message| Err(CompileError::new(text, at, message));
-        let value = match state {
-            State::Value => return error(end, "expected a value, found the end"),
-            State::Field(_) => return error(end, "expected a name after `.`, found the end"),
-            State::Operator(value) => self.end_element(value)?,
+        let value = match expected {
+            Expected::Value => return error(end, "expected a value, found the end"),
+            Expected::Field(_) => return error(end, "expected a name after `.`, found the end"),
+            Expected::Operator(value) => self.end_element(value)?,
         };
         let level = self.level();
         match level.bracket {
