@@ -4,17 +4,19 @@
 //! connected to. While it waits for its turn nothing more is read of it, and a client that leaves takes
 //! it along at once.
 
+mod exchange;
+
 use crate::respond::{How, Reply};
 use crate::serve::admit::{Stop, admit};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::clients::Way;
-use crate::serve::exchange::{Asked, Client, End, Exchange, Failure};
 use crate::serve::gone::{Gone, Lost};
 use crate::serve::log::Record;
 use crate::serve::orphan::{self, Orphan, Unfinished};
+use crate::serve::server_half::{Asked, ServerHalf};
 use crate::serve::stream::Stream;
-use crate::serve::table::{Gate, duration};
+use crate::serve::table::Gate;
 use crate::serve::timer::Timer;
 use crate::serve::tunnel;
 use crate::serve::upstream::Upstream;
@@ -23,6 +25,8 @@ use crate::wire::{
     Framing, HeadError, RequestHead, RequestWriter, ResponseHead, check_beginning, head_end,
     leading_blank,
 };
+pub(crate) use exchange::Client;
+use exchange::{End, Exchange, Spoken};
 use paceline_host::{Permit, wall_ms};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -74,6 +78,15 @@ enum After {
     Close,
     /// It is cut off, so that the client can tell that something is missing.
     Cut,
+}
+
+/// How a response of our own is written.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReplyForm {
+    is_json: bool,
+    is_head: bool,
+    /// Whether the connection is kept behind it.
+    keeps: bool,
 }
 
 /// How a connection was left.
@@ -209,16 +222,19 @@ impl Connection {
         let gate = Arc::clone(&self.gate);
         gate.tally.requests.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::begin(&gate, &self.peer, &self.head, bytes);
-        let is_json = crate::serve::wants_json(&self.head, bytes);
-        let mut asked = self.asked(bytes);
-        asked.keeps &= is_open;
+        let asked = self.asked(bytes);
+        let spoken = Spoken { is_11: self.head.is_11, keeps: self.head.keeps && is_open };
+        let form = ReplyForm {
+            is_json: crate::serve::wants_json(&self.head, bytes),
+            is_head: asked.is_head,
+            keeps: spoken.keeps && asked.framing == Framing::None,
+        };
         let forwarded = self.peer.forwarded(&self.gate.spec, self.client.stream.is_tls());
         let upgrades = asked.upgrades;
         let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
         let request = attributes::request(&self.worker.control, &gate, &self.peer, &writer);
         self.sent.clear();
         writer.write(&mut self.sent.bytes);
-        let is_idempotent = self.head.is_idempotent(bytes);
         self.client.buf.consume(len);
         let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
         let outcome = match request {
@@ -235,21 +251,20 @@ impl Connection {
                 return After::Cut;
             }
             Err(Stop::Reply(reply)) => {
-                let keeps = asked.keeps && asked.framing == Framing::None;
                 let after;
-                (after, record.bytes.1) = self.reply(&reply, is_json, asked.is_head, keeps).await;
+                (after, record.bytes.1) = self.reply(&reply, form).await;
                 record.end_reply(&self.worker, &reply);
                 return after;
             }
         };
         record.admitted();
-        match self.exchange(&mut permit, way, asked, is_idempotent, &mut record).await {
+        match self.exchange(&mut permit, way, asked, spoken, &mut record).await {
             Ok((after, orphan)) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
                 orphan::settle(&self.worker, permit, orphan);
                 after
             }
-            Err(lost) => self.lost(lost, permit, record, asked, is_json).await,
+            Err(lost) => self.lost(lost, permit, record, form).await,
         }
     }
 
@@ -259,8 +274,7 @@ impl Connection {
         lost: Lost,
         permit: Permit,
         mut record: Record,
-        asked: Asked,
-        is_json: bool,
+        form: ReplyForm,
     ) -> After {
         let (tally, Lost { gone, status, orphan }) = (&self.gate.tally, lost);
         match gone {
@@ -273,7 +287,7 @@ impl Connection {
             Gone::Cut(status, word) => {
                 tally.cut(status);
                 let is_open = matches!(self.response.framing, Framing::Chunked | Framing::Close);
-                if !asked.is_11 && is_open {
+                if !self.head.is_11 && is_open {
                     self.client.stream.socket().reset_at_end();
                 }
                 record.end(&self.worker, Some(&permit), status, Some(word));
@@ -284,9 +298,8 @@ impl Connection {
                 // The slot does not wait for a slow client to read why it got nothing.
                 record.settle(&self.worker, &permit);
                 orphan::settle(&self.worker, permit, orphan);
-                let keeps = asked.keeps && asked.framing == Framing::None;
                 let after;
-                (after, record.bytes.1) = self.reply(&reply, is_json, asked.is_head, keeps).await;
+                (after, record.bytes.1) = self.reply(&reply, form).await;
                 record.end_reply(&self.worker, &reply);
                 after
             }
@@ -306,12 +319,10 @@ impl Connection {
         Asked {
             framing: head.framing,
             is_head: head.method(bytes) == b"HEAD",
-            is_11: head.is_11,
-            keeps: head.keeps,
             upgrades,
+            is_repeatable: head.is_repeatable(bytes),
             body_bytes_max: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
             body_wait: gate.timeouts.body,
-            response_wait: gate.timeouts.body,
         }
     }
 
@@ -320,8 +331,8 @@ impl Connection {
         &mut self,
         permit: &mut Permit,
         mut way: Way,
-        mut asked: Asked,
-        is_idempotent: bool,
+        asked: Asked,
+        spoken: Spoken,
         record: &mut Record,
     ) -> Result<(After, Option<Orphan>), Lost> {
         let mut is_fresh = false;
@@ -331,24 +342,15 @@ impl Connection {
                 connected = self.worker.connect(permit, &mut way, is_fresh) => connected?,
                 () = self.client.stream.socket().left() => return Err(Gone::Left.into()),
             };
-            asked.response_wait = duration(upstream.target.timeouts.response);
-            let mut exchange = Exchange::new(
-                &mut self.client,
-                &mut upstream,
-                &mut self.sent,
-                &mut self.response,
-                asked,
-                self.worker.draining(),
-            );
+            let server = ServerHalf::new(&mut upstream, &mut self.sent, &mut self.response, asked);
+            let (client, is_draining) = (&mut self.client, self.worker.draining());
+            let mut exchange = Exchange::new(client, server, asked.framing, spoken, is_draining);
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
             record.bytes = exchange.bytes();
             let is_answered = ended.is_err() && exchange.is_too_late();
             let unfinished = exchange.unfinished();
             match ended {
-                // A server may close an idle connection just when it is used again.
-                Err(Failure::Broken(_))
-                    if upstream.is_reused && is_idempotent && asked.framing == Framing::None =>
-                {
+                Err(failure) if asked.is_repeatable && failure.is_of_idle(&upstream) => {
                     is_fresh = true;
                     self.sent.rewind();
                 }
@@ -389,19 +391,14 @@ impl Connection {
         };
         self.gate.tally.requests.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::without_head(&self.gate, &self.peer);
-        (_, record.bytes.1) = self.reply(&reply, false, false, false).await;
+        (_, record.bytes.1) = self.reply(&reply, ReplyForm::default()).await;
         record.end_reply(&self.worker, &reply);
     }
 
     /// Sends a response of our own, behind what is still to be written. What becomes of the connection, and how many
     /// bytes of the body were written.
-    async fn reply(
-        &mut self,
-        reply: &Reply,
-        is_json: bool,
-        is_head: bool,
-        keeps: bool,
-    ) -> (After, u64) {
+    async fn reply(&mut self, reply: &Reply, form: ReplyForm) -> (After, u64) {
+        let ReplyForm { is_json, is_head, keeps } = form;
         let keeps = keeps && !self.worker.is_draining();
         self.gate.tally.respond(reply.status);
         let page = self.gate.pages.get(&reply.status);

@@ -9,7 +9,6 @@ mod connections;
 mod descriptors;
 mod dial;
 pub(crate) mod door;
-mod exchange;
 mod file;
 mod floors;
 mod gone;
@@ -21,6 +20,7 @@ mod log;
 mod orphan;
 mod orphans;
 mod resolve;
+mod server_half;
 mod stream;
 mod table;
 mod task;
@@ -33,7 +33,7 @@ mod worker;
 
 use crate::wire::RequestHead;
 pub(crate) use attributes::Unfit;
-pub(crate) use exchange::Failure;
+pub(crate) use gone::Failure;
 pub(crate) use tls::why as tls_why;
 
 /// Whether a client asks for JSON.

@@ -1,7 +1,7 @@
 //! A connection that was upgraded: bytes both ways, whatever they mean.
 
 use crate::serve::buffer::{Buffer, Outgoing};
-use crate::serve::exchange::Client;
+use crate::serve::h1::Client;
 use crate::serve::upstream::Upstream;
 use std::future::poll_fn;
 use std::io;

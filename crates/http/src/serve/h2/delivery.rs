@@ -4,7 +4,7 @@
 //! long a client takes to read is then its own affair.
 
 use super::sent::{Flow, PIECE_MIN};
-use crate::serve::exchange::Failure;
+use crate::serve::gone::Failure;
 use crate::serve::timer::Timer;
 use bytes::{Bytes, BytesMut};
 use h2::{Reason, SendStream};
@@ -39,6 +39,11 @@ impl Delivery {
     /// One that `h2` has whole.
     pub fn queued(stream: SendStream<Bytes>) -> Self {
         Self { stream, pending: BytesMut::new(), state: State::Queued }
+    }
+
+    /// Whether `h2` has all of it.
+    pub const fn is_queued(&self) -> bool {
+        matches!(self.state, State::Queued)
     }
 
     /// Bytes that `h2` was not given.
@@ -148,7 +153,7 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::Delivery;
-    use crate::serve::exchange::Failure;
+    use crate::serve::gone::Failure;
     use crate::serve::h2::sent::{Flow, Outlet};
     use crate::serve::h2::watched::{Since, Watched};
     use bytes::Bytes;

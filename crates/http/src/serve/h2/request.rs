@@ -12,10 +12,10 @@ use crate::serve::admit::{Stop, Submitted, admitted, submit};
 use crate::serve::attributes;
 use crate::serve::buffer::Outgoing;
 use crate::serve::clients::Way;
-use crate::serve::exchange::Failure;
 use crate::serve::gone::{Gone, Lost};
 use crate::serve::log::Record;
 use crate::serve::orphan;
+use crate::serve::server_half::{Asked, ServerHalf};
 use crate::serve::table::Gate;
 use crate::wire::{Framing, RequestHead, RequestWriter, ResponseHead};
 use bytes::Bytes;
@@ -267,7 +267,14 @@ impl One<'_> {
         let RequestWriter { head, bytes, .. } = writer;
         let mut sent = Outgoing::default();
         writer.write(&mut sent.bytes);
-        let is_idempotent = head.is_idempotent(bytes);
+        let asked = Asked {
+            framing: head.framing,
+            is_head: self.is_head,
+            upgrades: false,
+            is_repeatable: head.is_repeatable(bytes),
+            body_bytes_max: self.gate.spec.body_bytes_max.unwrap_or(u64::MAX),
+            body_wait: self.gate.timeouts.body,
+        };
         let mut is_fresh = false;
         let mut response = ResponseHead::default();
         loop {
@@ -280,21 +287,14 @@ impl One<'_> {
             };
             let mut upstream = connected?;
             body.connected();
-            let answer = Answer {
-                respond: self.respond,
-                flow: &mut self.flow,
-                head: &mut response,
-                is_head: self.is_head,
-            };
-            let mut exchange =
-                Exchange::new(answer, &mut body, &mut upstream, &mut sent, head.framing, self.gate);
+            let answer = Answer { respond: self.respond, flow: &mut self.flow };
+            let server = ServerHalf::new(&mut upstream, &mut sent, &mut response, asked);
+            let mut exchange = Exchange::new(answer, &mut body, server, asked.body_wait);
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
             let (is_answered, unfinished) = (exchange.is_answered(), exchange.unfinished());
             record.bytes = exchange.bytes();
             match ended {
-                Err(Failure::Broken(_))
-                    if upstream.is_reused && is_idempotent && head.framing == Framing::None =>
-                {
+                Err(failure) if asked.is_repeatable && failure.is_of_idle(&upstream) => {
                     is_fresh = true;
                     sent.rewind();
                 }
