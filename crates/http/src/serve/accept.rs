@@ -1,11 +1,12 @@
 //! From an accepted socket to a connection that speaks HTTP: who it is from, whether it may stay, TLS.
 
-use crate::serve::admit::{Stop, admit};
+use crate::serve::admit::admit;
 use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
 use crate::serve::connections::{Full, Held};
-use crate::serve::h1::{Connection, Left};
+use crate::serve::h1::Connection;
 use crate::serve::listen::{BACKLOG, Listening, Place};
+use crate::serve::lost::Stop;
 use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::Gate;
 use crate::serve::task;
@@ -251,14 +252,14 @@ async fn begin(
     let peer = Rc::new(peer);
     let presence = Rc::clone(&present.presence);
     let is_http2 = stream.speaks_http2();
-    let left = if is_http2 {
-        Left::Http2(stream, buf)
+    let http2 = if is_http2 {
+        Some((stream, buf))
     } else {
         let worker = Rc::clone(&worker);
         let (gate, peer) = (Arc::clone(&gate), Rc::clone(&peer));
         Connection::new(worker, gate, peer, stream, buf, Rc::clone(&presence)).run().await
     };
-    if let Left::Http2(stream, buf) = left {
+    if let Some((stream, buf)) = http2 {
         crate::serve::h2::run(worker, gate, peer, stream, buf, presence).await;
     }
     drop((permit, present));

@@ -3,19 +3,11 @@
 use crate::respond::Reply;
 use crate::serve::attributes::Asking;
 use crate::serve::clients::Way;
+use crate::serve::lost::Stop;
 use crate::serve::stream::Socket;
 use crate::serve::worker::Worker;
 use paceline_host::{Admission, Permit, Waiting};
 use paceline_types::Refusal;
-
-/// Why a request does not go on.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// Its client has left; nothing was spent, nothing is sent.
-    Left,
-    /// This is its answer.
-    Reply(Reply),
-}
 
 /// Has a request walk the path. It ends at once when its client leaves.
 pub(crate) async fn admit(

@@ -7,12 +7,12 @@
 mod exchange;
 
 use crate::respond::{How, Reply};
-use crate::serve::admit::{Stop, admit};
+use crate::serve::admit::admit;
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::clients::Way;
-use crate::serve::gone::{Gone, Lost};
 use crate::serve::log::Record;
+use crate::serve::lost::{Lost, Stop};
 use crate::serve::orphan::{self, Orphan, Unfinished};
 use crate::serve::server_half::{Asked, ServerHalf};
 use crate::serve::stream::Stream;
@@ -89,15 +89,6 @@ struct ReplyForm {
     keeps: bool,
 }
 
-/// How a connection was left.
-#[derive(Debug)]
-pub(crate) enum Left {
-    /// Over.
-    Closed,
-    /// To speak HTTP/2, with what was read already.
-    Http2(Stream, Buffer),
-}
-
 impl Connection {
     pub fn new(
         worker: Rc<Worker>,
@@ -113,31 +104,31 @@ impl Connection {
         Self { worker, gate, peer, client, head, response, sent, presence }
     }
 
-    /// Serves it until it ends.
-    pub async fn run(mut self) -> Left {
+    /// Serves it until it ends, or begins to speak HTTP/2: then it is handed back with what was read already.
+    pub async fn run(mut self) -> Option<(Stream, Buffer)> {
         let mut is_first = true;
         loop {
             let next = match self.next(is_first).await {
                 Ok(next) => next,
-                Err(error) => {
-                    self.refuse_head(error).await;
+                Err(reply) => {
+                    self.refuse_head(*reply).await;
                     self.linger().await;
-                    return Left::Closed;
+                    return None;
                 }
             };
             match next {
                 Next::End => {
                     self.say_goodbye().await;
-                    return Left::Closed;
+                    return None;
                 }
-                Next::Http2 => return Left::Http2(self.client.stream, self.client.buf),
+                Next::Http2 => return Some((self.client.stream, self.client.buf)),
                 Next::Head(len) => match self.serve(len).await {
                     After::Next => {}
                     After::Close => {
                         self.linger().await;
-                        return Left::Closed;
+                        return None;
                     }
-                    After::Cut => return Left::Closed,
+                    After::Cut => return None,
                 },
             }
             is_first = false;
@@ -145,7 +136,7 @@ impl Connection {
     }
 
     /// Waits for the next head.
-    async fn next(&mut self, is_first: bool) -> Result<Next, Bad> {
+    async fn next(&mut self, is_first: bool) -> Result<Next, Box<Reply>> {
         let mut scanned = 0;
         let (mut has_begun, mut has_passed_blank, mut is_ending) = (false, false, false);
         let wait = if is_first { self.gate.timeouts.header } else { self.gate.timeouts.idle };
@@ -163,10 +154,10 @@ impl Connection {
                     if bytes.len() >= PREFACE.len() {
                         return Poll::Ready(Ok(Next::Http2));
                     }
-                } else if let Some(len) = head_end(bytes, &mut scanned)? {
+                } else if let Some(len) = head_end(bytes, &mut scanned).map_err(bad_head)? {
                     return Poll::Ready(Ok(Next::Head(len)));
                 } else {
-                    check_beginning(bytes)?;
+                    check_beginning(bytes).map_err(bad_head)?;
                 }
                 if !bytes.is_empty() && !has_begun {
                     has_begun = true;
@@ -184,7 +175,11 @@ impl Connection {
     }
 
     /// Nothing has come: whether that is the end. `is_ending` once the daemon is known to end.
-    fn poll_idle(&mut self, is_ending: &mut bool, cx: &mut Context<'_>) -> Poll<Result<Next, Bad>> {
+    fn poll_idle(
+        &mut self,
+        is_ending: &mut bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Next, Box<Reply>>> {
         let is_empty = self.client.buf.is_empty();
         self.presence.set_idle(is_empty);
         if is_empty {
@@ -204,7 +199,7 @@ impl Connection {
         match self.client.timer.poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) if is_empty => Poll::Ready(Ok(Next::End)),
-            Poll::Ready(()) => Poll::Ready(Err(Bad::Slow)),
+            Poll::Ready(()) => Poll::Ready(Err(Box::new(Reply::slow_head()))),
         }
     }
 
@@ -216,7 +211,7 @@ impl Connection {
         self.gate = gate.unwrap_or_else(|| Arc::clone(&self.gate));
         let bytes = &self.client.buf.bytes()[..len];
         if let Err(error) = self.head.read(bytes) {
-            self.refuse_head(Bad::Head(error)).await;
+            self.refuse_head(Reply::bad_head(error)).await;
             return After::Close;
         }
         let gate = Arc::clone(&self.gate);
@@ -276,25 +271,25 @@ impl Connection {
         mut record: Record,
         form: ReplyForm,
     ) -> After {
-        let (tally, Lost { gone, status, orphan }) = (&self.gate.tally, lost);
-        match gone {
-            Gone::Left => {
+        let (tally, Lost { stop, status, orphan }) = (&self.gate.tally, lost);
+        match (stop, status) {
+            (Stop::Left, status) => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, Some(&permit), status);
                 orphan::settle(&self.worker, permit, orphan);
                 After::Cut
             }
-            Gone::Cut(status, word) => {
+            (Stop::Reply(reply), Some(status)) => {
                 tally.cut(status);
                 let is_open = matches!(self.response.framing, Framing::Chunked | Framing::Close);
                 if !self.head.is_11 && is_open {
                     self.client.stream.socket().reset_at_end();
                 }
-                record.end(&self.worker, Some(&permit), status, Some(word));
+                record.end(&self.worker, Some(&permit), status, Some(reply.word));
                 orphan::settle(&self.worker, permit, orphan);
                 After::Cut
             }
-            Gone::Reply(reply) => {
+            (Stop::Reply(reply), None) => {
                 // The slot does not wait for a slow client to read why it got nothing.
                 record.settle(&self.worker, &permit);
                 orphan::settle(&self.worker, permit, orphan);
@@ -340,7 +335,7 @@ impl Connection {
             let mut upstream = tokio::select! {
                 biased;
                 connected = self.worker.connect(permit, &mut way, is_fresh) => connected?,
-                () = self.client.stream.socket().left() => return Err(Gone::Left.into()),
+                () = self.client.stream.socket().left() => return Err(Stop::Left.into()),
             };
             let server = ServerHalf::new(&mut upstream, &mut self.sent, &mut self.response, asked);
             let (client, is_draining) = (&mut self.client, self.worker.draining());
@@ -383,12 +378,8 @@ impl Connection {
         }
     }
 
-    /// Answers a head that is none, and ends the connection (H1).
-    async fn refuse_head(&mut self, bad: Bad) {
-        let reply = match bad {
-            Bad::Head(error) => Reply::bad_head(error),
-            Bad::Slow => Reply::slow_head(),
-        };
+    /// Answers a request whose head cannot be read, and ends the connection (H1).
+    async fn refuse_head(&mut self, reply: Reply) {
         self.gate.tally.requests.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::without_head(&self.gate, &self.peer);
         (_, record.bytes.1) = self.reply(&reply, ReplyForm::default()).await;
@@ -461,17 +452,8 @@ impl Connection {
     }
 }
 
-/// Why no head could be read.
-#[derive(Debug)]
-enum Bad {
-    Head(HeadError),
-    Slow,
-}
-
-impl From<HeadError> for Bad {
-    fn from(error: HeadError) -> Self {
-        Self::Head(error)
-    }
+fn bad_head(error: HeadError) -> Box<Reply> {
+    Box::new(Reply::bad_head(error))
 }
 
 fn is_preface(bytes: &[u8]) -> bool {

@@ -11,12 +11,12 @@ mod dial;
 pub(crate) mod door;
 mod file;
 mod floors;
-mod gone;
 mod h1;
 mod h2;
 mod health;
 mod listen;
 mod log;
+mod lost;
 mod orphan;
 mod orphans;
 mod resolve;
@@ -33,7 +33,7 @@ mod worker;
 
 use crate::wire::RequestHead;
 pub(crate) use attributes::Unfit;
-pub(crate) use gone::Failure;
+pub(crate) use lost::Failure;
 pub(crate) use tls::why as tls_why;
 
 /// Whether a client asks for JSON.

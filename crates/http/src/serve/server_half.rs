@@ -6,7 +6,7 @@
 //! for more.
 
 use super::buffer::Outgoing;
-use super::gone::Failure;
+use super::lost::Failure;
 use super::orphan::Unfinished;
 use super::table::duration;
 use super::timer::Timer;

@@ -4,20 +4,20 @@
 //! the engine, which is one account for all of them.
 
 use crate::respond::Reply;
-use crate::serve::admit::{Stop, refused};
+use crate::serve::admit::refused;
 use crate::serve::clients::{Client, Clients, Way};
 use crate::serve::connections::{Connections, Full, Held};
 use crate::serve::descriptors::{Descriptors, ServerDescriptor};
-use crate::serve::gone::Gone;
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
 use crate::serve::listen::Place;
 use crate::serve::log::Log;
+use crate::serve::lost::Stop;
 use crate::serve::orphans::Orphans;
 use crate::serve::table::{Gate, Table, Target, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
 use paceline_host::{Control, Permit, Reroute};
 use paceline_routing::{Server, Site};
-use paceline_types::{Refusal, ServerId};
+use paceline_types::ServerId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -334,33 +334,26 @@ impl Worker {
 
     /// Has a request whose server cannot be used go to another one. It waits where none has room; its
     /// answer if it may not, and nothing if there is no other.
-    async fn reroute(&self, permit: &mut Permit, way: &mut Way) -> Result<bool, Gone> {
+    async fn reroute(&self, permit: &mut Permit, way: &mut Way) -> Result<bool, Stop> {
         let waiting = match permit.reroute() {
             Reroute::Server => return Ok(true),
             Reroute::Nowhere => return Ok(false),
             Reroute::Waiting(waiting) => waiting,
         };
-        self.wait(way).map_err(|gone| *gone)?;
+        self.wait(way).map_err(|stop| *stop)?;
         match waiting.await {
             Some(Ok(granted)) => {
                 *permit = granted;
                 Ok(true)
             }
-            Some(Err(refusal)) => Err(self.refused(&refusal)),
-            None => Err(Gone::Left),
-        }
-    }
-
-    fn refused(&self, refusal: &Refusal) -> Gone {
-        match refused(self, refusal) {
-            Stop::Left => Gone::Left,
-            Stop::Reply(reply) => Gone::Reply(reply),
+            Some(Err(refusal)) => Err(refused(self, &refusal)),
+            None => Err(Stop::Left),
         }
     }
 
     /// A request that was admitted waits all the same, and counts for its client as others do that wait.
-    fn wait(&self, way: &mut Way) -> Result<(), Box<Gone>> {
-        way.wait(&self.means.clients).map_err(|full| Box::new(self.refused(&full)))
+    fn wait(&self, way: &mut Way) -> Result<(), Box<Stop>> {
+        way.wait(&self.means.clients).map_err(|full| Box::new(refused(self, &full)))
     }
 
     /// Keeps a connection to a server for the next request, unless others wait for its descriptor.
@@ -372,15 +365,15 @@ impl Worker {
 
     /// A descriptor for a connection to this server. If its backend may have none, the request waits until others make
     /// room (`make_room`), for as long as connecting may take.
-    async fn descriptor(&self, target: &Target, way: &mut Way) -> Result<ServerDescriptor, Gone> {
+    async fn descriptor(&self, target: &Target, way: &mut Way) -> Result<ServerDescriptor, Stop> {
         let waiting = match self.means.descriptors.of_server(target.backend) {
             Ok(descriptor) => return Ok(descriptor),
             Err(waiting) => waiting,
         };
-        self.wait(way).map_err(|gone| *gone)?;
+        self.wait(way).map_err(|stop| *stop)?;
         let granted = tokio::time::timeout(duration(target.timeouts.connect), waiting).await;
         granted.ok().flatten().ok_or_else(|| {
-            Gone::Reply(Reply::no_descriptor(self.means.descriptors.is_share_used()))
+            Stop::Reply(Reply::no_descriptor(self.means.descriptors.is_share_used()))
         })
     }
 
@@ -420,7 +413,7 @@ impl Worker {
         permit: &mut Permit,
         way: &mut Way,
         is_fresh: bool,
-    ) -> Result<Upstream, Gone> {
+    ) -> Result<Upstream, Stop> {
         let upstream = self.connected(permit, way, is_fresh).await?;
         way.arrive();
         Ok(upstream)
@@ -431,7 +424,7 @@ impl Worker {
         permit: &mut Permit,
         way: &mut Way,
         is_fresh: bool,
-    ) -> Result<Upstream, Gone> {
+    ) -> Result<Upstream, Stop> {
         let (mut tries, mut has_waited) = (0, false);
         let mut generation = self.control.generation();
         loop {
@@ -441,11 +434,11 @@ impl Worker {
                 if self.reroute(permit, way).await? {
                     continue;
                 }
-                return Err(Gone::Reply(Reply::no_server()));
+                return Err(Stop::Reply(Reply::no_server()));
             };
             // What its TLS needs may be about to be read.
             if target.is_unready() && !std::mem::replace(&mut has_waited, true) {
-                self.wait(way).map_err(|gone| *gone)?;
+                self.wait(way).map_err(|stop| *stop)?;
                 self.learn(&target).await;
                 continue;
             }
@@ -471,7 +464,7 @@ impl Worker {
             if is_tried_again && self.reroute(permit, way).await? {
                 continue;
             }
-            return Err(Gone::Reply(Reply::unreachable(error.for_clients())));
+            return Err(Stop::Reply(Reply::unreachable(error.for_clients())));
         }
     }
 }

@@ -5,7 +5,7 @@
 //! when one of the two sockets or the timer is ready.
 
 use crate::serve::buffer::{Buffer, Outgoing};
-use crate::serve::gone::Failure;
+use crate::serve::lost::Failure;
 use crate::serve::orphan::Unfinished;
 use crate::serve::server_half::ServerHalf;
 use crate::serve::stream::Stream;

@@ -4,7 +4,7 @@
 //! long a client takes to read is then its own affair.
 
 use super::sent::{Flow, PIECE_MIN};
-use crate::serve::gone::Failure;
+use crate::serve::lost::Failure;
 use crate::serve::timer::Timer;
 use bytes::{Bytes, BytesMut};
 use h2::{Reason, SendStream};
@@ -153,9 +153,9 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::Delivery;
-    use crate::serve::gone::Failure;
     use crate::serve::h2::sent::{Flow, Outlet};
     use crate::serve::h2::watched::{Since, Watched};
+    use crate::serve::lost::Failure;
     use bytes::Bytes;
     use std::cell::RefCell;
     use std::rc::Rc;

@@ -6,7 +6,7 @@
 use super::body::Body;
 use super::delivery::Delivery;
 use super::sent::Flow;
-use crate::serve::gone::Failure;
+use crate::serve::lost::Failure;
 use crate::serve::orphan::Unfinished;
 use crate::serve::server_half::ServerHalf;
 use crate::serve::timer::Timer;

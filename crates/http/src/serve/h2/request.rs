@@ -8,12 +8,12 @@ use super::sent::Flow;
 use super::{Active, HEADS_TOO_LONG, KeptHead, Shared};
 use crate::date;
 use crate::respond::Reply;
-use crate::serve::admit::{Stop, Submitted, admitted, submit};
+use crate::serve::admit::{Submitted, admitted, submit};
 use crate::serve::attributes;
 use crate::serve::buffer::Outgoing;
 use crate::serve::clients::Way;
-use crate::serve::gone::{Gone, Lost};
 use crate::serve::log::Record;
+use crate::serve::lost::{Lost, Stop};
 use crate::serve::orphan;
 use crate::serve::server_half::{Asked, ServerHalf};
 use crate::serve::table::Gate;
@@ -224,19 +224,19 @@ impl One<'_> {
     /// Ends one that has no whole response; tells whether it was given up before that began.
     fn lost(&mut self, lost: Lost, permit: Permit, mut record: Record) -> bool {
         let worker = &self.shared.worker;
-        let Lost { gone, status, orphan } = lost;
-        let is_given_up = matches!(gone, Gone::Left) && status.is_none();
-        match gone {
-            Gone::Left => {
+        let Lost { stop, status, orphan } = lost;
+        let is_given_up = matches!(stop, Stop::Left) && status.is_none();
+        match (stop, status) {
+            (Stop::Left, status) => {
                 self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
                 let status = status.filter(|_| self.flow.has_no_head());
                 record.end_left(worker, Some(&permit), status);
             }
-            Gone::Cut(status, word) => {
+            (Stop::Reply(reply), Some(status)) => {
                 self.gate.tally.cut(status);
-                record.end(worker, Some(&permit), status, Some(word));
+                record.end(worker, Some(&permit), status, Some(reply.word));
             }
-            Gone::Reply(reply) => {
+            (Stop::Reply(reply), None) => {
                 record.settle(worker, &permit);
                 self.reply(reply, record);
             }
@@ -282,7 +282,7 @@ impl One<'_> {
                 biased;
                 connected = worker.connect(permit, &mut way, is_fresh) => connected,
                 reply = poll_fn(|cx| self.poll_stopped(&mut body, cx)) => {
-                    Err(reply.map_or(Gone::Left, Gone::Reply))
+                    Err(reply.map_or(Stop::Left, Stop::Reply))
                 }
             };
             let mut upstream = connected?;

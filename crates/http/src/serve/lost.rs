@@ -1,10 +1,19 @@
-//! How an exchange ended without a whole response, in either protocol.
+//! How a request ends without a whole response, in either protocol.
 
 use crate::respond::Reply;
 use crate::serve::orphan::{Orphan, Unfinished};
 use crate::serve::upstream::Upstream;
 use std::fmt;
 use std::io;
+
+/// Why a request does not go on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Its client has left: nothing is sent.
+    Left,
+    /// This is its answer.
+    Reply(Reply),
+}
 
 /// How an exchange went wrong.
 #[derive(Debug)]
@@ -61,22 +70,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How an exchange ended without a whole response.
-#[derive(Debug)]
-pub(crate) enum Gone {
-    /// The client left.
-    Left,
-    /// The response was cut short: its status, and in one word why.
-    Cut(u16, &'static str),
-    /// Before the response began: this is answered instead.
-    Reply(Reply),
-}
-
-/// The same with what is left behind.
+/// What is left behind by a request that has no whole response.
 #[derive(Debug)]
 pub(crate) struct Lost {
-    pub gone: Gone,
-    /// The status of the response that had begun, if any.
+    pub stop: Stop,
+    /// The status of the response that had begun, if any. It is cut short; a reply is only for the log then.
     pub status: Option<u16>,
     /// The server, if it is still at work.
     pub orphan: Option<Orphan>,
@@ -90,29 +88,19 @@ impl Lost {
         upstream: Upstream,
         unfinished: Option<Unfinished>,
     ) -> Self {
-        let unfinished = unfinished.filter(|_| failure.leaves_work());
-        let gone = Gone::of(failure, status, &upstream);
-        let orphan = unfinished.map(|unfinished| Orphan::new(upstream, unfinished));
-        Self { gone, status, orphan }
-    }
-}
-
-impl From<Gone> for Lost {
-    /// Before a server was sent anything.
-    fn from(gone: Gone) -> Self {
-        Self { gone, status: None, orphan: None }
-    }
-}
-
-impl Gone {
-    /// What a failure comes to. What it says of the server goes to the log.
-    fn of(failure: Failure, status: Option<u16>, upstream: &Upstream) -> Self {
+        // What it says of the server is for the log alone.
         let server = &upstream.target.name;
         tracing::debug!(%server, %failure, "an exchange failed");
-        match (Reply::failed(&failure), status) {
-            (None, _) => Self::Left,
-            (Some(reply), Some(status)) => Self::Cut(status, reply.word),
-            (Some(reply), None) => Self::Reply(reply),
-        }
+        let unfinished = unfinished.filter(|_| failure.leaves_work());
+        let stop = Reply::failed(&failure).map_or(Stop::Left, Stop::Reply);
+        let orphan = unfinished.map(|unfinished| Orphan::new(upstream, unfinished));
+        Self { stop, status, orphan }
+    }
+}
+
+impl From<Stop> for Lost {
+    /// Before a server was sent anything.
+    fn from(stop: Stop) -> Self {
+        Self { stop, status: None, orphan: None }
     }
 }
