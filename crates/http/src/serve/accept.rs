@@ -8,7 +8,7 @@ use crate::serve::h1::Connection;
 use crate::serve::listen::{BACKLOG, Listening, Place};
 use crate::serve::lost::Stop;
 use crate::serve::stream::{Socket, Stream};
-use crate::serve::table::Gate;
+use crate::serve::table::LiveFrontend;
 use crate::serve::task;
 use crate::serve::timer::Timer;
 use crate::serve::worker::{Present, Worker};
@@ -109,8 +109,8 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Pla
         }
     };
     let (mut last, mut held) = (None, None);
-    while let Some(gate) = worker.gate(&place).filter(|_| !worker.is_draining()) {
-        last = Some(Arc::clone(&gate));
+    while let Some(frontend) = worker.frontend(&place).filter(|_| !worker.is_draining()) {
+        last = Some(Arc::clone(&frontend));
         let accepted = match held.take() {
             Some(accepted) => Ok(accepted),
             None => tokio::select! {
@@ -126,28 +126,28 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Pla
                 let peer = Peer::new(accepted.from, Arc::clone(&place));
                 tokio::select! {
                     biased;
-                    room = room(&worker, &gate, &peer) => if let Some(room) = room {
-                        take(&worker, gate, peer, accepted.socket, room);
+                    room = room(&worker, &frontend, &peer) => if let Some(room) = room {
+                        take(&worker, frontend, peer, accepted.socket, room);
                     },
                     () = worker.configured() => held = Some(accepted),
                 }
             }
             Err(error) if is_of_one(&error) => {}
             Err(error) => {
-                tracing::warn!(frontend = %gate.spec.name, %error, "cannot accept connections");
+                tracing::warn!(frontend = %frontend.spec.name, %error, "cannot accept connections");
                 tokio::time::sleep(REST).await;
             }
         }
     }
     // New ones may go on coming until it is closed; those who were here first are no more than wait.
     let waiting = std::iter::from_fn(|| listener.accept_now()).take(BACKLOG as usize);
-    let Some(gate) = last else { return };
+    let Some(frontend) = last else { return };
     for (number, accepted) in held.into_iter().chain(waiting).enumerate() {
-        gate.tally.connections.fetch_add(1, Ordering::Relaxed);
+        frontend.tally.connections.fetch_add(1, Ordering::Relaxed);
         let peer = Peer::new(accepted.from, Arc::clone(&place));
-        let account = worker.means.clients.account(peer.counted_as(&gate.spec, None));
-        let room = worker.means.connections.enter_anyhow(&gate.spec.name, &account);
-        take(&worker, Arc::clone(&gate), peer, accepted.socket, room);
+        let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
+        let room = worker.means.connections.enter_anyhow(&frontend.spec.name, &account);
+        take(&worker, Arc::clone(&frontend), peer, accepted.socket, room);
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
         }
@@ -161,15 +161,15 @@ fn is_of_one(error: &io::Error) -> bool {
 }
 
 /// Waits until there may be one more connection, and counts it; none if its client has too many.
-async fn room(worker: &Worker, gate: &Gate, peer: &Peer) -> Option<Held> {
+async fn room(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<Held> {
     // It is given back if the frontend has no room until there are other settings.
-    let held = held(worker, gate, peer).await?;
-    let max = gate.spec.connections_max as usize;
+    let held = held(worker, frontend, peer).await?;
+    let max = frontend.spec.connections_max as usize;
     let one_more = |count: usize| (count < max).then_some(count + 1);
-    let connections = &gate.tally.connections;
+    let connections = &frontend.tally.connections;
     loop {
         // It counts as waiting before it looks, so that no place is freed in between unheard.
-        let mut freed = pin!(gate.tally.room.notified());
+        let mut freed = pin!(frontend.tally.room.notified());
         freed.as_mut().enable();
         if connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
             return Some(held);
@@ -179,68 +179,68 @@ async fn room(worker: &Worker, gate: &Gate, peer: &Peer) -> Option<Held> {
 }
 
 /// The same for the connections of all frontends.
-async fn held(worker: &Worker, gate: &Gate, peer: &Peer) -> Option<Held> {
-    let (connections, frontend) = (&worker.means.connections, &gate.spec.name);
-    let account = worker.means.clients.account(peer.counted_as(&gate.spec, None));
+async fn held(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<Held> {
+    let (connections, name) = (&worker.means.connections, &frontend.spec.name);
+    let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
     loop {
         let mut freed = pin!(connections.freed());
         freed.as_mut().enable();
-        let has_room = match connections.enter(frontend, &account) {
+        let has_room = match connections.enter(name, &account) {
             Ok(held) => return Some(held),
             Err(Full::All(greediest)) => greediest.into_iter().any(|of| worker.displace(of)),
             Err(Full::Share) if worker.displace(account.number) => true,
             Err(Full::Share) => {
-                connections.log_refused(frontend, &peer.address);
+                connections.log_refused(name, &peer.address);
                 return None;
             }
         };
         if has_room {
-            return Some(connections.enter_anyhow(frontend, &account));
+            return Some(connections.enter_anyhow(name, &account));
         }
         freed.await;
     }
 }
 
 /// Serves a connection that is counted.
-fn take(worker: &Rc<Worker>, gate: Arc<Gate>, peer: Peer, socket: Socket, room: Held) {
-    gate.tally.accepted.fetch_add(1, Ordering::Relaxed);
-    let present = worker.enter(Arc::clone(&gate), room);
-    task::spawn(begin(Rc::clone(worker), present, gate, peer, socket));
+fn take(worker: &Rc<Worker>, frontend: Arc<LiveFrontend>, peer: Peer, socket: Socket, room: Held) {
+    frontend.tally.accepted.fetch_add(1, Ordering::Relaxed);
+    let present = worker.enter(Arc::clone(&frontend), room);
+    task::spawn(begin(Rc::clone(worker), present, frontend, peer, socket));
 }
 
 /// Serves one connection.
 async fn begin(
     worker: Rc<Worker>,
     mut present: Present,
-    gate: Arc<Gate>,
+    frontend: Arc<LiveFrontend>,
     mut peer: Peer,
     mut socket: Socket,
 ) {
     socket.tell_soon();
     let mut buf = Buffer::default();
-    if gate.spec.proxy_protocol {
-        let proxy = read_proxy(&gate, &mut peer, &mut socket, &mut buf);
+    if frontend.spec.proxy_protocol {
+        let proxy = read_proxy(&frontend, &mut peer, &mut socket, &mut buf);
         if !unless_drained(&worker, &present, proxy).await.unwrap_or(false) {
             return;
         }
-        if !present.is_of(peer.counted_as(&gate.spec, None)) {
+        if !present.is_of(peer.counted_as(&frontend.spec, None)) {
             let client = peer.client.as_deref().unwrap_or(&peer.address);
-            worker.means.connections.log_refused(&gate.spec.name, client);
+            worker.means.connections.log_refused(&frontend.spec.name, client);
             return;
         }
     }
     let mut permit = None;
-    if let Some(request) = attributes::connection(&worker.control, &gate, &peer) {
+    if let Some(request) = attributes::connection(&worker.control, &frontend, &peer) {
         match admit(&worker, request, &socket).await {
             Ok((granted, _)) => permit = Some(granted),
             // A refused connection is closed without a word: none was asked.
             Err(Stop::Left | Stop::Reply(_)) => return,
         }
     }
-    let stream = match &gate.tls {
+    let stream = match &frontend.tls {
         None => Stream::Plain(socket),
         Some(tls) => {
-            let shaken = tls.accept(Prefixed::new(buf, socket), gate.timeouts.header);
+            let shaken = tls.accept(Prefixed::new(buf, socket), frontend.timeouts.header);
             let Some(Some((stream, sni))) = unless_drained(&worker, &present, shaken).await else {
                 return;
             };
@@ -256,11 +256,11 @@ async fn begin(
         Some((stream, buf))
     } else {
         let worker = Rc::clone(&worker);
-        let (gate, peer) = (Arc::clone(&gate), Rc::clone(&peer));
-        Connection::new(worker, gate, peer, stream, buf, Rc::clone(&presence)).run().await
+        let (frontend, peer) = (Arc::clone(&frontend), Rc::clone(&peer));
+        Connection::new(worker, frontend, peer, stream, buf, Rc::clone(&presence)).run().await
     };
     if let Some((stream, buf)) = http2 {
-        crate::serve::h2::run(worker, gate, peer, stream, buf, presence).await;
+        crate::serve::h2::run(worker, frontend, peer, stream, buf, presence).await;
     }
     drop((permit, present));
 }
@@ -297,11 +297,16 @@ async fn unless_drained<T>(
 }
 
 /// Reads the PROXY header that the connection must begin with.
-async fn read_proxy(gate: &Gate, peer: &mut Peer, socket: &mut Socket, buf: &mut Buffer) -> bool {
-    if !peer.is_trusted(&gate.spec) {
+async fn read_proxy(
+    frontend: &LiveFrontend,
+    peer: &mut Peer,
+    socket: &mut Socket,
+    buf: &mut Buffer,
+) -> bool {
+    if !peer.is_trusted(&frontend.spec) {
         return false;
     }
-    let mut timer = Timer::new(gate.timeouts.header);
+    let mut timer = Timer::new(frontend.timeouts.header);
     let header = poll_fn(|cx| {
         loop {
             match read_proxy_header(buf.bytes()) {

@@ -5,7 +5,7 @@
 
 use crate::serve::clients::Client;
 use crate::serve::listen::Place;
-use crate::serve::table::{Gate, Wanted};
+use crate::serve::table::{LiveFrontend, Wanted};
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_host::Control;
 use paceline_routing::{Frontend, UserFrom};
@@ -104,22 +104,22 @@ impl From<AttributeError> for Unfit {
 /// The request that a head is, as `writer` will write it, for the configuration in use.
 pub(crate) fn request(
     control: &Control,
-    gate: &Gate,
+    frontend: &LiveFrontend,
     peer: &Peer,
     writer: &RequestWriter<'_>,
 ) -> Result<Asking, Unfit> {
     let (wanted, generation) =
-        gate.wanted(control.generation(), &peer.place, || control.snapshot());
-    let forwarded = forwarded_for(gate, peer, writer.head, writer.bytes);
-    let mut request = gathered(&wanted, gate, peer, forwarded, writer)?;
+        frontend.wanted(control.generation(), &peer.place, || control.snapshot());
+    let forwarded = forwarded_for(frontend, peer, writer.head, writer.bytes);
+    let mut request = gathered(&wanted, frontend, peer, forwarded, writer)?;
     (request.named_in, request.kept_bytes) = (Some(generation), writer.bytes.len());
-    Ok(Asking { request, client: peer.counted_as(&gate.spec, forwarded) })
+    Ok(Asking { request, client: peer.counted_as(&frontend.spec, forwarded) })
 }
 
 /// The same where it is known what is read.
 fn gathered(
     wanted: &Wanted,
-    gate: &Gate,
+    frontend: &LiveFrontend,
     peer: &Peer,
     forwarded: Option<IpAddr>,
     writer: &RequestWriter<'_>,
@@ -159,14 +159,18 @@ fn gathered(
         }
     }
     let mut request = Request::new(attributes);
-    request.wait_max = gate.spec.timeouts.queue;
+    request.wait_max = frontend.spec.timeouts.queue;
     Ok(request)
 }
 
 /// The request that a connection itself is, if there are checkpoints on connections.
-pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<Asking> {
+pub(crate) fn connection(
+    control: &Control,
+    frontend: &LiveFrontend,
+    peer: &Peer,
+) -> Option<Asking> {
     let (wanted, generation) =
-        gate.wanted(control.generation(), &peer.place, || control.snapshot());
+        frontend.wanted(control.generation(), &peer.place, || control.snapshot());
     if !wanted.shapes_connections {
         return None;
     }
@@ -183,9 +187,9 @@ pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<
     }
     let mut request = Request::new(attributes);
     request.on = paceline_types::On::Connection;
-    request.wait_max = gate.spec.timeouts.queue;
+    request.wait_max = frontend.spec.timeouts.queue;
     request.named_in = Some(generation);
-    Some(Asking { request, client: peer.counted_as(&gate.spec, None) })
+    Some(Asking { request, client: peer.counted_as(&frontend.spec, None) })
 }
 
 fn text(bytes: &[u8]) -> Cow<'_, str> {
@@ -194,12 +198,12 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 /// Who the request is from.
 pub(crate) fn client<'a>(
-    gate: &Gate,
+    frontend: &LiveFrontend,
     peer: &'a Peer,
     head: &RequestHead,
     bytes: &[u8],
 ) -> Cow<'a, str> {
-    named(peer, forwarded_for(gate, peer, head, bytes))
+    named(peer, forwarded_for(frontend, peer, head, bytes))
 }
 
 fn named(peer: &Peer, forwarded: Option<IpAddr>) -> Cow<'_, str> {
@@ -208,8 +212,13 @@ fn named(peer: &Peer, forwarded: Option<IpAddr>) -> Cow<'_, str> {
 }
 
 /// The nearest address in `X-Forwarded-For` that is not a trusted one, if the peer is (H5).
-fn forwarded_for(gate: &Gate, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> Option<IpAddr> {
-    if !peer.is_trusted(&gate.spec) {
+fn forwarded_for(
+    frontend: &LiveFrontend,
+    peer: &Peer,
+    head: &RequestHead,
+    bytes: &[u8],
+) -> Option<IpAddr> {
+    if !peer.is_trusted(&frontend.spec) {
         return None;
     }
     let values: Vec<&[u8]> = head.fields.all(Header::XForwardedFor, bytes).collect();
@@ -217,7 +226,7 @@ fn forwarded_for(gate: &Gate, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> 
     for address in values.iter().rev().flat_map(|value| value.rsplit(|byte| *byte == b',')) {
         let Some(address) = forwarded_address(&text(address)) else { break };
         found = Some(address);
-        if !gate.spec.trusted.iter().any(|network| network.contains(address)) {
+        if !frontend.spec.trusted.iter().any(|network| network.contains(address)) {
             break;
         }
     }

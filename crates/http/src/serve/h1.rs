@@ -16,7 +16,7 @@ use crate::serve::lost::{Lost, Stop};
 use crate::serve::orphan::{self, Orphan, Unfinished};
 use crate::serve::server_half::{Asked, ServerHalf};
 use crate::serve::stream::Stream;
-use crate::serve::table::Gate;
+use crate::serve::table::LiveFrontend;
 use crate::serve::timer::Timer;
 use crate::serve::tunnel;
 use crate::serve::upstream::Upstream;
@@ -49,7 +49,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Debug)]
 pub(crate) struct Connection {
     worker: Rc<Worker>,
-    gate: Arc<Gate>,
+    frontend: Arc<LiveFrontend>,
     peer: Rc<Peer>,
     client: Client,
     head: RequestHead,
@@ -92,16 +92,16 @@ struct ReplyForm {
 impl Connection {
     pub fn new(
         worker: Rc<Worker>,
-        gate: Arc<Gate>,
+        frontend: Arc<LiveFrontend>,
         peer: Rc<Peer>,
         stream: Stream,
         buf: Buffer,
         presence: Rc<Presence>,
     ) -> Self {
-        let timer = Timer::new(gate.timeouts.header);
+        let timer = Timer::new(frontend.timeouts.header);
         let client = Client { stream, buf, out: Outgoing::default(), timer };
         let (head, response, sent) = Default::default();
-        Self { worker, gate, peer, client, head, response, sent, presence }
+        Self { worker, frontend, peer, client, head, response, sent, presence }
     }
 
     /// Serves it until it ends, or begins to speak HTTP/2: then it is handed back with what was read already.
@@ -139,7 +139,8 @@ impl Connection {
     async fn next(&mut self, is_first: bool) -> Result<Next, Box<Reply>> {
         let mut scanned = 0;
         let (mut has_begun, mut has_passed_blank, mut is_ending) = (false, false, false);
-        let wait = if is_first { self.gate.timeouts.header } else { self.gate.timeouts.idle };
+        let wait =
+            if is_first { self.frontend.timeouts.header } else { self.frontend.timeouts.idle };
         self.client.timer.set(wait);
         poll_fn(|cx| {
             loop {
@@ -150,7 +151,7 @@ impl Connection {
                     self.client.buf.consume(blank);
                 }
                 let bytes = self.client.buf.bytes();
-                if is_first && self.gate.spec.http2 && is_preface(bytes) && !bytes.is_empty() {
+                if is_first && self.frontend.spec.http2 && is_preface(bytes) && !bytes.is_empty() {
                     if bytes.len() >= PREFACE.len() {
                         return Poll::Ready(Ok(Next::Http2));
                     }
@@ -161,7 +162,7 @@ impl Connection {
                 }
                 if !bytes.is_empty() && !has_begun {
                     has_begun = true;
-                    self.client.timer.set(self.gate.timeouts.header);
+                    self.client.timer.set(self.frontend.timeouts.header);
                 }
                 match self.client.buf.poll_fill(&mut self.client.stream, cx) {
                     // One that ends within a head gets no answer: nobody would read it.
@@ -206,17 +207,17 @@ impl Connection {
     /// Serves the request whose head has `len` bytes.
     async fn serve(&mut self, len: usize) -> After {
         self.presence.set_idle(false);
-        let gate = self.worker.gate(&self.peer.place);
-        let is_open = gate.is_some();
-        self.gate = gate.unwrap_or_else(|| Arc::clone(&self.gate));
+        let frontend = self.worker.frontend(&self.peer.place);
+        let is_open = frontend.is_some();
+        self.frontend = frontend.unwrap_or_else(|| Arc::clone(&self.frontend));
         let bytes = &self.client.buf.bytes()[..len];
         if let Err(error) = self.head.read(bytes) {
             self.refuse_head(Reply::bad_head(error)).await;
             return After::Close;
         }
-        let gate = Arc::clone(&self.gate);
-        gate.tally.requests.fetch_add(1, Ordering::Relaxed);
-        let mut record = Record::begin(&gate, &self.peer, &self.head, bytes);
+        let frontend = Arc::clone(&self.frontend);
+        frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
+        let mut record = Record::begin(&frontend, &self.peer, &self.head, bytes);
         let asked = self.asked(bytes);
         let spoken = Spoken { is_11: self.head.is_11, keeps: self.head.keeps && is_open };
         let form = ReplyForm {
@@ -224,10 +225,10 @@ impl Connection {
             is_head: asked.is_head,
             keeps: spoken.keeps && asked.framing == Framing::None,
         };
-        let forwarded = self.peer.forwarded(&self.gate.spec, self.client.stream.is_tls());
+        let forwarded = self.peer.forwarded(&self.frontend.spec, self.client.stream.is_tls());
         let upgrades = asked.upgrades;
         let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
-        let request = attributes::request(&self.worker.control, &gate, &self.peer, &writer);
+        let request = attributes::request(&self.worker.control, &frontend, &self.peer, &writer);
         self.sent.clear();
         writer.write(&mut self.sent.bytes);
         self.client.buf.consume(len);
@@ -241,7 +242,7 @@ impl Connection {
         let (mut permit, way) = match outcome {
             Ok(admitted) => admitted,
             Err(Stop::Left) => {
-                gate.tally.left.fetch_add(1, Ordering::Relaxed);
+                frontend.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, None, None);
                 return After::Cut;
             }
@@ -271,7 +272,7 @@ impl Connection {
         mut record: Record,
         form: ReplyForm,
     ) -> After {
-        let (tally, Lost { stop, status, orphan }) = (&self.gate.tally, lost);
+        let (tally, Lost { stop, status, orphan }) = (&self.frontend.tally, lost);
         match (stop, status) {
             (Stop::Left, status) => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
@@ -303,21 +304,21 @@ impl Connection {
 
     /// What the exchange has to know of the request.
     fn asked(&self, bytes: &[u8]) -> Asked {
-        let (head, gate) = (&self.head, &self.gate);
+        let (head, frontend) = (&self.head, &self.frontend);
         // With a body it would not be known where the other protocol begins.
         let upgrade = head.upgrade.filter(|_| head.framing == Framing::None);
         let upgrades = upgrade.is_some_and(|protocol| {
             let protocol = protocol.of_bytes(bytes);
             let is_allowed = |allowed: &str| protocol.eq_ignore_ascii_case(allowed.as_bytes());
-            gate.spec.upgrades.iter().any(|allowed| is_allowed(allowed))
+            frontend.spec.upgrades.iter().any(|allowed| is_allowed(allowed))
         });
         Asked {
             framing: head.framing,
             is_head: head.method(bytes) == b"HEAD",
             upgrades,
             is_repeatable: head.is_repeatable(bytes),
-            body_bytes_max: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
-            body_wait: gate.timeouts.body,
+            body_bytes_max: frontend.spec.body_bytes_max.unwrap_or(u64::MAX),
+            body_wait: frontend.timeouts.body,
         }
     }
 
@@ -360,7 +361,7 @@ impl Connection {
 
     /// What becomes of the connection, and of the server if that is still at work.
     async fn ended(&mut self, end: End, mut upstream: Upstream) -> (After, Option<Orphan>) {
-        self.gate.tally.respond(self.response.status);
+        self.frontend.tally.respond(self.response.status);
         match end {
             End::Whole { keeps, reuses } => {
                 if reuses {
@@ -369,7 +370,7 @@ impl Connection {
                 (if keeps { After::Next } else { After::Close }, None)
             }
             End::Upgraded => {
-                let timeouts = &self.gate.timeouts;
+                let timeouts = &self.frontend.timeouts;
                 let (idle, ending) = (timeouts.tunnel, timeouts.body);
                 let ended = tunnel::run(&mut self.client, &mut upstream, idle, ending).await;
                 let orphan = ended.is_err().then(|| Orphan::new(upstream, Unfinished::Unknown));
@@ -380,8 +381,8 @@ impl Connection {
 
     /// Answers a request whose head cannot be read, and ends the connection (H1).
     async fn refuse_head(&mut self, reply: Reply) {
-        self.gate.tally.requests.fetch_add(1, Ordering::Relaxed);
-        let mut record = Record::without_head(&self.gate, &self.peer);
+        self.frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
+        let mut record = Record::without_head(&self.frontend, &self.peer);
         (_, record.bytes.1) = self.reply(&reply, ReplyForm::default()).await;
         record.end_reply(&self.worker, &reply);
     }
@@ -391,11 +392,11 @@ impl Connection {
     async fn reply(&mut self, reply: &Reply, form: ReplyForm) -> (After, u64) {
         let ReplyForm { is_json, is_head, keeps } = form;
         let keeps = keeps && !self.worker.is_draining();
-        self.gate.tally.respond(reply.status);
-        let page = self.gate.pages.get(&reply.status);
+        self.frontend.tally.respond(reply.status);
+        let page = self.frontend.pages.get(&reply.status);
         let how = How { page, is_json, is_head, keeps, is_11: self.head.is_11, wall_ms: wall_ms() };
         let body = reply.write(how, &mut self.client.out.bytes);
-        self.client.timer.set(self.gate.timeouts.body);
+        self.client.timer.set(self.frontend.timeouts.body);
         let written = poll_fn(|cx| {
             let client = &mut self.client;
             match client.out.poll_write_all(&mut client.stream, cx) {

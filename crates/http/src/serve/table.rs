@@ -19,9 +19,9 @@ use std::time::Duration;
 /// All frontends and servers.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    pub frontends: BTreeMap<Box<str>, Arc<Gate>>,
+    pub frontends: BTreeMap<Box<str>, Arc<LiveFrontend>>,
     /// The frontend that listens at each place, by the number of the place.
-    pub places: BTreeMap<u64, Arc<Gate>>,
+    pub places: BTreeMap<u64, Arc<LiveFrontend>>,
     pub servers: BTreeMap<ServerId, Arc<Target>>,
     /// Servers that the last edit took out, or as they were before it moved them to another address: requests that
     /// were given to them before still go there.
@@ -32,7 +32,7 @@ pub(crate) struct Table {
 
 /// A frontend in use.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct LiveFrontend {
     pub spec: Frontend,
     pub tls: Option<Tls>,
     /// The generation of the configuration that it is from.
@@ -116,21 +116,21 @@ impl Table {
         snapshot: &Snapshot,
         old: &Self,
         vitals: &VitalsOfAll,
-        extras: impl Fn(&Frontend, Option<&Gate>) -> Result<Extras, String>,
+        extras: impl Fn(&Frontend, Option<&LiveFrontend>) -> Result<Extras, String>,
         mut tls: impl FnMut(&Backend, &BackendTls, Option<&Arc<ClientTls>>) -> ReadTls,
     ) -> (Self, Vec<Problem>) {
         let (mut table, mut problems) = (Self::default(), vec![]);
         for spec in snapshot.routing().frontends() {
-            let known = old.frontends.get(&spec.name).map(|gate| &**gate);
+            let known = old.frontends.get(&spec.name).map(|frontend| &**frontend);
             let extras = extras(spec, known).or_else(|message| {
-                let kept = known.and_then(|gate| gate.extras_for(spec));
+                let kept = known.and_then(|frontend| frontend.extras_for(spec));
                 let of = Owner::Frontend(spec.name.clone());
                 problems.push(Problem { of, message, is_of_files: true });
                 kept.ok_or(())
             });
             if let Ok(extras) = extras {
-                let gate = Gate::new(snapshot, spec, control.tally(&spec.name), extras);
-                table.frontends.insert(spec.name.clone(), Arc::new(gate));
+                let frontend = LiveFrontend::new(snapshot, spec, control.tally(&spec.name), extras);
+                table.frontends.insert(spec.name.clone(), Arc::new(frontend));
             }
         }
         for backend in snapshot.routing().backends() {
@@ -202,7 +202,7 @@ pub(crate) struct Problem {
     pub is_of_files: bool,
 }
 
-impl Gate {
+impl LiveFrontend {
     /// A frontend, as its settings say.
     pub fn new(snapshot: &Snapshot, spec: &Frontend, tally: Arc<Tally>, extras: Extras) -> Self {
         Self {

@@ -13,7 +13,7 @@ use crate::serve::listen::Place;
 use crate::serve::log::Log;
 use crate::serve::lost::Stop;
 use crate::serve::orphans::Orphans;
-use crate::serve::table::{Gate, Table, Target, duration};
+use crate::serve::table::{LiveFrontend, Table, Target, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
 use paceline_host::{Control, Permit, Reroute};
 use paceline_routing::{Server, Site};
@@ -129,20 +129,20 @@ pub(crate) struct Present {
     worker: Rc<Worker>,
     number: u64,
     pub presence: Rc<Presence>,
-    gate: Arc<Gate>,
+    frontend: Arc<LiveFrontend>,
     held: Held,
 }
 
 impl Present {
     /// The connection is another client's than it seemed, as a PROXY header says. Tells whether that client may have it.
     pub fn is_of(&mut self, client: Client) -> bool {
-        let (worker, frontend) = (&self.worker, &self.gate.spec.name);
+        let (worker, name) = (&self.worker, &self.frontend.spec.name);
         let account = worker.means.clients.account(client);
-        let held = match worker.means.connections.enter(frontend, &account) {
+        let held = match worker.means.connections.enter(name, &account) {
             Ok(held) => held,
-            Err(Full::All(_)) => worker.means.connections.enter_anyhow(frontend, &account),
+            Err(Full::All(_)) => worker.means.connections.enter_anyhow(name, &account),
             Err(Full::Share) if worker.displace(account.number) => {
-                worker.means.connections.enter_anyhow(frontend, &account)
+                worker.means.connections.enter_anyhow(name, &account)
             }
             Err(Full::Share) => return false,
         };
@@ -160,7 +160,7 @@ impl Drop for Present {
         let key = (self.held.account().number, self.number);
         self.worker.present.borrow_mut().remove(&key);
         self.worker.ended.notify_one();
-        let tally = &self.gate.tally;
+        let tally = &self.frontend.tally;
         tally.connections.fetch_sub(1, Ordering::Relaxed);
         tally.room.notify_one();
     }
@@ -186,12 +186,12 @@ impl Worker {
     }
 
     /// A connection has come.
-    pub fn enter(self: &Rc<Self>, gate: Arc<Gate>, held: Held) -> Present {
+    pub fn enter(self: &Rc<Self>, frontend: Arc<LiveFrontend>, held: Held) -> Present {
         let number = self.numbers.replace(self.numbers.get() + 1);
         let presence = Rc::<Presence>::default();
         let key = (held.account().number, number);
         self.present.borrow_mut().insert(key, Rc::clone(&presence));
-        Present { worker: Rc::clone(self), number, presence, gate, held }
+        Present { worker: Rc::clone(self), number, presence, frontend, held }
     }
 
     /// Has an idle connection of this account end, one of the oldest that this worker has; tells whether there is any.
@@ -230,7 +230,7 @@ impl Worker {
     }
 
     /// The frontend that listens at this place now, whatever it is called; none if no one does any more.
-    pub fn gate(&self, place: &Place) -> Option<Arc<Gate>> {
+    pub fn frontend(&self, place: &Place) -> Option<Arc<LiveFrontend>> {
         self.table.borrow().places.get(&place.number).cloned()
     }
 

@@ -3,7 +3,7 @@
 use super::{Peer, Speaker, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
 use crate::serve::clients::Client;
 use crate::serve::listen::Place;
-use crate::serve::table::{Extras, Gate};
+use crate::serve::table::{Extras, LiveFrontend};
 use crate::wire::{Forwarded, RequestHead, RequestWriter};
 use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
 use paceline_routing::Frontend;
@@ -175,22 +175,22 @@ fn guard(when: &str) -> Rule {
 }
 
 /// The frontend as the door knows it from the engine's configuration.
-fn gate(engine: &Engine) -> Gate {
+fn frontend(engine: &Engine) -> LiveFrontend {
     let extras = Extras { tls: None, pages: BTreeMap::new() };
-    Gate::new(&engine.snapshot(), &Frontend::new("web", vec![]), Arc::default(), extras)
+    LiveFrontend::new(&engine.snapshot(), &Frontend::new("web", vec![]), Arc::default(), extras)
 }
 
-fn request(engine: &Engine, gate: &Gate, fields: &str) -> Request {
-    request_at("127.0.0.1:0", engine, gate, fields)
+fn request(engine: &Engine, frontend: &LiveFrontend, fields: &str) -> Request {
+    request_at("127.0.0.1:0", engine, frontend, fields)
 }
 
 /// The same for a connection that came in at this address.
-fn request_at(address: &str, engine: &Engine, gate: &Gate, fields: &str) -> Request {
+fn request_at(address: &str, engine: &Engine, frontend: &LiveFrontend, fields: &str) -> Request {
     let (head, text) = head(fields);
     let place = Arc::new(Place { number: 1, address: address.parse().unwrap() });
     let peer = Peer::new(Speaker::Ip([192, 0, 2, 7].into()), Arc::clone(&place));
-    let (wanted, _) = gate.wanted(engine.snapshot().generation(), &place, || engine.snapshot());
-    gathered(&wanted, gate, &peer, None, &writer(&head, &text)).unwrap()
+    let (wanted, _) = frontend.wanted(engine.snapshot().generation(), &place, || engine.snapshot());
+    gathered(&wanted, frontend, &peer, None, &writer(&head, &text)).unwrap()
 }
 
 /// H4: an edit that was answered holds for every request from then on, also before the door's table has
@@ -198,19 +198,19 @@ fn request_at(address: &str, engine: &Engine, gate: &Gate, fields: &str) -> Requ
 #[test]
 fn a_new_rule_reads_what_the_old_table_does_not_know_h4() {
     let mut engine = Engine::new(1);
-    let old = gate(&engine);
+    let old = frontend(&engine);
     let when = r#"header["x-key"] != "k" || cookie["id"] == "2""#;
     let config = Config { rules: vec![guard(when)], ..Config::default() };
     engine.configure(Time(0), &Plan::new(&engine.snapshot(), config).unwrap());
-    let new = gate(&engine);
-    for gate in [&old, &new] {
+    let new = frontend(&engine);
+    for frontend in [&old, &new] {
         for (fields, is_let_in) in [
             ("X-Key: k\r\n", true),
             ("X-Key: j\r\n", false),
             ("", false),
             ("X-Key: k\r\nCookie: id=2\r\n", false),
         ] {
-            let request = request(&engine, gate, fields);
+            let request = request(&engine, frontend, fields);
             let prepared = prepare(&engine.snapshot(), request).unwrap();
             let (_, outcome) = engine.submit(Time(0), prepared, &|_, _| false);
             assert_eq!(!matches!(outcome, Outcome::Refused(_)), is_let_in, "{fields}");
@@ -222,7 +222,7 @@ fn a_new_rule_reads_what_the_old_table_does_not_know_h4() {
 #[test]
 fn a_new_source_of_users_is_asked_at_once_h4() {
     let mut engine = Engine::new(1);
-    let old = gate(&engine);
+    let old = frontend(&engine);
     let listen = vec!["127.0.0.1:8080".parse().unwrap()];
     let web = Frontend { user_from: Some(UserFrom::Basic), ..Frontend::new("web", listen) };
     let config = Config { frontends: vec![web], ..Config::default() };
@@ -240,7 +240,7 @@ fn a_request_belongs_to_the_frontend_that_listens_where_it_came_in() {
     let mut engine = Engine::new(1);
     let extras = Extras { tls: None, pages: BTreeMap::new() };
     let spec = frontend("public", PUBLIC);
-    let old = Gate::new(&engine.snapshot(), &spec, Arc::default(), extras);
+    let old = LiveFrontend::new(&engine.snapshot(), &spec, Arc::default(), extras);
     let mut judged_as = |frontends| {
         let config = Config { frontends, ..Config::default() };
         engine.configure(Time(0), &Plan::new(&engine.snapshot(), config).unwrap());
