@@ -180,7 +180,7 @@ impl Keeper {
         mut self,
         mut settings: watch::Receiver<Arc<Snapshot>>,
         mut told: mpsc::UnboundedReceiver<Order>,
-        mut failures: mpsc::UnboundedReceiver<Arc<crate::serve::table::Target>>,
+        mut failures: mpsc::UnboundedReceiver<Arc<crate::serve::table::LiveServer>>,
     ) {
         loop {
             let has_problems = !self.problems.is_empty();
@@ -195,8 +195,8 @@ impl Keeper {
                     Ok(()) => Order::Follow,
                     Err(_) => return,
                 },
-                Some(target) = failures.recv() => {
-                    self.ward.failed(&target);
+                Some(server) = failures.recv() => {
+                    self.ward.failed(&server);
                     continue;
                 }
             };

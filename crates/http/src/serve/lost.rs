@@ -89,7 +89,7 @@ impl Lost {
         unfinished: Option<Unfinished>,
     ) -> Self {
         // What it says of the server is for the log alone.
-        let server = &upstream.target.name;
+        let server = &upstream.server.name;
         tracing::debug!(%server, %failure, "an exchange failed");
         let unfinished = unfinished.filter(|_| failure.leaves_work());
         let stop = Reply::failed(&failure).map_or(Stop::Left, Stop::Reply);

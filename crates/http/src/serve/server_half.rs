@@ -82,7 +82,7 @@ impl<'a> ServerHalf<'a> {
         asked: Asked,
     ) -> Self {
         Self {
-            response_wait: duration(upstream.target.timeouts.response),
+            response_wait: duration(upstream.server.timeouts.response),
             upstream,
             sent,
             head,

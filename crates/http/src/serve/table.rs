@@ -22,10 +22,10 @@ pub(crate) struct Table {
     pub frontends: BTreeMap<Box<str>, Arc<LiveFrontend>>,
     /// The frontend that listens at each place, by the number of the place.
     pub places: BTreeMap<u64, Arc<LiveFrontend>>,
-    pub servers: BTreeMap<ServerId, Arc<Target>>,
+    pub servers: BTreeMap<ServerId, Arc<LiveServer>>,
     /// Servers that the last edit took out, or as they were before it moved them to another address: requests that
     /// were given to them before still go there.
-    pub former: BTreeMap<ServerId, Arc<Target>>,
+    pub former: BTreeMap<ServerId, Arc<LiveServer>>,
     /// How servers are spoken to over TLS, of those backends that do.
     tls: BTreeMap<BackendId, Arc<ClientTls>>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Timeouts {
 
 /// A server in use.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct LiveServer {
     pub id: ServerId,
     pub backend: BackendId,
     /// `BACKEND/NAME`.
@@ -146,31 +146,31 @@ impl Table {
             for server in &backend.servers {
                 let known = old.servers.get(&server.id);
                 let tls = table.tls.get(&backend.id);
-                let target =
-                    Target::new(backend, server, vitals.of(server.id, &server.address), tls);
-                let target = match known.filter(|known| known.is_same(&target)) {
+                let live =
+                    LiveServer::new(backend, server, vitals.of(server.id, &server.address), tls);
+                let live = match known.filter(|known| known.is_same(&live)) {
                     Some(known) => Arc::clone(known),
-                    None => Arc::new(target),
+                    None => Arc::new(live),
                 };
-                table.servers.insert(server.id, target);
+                table.servers.insert(server.id, live);
             }
         }
-        let is_former = |(id, old): &(&ServerId, &Arc<Target>)| {
+        let is_former = |(id, old): &(&ServerId, &Arc<LiveServer>)| {
             table.servers.get(id).is_none_or(|new| new.address != old.address)
         };
         let former = old.servers.iter().filter(is_former);
-        table.former = former.map(|(id, target)| (*id, Arc::clone(target))).collect();
+        table.former = former.map(|(id, live)| (*id, Arc::clone(live))).collect();
         (table, problems)
     }
 
     /// A server that is not in it, as its settings say. Over TLS it can be spoken to only if what its
     /// backend needs has been read.
-    pub fn target(&self, backend: &Backend, server: &Server, vitals: Arc<Vitals>) -> Target {
+    pub fn server(&self, backend: &Backend, server: &Server, vitals: Arc<Vitals>) -> LiveServer {
         let tls = backend.tls.as_ref().map(|spec| {
             let known = self.tls.get(&backend.id).filter(|known| known.spec == *spec);
             known.map_or_else(|| Arc::new(ClientTls::unready(spec)), Arc::clone)
         });
-        Target::new(backend, server, vitals, tls.as_ref())
+        LiveServer::new(backend, server, vitals, tls.as_ref())
     }
 }
 
@@ -273,7 +273,7 @@ pub(crate) struct Extras {
     pub pages: BTreeMap<u16, Page>,
 }
 
-impl Target {
+impl LiveServer {
     /// A server, as its settings say.
     fn new(
         backend: &Backend,

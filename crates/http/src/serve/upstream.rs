@@ -8,7 +8,7 @@ use crate::serve::descriptors::ServerDescriptor;
 use crate::serve::dial;
 use crate::serve::resolve;
 use crate::serve::stream::{ServerStream, Socket};
-use crate::serve::table::{Target, duration};
+use crate::serve::table::{LiveServer, duration};
 use crate::serve::tls;
 use paceline_routing::Address;
 use paceline_types::{BackendId, ServerId};
@@ -36,7 +36,7 @@ pub(crate) struct Upstream {
     pub stream: ServerStream,
     /// What was read of it; empty between two requests.
     pub buf: Buffer,
-    pub target: Arc<Target>,
+    pub server: Arc<LiveServer>,
     /// Whether it was used before: then the server may be closing it right now.
     pub is_reused: bool,
     _descriptor: ServerDescriptor,
@@ -54,16 +54,16 @@ pub(crate) struct Idle {
 
 impl Idle {
     /// A connection to this server that is alive, as far as the system knows right now.
-    pub fn take(&self, target: &Arc<Target>) -> Option<Upstream> {
+    pub fn take(&self, server: &Arc<LiveServer>) -> Option<Upstream> {
         let mut by_server = self.by_server.borrow_mut();
-        let idle = by_server.get_mut(&target.id)?;
+        let idle = by_server.get_mut(&server.id)?;
         while let Some((_, mut upstream)) = idle.pop() {
             let is_right =
-                Arc::ptr_eq(&upstream.target, target) || upstream.target.is_reached_as(target);
+                Arc::ptr_eq(&upstream.server, server) || upstream.server.is_reached_as(server);
             if !is_right || !upstream.stream.is_quiet() {
                 continue;
             }
-            upstream.target = Arc::clone(target);
+            upstream.server = Arc::clone(server);
             upstream.is_reused = true;
             return Some(upstream);
         }
@@ -73,9 +73,9 @@ impl Idle {
     /// Keeps a connection whose last response is whole.
     pub fn put(self: &Rc<Self>, mut upstream: Upstream) {
         upstream.buf.release();
-        let until = Instant::now() + duration(upstream.target.timeouts.idle);
+        let until = Instant::now() + duration(upstream.server.timeouts.idle);
         let mut by_server = self.by_server.borrow_mut();
-        let idle = by_server.entry(upstream.target.id).or_default();
+        let idle = by_server.entry(upstream.server.id).or_default();
         if idle.len() < IDLE_MAX {
             idle.push((until, upstream));
         }
@@ -95,7 +95,7 @@ impl Idle {
         let mut by_server = self.by_server.borrow_mut();
         let mut closed = by_server.values_mut().map(|idle| {
             // All to one server are of one backend.
-            let has_to_give = idle.last().is_some_and(|(_, last)| gives(last.target.backend));
+            let has_to_give = idle.last().is_some_and(|(_, last)| gives(last.server.backend));
             if has_to_give { idle.pop() } else { None }
         });
         let closed = closed.find_map(|closed| closed);
@@ -193,21 +193,24 @@ impl ConnectError {
 
 /// Connects to a server.
 pub(crate) async fn connect(
-    target: &Arc<Target>,
+    server: &Arc<LiveServer>,
     descriptor: ServerDescriptor,
 ) -> Result<Upstream, ConnectError> {
-    let stream = open(target, duration(target.timeouts.connect)).await?;
-    let (target, buf) = (Arc::clone(target), Buffer::default());
-    Ok(Upstream { stream, buf, target, is_reused: false, _descriptor: descriptor })
+    let stream = open(server, duration(server.timeouts.connect)).await?;
+    let (server, buf) = (Arc::clone(server), Buffer::default());
+    Ok(Upstream { stream, buf, server, is_reused: false, _descriptor: descriptor })
 }
 
 /// Connects to a server, and shakes hands if it speaks TLS, both within `wait`.
-pub(crate) async fn open(target: &Target, wait: Duration) -> Result<ServerStream, ConnectError> {
+pub(crate) async fn open(
+    server: &LiveServer,
+    wait: Duration,
+) -> Result<ServerStream, ConnectError> {
     let until = Instant::now() + wait;
-    let opened = timeout_at(until, open_socket(&target.address, until)).await;
+    let opened = timeout_at(until, open_socket(&server.address, until)).await;
     let socket = opened.unwrap_or_else(late).map_err(ConnectError::Socket)?;
     socket.tell_soon();
-    let Some((tls, name)) = &target.tls else { return Ok(ServerStream::Plain(socket)) };
+    let Some((tls, name)) = &server.tls else { return Ok(ServerStream::Plain(socket)) };
     // It is large, and whoever speaks no TLS does not carry it along.
     let handshake = Box::pin(tls.connect(name.clone(), socket));
     let shaken = timeout_at(until, handshake).await.unwrap_or_else(|_| Some(late(())));

@@ -13,7 +13,7 @@ use crate::serve::listen::Place;
 use crate::serve::log::Log;
 use crate::serve::lost::Stop;
 use crate::serve::orphans::Orphans;
-use crate::serve::table::{LiveFrontend, Table, Target, duration};
+use crate::serve::table::{LiveFrontend, LiveServer, Table, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
 use paceline_host::{Control, Permit, Reroute};
 use paceline_routing::{Server, Site};
@@ -269,7 +269,7 @@ impl Worker {
     pub fn server_name(&self, id: ServerId) -> Option<Box<str>> {
         let table = self.table.borrow();
         let known = table.servers.get(&id).or_else(|| table.former.get(&id));
-        known.map(|target| target.name.clone()).or_else(|| {
+        known.map(|server| server.name.clone()).or_else(|| {
             let snapshot = self.control.snapshot();
             snapshot.routing().server_name(id).map(Into::into)
         })
@@ -280,10 +280,10 @@ impl Worker {
     /// The engine uses an edit before the door's table does, and a request may have been given its server before
     /// the edit. So where the table has the server at another address or not at all, the configuration in use is
     /// asked for the rest of the settings. A grant is never newer than that. None if an edit deleted the server.
-    fn target(&self, site: &Site) -> Option<Arc<Target>> {
+    fn server(&self, site: &Site) -> Option<Arc<LiveServer>> {
         let table = self.table.borrow();
-        let of = |known: &BTreeMap<ServerId, Arc<Target>>| {
-            let known = known.get(&site.server).filter(|target| target.address == site.address);
+        let of = |known: &BTreeMap<ServerId, Arc<LiveServer>>| {
+            let known = known.get(&site.server).filter(|server| server.address == site.address);
             known.cloned()
         };
         of(&table.servers).or_else(|| of(&table.former)).or_else(|| {
@@ -291,34 +291,34 @@ impl Worker {
             let (backend, server) = snapshot.routing().server(site.server)?;
             let vitals = self.means.watchers.vitals().of(site.server, &site.address);
             let server = Server { address: site.address.clone(), ..server.clone() };
-            Some(Arc::new(table.target(backend, &server, vitals)))
+            Some(Arc::new(table.server(backend, &server, vitals)))
         })
     }
 
     /// Waits until the door's table has a server, for as long as connecting to it may take.
-    async fn learn(&self, target: &Target) {
-        let is_known = || self.table.borrow().servers.contains_key(&target.id);
+    async fn learn(&self, server: &LiveServer) {
+        let is_known = || self.table.borrow().servers.contains_key(&server.id);
         let known = async {
             while !is_known() {
                 self.configured().await;
             }
         };
         // Whoever asked sees what is there by then.
-        let _ = tokio::time::timeout(duration(target.timeouts.connect), known).await;
+        let _ = tokio::time::timeout(duration(server.timeouts.connect), known).await;
     }
 
     /// Reports a server that cannot be connected to. Whether more requests may be sent there.
-    fn tell_failed(&self, target: &Arc<Target>, error: &ConnectError) -> bool {
+    fn tell_failed(&self, server: &Arc<LiveServer>, error: &ConnectError) -> bool {
         let failed = match error.is_of_server() {
-            true => self.means.watchers.failed(&self.control, target),
+            true => self.means.watchers.failed(&self.control, server),
             false => Failed { in_a_row: 0, is_used: true },
         };
         let is_first = failed.in_a_row == 1;
         // Nothing else may ever tell what is wrong with a certificate.
         if is_first && error.is_of_tls() {
-            tracing::warn!(server = %target.name, %error, "a server cannot be connected to");
+            tracing::warn!(server = %server.name, %error, "a server cannot be connected to");
         } else {
-            tracing::debug!(server = %target.name, %error, "a server cannot be connected to");
+            tracing::debug!(server = %server.name, %error, "a server cannot be connected to");
         }
         failed.is_used
     }
@@ -358,20 +358,24 @@ impl Worker {
 
     /// Keeps a connection to a server for the next request, unless others wait for its descriptor.
     pub fn keep(&self, upstream: Upstream) {
-        if self.means.descriptors.keeps(upstream.target.backend) {
+        if self.means.descriptors.keeps(upstream.server.backend) {
             self.idle.put(upstream);
         }
     }
 
     /// A descriptor for a connection to this server. If its backend may have none, the request waits until others make
     /// room (`make_room`), for as long as connecting may take.
-    async fn descriptor(&self, target: &Target, way: &mut Way) -> Result<ServerDescriptor, Stop> {
-        let waiting = match self.means.descriptors.of_server(target.backend) {
+    async fn descriptor(
+        &self,
+        server: &LiveServer,
+        way: &mut Way,
+    ) -> Result<ServerDescriptor, Stop> {
+        let waiting = match self.means.descriptors.of_server(server.backend) {
             Ok(descriptor) => return Ok(descriptor),
             Err(waiting) => waiting,
         };
         self.wait(way).map_err(|stop| *stop)?;
-        let granted = tokio::time::timeout(duration(target.timeouts.connect), waiting).await;
+        let granted = tokio::time::timeout(duration(server.timeouts.connect), waiting).await;
         granted.ok().flatten().ok_or_else(|| {
             Stop::Reply(Reply::no_descriptor(self.means.descriptors.is_share_used()))
         })
@@ -428,8 +432,8 @@ impl Worker {
         let (mut tries, mut has_waited) = (0, false);
         let mut generation = self.control.generation();
         loop {
-            let target = permit.site().and_then(|site| self.target(site));
-            let Some(target) = target else {
+            let server = permit.site().and_then(|site| self.server(site));
+            let Some(server) = server else {
                 // An edit took its server away.
                 if self.reroute(permit, way).await? {
                     continue;
@@ -437,18 +441,18 @@ impl Worker {
                 return Err(Stop::Reply(Reply::no_server()));
             };
             // What its TLS needs may be about to be read.
-            if target.is_unready() && !std::mem::replace(&mut has_waited, true) {
+            if server.is_unready() && !std::mem::replace(&mut has_waited, true) {
                 self.wait(way).map_err(|stop| *stop)?;
-                self.learn(&target).await;
+                self.learn(&server).await;
                 continue;
             }
-            if !is_fresh && let Some(upstream) = self.idle.take(&target) {
+            if !is_fresh && let Some(upstream) = self.idle.take(&server) {
                 return Ok(upstream);
             }
-            let descriptor = self.descriptor(&target, way).await?;
-            let error = match connect(&target, descriptor).await {
+            let descriptor = self.descriptor(&server, way).await?;
+            let error = match connect(&server, descriptor).await {
                 Ok(upstream) => {
-                    target.vitals.succeed();
+                    server.vitals.succeed();
                     return Ok(upstream);
                 }
                 Err(error) => error,
@@ -458,9 +462,9 @@ impl Worker {
             // turn again begins anew. It begins anew after every edit as well: servers that were down may be up again.
             let before = std::mem::replace(&mut generation, self.control.generation());
             tries = if before == generation { tries } else { 0 };
-            tries = if self.tell_failed(&target, &error) { tries + 1 } else { 0 };
+            tries = if self.tell_failed(&server, &error) { tries + 1 } else { 0 };
             let is_tried_again =
-                target.retries > 0 && tries <= target.retries + self.failures_max(permit);
+                server.retries > 0 && tries <= server.retries + self.failures_max(permit);
             if is_tried_again && self.reroute(permit, way).await? {
                 continue;
             }
