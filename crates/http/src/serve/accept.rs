@@ -3,9 +3,9 @@
 use crate::serve::admit::admit;
 use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
-use crate::serve::connections::{Full, Held};
+use crate::serve::connections::{CountedConnection, Full};
 use crate::serve::h1::Connection;
-use crate::serve::listen::{BACKLOG, Listening, Place};
+use crate::serve::listen::{BACKLOG, ListenPoint, Listening};
 use crate::serve::lost::Stop;
 use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::LiveFrontend;
@@ -100,7 +100,7 @@ impl Accepted {
 
 /// Accepts connections for the frontend that listens at `place`, until none does or the daemon ends; what waits to be
 /// accepted then is accepted before the socket is closed.
-pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Place>) {
+pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<ListenPoint>) {
     let listener = match Listener::new(listening) {
         Ok(listener) => listener,
         Err(error) => {
@@ -161,9 +161,9 @@ fn is_of_one(error: &io::Error) -> bool {
 }
 
 /// Waits until there may be one more connection, and counts it; none if its client has too many.
-async fn room(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<Held> {
+async fn room(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<CountedConnection> {
     // It is given back if the frontend has no room until there are other settings.
-    let held = held(worker, frontend, peer).await?;
+    let counted = counted(worker, frontend, peer).await?;
     let max = frontend.spec.connections_max as usize;
     let one_more = |count: usize| (count < max).then_some(count + 1);
     let connections = &frontend.tally.connections;
@@ -172,21 +172,25 @@ async fn room(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<H
         let mut freed = pin!(frontend.tally.room.notified());
         freed.as_mut().enable();
         if connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
-            return Some(held);
+            return Some(counted);
         }
         freed.await;
     }
 }
 
 /// The same for the connections of all frontends.
-async fn held(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<Held> {
+async fn counted(
+    worker: &Worker,
+    frontend: &LiveFrontend,
+    peer: &Peer,
+) -> Option<CountedConnection> {
     let (connections, name) = (&worker.means.connections, &frontend.spec.name);
     let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
     loop {
         let mut freed = pin!(connections.freed());
         freed.as_mut().enable();
         let has_room = match connections.enter(name, &account) {
-            Ok(held) => return Some(held),
+            Ok(counted) => return Some(counted),
             Err(Full::All(greediest)) => greediest.into_iter().any(|of| worker.displace(of)),
             Err(Full::Share) if worker.displace(account.number) => true,
             Err(Full::Share) => {
@@ -202,7 +206,13 @@ async fn held(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<H
 }
 
 /// Serves a connection that is counted.
-fn take(worker: &Rc<Worker>, frontend: Arc<LiveFrontend>, peer: Peer, socket: Socket, room: Held) {
+fn take(
+    worker: &Rc<Worker>,
+    frontend: Arc<LiveFrontend>,
+    peer: Peer,
+    socket: Socket,
+    room: CountedConnection,
+) {
     frontend.tally.accepted.fetch_add(1, Ordering::Relaxed);
     let present = worker.enter(Arc::clone(&frontend), room);
     task::spawn(begin(Rc::clone(worker), present, frontend, peer, socket));

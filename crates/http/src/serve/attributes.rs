@@ -4,8 +4,8 @@
 //! (H4): what goes no further is not there.
 
 use crate::serve::clients::Client;
-use crate::serve::listen::Place;
-use crate::serve::table::{LiveFrontend, Wanted};
+use crate::serve::listen::ListenPoint;
+use crate::serve::table::{FieldsRead, LiveFrontend};
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_host::Control;
 use paceline_routing::{Frontend, UserFrom};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// Where it came in, which decides whose requests it carries.
-    pub place: Arc<Place>,
+    pub place: Arc<ListenPoint>,
     /// The address of the neighbour, or `unix`.
     pub address: Box<str>,
     /// Whose word it is that comes over the connection.
@@ -42,7 +42,7 @@ pub(crate) enum Speaker {
 
 impl Peer {
     /// A neighbour of whom no more is known yet.
-    pub fn new(from: Speaker, place: Arc<Place>) -> Self {
+    pub fn new(from: Speaker, place: Arc<ListenPoint>) -> Self {
         let address = match from {
             Speaker::Ip(ip) => ip.to_string().into(),
             Speaker::Unix | Speaker::Unknown => "unix".into(),
@@ -108,17 +108,17 @@ pub(crate) fn request(
     peer: &Peer,
     writer: &RequestWriter<'_>,
 ) -> Result<Asking, Unfit> {
-    let (wanted, generation) =
-        frontend.wanted(control.generation(), &peer.place, || control.snapshot());
+    let (fields_read, generation) =
+        frontend.fields_read(control.generation(), &peer.place, || control.snapshot());
     let forwarded = forwarded_for(frontend, peer, writer.head, writer.bytes);
-    let mut request = gathered(&wanted, frontend, peer, forwarded, writer)?;
+    let mut request = gathered(&fields_read, frontend, peer, forwarded, writer)?;
     (request.named_in, request.kept_bytes) = (Some(generation), writer.bytes.len());
     Ok(Asking { request, client: peer.counted_as(&frontend.spec, forwarded) })
 }
 
 /// The same where it is known what is read.
 fn gathered(
-    wanted: &Wanted,
+    fields_read: &FieldsRead,
     frontend: &LiveFrontend,
     peer: &Peer,
     forwarded: Option<IpAddr>,
@@ -130,7 +130,7 @@ fn gathered(
     let mut attributes = Attributes::with_capacity(2 * (path.len() + query.len()) + 192);
     let mut set = |name, value: &str| attributes.set_known(name, value);
     set(Known::Kind, "http")?;
-    set(Known::Frontend, &wanted.frontend)?;
+    set(Known::Frontend, &fields_read.frontend)?;
     set(Known::Client, &client)?;
     set(Known::Host, &client)?;
     set(Known::Method, &text(head.method(bytes)))?;
@@ -142,18 +142,18 @@ fn gathered(
         true => set(Known::Text, &path)?,
         false => set(Known::Text, &format!("{path}?{query}"))?,
     }
-    if let Some(from) = wanted.user
+    if let Some(from) = fields_read.user
         && let Some(user) = user(from, writer).map_err(Unfit::Credentials)?
     {
         set(Known::User, &user)?;
     }
-    for (name, attribute) in &wanted.headers {
+    for (name, attribute) in &fields_read.headers {
         let mut value = vec![];
-        if writer.read(name.as_bytes(), &mut value) {
+        if writer.add_values(name.as_bytes(), &mut value) {
             attributes.set(attribute, &text(&value))?;
         }
     }
-    for (name, attribute) in &wanted.cookies {
+    for (name, attribute) in &fields_read.cookies {
         if let Some(value) = cookie(writer, name) {
             attributes.set(attribute, &value)?;
         }
@@ -169,16 +169,16 @@ pub(crate) fn connection(
     frontend: &LiveFrontend,
     peer: &Peer,
 ) -> Option<Asking> {
-    let (wanted, generation) =
-        frontend.wanted(control.generation(), &peer.place, || control.snapshot());
-    if !wanted.shapes_connections {
+    let (fields_read, generation) =
+        frontend.fields_read(control.generation(), &peer.place, || control.snapshot());
+    if !fields_read.shapes_connections {
         return None;
     }
     let mut attributes = Attributes::with_capacity(96);
     let client = peer.client.as_ref().unwrap_or(&peer.address);
     for (name, value) in [
         (Known::Kind, "http"),
-        (Known::Frontend, &*wanted.frontend),
+        (Known::Frontend, &*fields_read.frontend),
         (Known::Client, client),
         (Known::Host, client),
     ] {

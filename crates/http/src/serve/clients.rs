@@ -145,16 +145,16 @@ impl Drop for Waiter {
     }
 }
 
-/// A request's way to a connection to a server: it is counted for its client from its first wait until it has one.
+/// What a request that waits counts for its client: from its first wait until it has a connection to a server.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct WaitCount {
     client: Client,
     bytes: usize,
     waiter: Option<Waiter>,
 }
 
-impl Way {
-    /// That of a request of so many bytes, which has not waited yet.
+impl WaitCount {
+    /// The count of a request of so many bytes, which has not waited yet.
     pub const fn new(client: Client, bytes: usize) -> Self {
         Self { client, bytes, waiter: None }
     }
@@ -179,7 +179,7 @@ impl Way {
 
 #[cfg(test)]
 mod tests {
-    use super::{ACCOUNTS_MIN, Client, Clients, Way};
+    use super::{ACCOUNTS_MIN, Client, Clients, WaitCount};
     use std::net::Ipv4Addr;
     use std::sync::Arc;
 
@@ -188,10 +188,10 @@ mod tests {
     }
 
     /// A request that waits, or why it may not.
-    fn wait(clients: &Clients, client: Client, bytes: usize) -> Result<Way, String> {
-        let mut way = Way::new(client, bytes);
-        way.wait(clients).map_err(|refusal| refusal.to_string())?;
-        Ok(way)
+    fn wait(clients: &Clients, client: Client, bytes: usize) -> Result<WaitCount, String> {
+        let mut waits = WaitCount::new(client, bytes);
+        waits.wait(clients).map_err(|refusal| refusal.to_string())?;
+        Ok(waits)
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
     fn a_request_counts_until_it_has_a_connection_d1() {
         let clients = Clients::new(1, 100);
         let client = address("192.0.2.1");
-        let mut first = Way::new(client, 10);
+        let mut first = WaitCount::new(client, 10);
         assert!(wait(&clients, client, 10).is_ok(), "it has not waited yet");
         assert!((0..3).all(|_| first.wait(&clients).is_ok()));
         assert!(wait(&clients, client, 10).is_err());

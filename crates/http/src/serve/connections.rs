@@ -77,7 +77,11 @@ impl Connections {
     /// # Errors
     ///
     /// When it may have none now.
-    pub fn enter(self: &Arc<Self>, frontend: &str, account: &Arc<Account>) -> Result<Held, Full> {
+    pub fn enter(
+        self: &Arc<Self>,
+        frontend: &str,
+        account: &Arc<Account>,
+    ) -> Result<CountedConnection, Full> {
         let books = self.books();
         let common = books.frontends.common();
         let share = common.saturating_mul(SHARE).max(OWN_MIN);
@@ -92,7 +96,11 @@ impl Connections {
     }
 
     /// One for a client that must have it: another connection is about to end for it, or the daemon ends.
-    pub fn enter_anyhow(self: &Arc<Self>, frontend: &str, account: &Arc<Account>) -> Held {
+    pub fn enter_anyhow(
+        self: &Arc<Self>,
+        frontend: &str,
+        account: &Arc<Account>,
+    ) -> CountedConnection {
         self.take(self.books(), frontend, account)
     }
 
@@ -120,11 +128,11 @@ impl Connections {
         mut books: MutexGuard<'_, Books>,
         frontend: &str,
         account: &Arc<Account>,
-    ) -> Held {
+    ) -> CountedConnection {
         books.frontends.take(frontend.into());
         books.count(account, |count| count + 1);
         let (all, account) = (Arc::clone(self), Arc::clone(account));
-        Held { all, frontend: frontend.into(), account }
+        CountedConnection { all, frontend: frontend.into(), account }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -146,19 +154,19 @@ impl Books {
 
 /// That a connection is counted; it is not when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct CountedConnection {
     all: Arc<Connections>,
     frontend: Box<str>,
     account: Arc<Account>,
 }
 
-impl Held {
+impl CountedConnection {
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
 }
 
-impl Drop for Held {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let mut books = self.all.books();
         books.frontends.give_back(&*self.frontend);
@@ -170,7 +178,7 @@ impl Drop for Held {
 
 #[cfg(test)]
 mod tests {
-    use super::{Connections, Full, Held, OWN_MIN};
+    use super::{Connections, CountedConnection, Full, OWN_MIN};
     use crate::serve::clients::{Account, Client, Clients};
     use std::sync::Arc;
 
@@ -187,7 +195,7 @@ mod tests {
     }
 
     /// As many as a client gets.
-    fn greedy(all: &Arc<Connections>, frontend: &str, of: &Arc<Account>) -> Vec<Held> {
+    fn greedy(all: &Arc<Connections>, frontend: &str, of: &Arc<Account>) -> Vec<CountedConnection> {
         std::iter::from_fn(|| all.enter(frontend, of).ok()).collect()
     }
 

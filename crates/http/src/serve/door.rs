@@ -9,7 +9,7 @@ use crate::serve::connections::Connections;
 use crate::serve::descriptors::Descriptors;
 use crate::serve::file;
 use crate::serve::health::{Ward, Watchers};
-use crate::serve::listen::{self, Listening, Place};
+use crate::serve::listen::{self, ListenPoint, Listening};
 use crate::serve::log::{Log, Writer};
 use crate::serve::orphans::Orphans;
 use crate::serve::table::{Extras, LiveFrontend, Owner, Problem, Table};
@@ -66,7 +66,7 @@ enum Order {
 /// What a worker is told.
 enum Job {
     Configure(Arc<Table>),
-    Listen(Listening, Arc<Place>),
+    Listen(Listening, Arc<ListenPoint>),
     Drain(oneshot::Sender<()>),
 }
 
@@ -131,7 +131,7 @@ impl Door {
 /// An address that is listened at.
 #[derive(Debug)]
 struct Open {
-    place: Arc<Place>,
+    place: Arc<ListenPoint>,
     /// Where it was bound.
     bound: Address,
     /// The frontend that it is for; none closes it.
@@ -344,11 +344,12 @@ impl Keeper {
         table: &mut Table,
         opened: Vec<Opened>,
         problems: &[Problem],
-    ) -> Vec<(Arc<Place>, Vec<Listening>)> {
+    ) -> Vec<(Arc<ListenPoint>, Vec<Listening>)> {
         let mut new = vec![];
         for (spot, bound, sockets) in opened {
             self.places += 1;
-            let place = Arc::new(Place { number: self.places, address: spot.address.clone() });
+            let place =
+                Arc::new(ListenPoint { number: self.places, address: spot.address.clone() });
             new.push((Arc::clone(&place), sockets));
             self.listeners.insert(spot, Open { place, bound, frontend: None });
         }

@@ -10,7 +10,7 @@ use crate::respond::{How, Reply};
 use crate::serve::admit::admit;
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing};
-use crate::serve::clients::Way;
+use crate::serve::clients::WaitCount;
 use crate::serve::log::Record;
 use crate::serve::lost::{Lost, Stop};
 use crate::serve::orphan::{self, Orphan, Unfinished};
@@ -25,7 +25,7 @@ use crate::wire::{
     Framing, HeadError, RequestHead, RequestWriter, ResponseHead, check_beginning, head_end,
     leading_blank,
 };
-pub(crate) use exchange::Client;
+pub(crate) use exchange::ClientHalf;
 use exchange::{End, Exchange, Spoken};
 use paceline_host::{Permit, wall_ms};
 use std::future::poll_fn;
@@ -51,7 +51,7 @@ pub(crate) struct Connection {
     worker: Rc<Worker>,
     frontend: Arc<LiveFrontend>,
     peer: Rc<Peer>,
-    client: Client,
+    client: ClientHalf,
     head: RequestHead,
     response: ResponseHead,
     sent: Outgoing,
@@ -99,7 +99,7 @@ impl Connection {
         presence: Rc<Presence>,
     ) -> Self {
         let timer = Timer::new(frontend.timeouts.header);
-        let client = Client { stream, buf, out: Outgoing::default(), timer };
+        let client = ClientHalf { stream, buf, out: Outgoing::default(), timer };
         let (head, response, sent) = Default::default();
         Self { worker, frontend, peer, client, head, response, sent, presence }
     }
@@ -239,7 +239,7 @@ impl Connection {
             Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
             Ok(request) => admit(&self.worker, request, self.client.stream.socket()).await,
         };
-        let (mut permit, way) = match outcome {
+        let (mut permit, waits) = match outcome {
             Ok(admitted) => admitted,
             Err(Stop::Left) => {
                 frontend.tally.left.fetch_add(1, Ordering::Relaxed);
@@ -254,7 +254,7 @@ impl Connection {
             }
         };
         record.admitted();
-        match self.exchange(&mut permit, way, asked, spoken, &mut record).await {
+        match self.exchange(&mut permit, waits, asked, spoken, &mut record).await {
             Ok((after, orphan)) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
                 orphan::settle(&self.worker, permit, orphan);
@@ -326,7 +326,7 @@ impl Connection {
     async fn exchange(
         &mut self,
         permit: &mut Permit,
-        mut way: Way,
+        mut waits: WaitCount,
         asked: Asked,
         spoken: Spoken,
         record: &mut Record,
@@ -335,7 +335,7 @@ impl Connection {
         loop {
             let mut upstream = tokio::select! {
                 biased;
-                connected = self.worker.connect(permit, &mut way, is_fresh) => connected?,
+                connected = self.worker.connect(permit, &mut waits, is_fresh) => connected?,
                 () = self.client.stream.socket().left() => return Err(Stop::Left.into()),
             };
             let server = ServerHalf::new(&mut upstream, &mut self.sent, &mut self.response, asked);

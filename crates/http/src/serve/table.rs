@@ -1,7 +1,7 @@
 //! The settings in use, made ready for the workers: shared, never changed, replaced as a whole.
 
 use crate::respond::Page;
-use crate::serve::listen::Place;
+use crate::serve::listen::ListenPoint;
 use crate::serve::tls::{ClientTls, Tls, name_of};
 use crate::serve::vitals::{Vitals, VitalsOfAll};
 use paceline_host::{Control, Snapshot, Tally};
@@ -38,7 +38,7 @@ pub(crate) struct LiveFrontend {
     /// The generation of the configuration that it is from.
     generation: u64,
     /// What that reads of a head.
-    wanted: Wanted,
+    fields_read: FieldsRead,
     /// Bodies in place of the usual ones.
     pub pages: BTreeMap<u16, Page>,
     pub timeouts: Timeouts,
@@ -48,7 +48,7 @@ pub(crate) struct LiveFrontend {
 
 /// What is read of a head, beyond what every request has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct FieldsRead {
     /// The name that the frontend has in that configuration; empty if it is not there any more.
     pub frontend: Box<str>,
     /// Attributes to be copied from fields: the field's name in lower case, the attribute's.
@@ -61,7 +61,7 @@ pub(crate) struct Wanted {
     pub shapes_connections: bool,
 }
 
-impl Wanted {
+impl FieldsRead {
     fn new(snapshot: &Snapshot, spec: &Frontend) -> Self {
         Self {
             frontend: spec.name.clone(),
@@ -207,7 +207,7 @@ impl LiveFrontend {
     pub fn new(snapshot: &Snapshot, spec: &Frontend, tally: Arc<Tally>, extras: Extras) -> Self {
         Self {
             generation: snapshot.generation(),
-            wanted: Wanted::new(snapshot, spec),
+            fields_read: FieldsRead::new(snapshot, spec),
             tls: extras.tls,
             pages: extras.pages,
             timeouts: Timeouts {
@@ -227,28 +227,31 @@ impl LiveFrontend {
     /// The engine uses an edit when it is answered, and the table follows a little later, or much later
     /// where files are slow. A new rule must not miss what it reads meanwhile, and a name that now belongs to
     /// another frontend must not let its requests in there: `snapshot` is asked then who listens at `place`.
-    pub fn wanted(
+    pub fn fields_read(
         &self,
         generation: u64,
-        place: &Place,
+        place: &ListenPoint,
         snapshot: impl FnOnce() -> Arc<Snapshot>,
-    ) -> (Cow<'_, Wanted>, u64) {
+    ) -> (Cow<'_, FieldsRead>, u64) {
         if generation == self.generation {
-            return (Cow::Borrowed(&self.wanted), generation);
+            return (Cow::Borrowed(&self.fields_read), generation);
         }
         let snapshot = snapshot();
-        let wanted = match self.successor(&snapshot, place) {
-            Some(spec) if self.wanted.is_of(&snapshot, spec) => Cow::Borrowed(&self.wanted),
-            Some(spec) => Cow::Owned(Wanted::new(&snapshot, spec)),
-            None => {
-                Cow::Owned(Wanted { frontend: "".into(), ..Wanted::new(&snapshot, &self.spec) })
+        let fields_read = match self.successor(&snapshot, place) {
+            Some(spec) if self.fields_read.is_of(&snapshot, spec) => {
+                Cow::Borrowed(&self.fields_read)
             }
+            Some(spec) => Cow::Owned(FieldsRead::new(&snapshot, spec)),
+            None => Cow::Owned(FieldsRead {
+                frontend: "".into(),
+                ..FieldsRead::new(&snapshot, &self.spec)
+            }),
         };
-        (wanted, snapshot.generation())
+        (fields_read, snapshot.generation())
     }
 
     /// What this frontend is, for connections from `place`, in another configuration.
-    fn successor<'a>(&self, snapshot: &'a Snapshot, place: &Place) -> Option<&'a Frontend> {
+    fn successor<'a>(&self, snapshot: &'a Snapshot, place: &ListenPoint) -> Option<&'a Frontend> {
         let routing = snapshot.routing();
         routing.frontend_at(&place.address).or_else(|| {
             // Its name tells only where its address cannot: it is given a port for its name, or it stays where it

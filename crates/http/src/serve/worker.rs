@@ -5,11 +5,11 @@
 
 use crate::respond::Reply;
 use crate::serve::admit::refused;
-use crate::serve::clients::{Client, Clients, Way};
-use crate::serve::connections::{Connections, Full, Held};
+use crate::serve::clients::{Client, Clients, WaitCount};
+use crate::serve::connections::{Connections, CountedConnection, Full};
 use crate::serve::descriptors::{Descriptors, ServerDescriptor};
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
-use crate::serve::listen::Place;
+use crate::serve::listen::ListenPoint;
 use crate::serve::log::Log;
 use crate::serve::lost::Stop;
 use crate::serve::orphans::Orphans;
@@ -130,7 +130,7 @@ pub(crate) struct Present {
     number: u64,
     pub presence: Rc<Presence>,
     frontend: Arc<LiveFrontend>,
-    held: Held,
+    counted: CountedConnection,
 }
 
 impl Present {
@@ -138,8 +138,8 @@ impl Present {
     pub fn is_of(&mut self, client: Client) -> bool {
         let (worker, name) = (&self.worker, &self.frontend.spec.name);
         let account = worker.means.clients.account(client);
-        let held = match worker.means.connections.enter(name, &account) {
-            Ok(held) => held,
+        let counted = match worker.means.connections.enter(name, &account) {
+            Ok(counted) => counted,
             Err(Full::All(_)) => worker.means.connections.enter_anyhow(name, &account),
             Err(Full::Share) if worker.displace(account.number) => {
                 worker.means.connections.enter_anyhow(name, &account)
@@ -147,17 +147,17 @@ impl Present {
             Err(Full::Share) => return false,
         };
         let mut present = worker.present.borrow_mut();
-        present.remove(&(self.held.account().number, self.number));
+        present.remove(&(self.counted.account().number, self.number));
         present.insert((account.number, self.number), Rc::clone(&self.presence));
         drop(present);
-        self.held = held;
+        self.counted = counted;
         true
     }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        let key = (self.held.account().number, self.number);
+        let key = (self.counted.account().number, self.number);
         self.worker.present.borrow_mut().remove(&key);
         self.worker.ended.notify_one();
         let tally = &self.frontend.tally;
@@ -186,12 +186,16 @@ impl Worker {
     }
 
     /// A connection has come.
-    pub fn enter(self: &Rc<Self>, frontend: Arc<LiveFrontend>, held: Held) -> Present {
+    pub fn enter(
+        self: &Rc<Self>,
+        frontend: Arc<LiveFrontend>,
+        counted: CountedConnection,
+    ) -> Present {
         let number = self.numbers.replace(self.numbers.get() + 1);
         let presence = Rc::<Presence>::default();
-        let key = (held.account().number, number);
+        let key = (counted.account().number, number);
         self.present.borrow_mut().insert(key, Rc::clone(&presence));
-        Present { worker: Rc::clone(self), number, presence, frontend, held }
+        Present { worker: Rc::clone(self), number, presence, frontend, counted }
     }
 
     /// Has an idle connection of this account end, one of the oldest that this worker has; tells whether there is any.
@@ -230,7 +234,7 @@ impl Worker {
     }
 
     /// The frontend that listens at this place now, whatever it is called; none if no one does any more.
-    pub fn frontend(&self, place: &Place) -> Option<Arc<LiveFrontend>> {
+    pub fn frontend(&self, place: &ListenPoint) -> Option<Arc<LiveFrontend>> {
         self.table.borrow().places.get(&place.number).cloned()
     }
 
@@ -334,13 +338,13 @@ impl Worker {
 
     /// Has a request whose server cannot be used go to another one. It waits where none has room; its
     /// answer if it may not, and nothing if there is no other.
-    async fn reroute(&self, permit: &mut Permit, way: &mut Way) -> Result<bool, Stop> {
+    async fn reroute(&self, permit: &mut Permit, waits: &mut WaitCount) -> Result<bool, Stop> {
         let waiting = match permit.reroute() {
             Reroute::Server => return Ok(true),
             Reroute::Nowhere => return Ok(false),
             Reroute::Waiting(waiting) => waiting,
         };
-        self.wait(way).map_err(|stop| *stop)?;
+        self.wait(waits).map_err(|stop| *stop)?;
         match waiting.await {
             Some(Ok(granted)) => {
                 *permit = granted;
@@ -352,8 +356,8 @@ impl Worker {
     }
 
     /// A request that was admitted waits all the same, and counts for its client as others do that wait.
-    fn wait(&self, way: &mut Way) -> Result<(), Box<Stop>> {
-        way.wait(&self.means.clients).map_err(|full| Box::new(refused(self, &full)))
+    fn wait(&self, waits: &mut WaitCount) -> Result<(), Box<Stop>> {
+        waits.wait(&self.means.clients).map_err(|full| Box::new(refused(self, &full)))
     }
 
     /// Keeps a connection to a server for the next request, unless others wait for its descriptor.
@@ -368,13 +372,13 @@ impl Worker {
     async fn descriptor(
         &self,
         server: &LiveServer,
-        way: &mut Way,
+        waits: &mut WaitCount,
     ) -> Result<ServerDescriptor, Stop> {
         let waiting = match self.means.descriptors.of_server(server.backend) {
             Ok(descriptor) => return Ok(descriptor),
             Err(waiting) => waiting,
         };
-        self.wait(way).map_err(|stop| *stop)?;
+        self.wait(waits).map_err(|stop| *stop)?;
         let granted = tokio::time::timeout(duration(server.timeouts.connect), waiting).await;
         granted.ok().flatten().ok_or_else(|| {
             Stop::Reply(Reply::no_descriptor(self.means.descriptors.is_share_used()))
@@ -415,18 +419,18 @@ impl Worker {
     pub async fn connect(
         &self,
         permit: &mut Permit,
-        way: &mut Way,
+        waits: &mut WaitCount,
         is_fresh: bool,
     ) -> Result<Upstream, Stop> {
-        let upstream = self.connected(permit, way, is_fresh).await?;
-        way.arrive();
+        let upstream = self.connected(permit, waits, is_fresh).await?;
+        waits.arrive();
         Ok(upstream)
     }
 
     async fn connected(
         &self,
         permit: &mut Permit,
-        way: &mut Way,
+        waits: &mut WaitCount,
         is_fresh: bool,
     ) -> Result<Upstream, Stop> {
         let (mut tries, mut has_waited) = (0, false);
@@ -435,21 +439,21 @@ impl Worker {
             let server = permit.site().and_then(|site| self.server(site));
             let Some(server) = server else {
                 // An edit took its server away.
-                if self.reroute(permit, way).await? {
+                if self.reroute(permit, waits).await? {
                     continue;
                 }
                 return Err(Stop::Reply(Reply::no_server()));
             };
             // What its TLS needs may be about to be read.
             if server.is_unready() && !std::mem::replace(&mut has_waited, true) {
-                self.wait(way).map_err(|stop| *stop)?;
+                self.wait(waits).map_err(|stop| *stop)?;
                 self.learn(&server).await;
                 continue;
             }
             if !is_fresh && let Some(upstream) = self.idle.take(&server) {
                 return Ok(upstream);
             }
-            let descriptor = self.descriptor(&server, way).await?;
+            let descriptor = self.descriptor(&server, waits).await?;
             let error = match connect(&server, descriptor).await {
                 Ok(upstream) => {
                     server.vitals.succeed();
@@ -465,7 +469,7 @@ impl Worker {
             tries = if self.tell_failed(&server, &error) { tries + 1 } else { 0 };
             let is_tried_again =
                 server.retries > 0 && tries <= server.retries + self.failures_max(permit);
-            if is_tried_again && self.reroute(permit, way).await? {
+            if is_tried_again && self.reroute(permit, waits).await? {
                 continue;
             }
             return Err(Stop::Reply(Reply::unreachable(error.for_clients())));

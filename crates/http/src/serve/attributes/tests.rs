@@ -2,7 +2,7 @@
 
 use super::{Peer, Speaker, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
 use crate::serve::clients::Client;
-use crate::serve::listen::Place;
+use crate::serve::listen::ListenPoint;
 use crate::serve::table::{Extras, LiveFrontend};
 use crate::wire::{Forwarded, RequestHead, RequestWriter};
 use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
@@ -44,7 +44,7 @@ fn addresses_of_proxies_are_read_h5() {
 /// D1: a request that waits counts for whom it is believed to be from; a trusted proxy that names nobody stands for many.
 #[test]
 fn requests_count_for_the_client_that_is_believed_d1_h5() {
-    let place = Arc::new(Place { number: 1, address: "127.0.0.1:0".parse().unwrap() });
+    let place = Arc::new(ListenPoint { number: 1, address: "127.0.0.1:0".parse().unwrap() });
     let trusting =
         Frontend { trusted: vec!["10.0.0.0/8".parse().unwrap()], ..Frontend::new("web", vec![]) };
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
@@ -187,10 +187,11 @@ fn request(engine: &Engine, frontend: &LiveFrontend, fields: &str) -> Request {
 /// The same for a connection that came in at this address.
 fn request_at(address: &str, engine: &Engine, frontend: &LiveFrontend, fields: &str) -> Request {
     let (head, text) = head(fields);
-    let place = Arc::new(Place { number: 1, address: address.parse().unwrap() });
+    let place = Arc::new(ListenPoint { number: 1, address: address.parse().unwrap() });
     let peer = Peer::new(Speaker::Ip([192, 0, 2, 7].into()), Arc::clone(&place));
-    let (wanted, _) = frontend.wanted(engine.snapshot().generation(), &place, || engine.snapshot());
-    gathered(&wanted, frontend, &peer, None, &writer(&head, &text)).unwrap()
+    let (fields_read, _) =
+        frontend.fields_read(engine.snapshot().generation(), &place, || engine.snapshot());
+    gathered(&fields_read, frontend, &peer, None, &writer(&head, &text)).unwrap()
 }
 
 /// H4: an edit that was answered holds for every request from then on, also before the door's table has

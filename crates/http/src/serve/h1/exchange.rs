@@ -14,9 +14,9 @@ use crate::wire::{Decoder, Encoder, Framing, ResponseWriter, write_trailers};
 use std::cell::Cell;
 use std::task::{Context, Poll};
 
-/// A client's end: what it sent, what it is to be sent.
+/// The client's half of an exchange: what it sent, what it is to be sent.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct ClientHalf {
     pub stream: Stream,
     pub buf: Buffer,
     pub out: Outgoing,
@@ -49,7 +49,7 @@ pub(super) enum End {
 /// One request and its response.
 #[derive(Debug)]
 pub(super) struct Exchange<'a> {
-    client: &'a mut Client,
+    client: &'a mut ClientHalf,
     server: ServerHalf<'a>,
     spoken: Spoken,
     /// Whether the daemon ends, which clients are told with their next response.
@@ -69,7 +69,7 @@ pub(super) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     pub fn new(
-        client: &'a mut Client,
+        client: &'a mut ClientHalf,
         server: ServerHalf<'a>,
         framing: Framing,
         spoken: Spoken,

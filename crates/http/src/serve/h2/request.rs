@@ -11,7 +11,7 @@ use crate::respond::Reply;
 use crate::serve::admit::{Submitted, admitted, submit};
 use crate::serve::attributes;
 use crate::serve::buffer::Outgoing;
-use crate::serve::clients::Way;
+use crate::serve::clients::WaitCount;
 use crate::serve::log::Record;
 use crate::serve::lost::{Lost, Stop};
 use crate::serve::orphan;
@@ -148,14 +148,14 @@ impl One<'_> {
     /// Serves one that was admitted; tells whether it was given up before its response began.
     async fn forward(
         &mut self,
-        (mut permit, way): (Permit, Way),
+        (mut permit, waits): (Permit, WaitCount),
         writer: RequestWriter<'_>,
         body: Body<'_>,
         mut record: Record,
     ) -> bool {
         let worker = &self.shared.worker;
         record.admitted();
-        match self.exchange(&mut permit, way, writer, body, &mut record).await {
+        match self.exchange(&mut permit, waits, writer, body, &mut record).await {
             Ok((status, delivery)) => {
                 // The server is done, whatever its client does.
                 record.settle(worker, &permit);
@@ -172,19 +172,19 @@ impl One<'_> {
         &mut self,
         submitted: Submitted,
         body: &mut Body<'_>,
-    ) -> Result<(Permit, Way), Stop> {
+    ) -> Result<(Permit, WaitCount), Stop> {
         let worker = &self.shared.worker;
         let stop = async {
             let reply = poll_fn(|cx| self.poll_stopped(body, cx)).await;
             reply.map_or(Stop::Left, Stop::Reply)
         };
-        let (permit, way) = admitted(worker, submitted, stop, || false).await?;
+        let (permit, waits) = admitted(worker, submitted, stop, || false).await?;
         // It may have been given up in the moment of the grant.
         if self.is_given_up(&permit).await {
             permit.withdraw();
             return Err(Stop::Left);
         }
-        Ok((permit, way))
+        Ok((permit, waits))
     }
 
     /// Takes what comes of a body that cannot be passed on yet. Ends with nothing if its client gives the request up, and
@@ -258,7 +258,7 @@ impl One<'_> {
     async fn exchange(
         &mut self,
         permit: &mut Permit,
-        mut way: Way,
+        mut waits: WaitCount,
         writer: RequestWriter<'_>,
         mut body: Body<'_>,
         record: &mut Record,
@@ -280,7 +280,7 @@ impl One<'_> {
         loop {
             let connected = tokio::select! {
                 biased;
-                connected = worker.connect(permit, &mut way, is_fresh) => connected,
+                connected = worker.connect(permit, &mut waits, is_fresh) => connected,
                 reply = poll_fn(|cx| self.poll_stopped(&mut body, cx)) => {
                     Err(reply.map_or(Stop::Left, Stop::Reply))
                 }
