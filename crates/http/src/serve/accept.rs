@@ -11,7 +11,7 @@ use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::LiveFrontend;
 use crate::serve::task;
 use crate::serve::timer::Timer;
-use crate::serve::worker::{Present, Worker};
+use crate::serve::worker::{Presence, Present, Worker};
 use crate::wire::read_proxy_header;
 use rustix::net::SocketFlags;
 use std::future::poll_fn;
@@ -146,7 +146,7 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Lis
         frontend.tally.connections.fetch_add(1, Ordering::Relaxed);
         let peer = Peer::new(accepted.from, Arc::clone(&place));
         let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
-        let room = worker.means.connections.enter_anyhow(&frontend.spec.name, &account);
+        let room = worker.means.connections.enter_at_end(&frontend.spec.name, &account);
         take(&worker, Arc::clone(&frontend), peer, accepted.socket, room);
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
@@ -186,20 +186,24 @@ async fn counted(
 ) -> Option<CountedConnection> {
     let (connections, name) = (&worker.means.connections, &frontend.spec.name);
     let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
+    // The idle connection that ends for this one. This one has a place only when that one's is given back.
+    let mut ending: Option<Rc<Presence>> = None;
     loop {
         let mut freed = pin!(connections.freed());
         freed.as_mut().enable();
-        let has_room = match connections.enter(name, &account) {
+        let full = match connections.enter(name, &account) {
             Ok(counted) => return Some(counted),
-            Err(Full::All(greediest)) => greediest.into_iter().any(|of| worker.displace(of)),
-            Err(Full::Share) if worker.displace(account.number) => true,
-            Err(Full::Share) => {
+            Err(full) => full,
+        };
+        if ending.as_ref().is_none_or(|ending| ending.has_ended()) {
+            ending = match &full {
+                Full::Share => worker.displace(account.number),
+                Full::All(greediest) => greediest.iter().find_map(|of| worker.displace(*of)),
+            };
+            if ending.is_none() && full == Full::Share {
                 connections.log_refused(name, &peer.address);
                 return None;
             }
-        };
-        if has_room {
-            return Some(connections.enter_anyhow(name, &account));
         }
         freed.await;
     }
@@ -303,7 +307,8 @@ async fn unless_drained<T>(
         () = ended => None,
     };
     presence.set_idle(false);
-    done
+    // Both may have happened since it was looked at last.
+    done.filter(|_| !presence.is_displaced())
 }
 
 /// Reads the PROXY header that the connection must begin with.

@@ -9,6 +9,8 @@
 //! Whoever has too many gets another one only in place of an idle one of its own, and is refused otherwise: it must not
 //! be waited for, because those that come behind it have to be accepted. When there is no room at all, an idle connection
 //! of the client that has the most is closed. If there is none, the next connection waits to be accepted.
+//! A connection that is closed for another gives its place back before the other has it, and begins no request
+//! meanwhile. So there are never more than may be, except for those that are accepted when a listener ends.
 
 use crate::serve::clients::Account;
 use crate::serve::floors::Floors;
@@ -84,19 +86,19 @@ impl Connections {
     ) -> Result<CountedConnection, Full> {
         let books = self.books();
         let common = books.frontends.common();
-        let share = common.saturating_mul(SHARE).max(OWN_MIN);
-        if !account.is_of_many && account.connections.load(Ordering::Relaxed) >= share {
+        if books.has_share(account) {
             return Err(Full::Share);
         }
         if common == 0 && !books.frontends.has_kept(frontend) {
             let greediest = books.clients.iter().rev().take(GREEDIEST);
             return Err(Full::All(greediest.map(|(_, number)| *number).collect()));
         }
+        debug_assert!(books.frontends.free() > 0, "there are as many connections as may be");
         Ok(self.take(books, frontend, account))
     }
 
-    /// One for a client that must have it: another connection is about to end for it, or the daemon ends.
-    pub fn enter_anyhow(
+    /// One for a client that waits to be accepted when its listener ends: it is accepted, even if there is no room.
+    pub fn enter_at_end(
         self: &Arc<Self>,
         frontend: &str,
         account: &Arc<Account>,
@@ -141,6 +143,12 @@ impl Connections {
 }
 
 impl Books {
+    /// Whether a client has as many as it may have.
+    fn has_share(&self, account: &Account) -> bool {
+        let share = self.frontends.common().saturating_mul(SHARE).max(OWN_MIN);
+        !account.is_of_many && account.connections.load(Ordering::Relaxed) >= share
+    }
+
     fn count(&mut self, account: &Account, change: impl FnOnce(usize) -> usize) {
         let before = account.connections.load(Ordering::Relaxed);
         let after = change(before);
@@ -163,6 +171,19 @@ pub(crate) struct CountedConnection {
 impl CountedConnection {
     pub fn account(&self) -> &Arc<Account> {
         &self.account
+    }
+
+    /// Whether it may be another client's.
+    pub fn has_room_for(&self, account: &Account) -> bool {
+        !self.all.books().has_share(account)
+    }
+
+    /// It is another client's from now on.
+    pub fn move_to(&mut self, account: Arc<Account>) {
+        let mut books = self.all.books();
+        books.count(&self.account, |count| count - 1);
+        books.count(&account, |count| count + 1);
+        self.account = account;
     }
 }
 
@@ -227,7 +248,12 @@ mod tests {
         assert_eq!(all.enter("web", &two).unwrap_err(), Full::All(vec![proxy.number]));
         assert_eq!(greedy(&all, "other", &two).len(), OWN_MIN);
         // Each takes the place of an idle one of the proxy's, but no client has them all by that.
-        let more: Vec<_> = (0..OWN_MIN).map(|_| all.enter_anyhow("web", &two)).collect();
+        let mut held = held;
+        let take_place = |_| {
+            drop(held.pop());
+            all.enter("web", &two).unwrap()
+        };
+        let more: Vec<_> = (0..OWN_MIN).map(take_place).collect();
         assert_eq!(all.enter("web", &two).unwrap_err(), Full::Share);
         drop((held, more));
         assert!(all.books().clients.is_empty());

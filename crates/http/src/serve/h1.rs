@@ -108,7 +108,10 @@ impl Connection {
     pub async fn run(mut self) -> Option<(Stream, Buffer)> {
         let mut is_first = true;
         loop {
-            let next = match self.next(is_first).await {
+            let next = self.next(is_first).await;
+            // From here on it may not end for another connection.
+            self.presence.set_idle(false);
+            let next = match next {
                 Ok(next) => next,
                 Err(reply) => {
                     self.refuse_head(*reply).await;
@@ -143,6 +146,10 @@ impl Connection {
             if is_first { self.frontend.timeouts.header } else { self.frontend.timeouts.idle };
         self.client.timer.set(wait);
         poll_fn(|cx| {
+            // Its place may be another connection's already. So it ends, even if a request has arrived since.
+            if self.presence.is_displaced() {
+                return Poll::Ready(Ok(Next::End));
+            }
             loop {
                 if scanned == 0 && !has_passed_blank {
                     // RFC 9112 2.2: an empty line before a request is passed over, one only.
@@ -184,9 +191,6 @@ impl Connection {
         let is_empty = self.client.buf.is_empty();
         self.presence.set_idle(is_empty);
         if is_empty {
-            if self.presence.is_displaced() {
-                return Poll::Ready(Ok(Next::End));
-            }
             self.client.buf.release();
             self.client.out.release();
             self.sent.release();
@@ -206,7 +210,7 @@ impl Connection {
 
     /// Serves the request whose head has `len` bytes.
     async fn serve(&mut self, len: usize) -> After {
-        self.presence.set_idle(false);
+        debug_assert!(!self.presence.is_displaced(), "a displaced connection begins no request");
         let frontend = self.worker.frontend(&self.peer.place);
         let is_open = frontend.is_some();
         self.frontend = frontend.unwrap_or_else(|| Arc::clone(&self.frontend));

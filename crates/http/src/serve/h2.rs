@@ -179,6 +179,10 @@ pub(crate) async fn run(
     loop {
         match next(&shared, &mut connection, &mut watch, &frontend).await {
             Next::Request(accepted) => {
+                debug_assert!(
+                    !shared.presence.is_displaced(),
+                    "a displaced connection begins no request"
+                );
                 let (request, respond) = *accepted;
                 watch.first_by = None;
                 match shared.worker.frontend(&shared.peer.place) {
@@ -190,7 +194,11 @@ pub(crate) async fn run(
                 let shared = Rc::clone(&shared);
                 task::spawn_or(served, move |_| shared.end_by_fault());
             }
-            Next::Leave => return leave::run(connection, &stream, frontend.timeouts.body).await,
+            Next::Leave => {
+                // Its client may still read what was sent.
+                shared.presence.set_idle(false);
+                return leave::run(connection, &stream, frontend.timeouts.body).await;
+            }
             Next::Cut => return,
         }
     }

@@ -6,7 +6,7 @@
 use crate::respond::Reply;
 use crate::serve::admit::refused;
 use crate::serve::clients::{Client, Clients, WaitCount};
-use crate::serve::connections::{Connections, CountedConnection, Full};
+use crate::serve::connections::{Connections, CountedConnection};
 use crate::serve::descriptors::{Descriptors, ServerDescriptor};
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
 use crate::serve::listen::ListenPoint;
@@ -85,6 +85,7 @@ pub(crate) struct Presence {
     waker: RefCell<Option<Waker>>,
     is_idle: Cell<bool>,
     is_displaced: Cell<bool>,
+    has_ended: Cell<bool>,
 }
 
 impl Presence {
@@ -108,9 +109,14 @@ impl Presence {
         self.is_idle.set(is_idle);
     }
 
-    /// Whether it has to end as soon as it has no request.
+    /// Whether it has to end for another connection: it has no request, and begins none.
     pub const fn is_displaced(&self) -> bool {
         self.is_displaced.get()
+    }
+
+    /// Whether it has ended. Then its place is given back.
+    pub const fn has_ended(&self) -> bool {
+        self.has_ended.get()
     }
 
     /// Has it end for another connection if it is idle; tells whether it does.
@@ -136,22 +142,19 @@ pub(crate) struct Present {
 impl Present {
     /// The connection is another client's than it seemed, as a PROXY header says. Tells whether that client may have it.
     pub fn is_of(&mut self, client: Client) -> bool {
-        let (worker, name) = (&self.worker, &self.frontend.spec.name);
+        let worker = &self.worker;
         let account = worker.means.clients.account(client);
-        let counted = match worker.means.connections.enter(name, &account) {
-            Ok(counted) => counted,
-            Err(Full::All(_)) => worker.means.connections.enter_anyhow(name, &account),
-            Err(Full::Share) if worker.displace(account.number) => {
-                worker.means.connections.enter_anyhow(name, &account)
-            }
-            Err(Full::Share) => return false,
+        // Its own place stays taken, so only the share of that client counts.
+        let has_room = self.counted.has_room_for(&account) || {
+            worker.displace(account.number).is_some()
         };
-        let mut present = worker.present.borrow_mut();
-        present.remove(&(self.counted.account().number, self.number));
-        present.insert((account.number, self.number), Rc::clone(&self.presence));
-        drop(present);
-        self.counted = counted;
-        true
+        if has_room {
+            let mut present = worker.present.borrow_mut();
+            present.remove(&(self.counted.account().number, self.number));
+            present.insert((account.number, self.number), Rc::clone(&self.presence));
+            self.counted.move_to(account);
+        }
+        has_room
     }
 }
 
@@ -159,6 +162,7 @@ impl Drop for Present {
     fn drop(&mut self) {
         let key = (self.counted.account().number, self.number);
         self.worker.present.borrow_mut().remove(&key);
+        self.presence.has_ended.set(true);
         self.worker.ended.notify_one();
         let tally = &self.frontend.tally;
         tally.connections.fetch_sub(1, Ordering::Relaxed);
@@ -198,15 +202,15 @@ impl Worker {
         Present { worker: Rc::clone(self), number, presence, frontend, counted }
     }
 
-    /// Has an idle connection of this account end, one of the oldest that this worker has; tells whether there is any.
-    pub fn displace(&self, account: u64) -> bool {
+    /// Has an idle connection of this account end, one of the oldest that this worker has, if there is any.
+    pub fn displace(&self, account: u64) -> Option<Rc<Presence>> {
         let (present, hand) = (self.present.borrow(), self.hand.get());
         let newer = present.range((account, hand)..=(account, u64::MAX));
         let older = present.range((account, 0)..(account, hand));
         // Connections may be many, and all busy: the next call goes on where this one ended.
-        newer.chain(older).take(LOOKED_AT).any(|((_, number), presence)| {
+        newer.chain(older).take(LOOKED_AT).find_map(|((_, number), presence)| {
             self.hand.set(*number);
-            presence.displace()
+            presence.displace().then(|| Rc::clone(presence))
         })
     }
 
