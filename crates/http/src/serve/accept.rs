@@ -143,10 +143,9 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Lis
     let waiting = std::iter::from_fn(|| listener.accept_now()).take(BACKLOG as usize);
     let Some(frontend) = last else { return };
     for (number, accepted) in held.into_iter().chain(waiting).enumerate() {
-        frontend.tally.connections.fetch_add(1, Ordering::Relaxed);
         let peer = Peer::new(accepted.from, Arc::clone(&place));
         let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
-        let room = worker.means.connections.enter_at_end(&frontend.spec.name, &account);
+        let room = worker.means.connections.enter_at_end(frontend.at(), &account);
         take(&worker, Arc::clone(&frontend), peer, accepted.socket, room);
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
@@ -162,46 +161,27 @@ fn is_of_one(error: &io::Error) -> bool {
 
 /// Waits until there may be one more connection, and counts it; none if its client has too many.
 async fn room(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<CountedConnection> {
-    // It is given back if the frontend has no room until there are other settings.
-    let counted = counted(worker, frontend, peer).await?;
-    let max = frontend.spec.connections_max as usize;
-    let one_more = |count: usize| (count < max).then_some(count + 1);
-    let connections = &frontend.tally.connections;
-    loop {
-        // It counts as waiting before it looks, so that no place is freed in between unheard.
-        let mut freed = pin!(frontend.tally.room.notified());
-        freed.as_mut().enable();
-        if connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
-            return Some(counted);
-        }
-        freed.await;
-    }
-}
-
-/// The same for the connections of all frontends.
-async fn counted(
-    worker: &Worker,
-    frontend: &LiveFrontend,
-    peer: &Peer,
-) -> Option<CountedConnection> {
-    let (connections, name) = (&worker.means.connections, &frontend.spec.name);
+    let (connections, at) = (&worker.means.connections, frontend.at());
     let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
     // The idle connection that ends for this one. This one has a place only when that one's is given back.
     let mut ending: Option<Rc<Presence>> = None;
     loop {
+        // It counts as waiting before it looks, so that no place is freed in between unheard.
         let mut freed = pin!(connections.freed());
         freed.as_mut().enable();
-        let full = match connections.enter(name, &account) {
+        let full = match connections.enter(at, &account) {
             Ok(counted) => return Some(counted),
             Err(full) => full,
         };
         if ending.as_ref().is_none_or(|ending| ending.has_ended()) {
             ending = match &full {
-                Full::Share => worker.displace(account.number),
-                Full::All(greediest) => greediest.iter().find_map(|of| worker.displace(*of)),
+                Full::Share(scope) => worker.displace(account.number, *scope),
+                Full::All(scope, greediest) => {
+                    greediest.iter().find_map(|of| worker.displace(*of, *scope))
+                }
             };
-            if ending.is_none() && full == Full::Share {
-                connections.log_refused(name, &peer.address);
+            if ending.is_none() && matches!(full, Full::Share(_)) {
+                connections.log_refused(at.frontend, &peer.address);
                 return None;
             }
         }

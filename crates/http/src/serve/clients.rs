@@ -44,8 +44,6 @@ pub(crate) struct Account {
     pub number: u64,
     /// Whether it stands for many clients, and so has no bound of its own.
     pub is_of_many: bool,
-    /// Its connections. They change under the lock of `Connections` only.
-    pub connections: AtomicUsize,
     /// Bytes of bodies that arrived before they could be passed on.
     pub early_bytes: AtomicUsize,
     requests: AtomicUsize,

@@ -1,6 +1,7 @@
 //! The settings in use, made ready for the workers: shared, never changed, replaced as a whole.
 
 use crate::respond::Page;
+use crate::serve::connections::At;
 use crate::serve::listen::ListenPoint;
 use crate::serve::tls::{ClientTls, Tls, name_of};
 use crate::serve::vitals::{Vitals, VitalsOfAll};
@@ -219,6 +220,12 @@ impl LiveFrontend {
             tally,
             spec: spec.clone(),
         }
+    }
+
+    /// Where its connections are counted, and how many it may have.
+    pub fn at(&self) -> At<'_> {
+        let max = self.spec.connections_max as usize;
+        At { frontend: &self.spec.name, max, tally: &self.tally }
     }
 
     /// What is read of a head by the configuration in use, whose generation is `generation`; and that of the one which says

@@ -6,7 +6,7 @@
 use crate::respond::Reply;
 use crate::serve::admit::refused;
 use crate::serve::clients::{Client, Clients, WaitCount};
-use crate::serve::connections::{Connections, CountedConnection};
+use crate::serve::connections::{Connections, CountedConnection, FrontendNumber, Scope};
 use crate::serve::descriptors::{Descriptors, ServerDescriptor};
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
 use crate::serve::listen::ListenPoint;
@@ -23,7 +23,6 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -51,6 +50,9 @@ pub(crate) struct Means {
     pub clients: Arc<Clients>,
 }
 
+/// A connection of a client: the number of the client's account, the frontend, and its own number.
+type PresentKey = (u64, FrontendNumber, u64);
+
 /// One worker's state.
 pub(crate) struct Worker {
     pub control: Arc<Control>,
@@ -59,11 +61,11 @@ pub(crate) struct Worker {
     pub means: Means,
     table: RefCell<Arc<Table>>,
     is_draining: Cell<bool>,
-    /// Connections of clients, by the number of the client's account and their own.
-    present: RefCell<BTreeMap<(u64, u64), Rc<Presence>>>,
+    /// Connections of clients, by the number of the client's account, that of their frontend, and their own.
+    present: RefCell<BTreeMap<PresentKey, Rc<Presence>>>,
     numbers: Cell<u64>,
-    /// The number of the connection at which looking for an idle one goes on.
-    hand: Cell<u64>,
+    /// The frontend and the number of the connection at which looking for an idle one goes on.
+    hand: Cell<(FrontendNumber, u64)>,
     /// Told when a connection has ended, or a listener.
     ended: Notify,
     /// Told when there are other settings, and when the daemon ends.
@@ -140,33 +142,32 @@ pub(crate) struct Present {
 }
 
 impl Present {
+    fn key(&self) -> PresentKey {
+        (self.counted.account().number, self.counted.frontend(), self.number)
+    }
+
     /// The connection is another client's than it seemed, as a PROXY header says. Tells whether that client may have it.
     pub fn is_of(&mut self, client: Client) -> bool {
         let worker = &self.worker;
         let account = worker.means.clients.account(client);
         // Its own place stays taken, so only the share of that client counts.
-        let has_room = self.counted.has_room_for(&account) || {
-            worker.displace(account.number).is_some()
-        };
-        if has_room {
-            let mut present = worker.present.borrow_mut();
-            present.remove(&(self.counted.account().number, self.number));
-            present.insert((account.number, self.number), Rc::clone(&self.presence));
-            self.counted.move_to(account);
+        let share = self.counted.share_of(self.frontend.at(), &account);
+        if share.is_some_and(|scope| worker.displace(account.number, scope).is_none()) {
+            return false;
         }
-        has_room
+        let mut present = worker.present.borrow_mut();
+        present.remove(&self.key());
+        self.counted.move_to(account);
+        present.insert(self.key(), Rc::clone(&self.presence));
+        true
     }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        let key = (self.counted.account().number, self.number);
-        self.worker.present.borrow_mut().remove(&key);
+        self.worker.present.borrow_mut().remove(&self.key());
         self.presence.has_ended.set(true);
         self.worker.ended.notify_one();
-        let tally = &self.frontend.tally;
-        tally.connections.fetch_sub(1, Ordering::Relaxed);
-        tally.room.notify_one();
     }
 }
 
@@ -185,7 +186,7 @@ impl Worker {
             is_draining: Cell::new(false),
             present: RefCell::default(),
             numbers: Cell::new(0),
-            hand: Cell::new(0),
+            hand: Cell::default(),
         })
     }
 
@@ -197,19 +198,22 @@ impl Worker {
     ) -> Present {
         let number = self.numbers.replace(self.numbers.get() + 1);
         let presence = Rc::<Presence>::default();
-        let key = (counted.account().number, number);
-        self.present.borrow_mut().insert(key, Rc::clone(&presence));
-        Present { worker: Rc::clone(self), number, presence, frontend, counted }
+        let present = Present { worker: Rc::clone(self), number, presence, frontend, counted };
+        self.present.borrow_mut().insert(present.key(), Rc::clone(&present.presence));
+        present
     }
 
-    /// Has an idle connection of this account end, one of the oldest that this worker has, if there is any.
-    pub fn displace(&self, account: u64) -> Option<Rc<Presence>> {
-        let (present, hand) = (self.present.borrow(), self.hand.get());
-        let newer = present.range((account, hand)..=(account, u64::MAX));
-        let older = present.range((account, 0)..(account, hand));
+    /// Has an idle connection of this account end, one of the oldest of these that this worker has, if there is any.
+    pub fn displace(&self, account: u64, scope: Scope) -> Option<Rc<Presence>> {
+        let present = self.present.borrow();
+        let (first, last) = scope.map_or((0, FrontendNumber::MAX), |frontend| (frontend, frontend));
+        let (first, last) = ((account, first, 0), (account, last, u64::MAX));
+        let (frontend, number) = self.hand.get();
+        let hand = (account, frontend, number).clamp(first, last);
+        let (newer, older) = (present.range(hand..=last), present.range(first..hand));
         // Connections may be many, and all busy: the next call goes on where this one ended.
-        newer.chain(older).take(LOOKED_AT).find_map(|((_, number), presence)| {
-            self.hand.set(*number);
+        newer.chain(older).take(LOOKED_AT).find_map(|((_, frontend, number), presence)| {
+            self.hand.set((*frontend, *number));
             presence.displace().then(|| Rc::clone(presence))
         })
     }
