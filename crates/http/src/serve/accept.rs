@@ -58,7 +58,7 @@ impl Listener {
             }
             Self::Unix(listener) => {
                 let socket = rustix::net::accept_with(listener, flags).ok()?;
-                UnixStream::from_std(socket.into()).ok().map(Accepted::unix)
+                UnixStream::from_std(socket.into()).and_then(Accepted::unix).ok()
             }
         }
     }
@@ -73,7 +73,7 @@ impl Listener {
                 listener.poll_accept(cx).map_ok(|(socket, from)| Accepted::tcp(socket, from))
             }
             Self::Unix(listener) => {
-                listener.poll_accept(cx).map_ok(|(socket, _)| Accepted::unix(socket))
+                listener.poll_accept(cx).map(|accepted| Accepted::unix(accepted?.0))
             }
         }
     }
@@ -93,8 +93,9 @@ impl Accepted {
         Self { socket: Socket::Tcp(socket), from: Speaker::Ip(from.ip().to_canonical()) }
     }
 
-    const fn unix(socket: UnixStream) -> Self {
-        Self { socket: Socket::Unix(socket), from: Speaker::Unix }
+    fn unix(socket: UnixStream) -> io::Result<Self> {
+        let uid = socket.peer_cred()?.uid();
+        Ok(Self { socket: Socket::Unix(socket), from: Speaker::Unix(uid) })
     }
 }
 

@@ -32,8 +32,8 @@ pub(crate) struct Peer {
 /// Who speaks over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// Whoever may use a unix socket.
-    Unix,
+    /// A user of this machine, by its number, who may use a unix socket.
+    Unix(u32),
     /// The neighbour, or whom a PROXY header names in its place.
     Ip(IpAddr),
     /// Somebody of whom the PROXY header says nothing.
@@ -45,7 +45,7 @@ impl Peer {
     pub fn new(from: Speaker, place: Arc<ListenPoint>) -> Self {
         let address = match from {
             Speaker::Ip(ip) => ip.to_string().into(),
-            Speaker::Unix | Speaker::Unknown => "unix".into(),
+            Speaker::Unix(_) | Speaker::Unknown => "unix".into(),
         };
         Self { place, address, speaker: from, client: None, sni: "".into() }
     }
@@ -55,7 +55,7 @@ impl Peer {
     pub fn is_trusted(&self, spec: &Frontend) -> bool {
         match self.speaker {
             // Its file decides who may use a unix socket; what such say of others counts only if asked.
-            Speaker::Unix => !spec.trusted.is_empty(),
+            Speaker::Unix(_) => !spec.trusted.is_empty(),
             Speaker::Ip(ip) => spec.trusted.iter().any(|network| network.contains(ip)),
             Speaker::Unknown => false,
         }
@@ -67,8 +67,9 @@ impl Peer {
         match (forwarded, self.speaker) {
             (Some(ip), _) | (None, Speaker::Ip(ip)) if is_trusted(ip) => Client::Trusted,
             (Some(ip), _) | (None, Speaker::Ip(ip)) => Client::Address(ip),
-            (None, Speaker::Unix) if self.is_trusted(spec) => Client::Trusted,
-            (None, Speaker::Unix | Speaker::Unknown) => Client::Unnamed,
+            (None, Speaker::Unix(_)) if self.is_trusted(spec) => Client::Trusted,
+            (None, Speaker::Unix(uid)) => Client::User(uid),
+            (None, Speaker::Unknown) => Client::Unnamed,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What each client of the door has: connections, requests that wait, and bodies that arrived early.
 //!
 //! A client is an address as it is believed (H5), counted as the other doors count peers: all loopback addresses are one,
-//! and so are those of one IPv6 network of 64 bits. Trusted proxies that do not name their clients stand for many, so
+//! and so are those of one IPv6 network of 64 bits. On a unix socket it is a user of this machine. Trusted proxies that do not name their clients stand for many, so
 //! they have an account, but no bound of their own. Promises that no other client has more than a part of what is there
 //! for all, so that the others find room (D1): the bounds stand beside the accounts that they divide (`connections.rs`,
 //! `h2/room.rs`, and here for requests that wait).
@@ -31,7 +31,9 @@ const ACCOUNTS_MIN: usize = 1_024;
 pub(crate) enum Client {
     /// A machine.
     Address(IpAddr),
-    /// A client whose address is not known: any process that may use a unix socket.
+    /// A user of this machine, by its number.
+    User(u32),
+    /// A client of whom a trusted proxy says that it is not known.
     Unnamed,
     /// A trusted proxy that does not name its client.
     Trusted,
@@ -85,6 +87,7 @@ impl Clients {
     pub fn account(&self, client: Client) -> Arc<Account> {
         let key = match client {
             Client::Address(address) => (false, Some(Peer::of_address(address))),
+            Client::User(uid) => (false, Some(Peer::User(uid))),
             Client::Unnamed => (false, None),
             Client::Trusted => (true, None),
         };
@@ -203,7 +206,8 @@ mod tests {
         let refused = wait(address("2001:db8::2"), 60).unwrap_err();
         assert!(refused.contains("no more than 100 bytes"), "{refused}");
         let others = ["2001:db8:0:1::1", "192.0.2.1", "192.0.2.2"].map(address);
-        for other in others.into_iter().chain([Client::Unnamed]) {
+        let unix = [Client::Unnamed, Client::User(0), Client::User(7)];
+        for other in others.into_iter().chain(unix) {
             assert!(wait(other, 100).is_ok(), "{other:?}");
         }
         drop((held, near));
@@ -237,6 +241,8 @@ mod tests {
         assert!(Arc::ptr_eq(&one, &clients.account(address("192.0.2.1"))));
         assert!(!Arc::ptr_eq(&one, &clients.account(address("192.0.2.2"))));
         assert!(!Arc::ptr_eq(&clients.account(Client::Trusted), &clients.account(Client::Unnamed)));
+        let [seven, eight] = [7, 8].map(|uid| clients.account(Client::User(uid)));
+        assert!(!Arc::ptr_eq(&seven, &eight), "users of this machine are clients of their own");
     }
 
     #[test]

@@ -54,15 +54,15 @@ fn requests_count_for_the_client_that_is_believed_d1_h5() {
         (Speaker::Ip(near), Some(far), Client::Address(far)),
         (Speaker::Ip(near), Some(ip("10.0.0.2")), Client::Trusted),
         (Speaker::Ip(near), None, Client::Trusted),
-        (Speaker::Unix, Some(far), Client::Address(far)),
-        (Speaker::Unix, None, Client::Trusted),
+        (Speaker::Unix(7), Some(far), Client::Address(far)),
+        (Speaker::Unix(7), None, Client::Trusted),
         (Speaker::Unknown, None, Client::Unnamed),
     ] {
         let peer = Peer::new(speaker, Arc::clone(&place));
         assert_eq!(peer.counted_as(&trusting, forwarded), expected, "{speaker:?} {forwarded:?}");
     }
-    let unix = Peer::new(Speaker::Unix, place);
-    assert_eq!(unix.counted_as(&Frontend::new("web", vec![]), None), Client::Unnamed);
+    let unix = Peer::new(Speaker::Unix(7), place);
+    assert_eq!(unix.counted_as(&Frontend::new("web", vec![]), None), Client::User(7));
 }
 
 /// RFC 4648 10, and the other alphabet.
