@@ -205,7 +205,9 @@ fn set_up(control: &Control, server: &LiveServer, is_up: bool) {
 
 /// Asks a server once.
 async fn ask(server: &LiveServer, health: &Health) -> io::Result<()> {
-    let opened = open(server, duration(health.timeout)).await;
+    // It asks by itself, however many requests wait in line.
+    let backlog = tokio::sync::Mutex::default();
+    let opened = open(server, &backlog, duration(health.timeout)).await;
     let mut stream = opened.map_err(|error| io::Error::other(error.to_string()))?;
     let Some(path) = &health.path else {
         stream.say_goodbye();

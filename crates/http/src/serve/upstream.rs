@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 /// Idle connections that one worker keeps to one server.
@@ -196,18 +196,21 @@ pub(crate) async fn connect(
     server: &Arc<LiveServer>,
     descriptor: ServerDescriptor,
 ) -> Result<Upstream, ConnectError> {
-    let stream = open(server, duration(server.timeouts.connect)).await?;
+    let wait = duration(server.timeouts.connect);
+    let stream = open(server, &server.vitals.backlog, wait).await?;
     let (server, buf) = (Arc::clone(server), Buffer::default());
     Ok(Upstream { stream, buf, server, is_reused: false, _descriptor: descriptor })
 }
 
-/// Connects to a server, and shakes hands if it speaks TLS, both within `wait`.
+/// Connects to a server, and shakes hands if it speaks TLS, both within `wait`. Whoever has the same `backlog` waits in
+/// line where a unix socket's is full.
 pub(crate) async fn open(
     server: &LiveServer,
+    backlog: &Mutex<()>,
     wait: Duration,
 ) -> Result<ServerStream, ConnectError> {
     let until = Instant::now() + wait;
-    let opened = timeout_at(until, open_socket(&server.address, until)).await;
+    let opened = timeout_at(until, open_socket(&server.address, backlog, until)).await;
     let socket = opened.unwrap_or_else(late).map_err(ConnectError::Socket)?;
     socket.tell_soon();
     let Some((tls, name)) = &server.tls else { return Ok(ServerStream::Plain(socket)) };
@@ -222,14 +225,18 @@ fn late<T, E>(_: E) -> io::Result<T> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
-async fn open_socket(address: &Address, until: Instant) -> io::Result<Socket> {
+async fn open_socket(
+    address: &Address,
+    backlog: &Mutex<()>,
+    until: Instant,
+) -> io::Result<Socket> {
     let socket = match address {
         Address::Socket(address) => TcpStream::connect(address).await?,
         Address::Host { name, port } => {
             let found = resolve::RESOLVER.addresses(name, *port).await?;
             dial::first(&found, until).await?
         }
-        Address::Unix(path) => return Ok(Socket::Unix(connect_unix(path).await?)),
+        Address::Unix(path) => return Ok(Socket::Unix(connect_unix(path, backlog).await?)),
     };
     socket.set_nodelay(true)?;
     Ok(Socket::Tcp(socket))
@@ -238,16 +245,31 @@ async fn open_socket(address: &Address, until: Instant) -> io::Result<Socket> {
 /// Connects to a unix socket; the caller bounds the time.
 ///
 /// A server whose backlog is full is busy, not dead: a TCP connection would wait then, but a unix socket fails with
-/// EAGAIN (connect(2)), and the system does not report when there is room. So it is tried again after a pause.
-async fn connect_unix(path: &str) -> io::Result<UnixStream> {
+/// EAGAIN (connect(2)), and the system does not report when there is room. So it is tried again after a pause, by the
+/// first of those that wait, who holds `backlog`: if each tried by itself, thousands would use up a core.
+async fn connect_unix(path: &str, backlog: &Mutex<()>) -> io::Result<UnixStream> {
+    // Whoever comes while others wait stands behind them.
+    if backlog.try_lock().is_ok() {
+        let connected = UnixStream::connect(path).await;
+        if !is_full(&connected) {
+            return connected;
+        }
+    }
+    let _first = backlog.lock().await;
     let mut pause = BACKLOG_PAUSE;
     loop {
-        match UnixStream::connect(path).await {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(pause).await,
-            connected => return connected,
+        let connected = UnixStream::connect(path).await;
+        if !is_full(&connected) {
+            return connected;
         }
+        sleep(pause).await;
         pause = (pause * 2).min(BACKLOG_PAUSE_MAX);
     }
+}
+
+/// Whether there was no connection because the backlog is full.
+fn is_full(connected: &io::Result<UnixStream>) -> bool {
+    connected.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]
@@ -257,7 +279,10 @@ mod tests {
     use std::io::ErrorKind;
     use std::os::unix::net::UnixStream;
     use std::path::PathBuf;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
     use std::time::Duration;
+    use tokio::sync::Mutex;
     use tokio::time::{Instant, timeout_at};
 
     /// A listener with room for one connection, and the connection that takes the room.
@@ -294,23 +319,40 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_unix_socket_whose_backlog_is_full_is_waited_for() {
         let busy = full("busy");
-        let address = busy.address();
+        let (address, backlog) = (busy.address(), Mutex::default());
         let until = Instant::now() + Duration::from_secs(5);
         let accept = async {
             // The attempt has begun, and found no room.
             busy.listener.accept().unwrap();
         };
-        let (opened, ()) = tokio::join!(biased; open_socket(&address, until), accept);
+        let (opened, ()) = tokio::join!(biased; open_socket(&address, &backlog, until), accept);
         assert!(opened.is_ok(), "{opened:?}");
+    }
+
+    /// Many that wait cost no more than one: the first tries, and the others have their turn when it has connected.
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_in_line_for_a_unix_socket_whose_backlog_is_full_d1() {
+        let busy = full("line");
+        let (address, backlog) = (busy.address(), Mutex::default());
+        let until = Instant::now() + Duration::from_secs(5);
+        let mut first = pin!(open_socket(&address, &backlog, until));
+        let mut second = pin!(open_socket(&address, &backlog, until));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending());
+        busy.listener.accept().unwrap();
+        assert!(second.as_mut().poll(&mut cx).is_pending(), "it tries nothing before its turn");
+        assert!(first.await.is_ok());
+        busy.listener.accept().unwrap();
+        assert!(second.await.is_ok());
     }
 
     /// But not longer than it takes to give up.
     #[tokio::test(start_paused = true)]
     async fn a_unix_socket_whose_backlog_stays_full_times_out() {
         let stuck = full("stuck");
-        let address = stuck.address();
+        let (address, backlog) = (stuck.address(), Mutex::default());
         let until = Instant::now() + Duration::from_secs(5);
-        let opened = timeout_at(until, open_socket(&address, until)).await.unwrap_or_else(late);
+        let opened = timeout_at(until, open_socket(&address, &backlog, until)).await.unwrap_or_else(late);
         assert_eq!(opened.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }
