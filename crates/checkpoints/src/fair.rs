@@ -5,24 +5,32 @@
 //! the one before from then on. The flow with the least (S, rank of its head) is served. Waiters who
 //! leave unserved change no tag. Rank orders within a flow.
 //!
-//! Promises at most [`FLOWS_MAX`] flows; those beyond share one.
+//! Promises at most [`FLOWS_MAX`] flows of their own. Those beyond share [`SHARED_FLOWS`] more, by their hash, which no
+//! client can choose: so whoever comes last waits for a few of its flow, not for all that came before.
 
 use crate::hash::KeyHash;
-use paceline_types::limits::FLOWS_MAX;
+use paceline_types::limits::{FLOWS_MAX, SHARED_FLOWS};
 use paceline_types::{Line, Rank, RequestId, Toll};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// Flows forgotten per call: more than one call can add, and more than the shared one alone.
+/// Flows of either kind forgotten per call: more than one call can add.
 const FORGET_STEP: usize = 4;
 
 /// A point in virtual time: shares served. Sums of shares do not run past 128 bits.
 type Tag = u128;
 
-/// Which flow a waiter stands in; the one that flows past the maximum share comes last.
+/// Which flow a waiter stands in; those that flows past the maximum share come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FlowKey {
     Own(KeyHash),
-    Shared,
+    Shared(u16),
+}
+
+impl FlowKey {
+    /// The one that a flow shares which has none of its own.
+    pub(crate) const fn shared(flow: KeyHash) -> Self {
+        Self::Shared((flow.0[0] % SHARED_FLOWS as u64) as u16)
+    }
 }
 
 /// The flows of one counter.
@@ -31,11 +39,28 @@ pub(crate) struct Fair {
     /// V.
     time: Tag,
     flows: BTreeMap<FlowKey, Flow>,
+    /// How many of these are shared.
+    shared: usize,
     /// Flows with waiters, by the start tag and rank of their heads.
     waiting: BTreeSet<(Tag, Rank, FlowKey)>,
-    /// Flows without waiters whose finish tag is still ahead of V, by that tag.
-    idle: BTreeSet<(Tag, FlowKey)>,
+    /// Flows without waiters whose finish tag is still ahead of V, by that tag; shared ones apart.
+    idle: Idle,
     len: usize,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    own: BTreeSet<(Tag, FlowKey)>,
+    shared: BTreeSet<(Tag, FlowKey)>,
+}
+
+impl Idle {
+    const fn of(&mut self, key: FlowKey) -> &mut BTreeSet<(Tag, FlowKey)> {
+        match key {
+            FlowKey::Own(_) => &mut self.own,
+            FlowKey::Shared(_) => &mut self.shared,
+        }
+    }
 }
 
 /// Who is served before somebody.
@@ -64,12 +89,13 @@ struct Flow {
 const RATIO: u32 = 32;
 
 impl Fair {
-    /// Takes a place in the flow of this key, or in the shared one; returns which.
+    /// Takes a place in the flow of this key, or in a shared one; returns which.
     pub(crate) fn join(&mut self, flow: KeyHash, rank: Rank, toll: Toll) -> FlowKey {
         let key = self.flow_of(flow);
-        if self.flows.len() >= FLOWS_MAX {
+        if self.own() >= FLOWS_MAX {
             self.forget();
         }
+        self.shared += usize::from(is_shared(key) && !self.flows.contains_key(&key));
         self.len += 1;
         let time = self.time;
         let flow = self.flows.entry(key).or_default();
@@ -77,7 +103,7 @@ impl Fair {
         flow.cost_min = if flow.line.is_empty() { ratio } else { flow.cost_min.min(ratio) };
         match flow.line.first() {
             None => {
-                self.idle.remove(&(flow.finish, key));
+                self.idle.of(key).remove(&(flow.finish, key));
                 flow.start = time.max(flow.finish);
                 self.waiting.insert((flow.start, rank, key));
             }
@@ -146,10 +172,14 @@ impl Fair {
     /// The flow that a newcomer of this key would stand in.
     pub(crate) fn flow_of(&self, flow: KeyHash) -> FlowKey {
         let key = FlowKey::Own(flow);
-        let own = self.flows.len() - usize::from(self.flows.contains_key(&FlowKey::Shared));
-        let over = self.idle.iter().take_while(|(finish, _)| *finish <= self.time);
-        let has_room = own < FLOWS_MAX || over.take(2).any(|(_, key)| *key != FlowKey::Shared);
-        if has_room || self.flows.contains_key(&key) { key } else { FlowKey::Shared }
+        let is_over = |(finish, _): &(Tag, FlowKey)| *finish <= self.time;
+        let has_room = self.own() < FLOWS_MAX || self.idle.own.first().is_some_and(is_over);
+        if has_room || self.flows.contains_key(&key) { key } else { FlowKey::shared(flow) }
+    }
+
+    /// How many flows are not shared.
+    fn own(&self) -> usize {
+        self.flows.len() - self.shared
     }
 
     /// What is served before `rank` costs no less than this. Falls short by hardly more than one
@@ -242,9 +272,9 @@ impl Fair {
     fn rest(&mut self, key: FlowKey) {
         let finish = self.flows.get(&key).map_or(0, |flow| flow.finish);
         if finish > self.time {
-            self.idle.insert((finish, key));
+            self.idle.of(key).insert((finish, key));
         } else {
-            self.flows.remove(&key);
+            self.drop_flow(key);
         }
     }
 
@@ -252,15 +282,25 @@ impl Fair {
     /// only a few at a time. One that is still there is treated as if it were not.
     fn forget(&mut self) {
         for _ in 0..FORGET_STEP {
-            match self.idle.first().copied() {
-                Some((finish, key)) if finish <= self.time => {
-                    self.idle.pop_first();
-                    self.flows.remove(&key);
+            for first in [self.idle.own.first().copied(), self.idle.shared.first().copied()] {
+                if let Some((finish, key)) = first
+                    && finish <= self.time
+                {
+                    self.idle.of(key).pop_first();
+                    self.drop_flow(key);
                 }
-                _ => return,
             }
         }
     }
+
+    fn drop_flow(&mut self, key: FlowKey) {
+        let dropped = self.flows.remove(&key);
+        self.shared -= usize::from(is_shared(key) && dropped.is_some());
+    }
+}
+
+const fn is_shared(key: FlowKey) -> bool {
+    matches!(key, FlowKey::Shared(_))
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl Queue {
         match &mut self.order {
             Order::Rank(line) => {
                 line.join(ticket.rank, toll(ticket));
-                FlowKey::Shared
+                FlowKey::shared(ticket.flow)
             }
             Order::Fair(fair) => fair.join(ticket.flow, ticket.rank, toll(ticket)),
         }

@@ -38,12 +38,12 @@ pub struct Routing {
     backends: Vec<Backend>,
     by_name: BTreeMap<Box<str>, usize>,
     by_id: BTreeMap<BackendId, usize>,
-    servers: BTreeMap<ServerId, Place>,
+    servers: BTreeMap<ServerId, ServerIndex>,
 }
 
 /// Where a server is found.
 #[derive(Clone, Debug)]
-struct Place {
+struct ServerIndex {
     backend: usize,
     server: usize,
     /// `BACKEND/NAME`.
@@ -64,7 +64,9 @@ impl Routing {
             routing.by_id.insert(backend.id, index);
             for (place, server) in backend.servers.iter().enumerate() {
                 let name = format!("{}/{}", backend.name, server.name).into();
-                routing.servers.insert(server.id, Place { backend: index, server: place, name });
+                routing
+                    .servers
+                    .insert(server.id, ServerIndex { backend: index, server: place, name });
             }
         }
         Ok(routing)

@@ -163,8 +163,12 @@ pub const RULES_MAX: usize = 100_000;
 /// Keys of one checkpoint unless it sets its own maximum (promise S3).
 pub const KEYS_MAX: usize = 1_000_000;
 
-/// Flows that share one counter fairly; more share one flow.
+/// Flows that share one counter fairly, each by itself.
 pub const FLOWS_MAX: usize = 1_024;
+
+/// Flows of the same counter that those beyond [`FLOWS_MAX`] share. As many as there are of the others, so that whoever
+/// stands in one waits for hardly more than twice as many as if all stood in one line.
+pub const SHARED_FLOWS: usize = 1_024;
 
 /// Requests that one call lets move on; the rest goes on the next turn.
 pub const STEP_MAX: usize = 256;

@@ -4,6 +4,7 @@
 //! Everything here speaks over plain sockets, so that each byte is the test's own.
 
 mod crowded;
+mod displaced;
 mod door;
 mod frames;
 mod greedy;

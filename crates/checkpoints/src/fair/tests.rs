@@ -1,8 +1,8 @@
 //! Tags, from the definition of start-time fair queuing in the engine note.
 
-use super::{Ahead, Fair, FlowKey};
+use super::{Ahead, Fair, FlowKey, is_shared};
 use crate::hash::KeyHash;
-use paceline_types::limits::FLOWS_MAX;
+use paceline_types::limits::{FLOWS_MAX, SHARED_FLOWS};
 use paceline_types::{Priority, Rank, RequestId, Span, Time, Toll};
 use std::collections::BTreeMap;
 
@@ -60,23 +60,63 @@ fn flows_are_bounded_and_forgotten() {
     for flow in 0..count {
         assert_eq!(join(&mut fair, flow, flow, 5), FlowKey::Own(KeyHash([flow, 0])));
     }
-    assert_eq!(join(&mut fair, count, count, 5), FlowKey::Shared);
-    assert_eq!(join(&mut fair, count + 1, count + 1, 5), FlowKey::Shared);
-    assert_eq!(join(&mut fair, 3, count + 2, 5), FlowKey::Own(KeyHash([3, 0])));
-    assert_eq!(fair.flows.len(), FLOWS_MAX + 1);
-    for _ in 0..=count {
+    // As many are shared, and each of those stands for several.
+    let shared = SHARED_FLOWS as u64;
+    for flow in count..count + 2 * shared {
+        let key = FlowKey::Shared((flow % shared) as u16);
+        assert_eq!(join(&mut fair, flow, flow, 5), key);
+    }
+    assert_eq!(join(&mut fair, 3, count + 2 * shared, 5), FlowKey::Own(KeyHash([3, 0])));
+    assert_eq!(fair.flows.len(), FLOWS_MAX + SHARED_FLOWS);
+    for _ in 0..count + shared {
         serve(&mut fair);
     }
     // The next head starts at 5, where all the others finished: their places are free.
     serve(&mut fair);
     for flow in 2 * count..3 * count - 2 {
         assert_eq!(join(&mut fair, flow, flow, 5), FlowKey::Own(KeyHash([flow, 0])), "{flow}");
-        assert!(fair.flows.len() <= FLOWS_MAX + 1);
+        assert!(fair.flows.len() <= FLOWS_MAX + SHARED_FLOWS);
     }
     for flow in 2 * count..3 * count - 2 {
         fair.leave(FlowKey::Own(KeyHash([flow, 0])), rank(flow)).unwrap();
     }
+    while fair.serve().is_some() {}
+    // Time passes all their tags.
+    for id in 0..2 {
+        join(&mut fair, 0, id, 100);
+        serve(&mut fair);
+    }
+    (0..FLOWS_MAX + SHARED_FLOWS).for_each(|_| fair.forget());
     assert!(fair.flows.len() <= 2, "{} flows are left", fair.flows.len());
+    assert_eq!(fair.shared, fair.flows.keys().filter(|key| is_shared(**key)).count());
+}
+
+/// D1: with waiters in all flows that there may be, and as many more, a newcomer waits for about twice as many as in one
+/// line, though the others always come again.
+#[test]
+fn a_newcomer_past_the_maximum_is_not_starved_d1() {
+    let mut fair = Fair::default();
+    let count = 4 * FLOWS_MAX as u64;
+    let mut next = 0;
+    let mut come = |fair: &mut Fair, flow| {
+        next += 1;
+        join(fair, flow, next, 5);
+        next
+    };
+    let mut flows: BTreeMap<u64, u64> =
+        (0..count).map(|flow| (come(&mut fair, flow), flow)).collect();
+    let newcomer = come(&mut fair, count);
+    let mut served = 0;
+    loop {
+        let id = serve(&mut fair);
+        if id == newcomer {
+            break;
+        }
+        served += 1;
+        assert!(served <= 2 * count, "{served} are served before it, and {count} wait");
+        let flow = flows.remove(&id).unwrap();
+        flows.insert(come(&mut fair, flow), flow);
+    }
 }
 
 /// What is known at a small price about the cost before somebody is never more than what there is,

@@ -40,7 +40,7 @@ use paceline_engine::{
     Effect, Engine, Explanation, Grant, Outcome, Plan, Prepared, RequestError, Snapshot, Why,
     prepare,
 };
-use paceline_types::{Reason, Refusal, Request, RequestId, SessionId, Unknown};
+use paceline_types::{Known, Reason, Refusal, Request, RequestId, SessionId, Unknown};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -205,8 +205,9 @@ impl Control {
     }
 
     fn admit_as(self: &Arc<Self>, request: Request, way: Way) -> Result<Admission, RequestError> {
-        let logs = self.logs_values(&request);
-        let mut prepared = prepare(&self.snapshot(), request)?;
+        let snapshot = self.snapshot();
+        let logs = snapshot.logs_values(request.attributes.known(Known::Frontend));
+        let mut prepared = prepare(&snapshot, request)?;
         for _ in 0..RENEWALS_MAX {
             let state = self.state();
             if state.engine.is_current(&prepared) {

@@ -9,15 +9,12 @@ use paceline_model::FrontendFigures;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::Notify;
 
 /// What is counted of one frontend, by all workers.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Connections that are open.
     pub connections: AtomicUsize,
-    /// Told when there is room for one more connection.
-    pub room: Notify,
     /// Connections that were ever accepted.
     pub accepted: AtomicU64,
     /// Requests that came.

@@ -1,16 +1,17 @@
 //! From an accepted socket to a connection that speaks HTTP: who it is from, whether it may stay, TLS.
 
-use crate::serve::admit::{Stop, admit};
+use crate::serve::admit::admit;
 use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
-use crate::serve::connections::{Full, Held};
-use crate::serve::h1::{Connection, Left};
-use crate::serve::listen::{BACKLOG, Listening, Place};
+use crate::serve::connections::{CountedConnection, Full};
+use crate::serve::h1::Connection;
+use crate::serve::listen::{BACKLOG, ListenPoint, Listening};
+use crate::serve::lost::Stop;
 use crate::serve::stream::{Socket, Stream};
-use crate::serve::table::Gate;
+use crate::serve::table::LiveFrontend;
 use crate::serve::task;
 use crate::serve::timer::Timer;
-use crate::serve::worker::{Present, Worker};
+use crate::serve::worker::{Presence, Present, Worker};
 use crate::wire::read_proxy_header;
 use rustix::net::SocketFlags;
 use std::future::poll_fn;
@@ -57,7 +58,7 @@ impl Listener {
             }
             Self::Unix(listener) => {
                 let socket = rustix::net::accept_with(listener, flags).ok()?;
-                UnixStream::from_std(socket.into()).ok().map(Accepted::unix)
+                UnixStream::from_std(socket.into()).and_then(Accepted::unix).ok()
             }
         }
     }
@@ -72,7 +73,7 @@ impl Listener {
                 listener.poll_accept(cx).map_ok(|(socket, from)| Accepted::tcp(socket, from))
             }
             Self::Unix(listener) => {
-                listener.poll_accept(cx).map_ok(|(socket, _)| Accepted::unix(socket))
+                listener.poll_accept(cx).map(|accepted| Accepted::unix(accepted?.0))
             }
         }
     }
@@ -92,14 +93,15 @@ impl Accepted {
         Self { socket: Socket::Tcp(socket), from: Speaker::Ip(from.ip().to_canonical()) }
     }
 
-    const fn unix(socket: UnixStream) -> Self {
-        Self { socket: Socket::Unix(socket), from: Speaker::Unix }
+    fn unix(socket: UnixStream) -> io::Result<Self> {
+        let uid = socket.peer_cred()?.uid();
+        Ok(Self { socket: Socket::Unix(socket), from: Speaker::Unix(uid) })
     }
 }
 
 /// Accepts connections for the frontend that listens at `place`, until none does or the daemon ends; what waits to be
 /// accepted then is accepted before the socket is closed.
-pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Place>) {
+pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<ListenPoint>) {
     let listener = match Listener::new(listening) {
         Ok(listener) => listener,
         Err(error) => {
@@ -108,8 +110,8 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Pla
         }
     };
     let (mut last, mut held) = (None, None);
-    while let Some(gate) = worker.gate(&place).filter(|_| !worker.is_draining()) {
-        last = Some(Arc::clone(&gate));
+    while let Some(frontend) = worker.frontend(&place).filter(|_| !worker.is_draining()) {
+        last = Some(Arc::clone(&frontend));
         let accepted = match held.take() {
             Some(accepted) => Ok(accepted),
             None => tokio::select! {
@@ -125,28 +127,27 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Pla
                 let peer = Peer::new(accepted.from, Arc::clone(&place));
                 tokio::select! {
                     biased;
-                    room = room(&worker, &gate, &peer) => if let Some(room) = room {
-                        take(&worker, gate, peer, accepted.socket, room);
+                    room = room(&worker, &frontend, &peer) => if let Some(room) = room {
+                        take(&worker, frontend, peer, accepted.socket, room);
                     },
                     () = worker.configured() => held = Some(accepted),
                 }
             }
             Err(error) if is_of_one(&error) => {}
             Err(error) => {
-                tracing::warn!(frontend = %gate.spec.name, %error, "cannot accept connections");
+                tracing::warn!(frontend = %frontend.spec.name, %error, "cannot accept connections");
                 tokio::time::sleep(REST).await;
             }
         }
     }
     // New ones may go on coming until it is closed; those who were here first are no more than wait.
     let waiting = std::iter::from_fn(|| listener.accept_now()).take(BACKLOG as usize);
-    let Some(gate) = last else { return };
+    let Some(frontend) = last else { return };
     for (number, accepted) in held.into_iter().chain(waiting).enumerate() {
-        gate.tally.connections.fetch_add(1, Ordering::Relaxed);
         let peer = Peer::new(accepted.from, Arc::clone(&place));
-        let account = worker.means.clients.account(peer.counted_as(&gate.spec, None));
-        let room = worker.means.connections.enter_anyhow(&gate.spec.name, &account);
-        take(&worker, Arc::clone(&gate), peer, accepted.socket, room);
+        let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
+        let room = worker.means.connections.enter_at_end(frontend.at(), &account);
+        take(&worker, Arc::clone(&frontend), peer, accepted.socket, room);
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
         }
@@ -160,86 +161,81 @@ fn is_of_one(error: &io::Error) -> bool {
 }
 
 /// Waits until there may be one more connection, and counts it; none if its client has too many.
-async fn room(worker: &Worker, gate: &Gate, peer: &Peer) -> Option<Held> {
-    // It is given back if the frontend has no room until there are other settings.
-    let held = held(worker, gate, peer).await?;
-    let max = gate.spec.connections_max as usize;
-    let one_more = |count: usize| (count < max).then_some(count + 1);
-    let connections = &gate.tally.connections;
+async fn room(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<CountedConnection> {
+    let (connections, at) = (&worker.means.connections, frontend.at());
+    let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
+    // The idle connection that ends for this one. This one has a place only when that one's is given back.
+    let mut ending: Option<Rc<Presence>> = None;
     loop {
         // It counts as waiting before it looks, so that no place is freed in between unheard.
-        let mut freed = pin!(gate.tally.room.notified());
-        freed.as_mut().enable();
-        if connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
-            return Some(held);
-        }
-        freed.await;
-    }
-}
-
-/// The same for the connections of all frontends.
-async fn held(worker: &Worker, gate: &Gate, peer: &Peer) -> Option<Held> {
-    let (connections, frontend) = (&worker.means.connections, &gate.spec.name);
-    let account = worker.means.clients.account(peer.counted_as(&gate.spec, None));
-    loop {
         let mut freed = pin!(connections.freed());
         freed.as_mut().enable();
-        let has_room = match connections.enter(frontend, &account) {
-            Ok(held) => return Some(held),
-            Err(Full::All(greediest)) => greediest.into_iter().any(|of| worker.displace(of)),
-            Err(Full::Share) if worker.displace(account.number) => true,
-            Err(Full::Share) => {
-                connections.log_refused(frontend, &peer.address);
+        let full = match connections.enter(at, &account) {
+            Ok(counted) => return Some(counted),
+            Err(full) => full,
+        };
+        if ending.as_ref().is_none_or(|ending| ending.has_ended()) {
+            ending = match &full {
+                Full::Share(scope) => worker.displace(account.number, *scope),
+                Full::All(scope, greediest) => {
+                    greediest.iter().find_map(|of| worker.displace(*of, *scope))
+                }
+            };
+            if ending.is_none() && matches!(full, Full::Share(_)) {
+                connections.log_refused(at.frontend, &peer.address);
                 return None;
             }
-        };
-        if has_room {
-            return Some(connections.enter_anyhow(frontend, &account));
         }
         freed.await;
     }
 }
 
 /// Serves a connection that is counted.
-fn take(worker: &Rc<Worker>, gate: Arc<Gate>, peer: Peer, socket: Socket, room: Held) {
-    gate.tally.accepted.fetch_add(1, Ordering::Relaxed);
-    let present = worker.enter(Arc::clone(&gate), room);
-    task::spawn(begin(Rc::clone(worker), present, gate, peer, socket));
+fn take(
+    worker: &Rc<Worker>,
+    frontend: Arc<LiveFrontend>,
+    peer: Peer,
+    socket: Socket,
+    room: CountedConnection,
+) {
+    frontend.tally.accepted.fetch_add(1, Ordering::Relaxed);
+    let present = worker.enter(Arc::clone(&frontend), room);
+    task::spawn(begin(Rc::clone(worker), present, frontend, peer, socket));
 }
 
 /// Serves one connection.
 async fn begin(
     worker: Rc<Worker>,
     mut present: Present,
-    gate: Arc<Gate>,
+    frontend: Arc<LiveFrontend>,
     mut peer: Peer,
     mut socket: Socket,
 ) {
     socket.tell_soon();
     let mut buf = Buffer::default();
-    if gate.spec.proxy_protocol {
-        let proxy = read_proxy(&gate, &mut peer, &mut socket, &mut buf);
+    if frontend.spec.proxy_protocol {
+        let proxy = read_proxy(&frontend, &mut peer, &mut socket, &mut buf);
         if !unless_drained(&worker, &present, proxy).await.unwrap_or(false) {
             return;
         }
-        if !present.is_of(peer.counted_as(&gate.spec, None)) {
+        if !present.is_of(peer.counted_as(&frontend.spec, None)) {
             let client = peer.client.as_deref().unwrap_or(&peer.address);
-            worker.means.connections.log_refused(&gate.spec.name, client);
+            worker.means.connections.log_refused(&frontend.spec.name, client);
             return;
         }
     }
     let mut permit = None;
-    if let Some(request) = attributes::connection(&worker.control, &gate, &peer) {
+    if let Some(request) = attributes::connection(&worker.control, &frontend, &peer) {
         match admit(&worker, request, &socket).await {
             Ok((granted, _)) => permit = Some(granted),
             // A refused connection is closed without a word: none was asked.
             Err(Stop::Left | Stop::Reply(_)) => return,
         }
     }
-    let stream = match &gate.tls {
+    let stream = match &frontend.tls {
         None => Stream::Plain(socket),
         Some(tls) => {
-            let shaken = tls.accept(Prefixed::new(buf, socket), gate.timeouts.header);
+            let shaken = tls.accept(Prefixed::new(buf, socket), frontend.timeouts.header);
             let Some(Some((stream, sni))) = unless_drained(&worker, &present, shaken).await else {
                 return;
             };
@@ -251,15 +247,15 @@ async fn begin(
     let peer = Rc::new(peer);
     let presence = Rc::clone(&present.presence);
     let is_http2 = stream.speaks_http2();
-    let left = if is_http2 {
-        Left::Http2(stream, buf)
+    let http2 = if is_http2 {
+        Some((stream, buf))
     } else {
         let worker = Rc::clone(&worker);
-        let (gate, peer) = (Arc::clone(&gate), Rc::clone(&peer));
-        Connection::new(worker, gate, peer, stream, buf, Rc::clone(&presence)).run().await
+        let (frontend, peer) = (Arc::clone(&frontend), Rc::clone(&peer));
+        Connection::new(worker, frontend, peer, stream, buf, Rc::clone(&presence)).run().await
     };
-    if let Left::Http2(stream, buf) = left {
-        crate::serve::h2::run(worker, gate, peer, stream, buf, presence).await;
+    if let Some((stream, buf)) = http2 {
+        crate::serve::h2::run(worker, frontend, peer, stream, buf, presence).await;
     }
     drop((permit, present));
 }
@@ -292,15 +288,21 @@ async fn unless_drained<T>(
         () = ended => None,
     };
     presence.set_idle(false);
-    done
+    // Both may have happened since it was looked at last.
+    done.filter(|_| !presence.is_displaced())
 }
 
 /// Reads the PROXY header that the connection must begin with.
-async fn read_proxy(gate: &Gate, peer: &mut Peer, socket: &mut Socket, buf: &mut Buffer) -> bool {
-    if !peer.is_trusted(&gate.spec) {
+async fn read_proxy(
+    frontend: &LiveFrontend,
+    peer: &mut Peer,
+    socket: &mut Socket,
+    buf: &mut Buffer,
+) -> bool {
+    if !peer.is_trusted(&frontend.spec) {
         return false;
     }
-    let mut timer = Timer::new(gate.timeouts.header);
+    let mut timer = Timer::new(frontend.timeouts.header);
     let header = poll_fn(|cx| {
         loop {
             match read_proxy_header(buf.bytes()) {

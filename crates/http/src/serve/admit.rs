@@ -2,27 +2,19 @@
 
 use crate::respond::Reply;
 use crate::serve::attributes::Asking;
-use crate::serve::clients::Way;
+use crate::serve::clients::WaitCount;
+use crate::serve::lost::Stop;
 use crate::serve::stream::Socket;
 use crate::serve::worker::Worker;
 use paceline_host::{Admission, Permit, Waiting};
 use paceline_types::Refusal;
-
-/// Why a request does not go on.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// Its client has left; nothing was spent, nothing is sent.
-    Left,
-    /// This is its answer.
-    Reply(Reply),
-}
 
 /// Has a request walk the path. It ends at once when its client leaves.
 pub(crate) async fn admit(
     worker: &Worker,
     asking: Asking,
     client: &Socket,
-) -> Result<(Permit, Way), Stop> {
+) -> Result<(Permit, WaitCount), Stop> {
     let left = async {
         client.left().await;
         Stop::Left
@@ -34,19 +26,19 @@ pub(crate) async fn admit(
 /// What has become of a request at once.
 #[derive(Debug)]
 pub(crate) enum Submitted {
-    Runs(Permit, Way),
-    Waits(Waiting, Way),
+    Runs(Permit, WaitCount),
+    Waits(Waiting, WaitCount),
 }
 
 /// Begins the walk of a request.
 pub(crate) fn submit(worker: &Worker, asking: Asking) -> Result<Submitted, Box<Stop>> {
     let Asking { request, client } = asking;
-    let mut way = Way::new(client, request.bytes());
+    let mut waits = WaitCount::new(client, request.bytes());
     match worker.control.admit(request) {
-        Ok(Admission::Started(permit)) => Ok(Submitted::Runs(permit, way)),
+        Ok(Admission::Started(permit)) => Ok(Submitted::Runs(permit, waits)),
         // If it is refused here, it leaves the queue.
-        Ok(Admission::Waiting(waiting)) => match way.wait(&worker.means.clients) {
-            Ok(()) => Ok(Submitted::Waits(waiting, way)),
+        Ok(Admission::Waiting(waiting)) => match waits.wait(&worker.means.clients) {
+            Ok(()) => Ok(Submitted::Waits(waiting, waits)),
             Err(full) => Err(Box::new(refused(worker, &full))),
         },
         Ok(Admission::Refused(_, refusal)) => Err(Box::new(refused(worker, &refusal))),
@@ -60,10 +52,10 @@ pub(crate) async fn admitted(
     submitted: Submitted,
     stop: impl Future<Output = Stop>,
     has_left: impl Fn() -> bool,
-) -> Result<(Permit, Way), Stop> {
-    let (waiting, way) = match submitted {
-        Submitted::Runs(permit, way) => return Ok((permit, way)),
-        Submitted::Waits(waiting, way) => (waiting, way),
+) -> Result<(Permit, WaitCount), Stop> {
+    let (waiting, waits) = match submitted {
+        Submitted::Runs(permit, waits) => return Ok((permit, waits)),
+        Submitted::Waits(waiting, waits) => (waiting, waits),
     };
     let decided = tokio::select! {
         biased;
@@ -76,7 +68,7 @@ pub(crate) async fn admitted(
             permit.withdraw();
             Err(Stop::Left)
         }
-        Some(Ok(permit)) => Ok((permit, way)),
+        Some(Ok(permit)) => Ok((permit, waits)),
         Some(Err(refusal)) => Err(refused(worker, &refusal)),
         None => Err(Stop::Left),
     }

@@ -4,8 +4,8 @@
 //! (H4): what goes no further is not there.
 
 use crate::serve::clients::Client;
-use crate::serve::listen::Place;
-use crate::serve::table::{Gate, Wanted};
+use crate::serve::listen::ListenPoint;
+use crate::serve::table::{FieldsRead, LiveFrontend};
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_host::Control;
 use paceline_routing::{Frontend, UserFrom};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// Where it came in, which decides whose requests it carries.
-    pub place: Arc<Place>,
+    pub place: Arc<ListenPoint>,
     /// The address of the neighbour, or `unix`.
     pub address: Box<str>,
     /// Whose word it is that comes over the connection.
@@ -32,8 +32,8 @@ pub(crate) struct Peer {
 /// Who speaks over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// Whoever may use a unix socket.
-    Unix,
+    /// A user of this machine, by its number, who may use a unix socket.
+    Unix(u32),
     /// The neighbour, or whom a PROXY header names in its place.
     Ip(IpAddr),
     /// Somebody of whom the PROXY header says nothing.
@@ -42,10 +42,10 @@ pub(crate) enum Speaker {
 
 impl Peer {
     /// A neighbour of whom no more is known yet.
-    pub fn new(from: Speaker, place: Arc<Place>) -> Self {
+    pub fn new(from: Speaker, place: Arc<ListenPoint>) -> Self {
         let address = match from {
             Speaker::Ip(ip) => ip.to_string().into(),
-            Speaker::Unix | Speaker::Unknown => "unix".into(),
+            Speaker::Unix(_) | Speaker::Unknown => "unix".into(),
         };
         Self { place, address, speaker: from, client: None, sni: "".into() }
     }
@@ -55,7 +55,7 @@ impl Peer {
     pub fn is_trusted(&self, spec: &Frontend) -> bool {
         match self.speaker {
             // Its file decides who may use a unix socket; what such say of others counts only if asked.
-            Speaker::Unix => !spec.trusted.is_empty(),
+            Speaker::Unix(_) => !spec.trusted.is_empty(),
             Speaker::Ip(ip) => spec.trusted.iter().any(|network| network.contains(ip)),
             Speaker::Unknown => false,
         }
@@ -67,8 +67,9 @@ impl Peer {
         match (forwarded, self.speaker) {
             (Some(ip), _) | (None, Speaker::Ip(ip)) if is_trusted(ip) => Client::Trusted,
             (Some(ip), _) | (None, Speaker::Ip(ip)) => Client::Address(ip),
-            (None, Speaker::Unix) if self.is_trusted(spec) => Client::Trusted,
-            (None, Speaker::Unix | Speaker::Unknown) => Client::Unnamed,
+            (None, Speaker::Unix(_)) if self.is_trusted(spec) => Client::Trusted,
+            (None, Speaker::Unix(uid)) => Client::User(uid),
+            (None, Speaker::Unknown) => Client::Unnamed,
         }
     }
 
@@ -104,22 +105,22 @@ impl From<AttributeError> for Unfit {
 /// The request that a head is, as `writer` will write it, for the configuration in use.
 pub(crate) fn request(
     control: &Control,
-    gate: &Gate,
+    frontend: &LiveFrontend,
     peer: &Peer,
     writer: &RequestWriter<'_>,
 ) -> Result<Asking, Unfit> {
-    let (wanted, generation) =
-        gate.wanted(control.generation(), &peer.place, || control.snapshot());
-    let forwarded = forwarded_for(gate, peer, writer.head, writer.bytes);
-    let mut request = gathered(&wanted, gate, peer, forwarded, writer)?;
+    let (fields_read, generation) =
+        frontend.fields_read(control.generation(), &peer.place, || control.snapshot());
+    let forwarded = forwarded_for(frontend, peer, writer.head, writer.bytes);
+    let mut request = gathered(&fields_read, frontend, peer, forwarded, writer)?;
     (request.named_in, request.kept_bytes) = (Some(generation), writer.bytes.len());
-    Ok(Asking { request, client: peer.counted_as(&gate.spec, forwarded) })
+    Ok(Asking { request, client: peer.counted_as(&frontend.spec, forwarded) })
 }
 
 /// The same where it is known what is read.
 fn gathered(
-    wanted: &Wanted,
-    gate: &Gate,
+    fields_read: &FieldsRead,
+    frontend: &LiveFrontend,
     peer: &Peer,
     forwarded: Option<IpAddr>,
     writer: &RequestWriter<'_>,
@@ -130,7 +131,7 @@ fn gathered(
     let mut attributes = Attributes::with_capacity(2 * (path.len() + query.len()) + 192);
     let mut set = |name, value: &str| attributes.set_known(name, value);
     set(Known::Kind, "http")?;
-    set(Known::Frontend, &wanted.frontend)?;
+    set(Known::Frontend, &fields_read.frontend)?;
     set(Known::Client, &client)?;
     set(Known::Host, &client)?;
     set(Known::Method, &text(head.method(bytes)))?;
@@ -142,39 +143,43 @@ fn gathered(
         true => set(Known::Text, &path)?,
         false => set(Known::Text, &format!("{path}?{query}"))?,
     }
-    if let Some(from) = wanted.user
+    if let Some(from) = fields_read.user
         && let Some(user) = user(from, writer).map_err(Unfit::Credentials)?
     {
         set(Known::User, &user)?;
     }
-    for (name, attribute) in &wanted.headers {
+    for (name, attribute) in &fields_read.headers {
         let mut value = vec![];
-        if writer.read(name.as_bytes(), &mut value) {
+        if writer.add_values(name.as_bytes(), &mut value) {
             attributes.set(attribute, &text(&value))?;
         }
     }
-    for (name, attribute) in &wanted.cookies {
+    for (name, attribute) in &fields_read.cookies {
         if let Some(value) = cookie(writer, name) {
             attributes.set(attribute, &value)?;
         }
     }
     let mut request = Request::new(attributes);
-    request.wait_max = gate.spec.timeouts.queue;
+    request.wait_max = frontend.spec.timeouts.queue;
     Ok(request)
 }
 
 /// The request that a connection itself is, if there are checkpoints on connections.
-pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<Asking> {
-    let (wanted, generation) =
-        gate.wanted(control.generation(), &peer.place, || control.snapshot());
-    if !wanted.shapes_connections {
+pub(crate) fn connection(
+    control: &Control,
+    frontend: &LiveFrontend,
+    peer: &Peer,
+) -> Option<Asking> {
+    let (fields_read, generation) =
+        frontend.fields_read(control.generation(), &peer.place, || control.snapshot());
+    if !fields_read.shapes_connections {
         return None;
     }
     let mut attributes = Attributes::with_capacity(96);
     let client = peer.client.as_ref().unwrap_or(&peer.address);
     for (name, value) in [
         (Known::Kind, "http"),
-        (Known::Frontend, &*wanted.frontend),
+        (Known::Frontend, &*fields_read.frontend),
         (Known::Client, client),
         (Known::Host, client),
     ] {
@@ -183,9 +188,9 @@ pub(crate) fn connection(control: &Control, gate: &Gate, peer: &Peer) -> Option<
     }
     let mut request = Request::new(attributes);
     request.on = paceline_types::On::Connection;
-    request.wait_max = gate.spec.timeouts.queue;
+    request.wait_max = frontend.spec.timeouts.queue;
     request.named_in = Some(generation);
-    Some(Asking { request, client: peer.counted_as(&gate.spec, None) })
+    Some(Asking { request, client: peer.counted_as(&frontend.spec, None) })
 }
 
 fn text(bytes: &[u8]) -> Cow<'_, str> {
@@ -194,12 +199,12 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 /// Who the request is from.
 pub(crate) fn client<'a>(
-    gate: &Gate,
+    frontend: &LiveFrontend,
     peer: &'a Peer,
     head: &RequestHead,
     bytes: &[u8],
 ) -> Cow<'a, str> {
-    named(peer, forwarded_for(gate, peer, head, bytes))
+    named(peer, forwarded_for(frontend, peer, head, bytes))
 }
 
 fn named(peer: &Peer, forwarded: Option<IpAddr>) -> Cow<'_, str> {
@@ -208,8 +213,13 @@ fn named(peer: &Peer, forwarded: Option<IpAddr>) -> Cow<'_, str> {
 }
 
 /// The nearest address in `X-Forwarded-For` that is not a trusted one, if the peer is (H5).
-fn forwarded_for(gate: &Gate, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> Option<IpAddr> {
-    if !peer.is_trusted(&gate.spec) {
+fn forwarded_for(
+    frontend: &LiveFrontend,
+    peer: &Peer,
+    head: &RequestHead,
+    bytes: &[u8],
+) -> Option<IpAddr> {
+    if !peer.is_trusted(&frontend.spec) {
         return None;
     }
     let values: Vec<&[u8]> = head.fields.all(Header::XForwardedFor, bytes).collect();
@@ -217,7 +227,7 @@ fn forwarded_for(gate: &Gate, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> 
     for address in values.iter().rev().flat_map(|value| value.rsplit(|byte| *byte == b',')) {
         let Some(address) = forwarded_address(&text(address)) else { break };
         found = Some(address);
-        if !gate.spec.trusted.iter().any(|network| network.contains(address)) {
+        if !frontend.spec.trusted.iter().any(|network| network.contains(address)) {
             break;
         }
     }

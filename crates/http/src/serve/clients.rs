@@ -1,7 +1,7 @@
 //! What each client of the door has: connections, requests that wait, and bodies that arrived early.
 //!
 //! A client is an address as it is believed (H5), counted as the other doors count peers: all loopback addresses are one,
-//! and so are those of one IPv6 network of 64 bits. Trusted proxies that do not name their clients stand for many, so
+//! and so are those of one IPv6 network of 64 bits. On a unix socket it is a user of this machine. Trusted proxies that do not name their clients stand for many, so
 //! they have an account, but no bound of their own. Promises that no other client has more than a part of what is there
 //! for all, so that the others find room (D1): the bounds stand beside the accounts that they divide (`connections.rs`,
 //! `h2/room.rs`, and here for requests that wait).
@@ -31,7 +31,9 @@ const ACCOUNTS_MIN: usize = 1_024;
 pub(crate) enum Client {
     /// A machine.
     Address(IpAddr),
-    /// A client whose address is not known: any process that may use a unix socket.
+    /// A user of this machine, by its number.
+    User(u32),
+    /// A client of whom a trusted proxy says that it is not known.
     Unnamed,
     /// A trusted proxy that does not name its client.
     Trusted,
@@ -44,8 +46,6 @@ pub(crate) struct Account {
     pub number: u64,
     /// Whether it stands for many clients, and so has no bound of its own.
     pub is_of_many: bool,
-    /// Its connections. They change under the lock of `Connections` only.
-    pub connections: AtomicUsize,
     /// Bytes of bodies that arrived before they could be passed on.
     pub early_bytes: AtomicUsize,
     requests: AtomicUsize,
@@ -87,6 +87,7 @@ impl Clients {
     pub fn account(&self, client: Client) -> Arc<Account> {
         let key = match client {
             Client::Address(address) => (false, Some(Peer::of_address(address))),
+            Client::User(uid) => (false, Some(Peer::User(uid))),
             Client::Unnamed => (false, None),
             Client::Trusted => (true, None),
         };
@@ -145,16 +146,16 @@ impl Drop for Waiter {
     }
 }
 
-/// A request's way to a connection to a server: it is counted for its client from its first wait until it has one.
+/// What a request that waits counts for its client: from its first wait until it has a connection to a server.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct WaitCount {
     client: Client,
     bytes: usize,
     waiter: Option<Waiter>,
 }
 
-impl Way {
-    /// That of a request of so many bytes, which has not waited yet.
+impl WaitCount {
+    /// The count of a request of so many bytes, which has not waited yet.
     pub const fn new(client: Client, bytes: usize) -> Self {
         Self { client, bytes, waiter: None }
     }
@@ -179,7 +180,7 @@ impl Way {
 
 #[cfg(test)]
 mod tests {
-    use super::{ACCOUNTS_MIN, Client, Clients, Way};
+    use super::{ACCOUNTS_MIN, Client, Clients, WaitCount};
     use std::net::Ipv4Addr;
     use std::sync::Arc;
 
@@ -188,10 +189,10 @@ mod tests {
     }
 
     /// A request that waits, or why it may not.
-    fn wait(clients: &Clients, client: Client, bytes: usize) -> Result<Way, String> {
-        let mut way = Way::new(client, bytes);
-        way.wait(clients).map_err(|refusal| refusal.to_string())?;
-        Ok(way)
+    fn wait(clients: &Clients, client: Client, bytes: usize) -> Result<WaitCount, String> {
+        let mut waits = WaitCount::new(client, bytes);
+        waits.wait(clients).map_err(|refusal| refusal.to_string())?;
+        Ok(waits)
     }
 
     #[test]
@@ -205,7 +206,8 @@ mod tests {
         let refused = wait(address("2001:db8::2"), 60).unwrap_err();
         assert!(refused.contains("no more than 100 bytes"), "{refused}");
         let others = ["2001:db8:0:1::1", "192.0.2.1", "192.0.2.2"].map(address);
-        for other in others.into_iter().chain([Client::Unnamed]) {
+        let unix = [Client::Unnamed, Client::User(0), Client::User(7)];
+        for other in others.into_iter().chain(unix) {
             assert!(wait(other, 100).is_ok(), "{other:?}");
         }
         drop((held, near));
@@ -217,7 +219,7 @@ mod tests {
     fn a_request_counts_until_it_has_a_connection_d1() {
         let clients = Clients::new(1, 100);
         let client = address("192.0.2.1");
-        let mut first = Way::new(client, 10);
+        let mut first = WaitCount::new(client, 10);
         assert!(wait(&clients, client, 10).is_ok(), "it has not waited yet");
         assert!((0..3).all(|_| first.wait(&clients).is_ok()));
         assert!(wait(&clients, client, 10).is_err());
@@ -239,6 +241,8 @@ mod tests {
         assert!(Arc::ptr_eq(&one, &clients.account(address("192.0.2.1"))));
         assert!(!Arc::ptr_eq(&one, &clients.account(address("192.0.2.2"))));
         assert!(!Arc::ptr_eq(&clients.account(Client::Trusted), &clients.account(Client::Unnamed)));
+        let [seven, eight] = [7, 8].map(|uid| clients.account(Client::User(uid)));
+        assert!(!Arc::ptr_eq(&seven, &eight), "users of this machine are clients of their own");
     }
 
     #[test]

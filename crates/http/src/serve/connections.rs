@@ -1,19 +1,21 @@
-//! The connections of clients that the door may have, over all frontends.
+//! The connections of clients that the door may have, over all frontends and at each.
 //!
 //! Promises that one client leaves some to the others, and that the clients of one frontend leave some to the other
 //! frontends (D1). A few are kept for each frontend that is configured (`floors.rs`). A client may have another
 //! connection while it has fewer than `SHARE` times those that are kept for nobody, so that one client can have three
-//! quarters of these; `OWN_MIN` connections it may have as long as there is any room. A trusted proxy stands for many
-//! clients, so only the rest of the door's room bounds it.
+//! quarters of these; `OWN_MIN` connections it may have as long as there is any room. The same threshold holds at each
+//! frontend, of its `max_connections`. A trusted proxy stands for many clients, so only the rest of the room bounds it.
 //!
 //! Whoever has too many gets another one only in place of an idle one of its own, and is refused otherwise: it must not
 //! be waited for, because those that come behind it have to be accepted. When there is no room at all, an idle connection
 //! of the client that has the most is closed. If there is none, the next connection waits to be accepted.
+//! A connection that is closed for another gives its place back before the other has it, and begins no request
+//! meanwhile. So there are never more than may be, except for those that are accepted when a listener ends.
 
 use crate::serve::clients::Account;
 use crate::serve::floors::Floors;
-use paceline_host::broken;
-use std::collections::BTreeSet;
+use paceline_host::{Tally, broken};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -39,30 +41,103 @@ pub(crate) struct Connections {
     freed: Notify,
 }
 
+/// A frontend that a client has connected to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'a> {
+    pub frontend: &'a str,
+    /// Its `max_connections`.
+    pub max: usize,
+    /// Where its connections are counted. They change under the lock of `Connections` only.
+    pub tally: &'a Arc<Tally>,
+}
+
+impl At<'_> {
+    fn number(&self) -> FrontendNumber {
+        number_of(self.tally)
+    }
+
+    /// How many more it may have.
+    fn free(&self) -> usize {
+        self.max.saturating_sub(self.tally.connections.load(Ordering::Relaxed))
+    }
+}
+
+/// What tells frontends apart, whatever they are called by now: where their tallies are.
+pub(crate) type FrontendNumber = usize;
+
+fn number_of(tally: &Arc<Tally>) -> FrontendNumber {
+    Arc::as_ptr(tally).addr()
+}
+
+/// The connections that a bound is for: those of one frontend, or all.
+pub(crate) type Scope = Option<FrontendNumber>;
+
+/// Why a client gets no connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// It has its share of these.
+    Share(Scope),
+    /// There is no room. These clients have the most, the greediest first.
+    All(Scope, Vec<u64>),
+}
+
 #[derive(Debug)]
 struct Books {
     frontends: Floors<Box<str>>,
-    /// How many each client has, and the number of its account.
-    clients: BTreeSet<(usize, u64)>,
+    clients: Shares,
     /// Refused and not logged yet.
     refused: u64,
     logged: Option<Instant>,
 }
 
-/// Why a client gets no connection.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Full {
-    /// It has its share.
-    Share,
-    /// There is no room. These clients have the most, the greediest first.
-    All(Vec<u64>),
+/// How many connections each client has, by the number of its account.
+#[derive(Debug, Default)]
+struct Shares {
+    counts: BTreeMap<(Scope, u64), usize>,
+    /// The same, those that have the most last.
+    by_count: BTreeSet<(Scope, usize, u64)>,
+}
+
+impl Shares {
+    fn count(&self, scope: Scope, account: &Account) -> usize {
+        self.counts.get(&(scope, account.number)).copied().unwrap_or(0)
+    }
+
+    fn greediest(&self, scope: Scope) -> Vec<u64> {
+        let all = self.by_count.range((scope, 0, 0)..=(scope, usize::MAX, u64::MAX));
+        all.rev().take(GREEDIEST).map(|(_, _, number)| *number).collect()
+    }
+
+    /// A client has one more at a frontend.
+    fn add(&mut self, at: FrontendNumber, account: &Account) {
+        self.change(at, account, |count| count + 1);
+    }
+
+    /// It has one fewer.
+    fn remove(&mut self, at: FrontendNumber, account: &Account) {
+        self.change(at, account, |count| count - 1);
+    }
+
+    fn change(&mut self, at: FrontendNumber, account: &Account, change: impl Fn(usize) -> usize) {
+        for scope in [None, Some(at)] {
+            let before = self.count(scope, account);
+            let after = change(before);
+            self.by_count.remove(&(scope, before, account.number));
+            if after > 0 {
+                self.by_count.insert((scope, after, account.number));
+                self.counts.insert((scope, account.number), after);
+            } else {
+                self.counts.remove(&(scope, account.number));
+            }
+        }
+    }
 }
 
 impl Connections {
     /// Room for so many.
     pub fn new(total: usize) -> Arc<Self> {
-        let frontends = Floors::new(total.max(1));
-        let books = Books { frontends, clients: BTreeSet::new(), refused: 0, logged: None };
+        let (frontends, clients) = (Floors::new(total.max(1)), Shares::default());
+        let books = Books { frontends, clients, refused: 0, logged: None };
         Arc::new(Self { books: Mutex::new(books), freed: Notify::new() })
     }
 
@@ -77,23 +152,29 @@ impl Connections {
     /// # Errors
     ///
     /// When it may have none now.
-    pub fn enter(self: &Arc<Self>, frontend: &str, account: &Arc<Account>) -> Result<Held, Full> {
+    pub fn enter(
+        self: &Arc<Self>,
+        at: At<'_>,
+        account: &Arc<Account>,
+    ) -> Result<CountedConnection, Full> {
         let books = self.books();
-        let common = books.frontends.common();
-        let share = common.saturating_mul(SHARE).max(OWN_MIN);
-        if !account.is_of_many && account.connections.load(Ordering::Relaxed) >= share {
-            return Err(Full::Share);
+        if let Some(scope) = books.share_of(at, account) {
+            return Err(Full::Share(scope));
         }
-        if common == 0 && !books.frontends.has_kept(frontend) {
-            let greediest = books.clients.iter().rev().take(GREEDIEST);
-            return Err(Full::All(greediest.map(|(_, number)| *number).collect()));
+        // A place that is freed at the frontend is one that is free for all, but not the other way round.
+        let frontend_is_full = at.free() == 0;
+        let is_full = books.frontends.common() == 0 && !books.frontends.has_kept(at.frontend);
+        if frontend_is_full || is_full {
+            let scope = frontend_is_full.then(|| at.number());
+            return Err(Full::All(scope, books.clients.greediest(scope)));
         }
-        Ok(self.take(books, frontend, account))
+        debug_assert!(books.frontends.free() > 0, "there are as many connections as may be");
+        Ok(self.take(books, at, account))
     }
 
-    /// One for a client that must have it: another connection is about to end for it, or the daemon ends.
-    pub fn enter_anyhow(self: &Arc<Self>, frontend: &str, account: &Arc<Account>) -> Held {
-        self.take(self.books(), frontend, account)
+    /// One for a client that waits to be accepted when its listener ends: it is accepted, even if there is no room.
+    pub fn enter_at_end(self: &Arc<Self>, at: At<'_>, account: &Arc<Account>) -> CountedConnection {
+        self.take(self.books(), at, account)
     }
 
     /// Returns when there may be room again.
@@ -118,13 +199,18 @@ impl Connections {
     fn take(
         self: &Arc<Self>,
         mut books: MutexGuard<'_, Books>,
-        frontend: &str,
+        at: At<'_>,
         account: &Arc<Account>,
-    ) -> Held {
-        books.frontends.take(frontend.into());
-        books.count(account, |count| count + 1);
-        let (all, account) = (Arc::clone(self), Arc::clone(account));
-        Held { all, frontend: frontend.into(), account }
+    ) -> CountedConnection {
+        books.frontends.take(at.frontend.into());
+        books.clients.add(at.number(), account);
+        at.tally.connections.fetch_add(1, Ordering::Relaxed);
+        CountedConnection {
+            all: Arc::clone(self),
+            frontend: at.frontend.into(),
+            tally: Arc::clone(at.tally),
+            account: Arc::clone(account),
+        }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -133,95 +219,61 @@ impl Connections {
 }
 
 impl Books {
-    fn count(&mut self, account: &Account, change: impl FnOnce(usize) -> usize) {
-        let before = account.connections.load(Ordering::Relaxed);
-        let after = change(before);
-        account.connections.store(after, Ordering::Relaxed);
-        self.clients.remove(&(before, account.number));
-        if after > 0 {
-            self.clients.insert((after, account.number));
-        }
+    /// Of which connections a client has as many as it may have, if of any.
+    fn share_of(&self, at: At<'_>, account: &Account) -> Option<Scope> {
+        let has_share = |scope, free: usize| {
+            self.clients.count(scope, account) >= free.saturating_mul(SHARE).max(OWN_MIN)
+        };
+        let scopes = [(Some(at.number()), at.free()), (None, self.frontends.common())];
+        let share = scopes.into_iter().find(|(scope, free)| has_share(*scope, *free));
+        share.map(|(scope, _)| scope).filter(|_| !account.is_of_many)
     }
 }
 
 /// That a connection is counted; it is not when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct CountedConnection {
     all: Arc<Connections>,
     frontend: Box<str>,
+    tally: Arc<Tally>,
     account: Arc<Account>,
 }
 
-impl Held {
-    pub fn account(&self) -> &Arc<Account> {
+impl CountedConnection {
+    pub const fn account(&self) -> &Arc<Account> {
         &self.account
+    }
+
+    /// The frontend that it came in at.
+    pub fn frontend(&self) -> FrontendNumber {
+        number_of(&self.tally)
+    }
+
+    /// Of which connections another client, whose it would be, has as many as it may have, if of any.
+    pub fn share_of(&self, at: At<'_>, account: &Account) -> Option<Scope> {
+        self.all.books().share_of(at, account)
+    }
+
+    /// It is another client's from now on.
+    pub fn move_to(&mut self, account: Arc<Account>) {
+        let mut books = self.all.books();
+        books.clients.remove(self.frontend(), &self.account);
+        books.clients.add(self.frontend(), &account);
+        drop(books);
+        self.account = account;
     }
 }
 
-impl Drop for Held {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let mut books = self.all.books();
         books.frontends.give_back(&*self.frontend);
-        books.count(&self.account, |count| count - 1);
+        books.clients.remove(self.frontend(), &self.account);
+        self.tally.connections.fetch_sub(1, Ordering::Relaxed);
         drop(books);
         self.all.freed.notify_waiters();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Connections, Full, Held, OWN_MIN};
-    use crate::serve::clients::{Account, Client, Clients};
-    use std::sync::Arc;
-
-    const ALL: usize = 100;
-
-    fn shared() -> Arc<Connections> {
-        let all = Connections::new(ALL);
-        all.share_among(["web".into(), "other".into()]);
-        all
-    }
-
-    fn account(clients: &Clients, text: &str) -> Arc<Account> {
-        clients.account(Client::Address(text.parse().unwrap()))
-    }
-
-    /// As many as a client gets.
-    fn greedy(all: &Arc<Connections>, frontend: &str, of: &Arc<Account>) -> Vec<Held> {
-        std::iter::from_fn(|| all.enter(frontend, of).ok()).collect()
-    }
-
-    #[test]
-    fn one_client_leaves_connections_to_others_d1() {
-        let (all, clients) = (shared(), Clients::default());
-        let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|text| account(&clients, text));
-        let held = greedy(&all, "web", &one);
-        assert_eq!(
-            held.len(),
-            63,
-            "three quarters of those that are not kept for the other frontend"
-        );
-        assert_eq!(all.enter("other", &one).unwrap_err(), Full::Share, "nor there");
-        assert!(greedy(&all, "web", &two).len() > OWN_MIN, "those are given back");
-        assert!(greedy(&all, "other", &two).len() > OWN_MIN);
-        drop(held);
-        assert!(all.books().clients.is_empty());
-        assert_eq!(greedy(&all, "web", &one).len(), 63);
-    }
-
-    /// A proxy that is trusted has all but what is kept for other frontends; an idle one of its connections makes room.
-    #[test]
-    fn a_trusted_proxy_leaves_connections_to_other_frontends_d1() {
-        let (all, clients) = (shared(), Clients::default());
-        let (proxy, two) = (clients.account(Client::Trusted), account(&clients, "192.0.2.2"));
-        let held = greedy(&all, "web", &proxy);
-        assert_eq!(held.len(), ALL - 16);
-        assert_eq!(all.enter("web", &two).unwrap_err(), Full::All(vec![proxy.number]));
-        assert_eq!(greedy(&all, "other", &two).len(), OWN_MIN);
-        // Each takes the place of an idle one of the proxy's, but no client has them all by that.
-        let more: Vec<_> = (0..OWN_MIN).map(|_| all.enter_anyhow("web", &two)).collect();
-        assert_eq!(all.enter("web", &two).unwrap_err(), Full::Share);
-        drop((held, more));
-        assert!(all.books().clients.is_empty());
-    }
-}
+mod tests;

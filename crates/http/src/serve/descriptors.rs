@@ -42,7 +42,7 @@ impl Descriptors {
     }
 
     /// One for a connection to a server of this backend, or a place in line for it.
-    pub fn of_server(&self, backend: BackendId) -> Result<ServerDescriptor, Waiting> {
+    pub fn of_server(&self, backend: BackendId) -> Result<ServerDescriptor, DescriptorWait> {
         let mut books = self.0.books();
         if books.may_have(backend) {
             let taken = self.0.take(&mut books, backend);
@@ -54,7 +54,7 @@ impl Descriptors {
         let number = books.last;
         books.waiting.entry(backend).or_default().insert(number, sender);
         self.0.want(books);
-        Err(Waiting { servers: Arc::clone(&self.0), backend, number, granted })
+        Err(DescriptorWait { servers: Arc::clone(&self.0), backend, number, granted })
     }
 
     /// Whether a connection to a server of this backend may be kept for later: not if the backend has to give.
@@ -215,14 +215,14 @@ impl Drop for ServerDescriptor {
 
 /// A place in line: a future of a descriptor.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct DescriptorWait {
     servers: Arc<Servers>,
     backend: BackendId,
     number: u64,
     granted: oneshot::Receiver<ServerDescriptor>,
 }
 
-impl Future for Waiting {
+impl Future for DescriptorWait {
     type Output = Option<ServerDescriptor>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -230,7 +230,7 @@ impl Future for Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for DescriptorWait {
     fn drop(&mut self) {
         let mut books = self.servers.books();
         books.leave(self.backend, self.number);
@@ -240,7 +240,7 @@ impl Drop for Waiting {
 
 #[cfg(test)]
 mod tests {
-    use super::{Descriptors, ServerDescriptor, Waiting};
+    use super::{DescriptorWait, Descriptors, ServerDescriptor};
     use paceline_types::BackendId;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
@@ -261,7 +261,7 @@ mod tests {
         std::iter::from_fn(|| all.of_server(backend).ok()).collect()
     }
 
-    fn granted(waiting: &mut Waiting) -> Option<ServerDescriptor> {
+    fn granted(waiting: &mut DescriptorWait) -> Option<ServerDescriptor> {
         let mut cx = Context::from_waker(Waker::noop());
         match pin!(waiting).poll(&mut cx) {
             Poll::Ready(granted) => granted,

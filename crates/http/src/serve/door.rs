@@ -9,10 +9,10 @@ use crate::serve::connections::Connections;
 use crate::serve::descriptors::Descriptors;
 use crate::serve::file;
 use crate::serve::health::{Ward, Watchers};
-use crate::serve::listen::{self, Listening, Place};
+use crate::serve::listen::{self, ListenPoint, Listening};
 use crate::serve::log::{Log, Writer};
 use crate::serve::orphans::Orphans;
-use crate::serve::table::{Extras, Gate, Owner, Problem, Table};
+use crate::serve::table::{Extras, LiveFrontend, Owner, Problem, Table};
 use crate::serve::tls::{ClientTls, Roots, Tls};
 use crate::serve::worker::{Means, Worker};
 use paceline_host::{Control, DoorProblem, Snapshot};
@@ -66,7 +66,7 @@ enum Order {
 /// What a worker is told.
 enum Job {
     Configure(Arc<Table>),
-    Listen(Listening, Arc<Place>),
+    Listen(Listening, Arc<ListenPoint>),
     Drain(oneshot::Sender<()>),
 }
 
@@ -131,7 +131,7 @@ impl Door {
 /// An address that is listened at.
 #[derive(Debug)]
 struct Open {
-    place: Arc<Place>,
+    place: Arc<ListenPoint>,
     /// Where it was bound.
     bound: Address,
     /// The frontend that it is for; none closes it.
@@ -180,7 +180,7 @@ impl Keeper {
         mut self,
         mut settings: watch::Receiver<Arc<Snapshot>>,
         mut told: mpsc::UnboundedReceiver<Order>,
-        mut failures: mpsc::UnboundedReceiver<Arc<crate::serve::table::Target>>,
+        mut failures: mpsc::UnboundedReceiver<Arc<crate::serve::table::LiveServer>>,
     ) {
         loop {
             let has_problems = !self.problems.is_empty();
@@ -195,8 +195,8 @@ impl Keeper {
                     Ok(()) => Order::Follow,
                     Err(_) => return,
                 },
-                Some(target) = failures.recv() => {
-                    self.ward.failed(&target);
+                Some(server) = failures.recv() => {
+                    self.ward.failed(&server);
                     continue;
                 }
             };
@@ -232,10 +232,10 @@ impl Keeper {
             let failed = |problem: &Problem| problem.is_of_files && problem.of == *of;
             !rereads && !self.problems.iter().any(failed)
         };
-        let extras = |spec: &Frontend, known: Option<&Gate>| {
+        let extras = |spec: &Frontend, known: Option<&LiveFrontend>| {
             let is_read = is_read(&Owner::Frontend(spec.name.clone()));
-            let kept = known.filter(|gate| is_read && gate.spec == *spec);
-            kept.and_then(|gate| gate.extras_for(spec)).map_or_else(|| extras(spec), Ok)
+            let kept = known.filter(|frontend| is_read && frontend.spec == *spec);
+            kept.and_then(|frontend| frontend.extras_for(spec)).map_or_else(|| extras(spec), Ok)
         };
         let mut roots = Roots::default();
         let tls = |backend: &Backend, spec: &BackendTls, known: Option<&Arc<ClientTls>>| {
@@ -307,16 +307,16 @@ impl Keeper {
     /// Opens sockets at addresses that are new.
     fn open_listeners(&self, table: &Table, problems: &mut Vec<Problem>) -> Vec<Opened> {
         let mut opened = vec![];
-        for gate in table.frontends.values() {
-            for address in &gate.spec.listen {
-                let spot = Spot::new(address, &gate.spec.name);
+        for frontend in table.frontends.values() {
+            for address in &frontend.spec.listen {
+                let spot = Spot::new(address, &frontend.spec.name);
                 if self.listeners.contains_key(&spot) {
                     continue;
                 }
                 match listen::open(address, self.workers.len(), self.overlaps(address)) {
                     Ok((bound, sockets)) => opened.push((spot, bound, sockets)),
                     Err(error) => problems.push(Problem {
-                        of: Owner::Frontend(gate.spec.name.clone()),
+                        of: Owner::Frontend(frontend.spec.name.clone()),
                         message: format!("cannot listen at {address}: {error}"),
                         is_of_files: false,
                     }),
@@ -344,22 +344,23 @@ impl Keeper {
         table: &mut Table,
         opened: Vec<Opened>,
         problems: &[Problem],
-    ) -> Vec<(Arc<Place>, Vec<Listening>)> {
+    ) -> Vec<(Arc<ListenPoint>, Vec<Listening>)> {
         let mut new = vec![];
         for (spot, bound, sockets) in opened {
             self.places += 1;
-            let place = Arc::new(Place { number: self.places, address: spot.address.clone() });
+            let place =
+                Arc::new(ListenPoint { number: self.places, address: spot.address.clone() });
             new.push((Arc::clone(&place), sockets));
             self.listeners.insert(spot, Open { place, bound, frontend: None });
         }
         self.listeners.retain(|spot, open| {
-            let gate = gate_of(spot, open, table, problems).map(Arc::clone);
-            open.frontend = gate.as_ref().map(|gate| gate.spec.name.clone());
-            if let (None, Address::Unix(path)) = (&gate, &spot.address) {
+            let frontend = frontend_of(spot, open, table, problems).map(Arc::clone);
+            open.frontend = frontend.as_ref().map(|frontend| frontend.spec.name.clone());
+            if let (None, Address::Unix(path)) = (&frontend, &spot.address) {
                 let _ = std::fs::remove_file(&**path);
             }
-            let is_kept = gate.is_some();
-            table.places.extend(gate.map(|gate| (open.place.number, gate)));
+            let is_kept = frontend.is_some();
+            table.places.extend(frontend.map(|frontend| (open.place.number, frontend)));
             is_kept
         });
         new
@@ -402,13 +403,13 @@ impl Keeper {
 }
 
 /// The frontend that a listener is for. One that cannot have all addresses that it should keeps those it has.
-fn gate_of<'a>(
+fn frontend_of<'a>(
     spot: &Spot,
     open: &Open,
     table: &'a Table,
     problems: &[Problem],
-) -> Option<&'a Arc<Gate>> {
-    let listens = table.frontends.values().find(|gate| spot.is_of(&gate.spec));
+) -> Option<&'a Arc<LiveFrontend>> {
+    let listens = table.frontends.values().find(|frontend| spot.is_of(&frontend.spec));
     listens.or_else(|| {
         let of = Owner::Frontend(open.frontend.clone()?);
         let fails = problems.iter().any(|problem| problem.of == of && !problem.is_of_files);

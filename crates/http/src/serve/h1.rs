@@ -4,17 +4,19 @@
 //! connected to. While it waits for its turn nothing more is read of it, and a client that leaves takes
 //! it along at once.
 
+mod exchange;
+
 use crate::respond::{How, Reply};
-use crate::serve::admit::{Stop, admit};
+use crate::serve::admit::admit;
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing};
-use crate::serve::clients::Way;
-use crate::serve::exchange::{Asked, Client, End, Exchange, Failure};
-use crate::serve::gone::{Gone, Lost};
+use crate::serve::clients::WaitCount;
 use crate::serve::log::Record;
+use crate::serve::lost::{Lost, Stop};
 use crate::serve::orphan::{self, Orphan, Unfinished};
+use crate::serve::server_half::{Asked, ServerHalf};
 use crate::serve::stream::Stream;
-use crate::serve::table::{Gate, duration};
+use crate::serve::table::LiveFrontend;
 use crate::serve::timer::Timer;
 use crate::serve::tunnel;
 use crate::serve::upstream::Upstream;
@@ -23,6 +25,8 @@ use crate::wire::{
     Framing, HeadError, RequestHead, RequestWriter, ResponseHead, check_beginning, head_end,
     leading_blank,
 };
+pub(crate) use exchange::ClientHalf;
+use exchange::{End, Exchange, Spoken};
 use paceline_host::{Permit, wall_ms};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -45,9 +49,9 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Debug)]
 pub(crate) struct Connection {
     worker: Rc<Worker>,
-    gate: Arc<Gate>,
+    frontend: Arc<LiveFrontend>,
     peer: Rc<Peer>,
-    client: Client,
+    client: ClientHalf,
     head: RequestHead,
     response: ResponseHead,
     sent: Outgoing,
@@ -76,55 +80,58 @@ enum After {
     Cut,
 }
 
-/// How a connection was left.
-#[derive(Debug)]
-pub(crate) enum Left {
-    /// Over.
-    Closed,
-    /// To speak HTTP/2, with what was read already.
-    Http2(Stream, Buffer),
+/// How a response of our own is written.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReplyForm {
+    is_json: bool,
+    is_head: bool,
+    /// Whether the connection is kept behind it.
+    keeps: bool,
 }
 
 impl Connection {
     pub fn new(
         worker: Rc<Worker>,
-        gate: Arc<Gate>,
+        frontend: Arc<LiveFrontend>,
         peer: Rc<Peer>,
         stream: Stream,
         buf: Buffer,
         presence: Rc<Presence>,
     ) -> Self {
-        let timer = Timer::new(gate.timeouts.header);
-        let client = Client { stream, buf, out: Outgoing::default(), timer };
+        let timer = Timer::new(frontend.timeouts.header);
+        let client = ClientHalf { stream, buf, out: Outgoing::default(), timer };
         let (head, response, sent) = Default::default();
-        Self { worker, gate, peer, client, head, response, sent, presence }
+        Self { worker, frontend, peer, client, head, response, sent, presence }
     }
 
-    /// Serves it until it ends.
-    pub async fn run(mut self) -> Left {
+    /// Serves it until it ends, or begins to speak HTTP/2: then it is handed back with what was read already.
+    pub async fn run(mut self) -> Option<(Stream, Buffer)> {
         let mut is_first = true;
         loop {
-            let next = match self.next(is_first).await {
+            let next = self.next(is_first).await;
+            // From here on it may not end for another connection.
+            self.presence.set_idle(false);
+            let next = match next {
                 Ok(next) => next,
-                Err(error) => {
-                    self.refuse_head(error).await;
+                Err(reply) => {
+                    self.refuse_head(*reply).await;
                     self.linger().await;
-                    return Left::Closed;
+                    return None;
                 }
             };
             match next {
                 Next::End => {
                     self.say_goodbye().await;
-                    return Left::Closed;
+                    return None;
                 }
-                Next::Http2 => return Left::Http2(self.client.stream, self.client.buf),
+                Next::Http2 => return Some((self.client.stream, self.client.buf)),
                 Next::Head(len) => match self.serve(len).await {
                     After::Next => {}
                     After::Close => {
                         self.linger().await;
-                        return Left::Closed;
+                        return None;
                     }
-                    After::Cut => return Left::Closed,
+                    After::Cut => return None,
                 },
             }
             is_first = false;
@@ -132,12 +139,17 @@ impl Connection {
     }
 
     /// Waits for the next head.
-    async fn next(&mut self, is_first: bool) -> Result<Next, Bad> {
+    async fn next(&mut self, is_first: bool) -> Result<Next, Box<Reply>> {
         let mut scanned = 0;
         let (mut has_begun, mut has_passed_blank, mut is_ending) = (false, false, false);
-        let wait = if is_first { self.gate.timeouts.header } else { self.gate.timeouts.idle };
+        let wait =
+            if is_first { self.frontend.timeouts.header } else { self.frontend.timeouts.idle };
         self.client.timer.set(wait);
         poll_fn(|cx| {
+            // Its place may be another connection's already. So it ends, even if a request has arrived since.
+            if self.presence.is_displaced() {
+                return Poll::Ready(Ok(Next::End));
+            }
             loop {
                 if scanned == 0 && !has_passed_blank {
                     // RFC 9112 2.2: an empty line before a request is passed over, one only.
@@ -146,18 +158,18 @@ impl Connection {
                     self.client.buf.consume(blank);
                 }
                 let bytes = self.client.buf.bytes();
-                if is_first && self.gate.spec.http2 && is_preface(bytes) && !bytes.is_empty() {
+                if is_first && self.frontend.spec.http2 && is_preface(bytes) && !bytes.is_empty() {
                     if bytes.len() >= PREFACE.len() {
                         return Poll::Ready(Ok(Next::Http2));
                     }
-                } else if let Some(len) = head_end(bytes, &mut scanned)? {
+                } else if let Some(len) = head_end(bytes, &mut scanned).map_err(bad_head)? {
                     return Poll::Ready(Ok(Next::Head(len)));
                 } else {
-                    check_beginning(bytes)?;
+                    check_beginning(bytes).map_err(bad_head)?;
                 }
                 if !bytes.is_empty() && !has_begun {
                     has_begun = true;
-                    self.client.timer.set(self.gate.timeouts.header);
+                    self.client.timer.set(self.frontend.timeouts.header);
                 }
                 match self.client.buf.poll_fill(&mut self.client.stream, cx) {
                     // One that ends within a head gets no answer: nobody would read it.
@@ -171,13 +183,14 @@ impl Connection {
     }
 
     /// Nothing has come: whether that is the end. `is_ending` once the daemon is known to end.
-    fn poll_idle(&mut self, is_ending: &mut bool, cx: &mut Context<'_>) -> Poll<Result<Next, Bad>> {
+    fn poll_idle(
+        &mut self,
+        is_ending: &mut bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Next, Box<Reply>>> {
         let is_empty = self.client.buf.is_empty();
         self.presence.set_idle(is_empty);
         if is_empty {
-            if self.presence.is_displaced() {
-                return Poll::Ready(Ok(Next::End));
-            }
             self.client.buf.release();
             self.client.out.release();
             self.sent.release();
@@ -191,34 +204,37 @@ impl Connection {
         match self.client.timer.poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) if is_empty => Poll::Ready(Ok(Next::End)),
-            Poll::Ready(()) => Poll::Ready(Err(Bad::Slow)),
+            Poll::Ready(()) => Poll::Ready(Err(Box::new(Reply::slow_head()))),
         }
     }
 
     /// Serves the request whose head has `len` bytes.
     async fn serve(&mut self, len: usize) -> After {
-        self.presence.set_idle(false);
-        let gate = self.worker.gate(&self.peer.place);
-        let is_open = gate.is_some();
-        self.gate = gate.unwrap_or_else(|| Arc::clone(&self.gate));
+        debug_assert!(!self.presence.is_displaced(), "a displaced connection begins no request");
+        let frontend = self.worker.frontend(&self.peer.place);
+        let is_open = frontend.is_some();
+        self.frontend = frontend.unwrap_or_else(|| Arc::clone(&self.frontend));
         let bytes = &self.client.buf.bytes()[..len];
         if let Err(error) = self.head.read(bytes) {
-            self.refuse_head(Bad::Head(error)).await;
+            self.refuse_head(Reply::bad_head(error)).await;
             return After::Close;
         }
-        let gate = Arc::clone(&self.gate);
-        gate.tally.requests.fetch_add(1, Ordering::Relaxed);
-        let mut record = Record::begin(&gate, &self.peer, &self.head, bytes);
-        let is_json = crate::serve::wants_json(&self.head, bytes);
-        let mut asked = self.asked(bytes);
-        asked.keeps &= is_open;
-        let forwarded = self.peer.forwarded(&self.gate.spec, self.client.stream.is_tls());
+        let frontend = Arc::clone(&self.frontend);
+        frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
+        let mut record = Record::begin(&frontend, &self.peer, &self.head, bytes);
+        let asked = self.asked(bytes);
+        let spoken = Spoken { is_11: self.head.is_11, keeps: self.head.keeps && is_open };
+        let form = ReplyForm {
+            is_json: crate::serve::wants_json(&self.head, bytes),
+            is_head: asked.is_head,
+            keeps: spoken.keeps && asked.framing == Framing::None,
+        };
+        let forwarded = self.peer.forwarded(&self.frontend.spec, self.client.stream.is_tls());
         let upgrades = asked.upgrades;
         let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
-        let request = attributes::request(&self.worker.control, &gate, &self.peer, &writer);
+        let request = attributes::request(&self.worker.control, &frontend, &self.peer, &writer);
         self.sent.clear();
         writer.write(&mut self.sent.bytes);
-        let is_idempotent = self.head.is_idempotent(bytes);
         self.client.buf.consume(len);
         let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
         let outcome = match request {
@@ -227,29 +243,28 @@ impl Connection {
             Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
             Ok(request) => admit(&self.worker, request, self.client.stream.socket()).await,
         };
-        let (mut permit, way) = match outcome {
+        let (mut permit, waits) = match outcome {
             Ok(admitted) => admitted,
             Err(Stop::Left) => {
-                gate.tally.left.fetch_add(1, Ordering::Relaxed);
+                frontend.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, None, None);
                 return After::Cut;
             }
             Err(Stop::Reply(reply)) => {
-                let keeps = asked.keeps && asked.framing == Framing::None;
                 let after;
-                (after, record.bytes.1) = self.reply(&reply, is_json, asked.is_head, keeps).await;
+                (after, record.bytes.1) = self.reply(&reply, form).await;
                 record.end_reply(&self.worker, &reply);
                 return after;
             }
         };
         record.admitted();
-        match self.exchange(&mut permit, way, asked, is_idempotent, &mut record).await {
+        match self.exchange(&mut permit, waits, asked, spoken, &mut record).await {
             Ok((after, orphan)) => {
                 record.end(&self.worker, Some(&permit), self.response.status, None);
                 orphan::settle(&self.worker, permit, orphan);
                 after
             }
-            Err(lost) => self.lost(lost, permit, record, asked, is_json).await,
+            Err(lost) => self.lost(lost, permit, record, form).await,
         }
     }
 
@@ -259,34 +274,32 @@ impl Connection {
         lost: Lost,
         permit: Permit,
         mut record: Record,
-        asked: Asked,
-        is_json: bool,
+        form: ReplyForm,
     ) -> After {
-        let (tally, Lost { gone, status, orphan }) = (&self.gate.tally, lost);
-        match gone {
-            Gone::Left => {
+        let (tally, Lost { stop, status, orphan }) = (&self.frontend.tally, lost);
+        match (stop, status) {
+            (Stop::Left, status) => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, Some(&permit), status);
                 orphan::settle(&self.worker, permit, orphan);
                 After::Cut
             }
-            Gone::Cut(status, word) => {
+            (Stop::Reply(reply), Some(status)) => {
                 tally.cut(status);
                 let is_open = matches!(self.response.framing, Framing::Chunked | Framing::Close);
-                if !asked.is_11 && is_open {
+                if !self.head.is_11 && is_open {
                     self.client.stream.socket().reset_at_end();
                 }
-                record.end(&self.worker, Some(&permit), status, Some(word));
+                record.end(&self.worker, Some(&permit), status, Some(reply.word));
                 orphan::settle(&self.worker, permit, orphan);
                 After::Cut
             }
-            Gone::Reply(reply) => {
+            (Stop::Reply(reply), None) => {
                 // The slot does not wait for a slow client to read why it got nothing.
                 record.settle(&self.worker, &permit);
                 orphan::settle(&self.worker, permit, orphan);
-                let keeps = asked.keeps && asked.framing == Framing::None;
                 let after;
-                (after, record.bytes.1) = self.reply(&reply, is_json, asked.is_head, keeps).await;
+                (after, record.bytes.1) = self.reply(&reply, form).await;
                 record.end_reply(&self.worker, &reply);
                 after
             }
@@ -295,23 +308,21 @@ impl Connection {
 
     /// What the exchange has to know of the request.
     fn asked(&self, bytes: &[u8]) -> Asked {
-        let (head, gate) = (&self.head, &self.gate);
+        let (head, frontend) = (&self.head, &self.frontend);
         // With a body it would not be known where the other protocol begins.
         let upgrade = head.upgrade.filter(|_| head.framing == Framing::None);
         let upgrades = upgrade.is_some_and(|protocol| {
             let protocol = protocol.of_bytes(bytes);
             let is_allowed = |allowed: &str| protocol.eq_ignore_ascii_case(allowed.as_bytes());
-            gate.spec.upgrades.iter().any(|allowed| is_allowed(allowed))
+            frontend.spec.upgrades.iter().any(|allowed| is_allowed(allowed))
         });
         Asked {
             framing: head.framing,
             is_head: head.method(bytes) == b"HEAD",
-            is_11: head.is_11,
-            keeps: head.keeps,
             upgrades,
-            body_bytes_max: gate.spec.body_bytes_max.unwrap_or(u64::MAX),
-            body_wait: gate.timeouts.body,
-            response_wait: gate.timeouts.body,
+            is_repeatable: head.is_repeatable(bytes),
+            body_bytes_max: frontend.spec.body_bytes_max.unwrap_or(u64::MAX),
+            body_wait: frontend.timeouts.body,
         }
     }
 
@@ -319,36 +330,27 @@ impl Connection {
     async fn exchange(
         &mut self,
         permit: &mut Permit,
-        mut way: Way,
-        mut asked: Asked,
-        is_idempotent: bool,
+        mut waits: WaitCount,
+        asked: Asked,
+        spoken: Spoken,
         record: &mut Record,
     ) -> Result<(After, Option<Orphan>), Lost> {
         let mut is_fresh = false;
         loop {
             let mut upstream = tokio::select! {
                 biased;
-                connected = self.worker.connect(permit, &mut way, is_fresh) => connected?,
-                () = self.client.stream.socket().left() => return Err(Gone::Left.into()),
+                connected = self.worker.connect(permit, &mut waits, is_fresh) => connected?,
+                () = self.client.stream.socket().left() => return Err(Stop::Left.into()),
             };
-            asked.response_wait = duration(upstream.target.timeouts.response);
-            let mut exchange = Exchange::new(
-                &mut self.client,
-                &mut upstream,
-                &mut self.sent,
-                &mut self.response,
-                asked,
-                self.worker.draining(),
-            );
+            let server = ServerHalf::new(&mut upstream, &mut self.sent, &mut self.response, asked);
+            let (client, is_draining) = (&mut self.client, self.worker.draining());
+            let mut exchange = Exchange::new(client, server, asked.framing, spoken, is_draining);
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
             record.bytes = exchange.bytes();
             let is_answered = ended.is_err() && exchange.is_too_late();
             let unfinished = exchange.unfinished();
             match ended {
-                // A server may close an idle connection just when it is used again.
-                Err(Failure::Broken(_))
-                    if upstream.is_reused && is_idempotent && asked.framing == Framing::None =>
-                {
+                Err(failure) if asked.is_repeatable && failure.is_of_idle(&upstream) => {
                     is_fresh = true;
                     self.sent.rewind();
                 }
@@ -363,7 +365,7 @@ impl Connection {
 
     /// What becomes of the connection, and of the server if that is still at work.
     async fn ended(&mut self, end: End, mut upstream: Upstream) -> (After, Option<Orphan>) {
-        self.gate.tally.respond(self.response.status);
+        self.frontend.tally.respond(self.response.status);
         match end {
             End::Whole { keeps, reuses } => {
                 if reuses {
@@ -372,7 +374,7 @@ impl Connection {
                 (if keeps { After::Next } else { After::Close }, None)
             }
             End::Upgraded => {
-                let timeouts = &self.gate.timeouts;
+                let timeouts = &self.frontend.timeouts;
                 let (idle, ending) = (timeouts.tunnel, timeouts.body);
                 let ended = tunnel::run(&mut self.client, &mut upstream, idle, ending).await;
                 let orphan = ended.is_err().then(|| Orphan::new(upstream, Unfinished::Unknown));
@@ -381,33 +383,24 @@ impl Connection {
         }
     }
 
-    /// Answers a head that is none, and ends the connection (H1).
-    async fn refuse_head(&mut self, bad: Bad) {
-        let reply = match bad {
-            Bad::Head(error) => Reply::bad_head(error),
-            Bad::Slow => Reply::slow_head(),
-        };
-        self.gate.tally.requests.fetch_add(1, Ordering::Relaxed);
-        let mut record = Record::without_head(&self.gate, &self.peer);
-        (_, record.bytes.1) = self.reply(&reply, false, false, false).await;
+    /// Answers a request whose head cannot be read, and ends the connection (H1).
+    async fn refuse_head(&mut self, reply: Reply) {
+        self.frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
+        let mut record = Record::without_head(&self.frontend, &self.peer);
+        (_, record.bytes.1) = self.reply(&reply, ReplyForm::default()).await;
         record.end_reply(&self.worker, &reply);
     }
 
     /// Sends a response of our own, behind what is still to be written. What becomes of the connection, and how many
     /// bytes of the body were written.
-    async fn reply(
-        &mut self,
-        reply: &Reply,
-        is_json: bool,
-        is_head: bool,
-        keeps: bool,
-    ) -> (After, u64) {
+    async fn reply(&mut self, reply: &Reply, form: ReplyForm) -> (After, u64) {
+        let ReplyForm { is_json, is_head, keeps } = form;
         let keeps = keeps && !self.worker.is_draining();
-        self.gate.tally.respond(reply.status);
-        let page = self.gate.pages.get(&reply.status);
+        self.frontend.tally.respond(reply.status);
+        let page = self.frontend.pages.get(&reply.status);
         let how = How { page, is_json, is_head, keeps, is_11: self.head.is_11, wall_ms: wall_ms() };
         let body = reply.write(how, &mut self.client.out.bytes);
-        self.client.timer.set(self.gate.timeouts.body);
+        self.client.timer.set(self.frontend.timeouts.body);
         let written = poll_fn(|cx| {
             let client = &mut self.client;
             match client.out.poll_write_all(&mut client.stream, cx) {
@@ -464,17 +457,8 @@ impl Connection {
     }
 }
 
-/// Why no head could be read.
-#[derive(Debug)]
-enum Bad {
-    Head(HeadError),
-    Slow,
-}
-
-impl From<HeadError> for Bad {
-    fn from(error: HeadError) -> Self {
-        Self::Head(error)
-    }
+fn bad_head(error: HeadError) -> Box<Reply> {
+    Box::new(Reply::bad_head(error))
 }
 
 fn is_preface(bytes: &[u8]) -> bool {

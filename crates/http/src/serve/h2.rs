@@ -20,7 +20,7 @@ use crate::serve::attributes::Peer;
 use crate::serve::buffer::{Buffer, Prefixed};
 use crate::serve::clients::Account;
 use crate::serve::stream::Stream;
-use crate::serve::table::Gate;
+use crate::serve::table::LiveFrontend;
 use crate::serve::task;
 use crate::serve::timer::Timer;
 use crate::serve::worker::{Presence, Worker};
@@ -132,7 +132,7 @@ impl Shared {
 /// Serves a connection until it ends.
 pub(crate) async fn run(
     worker: Rc<Worker>,
-    mut gate: Arc<Gate>,
+    mut frontend: Arc<LiveFrontend>,
     peer: Rc<Peer>,
     stream: Stream,
     buf: Buffer,
@@ -151,10 +151,11 @@ pub(crate) async fn run(
     let watched = Watched::new(Rc::clone(&stream), Rc::clone(&since), Rc::clone(&outlet));
     let begun = Instant::now();
     let handshake = builder.handshake::<_, Bytes>(watched);
-    let Ok(Ok(mut connection)) = tokio::time::timeout(gate.timeouts.header, handshake).await else {
+    let Ok(Ok(mut connection)) = tokio::time::timeout(frontend.timeouts.header, handshake).await
+    else {
         return;
     };
-    let account = worker.means.clients.account(peer.counted_as(&gate.spec, None));
+    let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
     let shared = Rc::new(Shared {
         worker,
         peer,
@@ -168,7 +169,7 @@ pub(crate) async fn run(
         presence,
         outlet,
     });
-    let header = gate.timeouts.header;
+    let header = frontend.timeouts.header;
     let mut watch = Watch {
         timer: Timer::new(header),
         block_timer: Timer::new(header),
@@ -176,20 +177,28 @@ pub(crate) async fn run(
         first_by: Some(begun + header),
     };
     loop {
-        match next(&shared, &mut connection, &mut watch, &gate).await {
+        match next(&shared, &mut connection, &mut watch, &frontend).await {
             Next::Request(accepted) => {
+                debug_assert!(
+                    !shared.presence.is_displaced(),
+                    "a displaced connection begins no request"
+                );
                 let (request, respond) = *accepted;
                 watch.first_by = None;
-                match shared.worker.gate(&shared.peer.place) {
-                    Some(current) => gate = current,
+                match shared.worker.frontend(&shared.peer.place) {
+                    Some(current) => frontend = current,
                     None => shared.is_closing.set(true),
                 }
                 let active = Active::new(&shared);
-                let served = request::serve(active, Arc::clone(&gate), request, respond);
+                let served = request::serve(active, Arc::clone(&frontend), request, respond);
                 let shared = Rc::clone(&shared);
                 task::spawn_or(served, move |_| shared.end_by_fault());
             }
-            Next::Leave => return leave::run(connection, &stream, gate.timeouts.body).await,
+            Next::Leave => {
+                // Its client may still read what was sent.
+                shared.presence.set_idle(false);
+                return leave::run(connection, &stream, frontend.timeouts.body).await;
+            }
             Next::Cut => return,
         }
     }
@@ -235,7 +244,12 @@ enum Next {
 
 /// The next request. A connection on which nothing happens, whose worker drains or whose frontend is gone is told to end. One whose
 /// client gives up too much or does not come to the end of a head (D2) is cut off.
-async fn next(shared: &Shared, connection: &mut Wire, watch: &mut Watch, gate: &Gate) -> Next {
+async fn next(
+    shared: &Shared,
+    connection: &mut Wire,
+    watch: &mut Watch,
+    frontend: &LiveFrontend,
+) -> Next {
     let (mut is_ending, mut was_active) = (false, true);
     let Watch { timer, block_timer, since, first_by } = watch;
     poll_fn(|cx| {
@@ -261,7 +275,7 @@ async fn next(shared: &Shared, connection: &mut Wire, watch: &mut Watch, gate: &
             return Poll::Ready(next);
         }
         if let Some(since) = since.get() {
-            block_timer.set_at(since + gate.timeouts.header);
+            block_timer.set_at(since + frontend.timeouts.header);
             if block_timer.poll(cx).is_ready() {
                 return cut(connection, Reason::ENHANCE_YOUR_CALM, cx);
             }
@@ -270,8 +284,8 @@ async fn next(shared: &Shared, connection: &mut Wire, watch: &mut Watch, gate: &
         if is_active || (was_active && !is_ending) {
             match first_by {
                 Some(first_by) => timer.set_at(*first_by),
-                None if is_ending => timer.set(gate.timeouts.header),
-                None => timer.set(gate.timeouts.idle),
+                None if is_ending => timer.set(frontend.timeouts.header),
+                None => timer.set(frontend.timeouts.idle),
             }
         }
         was_active = is_active;

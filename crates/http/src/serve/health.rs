@@ -1,7 +1,7 @@
 //! Which servers are up: asked from time to time where that is configured, else learnt from those that
 //! cannot be connected to.
 
-use crate::serve::table::{Table, Target, duration};
+use crate::serve::table::{LiveServer, Table, duration};
 use crate::serve::upstream::open;
 use crate::serve::vitals::VitalsOfAll;
 use paceline_host::Control;
@@ -27,7 +27,7 @@ const ANSWER_BYTES_MAX: u64 = 1 << 10;
 /// How workers tell of servers that cannot be connected to, and what they share about all servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Watchers {
-    reports: mpsc::UnboundedSender<Arc<Target>>,
+    reports: mpsc::UnboundedSender<Arc<LiveServer>>,
     vitals: Arc<VitalsOfAll>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Failed {
 
 impl Watchers {
     /// A way to tell, and its other end.
-    pub fn new() -> (Self, mpsc::UnboundedReceiver<Arc<Target>>) {
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<Arc<LiveServer>>) {
         let (reports, receiver) = mpsc::unbounded_channel();
         (Self { reports, vitals: Arc::default() }, receiver)
     }
@@ -54,32 +54,32 @@ impl Watchers {
 
     /// A server could not be connected to. After the last of too many failures it is down at once: a request that
     /// failed there would be sent there again.
-    pub fn failed(&self, control: &Control, target: &Arc<Target>) -> Failed {
+    pub fn failed(&self, control: &Control, server: &Arc<LiveServer>) -> Failed {
         let snapshot = control.snapshot();
-        let server = snapshot.routing().server(target.id);
+        let known = snapshot.routing().server(server.id);
         // A failure at an address that the server has left says nothing about the server.
-        if server.is_none_or(|(_, server)| server.address != target.address) {
+        if known.is_none_or(|(_, known)| known.address != server.address) {
             return Failed { in_a_row: 0, is_used: false };
         }
-        let in_a_row = target.vitals.fail();
-        if in_a_row >= FAILURES_MAX && !target.is_up() {
+        let in_a_row = server.vitals.fail();
+        if in_a_row >= FAILURES_MAX && !server.is_up() {
             // An edit moved the server away and back: the engine takes it for a new one.
-            repeat(control, target);
-        } else if in_a_row >= FAILURES_MAX && target.vitals.reports() {
+            repeat(control, server);
+        } else if in_a_row >= FAILURES_MAX && server.vitals.reports() {
             // Told once until that was looked at, so nothing piles up.
-            set_up(control, target, false);
-            let _ = self.reports.send(Arc::clone(target));
+            set_up(control, server, false);
+            let _ = self.reports.send(Arc::clone(server));
         }
-        Failed { in_a_row, is_used: target.is_up() }
+        Failed { in_a_row, is_used: server.is_up() }
     }
 }
 
 /// Looks after all servers.
 pub(crate) struct Ward {
     control: Arc<Control>,
-    tasks: BTreeMap<ServerId, (Arc<Target>, JoinHandle<()>)>,
+    tasks: BTreeMap<ServerId, (Arc<LiveServer>, JoinHandle<()>)>,
     /// The servers in use.
-    targets: BTreeMap<ServerId, Arc<Target>>,
+    servers: BTreeMap<ServerId, Arc<LiveServer>>,
 }
 
 impl Drop for Ward {
@@ -90,33 +90,33 @@ impl Drop for Ward {
 
 impl Ward {
     pub const fn new(control: Arc<Control>) -> Self {
-        Self { control, tasks: BTreeMap::new(), targets: BTreeMap::new() }
+        Self { control, tasks: BTreeMap::new(), servers: BTreeMap::new() }
     }
 
     /// Looks after the servers of this table from now on.
     pub fn configure(&mut self, table: &Table) {
-        let old = std::mem::replace(&mut self.targets, table.servers.clone());
-        self.tasks.retain(|id, (target, task)| {
-            let is_kept = table.servers.get(id).is_some_and(|new| Arc::ptr_eq(new, target));
+        let old = std::mem::replace(&mut self.servers, table.servers.clone());
+        self.tasks.retain(|id, (server, task)| {
+            let is_kept = table.servers.get(id).is_some_and(|new| Arc::ptr_eq(new, server));
             if !is_kept {
                 task.abort();
             }
             is_kept
         });
-        for (id, target) in &table.servers {
+        for (id, server) in &table.servers {
             if self.tasks.contains_key(id) {
                 continue;
             }
             // Failures under other settings say nothing about these. Those under the same ones count on, and so do
             // those of a new server, which requests may have been sent to before it came here.
-            if old.get(id).is_some_and(|old| !Arc::ptr_eq(old, target)) {
-                target.vitals.forget_failures();
+            if old.get(id).is_some_and(|old| !Arc::ptr_eq(old, server)) {
+                server.vitals.forget_failures();
             }
             // The engine may have been told otherwise by a watch that has just ended.
-            let is_up = repeat(&self.control, target);
-            match target.health.clone() {
-                Some(health) => self.watch(target, health, false),
-                None if !is_up => self.recover(target),
+            let is_up = repeat(&self.control, server);
+            match server.health.clone() {
+                Some(health) => self.watch(server, health, false),
+                None if !is_up => self.recover(server),
                 None => {}
             }
         }
@@ -124,30 +124,30 @@ impl Ward {
 
     /// A server cannot be connected to: it is down until it can, or until it is found well by whoever looks
     /// after it.
-    pub fn failed(&mut self, target: &Arc<Target>) {
-        let Some(current) = self.targets.get(&target.id).cloned() else {
-            return target.vitals.forget_failures();
+    pub fn failed(&mut self, server: &Arc<LiveServer>) {
+        let Some(current) = self.servers.get(&server.id).cloned() else {
+            return server.vitals.forget_failures();
         };
         // An edit may have changed where it is, or how it is looked after, meanwhile: then this says nothing
         // about it, but it may have been taken down for it.
-        if current.is_reached_as(target) && current.is_up() {
+        if current.is_reached_as(server) && current.is_up() {
             set_up(&self.control, &current, false);
         }
         if current.health.is_some() || current.is_up() {
-            target.vitals.forget_failures();
+            server.vitals.forget_failures();
         } else {
             self.recover(&current);
         }
     }
 
-    fn recover(&mut self, target: &Arc<Target>) {
+    fn recover(&mut self, server: &Arc<LiveServer>) {
         let health = Health { interval: RETRY, rise: 1, ..Health::default() };
-        self.watch(target, health, true);
+        self.watch(server, health, true);
     }
 
-    fn watch(&mut self, target: &Arc<Target>, health: Health, once: bool) {
-        let task = watch(Arc::clone(&self.control), Arc::clone(target), health, once);
-        let old = self.tasks.insert(target.id, (Arc::clone(target), tokio::spawn(task)));
+    fn watch(&mut self, server: &Arc<LiveServer>, health: Health, once: bool) {
+        let task = watch(Arc::clone(&self.control), Arc::clone(server), health, once);
+        let old = self.tasks.insert(server.id, (Arc::clone(server), tokio::spawn(task)));
         if let Some((_, old)) = old {
             old.abort();
         }
@@ -155,15 +155,15 @@ impl Ward {
 }
 
 /// Asks a server again and again; with `once`, until it is up.
-async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once: bool) {
+async fn watch(control: Arc<Control>, server: Arc<LiveServer>, health: Health, once: bool) {
     let mut ticks = interval(duration(health.interval));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut same, mut was_up) = (0, target.is_up());
+    let (mut same, mut was_up) = (0, server.is_up());
     loop {
         ticks.tick().await;
-        let answered = timeout(duration(health.timeout), ask(&target, &health)).await;
+        let answered = timeout(duration(health.timeout), ask(&server, &health)).await;
         let answer = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let is_up = target.is_up();
+        let is_up = server.is_up();
         // Requests that cannot connect take it down, too: answers count from then on.
         if std::mem::replace(&mut was_up, is_up) != is_up {
             same = 0;
@@ -172,10 +172,10 @@ async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once:
         if same >= if is_up { health.fall } else { health.rise } {
             same = 0;
             if let Err(error) = answer {
-                tracing::warn!(server = %target.name, %error, "a server does not answer");
+                tracing::warn!(server = %server.name, %error, "a server does not answer");
             }
-            target.vitals.forget_failures();
-            set_up(&control, &target, !is_up);
+            server.vitals.forget_failures();
+            set_up(&control, &server, !is_up);
             was_up = !is_up;
             if once && !is_up {
                 return;
@@ -185,33 +185,35 @@ async fn watch(control: Arc<Control>, target: Arc<Target>, health: Health, once:
 }
 
 /// Tells the engine again whether a server is up, if it is still at that address. Returns whether it is up.
-fn repeat(control: &Control, target: &Target) -> bool {
-    target.vitals.repeat(|is_up| {
-        control.set_up(target.id, &target.address, is_up);
+fn repeat(control: &Control, server: &LiveServer) -> bool {
+    server.vitals.repeat(|is_up| {
+        control.set_up(server.id, &server.address, is_up);
     })
 }
 
 /// A server is up or down from now on, if it is still at that address.
-fn set_up(control: &Control, target: &Target, is_up: bool) {
-    let tell = |is_up: bool| control.set_up(target.id, &target.address, is_up);
-    if !target.vitals.set_up(is_up, tell) {
+fn set_up(control: &Control, server: &LiveServer, is_up: bool) {
+    let tell = |is_up: bool| control.set_up(server.id, &server.address, is_up);
+    if !server.vitals.set_up(is_up, tell) {
         return;
     }
     match is_up {
-        true => tracing::info!(server = %target.name, "a server is up"),
-        false => tracing::warn!(server = %target.name, "a server is down"),
+        true => tracing::info!(server = %server.name, "a server is up"),
+        false => tracing::warn!(server = %server.name, "a server is down"),
     }
 }
 
 /// Asks a server once.
-async fn ask(target: &Target, health: &Health) -> io::Result<()> {
-    let opened = open(target, duration(health.timeout)).await;
+async fn ask(server: &LiveServer, health: &Health) -> io::Result<()> {
+    // It asks by itself, however many requests wait in line.
+    let backlog = tokio::sync::Mutex::default();
+    let opened = open(server, &backlog, duration(health.timeout)).await;
     let mut stream = opened.map_err(|error| io::Error::other(error.to_string()))?;
     let Some(path) = &health.path else {
         stream.say_goodbye();
         return Ok(());
     };
-    let address = match &target.address {
+    let address = match &server.address {
         Address::Unix(_) => "localhost".to_owned(),
         address => address.to_string(),
     };

@@ -15,7 +15,7 @@ pub(crate) const BACKLOG: i32 = 4_096;
 /// An address that is listened at, for as long as it is. A connection belongs to the place where it came in, not to
 /// the name of the frontend that listened there: an edit may give that name to another frontend.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ListenPoint {
     /// Never used again for another one.
     pub number: u64,
     /// As it was written.

@@ -6,7 +6,7 @@
 use crate::date;
 use crate::respond::{Reply, push_json};
 use crate::serve::attributes::{self, Peer};
-use crate::serve::table::Gate;
+use crate::serve::table::LiveFrontend;
 use crate::serve::worker::Worker;
 use crate::wire::{RequestHead, header_value};
 use paceline_host::{Permit, rfc3339, wall_ms};
@@ -271,9 +271,9 @@ struct Ended<'a> {
 
 impl Record {
     /// Of a request whose head was read.
-    pub fn begin(gate: &Gate, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> Self {
+    pub fn begin(frontend: &LiveFrontend, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> Self {
         let protocol = if head.is_11 { "HTTP/1.1" } else { "HTTP/1.0" };
-        let mut record = Self::without_head(gate, peer);
+        let mut record = Self::without_head(frontend, peer);
         if let Some(line) = &mut record.line {
             let text =
                 |bytes: &[u8]| cut(String::from_utf8_lossy(bytes).into_owned(), FIELD_BYTES_MAX);
@@ -284,7 +284,7 @@ impl Record {
                 let _ = write!(target, "?{}", String::from_utf8_lossy(query));
             }
             line.target = cut(target, TARGET_BYTES_MAX);
-            line.client = attributes::client(gate, peer, head, bytes).into();
+            line.client = attributes::client(frontend, peer, head, bytes).into();
             line.authority = text(head.target.authority(bytes));
             line.protocol = protocol;
             line.agent = header_value(head, bytes, "user-agent").map_or_else(String::new, text);
@@ -294,14 +294,14 @@ impl Record {
     }
 
     /// Of a request whose head was none.
-    pub fn without_head(gate: &Gate, peer: &Peer) -> Self {
-        let line = gate.spec.access_log.map(|format| {
+    pub fn without_head(frontend: &LiveFrontend, peer: &Peer) -> Self {
+        let line = frontend.spec.access_log.map(|format| {
             Box::new(Line {
                 format,
                 began: Instant::now(),
                 began_ms: wall_ms(),
                 admitted: None,
-                frontend: gate.spec.name.clone(),
+                frontend: frontend.spec.name.clone(),
                 client: peer.client.as_ref().unwrap_or(&peer.address).clone(),
                 method: String::new(),
                 target: String::new(),

@@ -9,18 +9,18 @@ mod connections;
 mod descriptors;
 mod dial;
 pub(crate) mod door;
-mod exchange;
 mod file;
 mod floors;
-mod gone;
 mod h1;
 mod h2;
 mod health;
 mod listen;
 mod log;
+mod lost;
 mod orphan;
 mod orphans;
 mod resolve;
+mod server_half;
 mod stream;
 mod table;
 mod task;
@@ -33,7 +33,7 @@ mod worker;
 
 use crate::wire::RequestHead;
 pub(crate) use attributes::Unfit;
-pub(crate) use exchange::Failure;
+pub(crate) use lost::Failure;
 pub(crate) use tls::why as tls_why;
 
 /// Whether a client asks for JSON.

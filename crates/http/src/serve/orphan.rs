@@ -183,7 +183,7 @@ impl Orphan {
 }
 
 fn response_wait(upstream: &Upstream) -> Duration {
-    duration(upstream.target.timeouts.response)
+    duration(upstream.server.timeouts.response)
 }
 
 /// A request is over: it is settled, at once if its server has nothing to do with it any more, or if it holds nothing
@@ -191,7 +191,7 @@ fn response_wait(upstream: &Upstream) -> Duration {
 pub(crate) fn settle(worker: &Worker, permit: Permit, orphan: Option<Orphan>) {
     match orphan {
         Some(orphan) if permit.is_limited() => {
-            let entry = worker.means.orphans.enter(orphan.upstream.target.backend);
+            let entry = worker.means.orphans.enter(orphan.upstream.server.backend);
             task::spawn(orphan.see_out(permit, entry));
             worker.means.descriptors.offer();
         }

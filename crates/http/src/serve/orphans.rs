@@ -72,18 +72,23 @@ impl Orphans {
         kept.count += 1;
         let number = kept.last;
         kept.by_backend.entry(backend).or_default().insert(number, Arc::clone(&told));
-        let is_too_much = kept.count > self.max;
-        drop(kept);
-        if is_too_much {
-            self.displace(1, |_| true);
-        }
+        // However many are ending already: each one more has to.
+        let wanted = kept.ending + kept.count.saturating_sub(self.max);
+        Self::displace_in(kept, wanted, |_| true);
         Entry { all: Arc::clone(self), backend, number, told }
     }
 
     /// Ends the oldest ones of those backends that have to give, until so many are ending or there is none.
     pub fn displace(&self, wanted: usize, gives: impl Fn(BackendId) -> bool) {
+        Self::displace_in(self.kept(), wanted, gives);
+    }
+
+    fn displace_in(
+        mut kept: MutexGuard<'_, Kept>,
+        wanted: usize,
+        gives: impl Fn(BackendId) -> bool,
+    ) {
         let mut told = vec![];
-        let mut kept = self.kept();
         while kept.ending < wanted
             && let Some((backend, number)) = kept.oldest(&gives)
         {
@@ -131,7 +136,7 @@ impl Drop for Entry {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, ORPHANS_MAX, Orphans};
+    use super::{Entry, ORPHANS_MAX, Orphans, PARTS};
     use paceline_types::BackendId;
     use std::pin::pin;
     use std::sync::Arc;
@@ -161,6 +166,20 @@ mod tests {
             assert_eq!(orphans.kept().count, 1, "those that have ended do not count");
             assert_eq!(orphans.kept().ending, 0);
         }
+    }
+
+    /// Those that are told end a little later. As many more that come until then are told as well.
+    #[test]
+    fn each_one_too_many_makes_room_d1() {
+        const MAX: usize = 10;
+        let orphans = Arc::new(Orphans::new(MAX * PARTS));
+        let entries: Vec<_> = (0..5 * MAX).map(|_| orphans.enter(A)).collect();
+        let told = entries.iter().filter(|entry| is_displaced(entry)).count();
+        assert_eq!(told, 4 * MAX);
+        assert!(!entries[4 * MAX..].iter().any(is_displaced), "the oldest are");
+        drop(entries);
+        let kept = orphans.kept();
+        assert_eq!((kept.count, kept.ending), (0, 0));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) static RESOLVER: Resolver = Resolver::new(|name, port| {
 type Found = Result<Vec<SocketAddr>, String>;
 
 /// A name and a port.
-type Wanted = (Box<str>, u16);
+type HostPort = (Box<str>, u16);
 
 /// How long a name took last time. The better ones have their turn first, and more threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,18 +51,18 @@ enum Pace {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     look_up: fn(&str, u16) -> Found,
-    state: Mutex<State>,
+    state: Mutex<Lookups>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Lookups {
     /// Who waits for each name that is looked up, or will be.
-    askers: BTreeMap<Wanted, Askers>,
+    askers: BTreeMap<HostPort, Askers>,
     /// Names whose turn has not come, by their pace.
-    waiting: [VecDeque<Wanted>; 3],
+    waiting: [VecDeque<HostPort>; 3],
     /// Threads that look up names, by the pace of those.
     threads: [usize; 3],
-    known: BTreeMap<Wanted, Pace>,
+    known: BTreeMap<HostPort, Pace>,
 }
 
 /// Who waits for a name.
@@ -92,8 +92,8 @@ impl Askers {
     }
 }
 
-impl State {
-    fn pace(&self, wanted: &Wanted) -> Pace {
+impl Lookups {
+    fn pace(&self, wanted: &HostPort) -> Pace {
         self.known.get(wanted).copied().unwrap_or(Pace::Unknown)
     }
 
@@ -109,7 +109,7 @@ impl State {
     }
 
     /// The next name whose turn has come; its thread is counted.
-    fn next(&mut self) -> Option<(Wanted, Pace)> {
+    fn next(&mut self) -> Option<(HostPort, Pace)> {
         for pace in [Pace::Quick, Pace::Unknown, Pace::Slow] {
             if self.has_thread(pace)
                 && let Some(wanted) = self.waiting[pace as usize].pop_front()
@@ -121,7 +121,7 @@ impl State {
         None
     }
 
-    fn learn(&mut self, wanted: &Wanted, pace: Pace) {
+    fn learn(&mut self, wanted: &HostPort, pace: Pace) {
         if self.known.len() >= KNOWN_MAX && !self.known.contains_key(wanted) {
             self.known.clear();
         }
@@ -133,7 +133,7 @@ impl Resolver {
     const fn new(look_up: fn(&str, u16) -> Found) -> Self {
         let waiting = [VecDeque::new(), VecDeque::new(), VecDeque::new()];
         let askers = BTreeMap::new();
-        let state = State { askers, waiting, threads: [0; 3], known: BTreeMap::new() };
+        let state = Lookups { askers, waiting, threads: [0; 3], known: BTreeMap::new() };
         Self { look_up, state: Mutex::new(state) }
     }
 
@@ -144,7 +144,7 @@ impl Resolver {
         found.map_err(io::Error::other)
     }
 
-    fn ask(&'static self, wanted: Wanted) -> io::Result<oneshot::Receiver<Found>> {
+    fn ask(&'static self, wanted: HostPort) -> io::Result<oneshot::Receiver<Found>> {
         let (sender, answer) = oneshot::channel();
         let mut state = self.state();
         if let Some(askers) = state.askers.get_mut(&wanted) {
@@ -169,7 +169,7 @@ impl Resolver {
     }
 
     /// A thread: this name, then those that wait, until none does.
-    fn work(&self, first: Wanted, pace: Pace) {
+    fn work(&self, first: HostPort, pace: Pace) {
         let mut next = Some((first, pace));
         while let Some((wanted, pace)) = next {
             let begun = Instant::now();
@@ -188,7 +188,7 @@ impl Resolver {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Lookups> {
         self.state.lock().unwrap_or_else(paceline_host::broken)
     }
 }

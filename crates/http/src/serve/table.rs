@@ -1,7 +1,8 @@
 //! The settings in use, made ready for the workers: shared, never changed, replaced as a whole.
 
 use crate::respond::Page;
-use crate::serve::listen::Place;
+use crate::serve::connections::At;
+use crate::serve::listen::ListenPoint;
 use crate::serve::tls::{ClientTls, Tls, name_of};
 use crate::serve::vitals::{Vitals, VitalsOfAll};
 use paceline_host::{Control, Snapshot, Tally};
@@ -19,26 +20,26 @@ use std::time::Duration;
 /// All frontends and servers.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    pub frontends: BTreeMap<Box<str>, Arc<Gate>>,
+    pub frontends: BTreeMap<Box<str>, Arc<LiveFrontend>>,
     /// The frontend that listens at each place, by the number of the place.
-    pub places: BTreeMap<u64, Arc<Gate>>,
-    pub servers: BTreeMap<ServerId, Arc<Target>>,
+    pub places: BTreeMap<u64, Arc<LiveFrontend>>,
+    pub servers: BTreeMap<ServerId, Arc<LiveServer>>,
     /// Servers that the last edit took out, or as they were before it moved them to another address: requests that
     /// were given to them before still go there.
-    pub former: BTreeMap<ServerId, Arc<Target>>,
+    pub former: BTreeMap<ServerId, Arc<LiveServer>>,
     /// How servers are spoken to over TLS, of those backends that do.
     tls: BTreeMap<BackendId, Arc<ClientTls>>,
 }
 
 /// A frontend in use.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct LiveFrontend {
     pub spec: Frontend,
     pub tls: Option<Tls>,
     /// The generation of the configuration that it is from.
     generation: u64,
     /// What that reads of a head.
-    wanted: Wanted,
+    fields_read: FieldsRead,
     /// Bodies in place of the usual ones.
     pub pages: BTreeMap<u16, Page>,
     pub timeouts: Timeouts,
@@ -48,7 +49,7 @@ pub(crate) struct Gate {
 
 /// What is read of a head, beyond what every request has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct FieldsRead {
     /// The name that the frontend has in that configuration; empty if it is not there any more.
     pub frontend: Box<str>,
     /// Attributes to be copied from fields: the field's name in lower case, the attribute's.
@@ -61,7 +62,7 @@ pub(crate) struct Wanted {
     pub shapes_connections: bool,
 }
 
-impl Wanted {
+impl FieldsRead {
     fn new(snapshot: &Snapshot, spec: &Frontend) -> Self {
         Self {
             frontend: spec.name.clone(),
@@ -94,7 +95,7 @@ pub(crate) struct Timeouts {
 
 /// A server in use.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct LiveServer {
     pub id: ServerId,
     pub backend: BackendId,
     /// `BACKEND/NAME`.
@@ -116,21 +117,21 @@ impl Table {
         snapshot: &Snapshot,
         old: &Self,
         vitals: &VitalsOfAll,
-        extras: impl Fn(&Frontend, Option<&Gate>) -> Result<Extras, String>,
+        extras: impl Fn(&Frontend, Option<&LiveFrontend>) -> Result<Extras, String>,
         mut tls: impl FnMut(&Backend, &BackendTls, Option<&Arc<ClientTls>>) -> ReadTls,
     ) -> (Self, Vec<Problem>) {
         let (mut table, mut problems) = (Self::default(), vec![]);
         for spec in snapshot.routing().frontends() {
-            let known = old.frontends.get(&spec.name).map(|gate| &**gate);
+            let known = old.frontends.get(&spec.name).map(|frontend| &**frontend);
             let extras = extras(spec, known).or_else(|message| {
-                let kept = known.and_then(|gate| gate.extras_for(spec));
+                let kept = known.and_then(|frontend| frontend.extras_for(spec));
                 let of = Owner::Frontend(spec.name.clone());
                 problems.push(Problem { of, message, is_of_files: true });
                 kept.ok_or(())
             });
             if let Ok(extras) = extras {
-                let gate = Gate::new(snapshot, spec, control.tally(&spec.name), extras);
-                table.frontends.insert(spec.name.clone(), Arc::new(gate));
+                let frontend = LiveFrontend::new(snapshot, spec, control.tally(&spec.name), extras);
+                table.frontends.insert(spec.name.clone(), Arc::new(frontend));
             }
         }
         for backend in snapshot.routing().backends() {
@@ -146,31 +147,31 @@ impl Table {
             for server in &backend.servers {
                 let known = old.servers.get(&server.id);
                 let tls = table.tls.get(&backend.id);
-                let target =
-                    Target::new(backend, server, vitals.of(server.id, &server.address), tls);
-                let target = match known.filter(|known| known.is_same(&target)) {
+                let live =
+                    LiveServer::new(backend, server, vitals.of(server.id, &server.address), tls);
+                let live = match known.filter(|known| known.is_same(&live)) {
                     Some(known) => Arc::clone(known),
-                    None => Arc::new(target),
+                    None => Arc::new(live),
                 };
-                table.servers.insert(server.id, target);
+                table.servers.insert(server.id, live);
             }
         }
-        let is_former = |(id, old): &(&ServerId, &Arc<Target>)| {
+        let is_former = |(id, old): &(&ServerId, &Arc<LiveServer>)| {
             table.servers.get(id).is_none_or(|new| new.address != old.address)
         };
         let former = old.servers.iter().filter(is_former);
-        table.former = former.map(|(id, target)| (*id, Arc::clone(target))).collect();
+        table.former = former.map(|(id, live)| (*id, Arc::clone(live))).collect();
         (table, problems)
     }
 
     /// A server that is not in it, as its settings say. Over TLS it can be spoken to only if what its
     /// backend needs has been read.
-    pub fn target(&self, backend: &Backend, server: &Server, vitals: Arc<Vitals>) -> Target {
+    pub fn server(&self, backend: &Backend, server: &Server, vitals: Arc<Vitals>) -> LiveServer {
         let tls = backend.tls.as_ref().map(|spec| {
             let known = self.tls.get(&backend.id).filter(|known| known.spec == *spec);
             known.map_or_else(|| Arc::new(ClientTls::unready(spec)), Arc::clone)
         });
-        Target::new(backend, server, vitals, tls.as_ref())
+        LiveServer::new(backend, server, vitals, tls.as_ref())
     }
 }
 
@@ -202,12 +203,12 @@ pub(crate) struct Problem {
     pub is_of_files: bool,
 }
 
-impl Gate {
+impl LiveFrontend {
     /// A frontend, as its settings say.
     pub fn new(snapshot: &Snapshot, spec: &Frontend, tally: Arc<Tally>, extras: Extras) -> Self {
         Self {
             generation: snapshot.generation(),
-            wanted: Wanted::new(snapshot, spec),
+            fields_read: FieldsRead::new(snapshot, spec),
             tls: extras.tls,
             pages: extras.pages,
             timeouts: Timeouts {
@@ -221,34 +222,43 @@ impl Gate {
         }
     }
 
+    /// Where its connections are counted, and how many it may have.
+    pub fn at(&self) -> At<'_> {
+        let max = self.spec.connections_max as usize;
+        At { frontend: &self.spec.name, max, tally: &self.tally }
+    }
+
     /// What is read of a head by the configuration in use, whose generation is `generation`; and that of the one which says
     /// so, which may be a later one.
     ///
     /// The engine uses an edit when it is answered, and the table follows a little later, or much later
     /// where files are slow. A new rule must not miss what it reads meanwhile, and a name that now belongs to
     /// another frontend must not let its requests in there: `snapshot` is asked then who listens at `place`.
-    pub fn wanted(
+    pub fn fields_read(
         &self,
         generation: u64,
-        place: &Place,
+        place: &ListenPoint,
         snapshot: impl FnOnce() -> Arc<Snapshot>,
-    ) -> (Cow<'_, Wanted>, u64) {
+    ) -> (Cow<'_, FieldsRead>, u64) {
         if generation == self.generation {
-            return (Cow::Borrowed(&self.wanted), generation);
+            return (Cow::Borrowed(&self.fields_read), generation);
         }
         let snapshot = snapshot();
-        let wanted = match self.successor(&snapshot, place) {
-            Some(spec) if self.wanted.is_of(&snapshot, spec) => Cow::Borrowed(&self.wanted),
-            Some(spec) => Cow::Owned(Wanted::new(&snapshot, spec)),
-            None => {
-                Cow::Owned(Wanted { frontend: "".into(), ..Wanted::new(&snapshot, &self.spec) })
+        let fields_read = match self.successor(&snapshot, place) {
+            Some(spec) if self.fields_read.is_of(&snapshot, spec) => {
+                Cow::Borrowed(&self.fields_read)
             }
+            Some(spec) => Cow::Owned(FieldsRead::new(&snapshot, spec)),
+            None => Cow::Owned(FieldsRead {
+                frontend: "".into(),
+                ..FieldsRead::new(&snapshot, &self.spec)
+            }),
         };
-        (wanted, snapshot.generation())
+        (fields_read, snapshot.generation())
     }
 
     /// What this frontend is, for connections from `place`, in another configuration.
-    fn successor<'a>(&self, snapshot: &'a Snapshot, place: &Place) -> Option<&'a Frontend> {
+    fn successor<'a>(&self, snapshot: &'a Snapshot, place: &ListenPoint) -> Option<&'a Frontend> {
         let routing = snapshot.routing();
         routing.frontend_at(&place.address).or_else(|| {
             // Its name tells only where its address cannot: it is given a port for its name, or it stays where it
@@ -273,7 +283,7 @@ pub(crate) struct Extras {
     pub pages: BTreeMap<u16, Page>,
 }
 
-impl Target {
+impl LiveServer {
     /// A server, as its settings say.
     fn new(
         backend: &Backend,

@@ -1,7 +1,7 @@
 //! A connection that was upgraded: bytes both ways, whatever they mean.
 
 use crate::serve::buffer::{Buffer, Outgoing};
-use crate::serve::exchange::Client;
+use crate::serve::h1::ClientHalf;
 use crate::serve::upstream::Upstream;
 use std::future::poll_fn;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// One direction.
 #[derive(Debug, Default)]
-struct Way {
+struct Direction {
     out: Outgoing,
     has_ended: bool,
     is_shut: bool,
@@ -22,12 +22,12 @@ struct Way {
 /// one side has ended, because the other may never find out that nobody is there. An error means that one side broke,
 /// and the other one may be at work.
 pub(crate) async fn run(
-    client: &mut Client,
+    client: &mut ClientHalf,
     upstream: &mut Upstream,
     idle: Duration,
     ending: Duration,
 ) -> io::Result<()> {
-    let (mut to_server, mut to_client) = (Way::default(), Way::default());
+    let (mut to_server, mut to_client) = (Direction::default(), Direction::default());
     let mut is_ending = false;
     client.timer.set(idle);
     poll_fn(|cx| {
@@ -47,7 +47,7 @@ pub(crate) async fn run(
     .await
 }
 
-impl Way {
+impl Direction {
     /// Passes on what there is; tells whether anything moved.
     fn poll(
         &mut self,

@@ -8,7 +8,7 @@ use crate::serve::descriptors::ServerDescriptor;
 use crate::serve::dial;
 use crate::serve::resolve;
 use crate::serve::stream::{ServerStream, Socket};
-use crate::serve::table::{Target, duration};
+use crate::serve::table::{LiveServer, duration};
 use crate::serve::tls;
 use paceline_routing::Address;
 use paceline_types::{BackendId, ServerId};
@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 /// Idle connections that one worker keeps to one server.
@@ -36,7 +36,7 @@ pub(crate) struct Upstream {
     pub stream: ServerStream,
     /// What was read of it; empty between two requests.
     pub buf: Buffer,
-    pub target: Arc<Target>,
+    pub server: Arc<LiveServer>,
     /// Whether it was used before: then the server may be closing it right now.
     pub is_reused: bool,
     _descriptor: ServerDescriptor,
@@ -54,16 +54,16 @@ pub(crate) struct Idle {
 
 impl Idle {
     /// A connection to this server that is alive, as far as the system knows right now.
-    pub fn take(&self, target: &Arc<Target>) -> Option<Upstream> {
+    pub fn take(&self, server: &Arc<LiveServer>) -> Option<Upstream> {
         let mut by_server = self.by_server.borrow_mut();
-        let idle = by_server.get_mut(&target.id)?;
+        let idle = by_server.get_mut(&server.id)?;
         while let Some((_, mut upstream)) = idle.pop() {
             let is_right =
-                Arc::ptr_eq(&upstream.target, target) || upstream.target.is_reached_as(target);
+                Arc::ptr_eq(&upstream.server, server) || upstream.server.is_reached_as(server);
             if !is_right || !upstream.stream.is_quiet() {
                 continue;
             }
-            upstream.target = Arc::clone(target);
+            upstream.server = Arc::clone(server);
             upstream.is_reused = true;
             return Some(upstream);
         }
@@ -73,9 +73,9 @@ impl Idle {
     /// Keeps a connection whose last response is whole.
     pub fn put(self: &Rc<Self>, mut upstream: Upstream) {
         upstream.buf.release();
-        let until = Instant::now() + duration(upstream.target.timeouts.idle);
+        let until = Instant::now() + duration(upstream.server.timeouts.idle);
         let mut by_server = self.by_server.borrow_mut();
-        let idle = by_server.entry(upstream.target.id).or_default();
+        let idle = by_server.entry(upstream.server.id).or_default();
         if idle.len() < IDLE_MAX {
             idle.push((until, upstream));
         }
@@ -95,7 +95,7 @@ impl Idle {
         let mut by_server = self.by_server.borrow_mut();
         let mut closed = by_server.values_mut().map(|idle| {
             // All to one server are of one backend.
-            let has_to_give = idle.last().is_some_and(|(_, last)| gives(last.target.backend));
+            let has_to_give = idle.last().is_some_and(|(_, last)| gives(last.server.backend));
             if has_to_give { idle.pop() } else { None }
         });
         let closed = closed.find_map(|closed| closed);
@@ -193,21 +193,27 @@ impl ConnectError {
 
 /// Connects to a server.
 pub(crate) async fn connect(
-    target: &Arc<Target>,
+    server: &Arc<LiveServer>,
     descriptor: ServerDescriptor,
 ) -> Result<Upstream, ConnectError> {
-    let stream = open(target, duration(target.timeouts.connect)).await?;
-    let (target, buf) = (Arc::clone(target), Buffer::default());
-    Ok(Upstream { stream, buf, target, is_reused: false, _descriptor: descriptor })
+    let wait = duration(server.timeouts.connect);
+    let stream = open(server, &server.vitals.backlog, wait).await?;
+    let (server, buf) = (Arc::clone(server), Buffer::default());
+    Ok(Upstream { stream, buf, server, is_reused: false, _descriptor: descriptor })
 }
 
-/// Connects to a server, and shakes hands if it speaks TLS, both within `wait`.
-pub(crate) async fn open(target: &Target, wait: Duration) -> Result<ServerStream, ConnectError> {
+/// Connects to a server, and shakes hands if it speaks TLS, both within `wait`. Whoever has the same `backlog` waits in
+/// line where a unix socket's is full.
+pub(crate) async fn open(
+    server: &LiveServer,
+    backlog: &Mutex<()>,
+    wait: Duration,
+) -> Result<ServerStream, ConnectError> {
     let until = Instant::now() + wait;
-    let opened = timeout_at(until, open_socket(&target.address, until)).await;
+    let opened = timeout_at(until, open_socket(&server.address, backlog, until)).await;
     let socket = opened.unwrap_or_else(late).map_err(ConnectError::Socket)?;
     socket.tell_soon();
-    let Some((tls, name)) = &target.tls else { return Ok(ServerStream::Plain(socket)) };
+    let Some((tls, name)) = &server.tls else { return Ok(ServerStream::Plain(socket)) };
     // It is large, and whoever speaks no TLS does not carry it along.
     let handshake = Box::pin(tls.connect(name.clone(), socket));
     let shaken = timeout_at(until, handshake).await.unwrap_or_else(|_| Some(late(())));
@@ -219,14 +225,18 @@ fn late<T, E>(_: E) -> io::Result<T> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
-async fn open_socket(address: &Address, until: Instant) -> io::Result<Socket> {
+async fn open_socket(
+    address: &Address,
+    backlog: &Mutex<()>,
+    until: Instant,
+) -> io::Result<Socket> {
     let socket = match address {
         Address::Socket(address) => TcpStream::connect(address).await?,
         Address::Host { name, port } => {
             let found = resolve::RESOLVER.addresses(name, *port).await?;
             dial::first(&found, until).await?
         }
-        Address::Unix(path) => return Ok(Socket::Unix(connect_unix(path).await?)),
+        Address::Unix(path) => return Ok(Socket::Unix(connect_unix(path, backlog).await?)),
     };
     socket.set_nodelay(true)?;
     Ok(Socket::Tcp(socket))
@@ -235,16 +245,31 @@ async fn open_socket(address: &Address, until: Instant) -> io::Result<Socket> {
 /// Connects to a unix socket; the caller bounds the time.
 ///
 /// A server whose backlog is full is busy, not dead: a TCP connection would wait then, but a unix socket fails with
-/// EAGAIN (connect(2)), and the system does not report when there is room. So it is tried again after a pause.
-async fn connect_unix(path: &str) -> io::Result<UnixStream> {
+/// EAGAIN (connect(2)), and the system does not report when there is room. So it is tried again after a pause, by the
+/// first of those that wait, who holds `backlog`: if each tried by itself, thousands would use up a core.
+async fn connect_unix(path: &str, backlog: &Mutex<()>) -> io::Result<UnixStream> {
+    // Whoever comes while others wait stands behind them.
+    if backlog.try_lock().is_ok() {
+        let connected = UnixStream::connect(path).await;
+        if !is_full(&connected) {
+            return connected;
+        }
+    }
+    let _first = backlog.lock().await;
     let mut pause = BACKLOG_PAUSE;
     loop {
-        match UnixStream::connect(path).await {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(pause).await,
-            connected => return connected,
+        let connected = UnixStream::connect(path).await;
+        if !is_full(&connected) {
+            return connected;
         }
+        sleep(pause).await;
         pause = (pause * 2).min(BACKLOG_PAUSE_MAX);
     }
+}
+
+/// Whether there was no connection because the backlog is full.
+fn is_full(connected: &io::Result<UnixStream>) -> bool {
+    connected.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]
@@ -254,7 +279,10 @@ mod tests {
     use std::io::ErrorKind;
     use std::os::unix::net::UnixStream;
     use std::path::PathBuf;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
     use std::time::Duration;
+    use tokio::sync::Mutex;
     use tokio::time::{Instant, timeout_at};
 
     /// A listener with room for one connection, and the connection that takes the room.
@@ -291,23 +319,40 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_unix_socket_whose_backlog_is_full_is_waited_for() {
         let busy = full("busy");
-        let address = busy.address();
+        let (address, backlog) = (busy.address(), Mutex::default());
         let until = Instant::now() + Duration::from_secs(5);
         let accept = async {
             // The attempt has begun, and found no room.
             busy.listener.accept().unwrap();
         };
-        let (opened, ()) = tokio::join!(biased; open_socket(&address, until), accept);
+        let (opened, ()) = tokio::join!(biased; open_socket(&address, &backlog, until), accept);
         assert!(opened.is_ok(), "{opened:?}");
+    }
+
+    /// Many that wait cost no more than one: the first tries, and the others have their turn when it has connected.
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_in_line_for_a_unix_socket_whose_backlog_is_full_d1() {
+        let busy = full("line");
+        let (address, backlog) = (busy.address(), Mutex::default());
+        let until = Instant::now() + Duration::from_secs(5);
+        let mut first = pin!(open_socket(&address, &backlog, until));
+        let mut second = pin!(open_socket(&address, &backlog, until));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending());
+        busy.listener.accept().unwrap();
+        assert!(second.as_mut().poll(&mut cx).is_pending(), "it tries nothing before its turn");
+        assert!(first.await.is_ok());
+        busy.listener.accept().unwrap();
+        assert!(second.await.is_ok());
     }
 
     /// But not longer than it takes to give up.
     #[tokio::test(start_paused = true)]
     async fn a_unix_socket_whose_backlog_stays_full_times_out() {
         let stuck = full("stuck");
-        let address = stuck.address();
+        let (address, backlog) = (stuck.address(), Mutex::default());
         let until = Instant::now() + Duration::from_secs(5);
-        let opened = timeout_at(until, open_socket(&address, until)).await.unwrap_or_else(late);
+        let opened = timeout_at(until, open_socket(&address, &backlog, until)).await.unwrap_or_else(late);
         assert_eq!(opened.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Vitals {
     is_up: AtomicBool,
     /// Held while the engine is told, so that what it hears last is what is kept here.
     telling: Mutex<()>,
+    /// Held by the request that tries to connect again to a unix socket whose backlog is full; the others wait in line.
+    pub backlog: tokio::sync::Mutex<()>,
 }
 
 impl Default for Vitals {
@@ -59,6 +61,7 @@ impl Default for Vitals {
             is_reported: AtomicBool::new(false),
             is_up: AtomicBool::new(true),
             telling: Mutex::default(),
+            backlog: tokio::sync::Mutex::default(),
         }
     }
 }

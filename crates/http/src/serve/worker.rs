@@ -4,26 +4,25 @@
 //! the engine, which is one account for all of them.
 
 use crate::respond::Reply;
-use crate::serve::admit::{Stop, refused};
-use crate::serve::clients::{Client, Clients, Way};
-use crate::serve::connections::{Connections, Full, Held};
+use crate::serve::admit::refused;
+use crate::serve::clients::{Client, Clients, WaitCount};
+use crate::serve::connections::{Connections, CountedConnection, FrontendNumber, Scope};
 use crate::serve::descriptors::{Descriptors, ServerDescriptor};
-use crate::serve::gone::Gone;
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
-use crate::serve::listen::Place;
+use crate::serve::listen::ListenPoint;
 use crate::serve::log::Log;
+use crate::serve::lost::Stop;
 use crate::serve::orphans::Orphans;
-use crate::serve::table::{Gate, Table, Target, duration};
+use crate::serve::table::{LiveFrontend, LiveServer, Table, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
 use paceline_host::{Control, Permit, Reroute};
 use paceline_routing::{Server, Site};
-use paceline_types::{Refusal, ServerId};
+use paceline_types::ServerId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -51,6 +50,9 @@ pub(crate) struct Means {
     pub clients: Arc<Clients>,
 }
 
+/// A connection of a client: the number of the client's account, the frontend, and its own number.
+type PresentKey = (u64, FrontendNumber, u64);
+
 /// One worker's state.
 pub(crate) struct Worker {
     pub control: Arc<Control>,
@@ -59,11 +61,11 @@ pub(crate) struct Worker {
     pub means: Means,
     table: RefCell<Arc<Table>>,
     is_draining: Cell<bool>,
-    /// Connections of clients, by the number of the client's account and their own.
-    present: RefCell<BTreeMap<(u64, u64), Rc<Presence>>>,
+    /// Connections of clients, by the number of the client's account, that of their frontend, and their own.
+    present: RefCell<BTreeMap<PresentKey, Rc<Presence>>>,
     numbers: Cell<u64>,
-    /// The number of the connection at which looking for an idle one goes on.
-    hand: Cell<u64>,
+    /// The frontend and the number of the connection at which looking for an idle one goes on.
+    hand: Cell<(FrontendNumber, u64)>,
     /// Told when a connection has ended, or a listener.
     ended: Notify,
     /// Told when there are other settings, and when the daemon ends.
@@ -85,6 +87,7 @@ pub(crate) struct Presence {
     waker: RefCell<Option<Waker>>,
     is_idle: Cell<bool>,
     is_displaced: Cell<bool>,
+    has_ended: Cell<bool>,
 }
 
 impl Presence {
@@ -108,9 +111,14 @@ impl Presence {
         self.is_idle.set(is_idle);
     }
 
-    /// Whether it has to end as soon as it has no request.
+    /// Whether it has to end for another connection: it has no request, and begins none.
     pub const fn is_displaced(&self) -> bool {
         self.is_displaced.get()
+    }
+
+    /// Whether it has ended. Then its place is given back.
+    pub const fn has_ended(&self) -> bool {
+        self.has_ended.get()
     }
 
     /// Has it end for another connection if it is idle; tells whether it does.
@@ -129,40 +137,37 @@ pub(crate) struct Present {
     worker: Rc<Worker>,
     number: u64,
     pub presence: Rc<Presence>,
-    gate: Arc<Gate>,
-    held: Held,
+    frontend: Arc<LiveFrontend>,
+    counted: CountedConnection,
 }
 
 impl Present {
+    fn key(&self) -> PresentKey {
+        (self.counted.account().number, self.counted.frontend(), self.number)
+    }
+
     /// The connection is another client's than it seemed, as a PROXY header says. Tells whether that client may have it.
     pub fn is_of(&mut self, client: Client) -> bool {
-        let (worker, frontend) = (&self.worker, &self.gate.spec.name);
+        let worker = &self.worker;
         let account = worker.means.clients.account(client);
-        let held = match worker.means.connections.enter(frontend, &account) {
-            Ok(held) => held,
-            Err(Full::All(_)) => worker.means.connections.enter_anyhow(frontend, &account),
-            Err(Full::Share) if worker.displace(account.number) => {
-                worker.means.connections.enter_anyhow(frontend, &account)
-            }
-            Err(Full::Share) => return false,
-        };
+        // Its own place stays taken, so only the share of that client counts.
+        let share = self.counted.share_of(self.frontend.at(), &account);
+        if share.is_some_and(|scope| worker.displace(account.number, scope).is_none()) {
+            return false;
+        }
         let mut present = worker.present.borrow_mut();
-        present.remove(&(self.held.account().number, self.number));
-        present.insert((account.number, self.number), Rc::clone(&self.presence));
-        drop(present);
-        self.held = held;
+        present.remove(&self.key());
+        self.counted.move_to(account);
+        present.insert(self.key(), Rc::clone(&self.presence));
         true
     }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        let key = (self.held.account().number, self.number);
-        self.worker.present.borrow_mut().remove(&key);
+        self.worker.present.borrow_mut().remove(&self.key());
+        self.presence.has_ended.set(true);
         self.worker.ended.notify_one();
-        let tally = &self.gate.tally;
-        tally.connections.fetch_sub(1, Ordering::Relaxed);
-        tally.room.notify_one();
     }
 }
 
@@ -181,28 +186,35 @@ impl Worker {
             is_draining: Cell::new(false),
             present: RefCell::default(),
             numbers: Cell::new(0),
-            hand: Cell::new(0),
+            hand: Cell::default(),
         })
     }
 
     /// A connection has come.
-    pub fn enter(self: &Rc<Self>, gate: Arc<Gate>, held: Held) -> Present {
+    pub fn enter(
+        self: &Rc<Self>,
+        frontend: Arc<LiveFrontend>,
+        counted: CountedConnection,
+    ) -> Present {
         let number = self.numbers.replace(self.numbers.get() + 1);
         let presence = Rc::<Presence>::default();
-        let key = (held.account().number, number);
-        self.present.borrow_mut().insert(key, Rc::clone(&presence));
-        Present { worker: Rc::clone(self), number, presence, gate, held }
+        let present = Present { worker: Rc::clone(self), number, presence, frontend, counted };
+        self.present.borrow_mut().insert(present.key(), Rc::clone(&present.presence));
+        present
     }
 
-    /// Has an idle connection of this account end, one of the oldest that this worker has; tells whether there is any.
-    pub fn displace(&self, account: u64) -> bool {
-        let (present, hand) = (self.present.borrow(), self.hand.get());
-        let newer = present.range((account, hand)..=(account, u64::MAX));
-        let older = present.range((account, 0)..(account, hand));
+    /// Has an idle connection of this account end, one of the oldest of these that this worker has, if there is any.
+    pub fn displace(&self, account: u64, scope: Scope) -> Option<Rc<Presence>> {
+        let present = self.present.borrow();
+        let (first, last) = scope.map_or((0, FrontendNumber::MAX), |frontend| (frontend, frontend));
+        let (first, last) = ((account, first, 0), (account, last, u64::MAX));
+        let (frontend, number) = self.hand.get();
+        let hand = (account, frontend, number).clamp(first, last);
+        let (newer, older) = (present.range(hand..=last), present.range(first..hand));
         // Connections may be many, and all busy: the next call goes on where this one ended.
-        newer.chain(older).take(LOOKED_AT).any(|((_, number), presence)| {
-            self.hand.set(*number);
-            presence.displace()
+        newer.chain(older).take(LOOKED_AT).find_map(|((_, frontend, number), presence)| {
+            self.hand.set((*frontend, *number));
+            presence.displace().then(|| Rc::clone(presence))
         })
     }
 
@@ -230,7 +242,7 @@ impl Worker {
     }
 
     /// The frontend that listens at this place now, whatever it is called; none if no one does any more.
-    pub fn gate(&self, place: &Place) -> Option<Arc<Gate>> {
+    pub fn frontend(&self, place: &ListenPoint) -> Option<Arc<LiveFrontend>> {
         self.table.borrow().places.get(&place.number).cloned()
     }
 
@@ -269,7 +281,7 @@ impl Worker {
     pub fn server_name(&self, id: ServerId) -> Option<Box<str>> {
         let table = self.table.borrow();
         let known = table.servers.get(&id).or_else(|| table.former.get(&id));
-        known.map(|target| target.name.clone()).or_else(|| {
+        known.map(|server| server.name.clone()).or_else(|| {
             let snapshot = self.control.snapshot();
             snapshot.routing().server_name(id).map(Into::into)
         })
@@ -280,10 +292,10 @@ impl Worker {
     /// The engine uses an edit before the door's table does, and a request may have been given its server before
     /// the edit. So where the table has the server at another address or not at all, the configuration in use is
     /// asked for the rest of the settings. A grant is never newer than that. None if an edit deleted the server.
-    fn target(&self, site: &Site) -> Option<Arc<Target>> {
+    fn server(&self, site: &Site) -> Option<Arc<LiveServer>> {
         let table = self.table.borrow();
-        let of = |known: &BTreeMap<ServerId, Arc<Target>>| {
-            let known = known.get(&site.server).filter(|target| target.address == site.address);
+        let of = |known: &BTreeMap<ServerId, Arc<LiveServer>>| {
+            let known = known.get(&site.server).filter(|server| server.address == site.address);
             known.cloned()
         };
         of(&table.servers).or_else(|| of(&table.former)).or_else(|| {
@@ -291,34 +303,34 @@ impl Worker {
             let (backend, server) = snapshot.routing().server(site.server)?;
             let vitals = self.means.watchers.vitals().of(site.server, &site.address);
             let server = Server { address: site.address.clone(), ..server.clone() };
-            Some(Arc::new(table.target(backend, &server, vitals)))
+            Some(Arc::new(table.server(backend, &server, vitals)))
         })
     }
 
     /// Waits until the door's table has a server, for as long as connecting to it may take.
-    async fn learn(&self, target: &Target) {
-        let is_known = || self.table.borrow().servers.contains_key(&target.id);
+    async fn learn(&self, server: &LiveServer) {
+        let is_known = || self.table.borrow().servers.contains_key(&server.id);
         let known = async {
             while !is_known() {
                 self.configured().await;
             }
         };
         // Whoever asked sees what is there by then.
-        let _ = tokio::time::timeout(duration(target.timeouts.connect), known).await;
+        let _ = tokio::time::timeout(duration(server.timeouts.connect), known).await;
     }
 
     /// Reports a server that cannot be connected to. Whether more requests may be sent there.
-    fn tell_failed(&self, target: &Arc<Target>, error: &ConnectError) -> bool {
+    fn tell_failed(&self, server: &Arc<LiveServer>, error: &ConnectError) -> bool {
         let failed = match error.is_of_server() {
-            true => self.means.watchers.failed(&self.control, target),
+            true => self.means.watchers.failed(&self.control, server),
             false => Failed { in_a_row: 0, is_used: true },
         };
         let is_first = failed.in_a_row == 1;
         // Nothing else may ever tell what is wrong with a certificate.
         if is_first && error.is_of_tls() {
-            tracing::warn!(server = %target.name, %error, "a server cannot be connected to");
+            tracing::warn!(server = %server.name, %error, "a server cannot be connected to");
         } else {
-            tracing::debug!(server = %target.name, %error, "a server cannot be connected to");
+            tracing::debug!(server = %server.name, %error, "a server cannot be connected to");
         }
         failed.is_used
     }
@@ -334,53 +346,50 @@ impl Worker {
 
     /// Has a request whose server cannot be used go to another one. It waits where none has room; its
     /// answer if it may not, and nothing if there is no other.
-    async fn reroute(&self, permit: &mut Permit, way: &mut Way) -> Result<bool, Gone> {
+    async fn reroute(&self, permit: &mut Permit, waits: &mut WaitCount) -> Result<bool, Stop> {
         let waiting = match permit.reroute() {
             Reroute::Server => return Ok(true),
             Reroute::Nowhere => return Ok(false),
             Reroute::Waiting(waiting) => waiting,
         };
-        self.wait(way).map_err(|gone| *gone)?;
+        self.wait(waits).map_err(|stop| *stop)?;
         match waiting.await {
             Some(Ok(granted)) => {
                 *permit = granted;
                 Ok(true)
             }
-            Some(Err(refusal)) => Err(self.refused(&refusal)),
-            None => Err(Gone::Left),
-        }
-    }
-
-    fn refused(&self, refusal: &Refusal) -> Gone {
-        match refused(self, refusal) {
-            Stop::Left => Gone::Left,
-            Stop::Reply(reply) => Gone::Reply(reply),
+            Some(Err(refusal)) => Err(refused(self, &refusal)),
+            None => Err(Stop::Left),
         }
     }
 
     /// A request that was admitted waits all the same, and counts for its client as others do that wait.
-    fn wait(&self, way: &mut Way) -> Result<(), Box<Gone>> {
-        way.wait(&self.means.clients).map_err(|full| Box::new(self.refused(&full)))
+    fn wait(&self, waits: &mut WaitCount) -> Result<(), Box<Stop>> {
+        waits.wait(&self.means.clients).map_err(|full| Box::new(refused(self, &full)))
     }
 
     /// Keeps a connection to a server for the next request, unless others wait for its descriptor.
     pub fn keep(&self, upstream: Upstream) {
-        if self.means.descriptors.keeps(upstream.target.backend) {
+        if self.means.descriptors.keeps(upstream.server.backend) {
             self.idle.put(upstream);
         }
     }
 
     /// A descriptor for a connection to this server. If its backend may have none, the request waits until others make
     /// room (`make_room`), for as long as connecting may take.
-    async fn descriptor(&self, target: &Target, way: &mut Way) -> Result<ServerDescriptor, Gone> {
-        let waiting = match self.means.descriptors.of_server(target.backend) {
+    async fn descriptor(
+        &self,
+        server: &LiveServer,
+        waits: &mut WaitCount,
+    ) -> Result<ServerDescriptor, Stop> {
+        let waiting = match self.means.descriptors.of_server(server.backend) {
             Ok(descriptor) => return Ok(descriptor),
             Err(waiting) => waiting,
         };
-        self.wait(way).map_err(|gone| *gone)?;
-        let granted = tokio::time::timeout(duration(target.timeouts.connect), waiting).await;
+        self.wait(waits).map_err(|stop| *stop)?;
+        let granted = tokio::time::timeout(duration(server.timeouts.connect), waiting).await;
         granted.ok().flatten().ok_or_else(|| {
-            Gone::Reply(Reply::no_descriptor(self.means.descriptors.is_share_used()))
+            Stop::Reply(Reply::no_descriptor(self.means.descriptors.is_share_used()))
         })
     }
 
@@ -418,44 +427,44 @@ impl Worker {
     pub async fn connect(
         &self,
         permit: &mut Permit,
-        way: &mut Way,
+        waits: &mut WaitCount,
         is_fresh: bool,
-    ) -> Result<Upstream, Gone> {
-        let upstream = self.connected(permit, way, is_fresh).await?;
-        way.arrive();
+    ) -> Result<Upstream, Stop> {
+        let upstream = self.connected(permit, waits, is_fresh).await?;
+        waits.arrive();
         Ok(upstream)
     }
 
     async fn connected(
         &self,
         permit: &mut Permit,
-        way: &mut Way,
+        waits: &mut WaitCount,
         is_fresh: bool,
-    ) -> Result<Upstream, Gone> {
+    ) -> Result<Upstream, Stop> {
         let (mut tries, mut has_waited) = (0, false);
         let mut generation = self.control.generation();
         loop {
-            let target = permit.site().and_then(|site| self.target(site));
-            let Some(target) = target else {
+            let server = permit.site().and_then(|site| self.server(site));
+            let Some(server) = server else {
                 // An edit took its server away.
-                if self.reroute(permit, way).await? {
+                if self.reroute(permit, waits).await? {
                     continue;
                 }
-                return Err(Gone::Reply(Reply::no_server()));
+                return Err(Stop::Reply(Reply::no_server()));
             };
             // What its TLS needs may be about to be read.
-            if target.is_unready() && !std::mem::replace(&mut has_waited, true) {
-                self.wait(way).map_err(|gone| *gone)?;
-                self.learn(&target).await;
+            if server.is_unready() && !std::mem::replace(&mut has_waited, true) {
+                self.wait(waits).map_err(|stop| *stop)?;
+                self.learn(&server).await;
                 continue;
             }
-            if !is_fresh && let Some(upstream) = self.idle.take(&target) {
+            if !is_fresh && let Some(upstream) = self.idle.take(&server) {
                 return Ok(upstream);
             }
-            let descriptor = self.descriptor(&target, way).await?;
-            let error = match connect(&target, descriptor).await {
+            let descriptor = self.descriptor(&server, waits).await?;
+            let error = match connect(&server, descriptor).await {
                 Ok(upstream) => {
-                    target.vitals.succeed();
+                    server.vitals.succeed();
                     return Ok(upstream);
                 }
                 Err(error) => error,
@@ -465,13 +474,13 @@ impl Worker {
             // turn again begins anew. It begins anew after every edit as well: servers that were down may be up again.
             let before = std::mem::replace(&mut generation, self.control.generation());
             tries = if before == generation { tries } else { 0 };
-            tries = if self.tell_failed(&target, &error) { tries + 1 } else { 0 };
+            tries = if self.tell_failed(&server, &error) { tries + 1 } else { 0 };
             let is_tried_again =
-                target.retries > 0 && tries <= target.retries + self.failures_max(permit);
-            if is_tried_again && self.reroute(permit, way).await? {
+                server.retries > 0 && tries <= server.retries + self.failures_max(permit);
+            if is_tried_again && self.reroute(permit, waits).await? {
                 continue;
             }
-            return Err(Gone::Reply(Reply::unreachable(error.for_clients())));
+            return Err(Stop::Reply(Reply::unreachable(error.for_clients())));
         }
     }
 }

@@ -13,13 +13,13 @@ const SIZE_DIGITS_MAX: u32 = 15;
 /// How far the coding has been read.
 #[derive(Debug)]
 pub(crate) struct Chunked {
-    state: State,
+    expected: Expected,
     /// Trailers so far, line by line, each with its end.
     trailers: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum Expected {
     /// In a chunk's size.
     Size {
         size: u64,
@@ -59,11 +59,11 @@ const LONG_TRAILERS: ChunkError = ChunkError("the trailers are too long");
 
 impl Chunked {
     pub fn new() -> Self {
-        Self { state: State::Size { size: 0, digits: 0 }, trailers: vec![] }
+        Self { expected: Expected::Size { size: 0, digits: 0 }, trailers: vec![] }
     }
 
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.expected == Expected::Done
     }
 
     /// The trailers, line by line, once it is done.
@@ -74,51 +74,52 @@ impl Chunked {
     /// Reads on to the next data: how many bytes were read, and which of them are data.
     pub fn read(&mut self, input: &[u8]) -> Result<(usize, Range<usize>), ChunkError> {
         let mut at = 0;
-        while at < input.len() && self.state != State::Done {
-            if let State::Data { left } = self.state {
+        while at < input.len() && self.expected != Expected::Done {
+            if let Expected::Data { left } = self.expected {
                 let len = left.min((input.len() - at) as u64);
                 let left = left - len;
-                self.state = if left == 0 { State::DataReturn } else { State::Data { left } };
+                self.expected =
+                    if left == 0 { Expected::DataReturn } else { Expected::Data { left } };
                 let end = at + len as usize;
                 return Ok((end, at..end));
             }
-            self.state = self.next(input[at])?;
+            self.expected = self.next(input[at])?;
             at += 1;
         }
         Ok((at, at..at))
     }
 
     /// The state behind one more byte that is no data.
-    fn next(&mut self, byte: u8) -> Result<State, ChunkError> {
-        Ok(match self.state {
-            State::Size { size, digits } => match (char::from(byte).to_digit(16), byte) {
+    fn next(&mut self, byte: u8) -> Result<Expected, ChunkError> {
+        Ok(match self.expected {
+            Expected::Size { size, digits } => match (char::from(byte).to_digit(16), byte) {
                 (Some(_), _) if digits >= SIZE_DIGITS_MAX => return Err(NOT_A_SIZE),
                 (Some(digit), _) => {
-                    State::Size { size: size * 16 + u64::from(digit), digits: digits + 1 }
+                    Expected::Size { size: size * 16 + u64::from(digit), digits: digits + 1 }
                 }
-                (None, b';') if digits > 0 => State::Extension { size, len: 1 },
-                (None, b'\r') if digits > 0 => State::SizeEnd { size },
+                (None, b';') if digits > 0 => Expected::Extension { size, len: 1 },
+                (None, b'\r') if digits > 0 => Expected::SizeEnd { size },
                 _ => return Err(NOT_A_SIZE),
             },
-            State::Extension { size, len } => match byte {
-                b'\r' => State::SizeEnd { size },
+            Expected::Extension { size, len } => match byte {
+                b'\r' => Expected::SizeEnd { size },
                 b'\n' => return Err(NO_LINE_END),
                 byte if !is_value(byte) => return Err(BAD_EXTENSION),
                 _ if len >= CHUNK_EXTENSION_BYTES_MAX => return Err(LONG_EXTENSION),
-                _ => State::Extension { size, len: len + 1 },
+                _ => Expected::Extension { size, len: len + 1 },
             },
-            State::SizeEnd { .. } if byte != b'\n' => return Err(NO_LINE_END),
-            State::SizeEnd { size: 0 } => State::Trailer,
-            State::SizeEnd { size } => State::Data { left: size },
-            State::DataReturn if byte == b'\r' => State::DataFeed,
-            State::DataFeed if byte == b'\n' => State::Size { size: 0, digits: 0 },
-            State::DataReturn | State::DataFeed => return Err(NO_DATA_END),
-            State::Trailer => self.trailer(byte)?,
-            state @ (State::Data { .. } | State::Done) => state,
+            Expected::SizeEnd { .. } if byte != b'\n' => return Err(NO_LINE_END),
+            Expected::SizeEnd { size: 0 } => Expected::Trailer,
+            Expected::SizeEnd { size } => Expected::Data { left: size },
+            Expected::DataReturn if byte == b'\r' => Expected::DataFeed,
+            Expected::DataFeed if byte == b'\n' => Expected::Size { size: 0, digits: 0 },
+            Expected::DataReturn | Expected::DataFeed => return Err(NO_DATA_END),
+            Expected::Trailer => self.trailer(byte)?,
+            expected @ (Expected::Data { .. } | Expected::Done) => expected,
         })
     }
 
-    fn trailer(&mut self, byte: u8) -> Result<State, ChunkError> {
+    fn trailer(&mut self, byte: u8) -> Result<Expected, ChunkError> {
         if self.trailers.len() >= TRAILER_BYTES_MAX {
             return Err(LONG_TRAILERS);
         }
@@ -129,10 +130,10 @@ impl Chunked {
         self.trailers.push(byte);
         let is_end = self.trailers == b"\r\n" || self.trailers.ends_with(b"\r\n\r\n");
         if !is_end {
-            return Ok(State::Trailer);
+            return Ok(Expected::Trailer);
         }
         self.trailers.truncate(self.trailers.len() - 2);
-        Ok(State::Done)
+        Ok(Expected::Done)
     }
 }
 

@@ -127,10 +127,10 @@ impl RequestHead {
         self.method.of_bytes(bytes)
     }
 
-    /// Whether the request can be sent again when it is not known whether it was received (RFC 9110
-    /// 9.2.2).
-    pub fn is_idempotent(&self, bytes: &[u8]) -> bool {
-        is_idempotent(self.method(bytes))
+    /// Whether the request can be sent again when it is not known whether it was received (RFC 9110 9.2.2). A body is not
+    /// kept for that.
+    pub fn is_repeatable(&self, bytes: &[u8]) -> bool {
+        self.framing == Framing::None && is_idempotent(self.method(bytes))
     }
 
     fn read_line(&mut self, bytes: &[u8], line: &[u8]) -> Result<(), HeadError> {
@@ -241,7 +241,7 @@ impl RequestHead {
 }
 
 /// Whether a method says so of its requests.
-pub(crate) fn is_idempotent(method: &[u8]) -> bool {
+fn is_idempotent(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE")
 }
 

@@ -44,7 +44,7 @@ impl RequestWriter<'_> {
 
     /// Adds to `out` what the server reads under a name, whatever its case; several fields are one, with
     /// commas. Whether there are any.
-    pub fn read(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
+    pub fn add_values(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
         let mut is_found = false;
         let is_wanted = |own: &[u8]| own.len() == name.len() && own.eq_ignore_ascii_case(name);
         self.each(is_wanted, |_, value| {

@@ -3,7 +3,7 @@
 use super::{Came, ID, Kit, Random, Ticket, rate, spec};
 use crate::limit::Limit;
 use crate::spec::Spec;
-use paceline_types::limits::FLOWS_MAX;
+use paceline_types::limits::{FLOWS_MAX, SHARED_FLOWS};
 use paceline_types::{RequestId, Span, Time};
 
 fn fair(mut spec: Spec) -> Spec {
@@ -106,12 +106,12 @@ fn rank_orders_within_a_flow() {
     assert_eq!(order, [1, 4, 2, 5, 3]);
 }
 
-/// Flows are bounded: those past the maximum share one, and leave nothing behind.
+/// Flows are bounded: those past the maximum share as many more, and leave nothing behind.
 #[test]
-fn flows_past_the_maximum_share_one() {
+fn flows_past_the_maximum_share_some() {
     let mut kit = Kit::new(fair(rate(1, Span(1_000), 1)));
     kit.arrive(0);
-    let flows = FLOWS_MAX as u64 + 50;
+    let flows = (FLOWS_MAX + SHARED_FLOWS) as u64 + 50;
     for id in 1..=flows {
         assert!(matches!(kit.arrive_with(id, flow(id, 1)), Came::Queued(_)));
     }
@@ -119,10 +119,10 @@ fn flows_past_the_maximum_share_one() {
     kit.arrive_with(second, flow(1, 1));
     let moves = kit.run(Time(u64::MAX / 2));
     assert_eq!(moves.len() as u64, flows + 1);
-    // Everybody's first goes before anybody's second, and so does the second of the shared flow,
-    // which came before; its 48 others come last.
-    let at = moves.iter().position(|(_, id, _)| *id == second).unwrap();
-    assert_eq!(at, FLOWS_MAX + 2);
+    // Every flow's first goes before any flow's second. Of these the 50 that found their flow shared came before.
+    let at = |wanted| moves.iter().position(|(_, id, _)| *id == wanted).unwrap();
+    assert_eq!(at(second), flows as usize);
+    assert!((flows - 49..=flows).all(|late| at(late) >= FLOWS_MAX + SHARED_FLOWS));
     assert_eq!(kit.room.queued(kit.now, ID, None), 0);
 }
 

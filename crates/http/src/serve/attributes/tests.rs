@@ -2,8 +2,8 @@
 
 use super::{Peer, Speaker, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
 use crate::serve::clients::Client;
-use crate::serve::listen::Place;
-use crate::serve::table::{Extras, Gate};
+use crate::serve::listen::ListenPoint;
+use crate::serve::table::{Extras, LiveFrontend};
 use crate::wire::{Forwarded, RequestHead, RequestWriter};
 use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
 use paceline_routing::Frontend;
@@ -44,7 +44,7 @@ fn addresses_of_proxies_are_read_h5() {
 /// D1: a request that waits counts for whom it is believed to be from; a trusted proxy that names nobody stands for many.
 #[test]
 fn requests_count_for_the_client_that_is_believed_d1_h5() {
-    let place = Arc::new(Place { number: 1, address: "127.0.0.1:0".parse().unwrap() });
+    let place = Arc::new(ListenPoint { number: 1, address: "127.0.0.1:0".parse().unwrap() });
     let trusting =
         Frontend { trusted: vec!["10.0.0.0/8".parse().unwrap()], ..Frontend::new("web", vec![]) };
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
@@ -54,15 +54,15 @@ fn requests_count_for_the_client_that_is_believed_d1_h5() {
         (Speaker::Ip(near), Some(far), Client::Address(far)),
         (Speaker::Ip(near), Some(ip("10.0.0.2")), Client::Trusted),
         (Speaker::Ip(near), None, Client::Trusted),
-        (Speaker::Unix, Some(far), Client::Address(far)),
-        (Speaker::Unix, None, Client::Trusted),
+        (Speaker::Unix(7), Some(far), Client::Address(far)),
+        (Speaker::Unix(7), None, Client::Trusted),
         (Speaker::Unknown, None, Client::Unnamed),
     ] {
         let peer = Peer::new(speaker, Arc::clone(&place));
         assert_eq!(peer.counted_as(&trusting, forwarded), expected, "{speaker:?} {forwarded:?}");
     }
-    let unix = Peer::new(Speaker::Unix, place);
-    assert_eq!(unix.counted_as(&Frontend::new("web", vec![]), None), Client::Unnamed);
+    let unix = Peer::new(Speaker::Unix(7), place);
+    assert_eq!(unix.counted_as(&Frontend::new("web", vec![]), None), Client::User(7));
 }
 
 /// RFC 4648 10, and the other alphabet.
@@ -175,22 +175,23 @@ fn guard(when: &str) -> Rule {
 }
 
 /// The frontend as the door knows it from the engine's configuration.
-fn gate(engine: &Engine) -> Gate {
+fn frontend(engine: &Engine) -> LiveFrontend {
     let extras = Extras { tls: None, pages: BTreeMap::new() };
-    Gate::new(&engine.snapshot(), &Frontend::new("web", vec![]), Arc::default(), extras)
+    LiveFrontend::new(&engine.snapshot(), &Frontend::new("web", vec![]), Arc::default(), extras)
 }
 
-fn request(engine: &Engine, gate: &Gate, fields: &str) -> Request {
-    request_at("127.0.0.1:0", engine, gate, fields)
+fn request(engine: &Engine, frontend: &LiveFrontend, fields: &str) -> Request {
+    request_at("127.0.0.1:0", engine, frontend, fields)
 }
 
 /// The same for a connection that came in at this address.
-fn request_at(address: &str, engine: &Engine, gate: &Gate, fields: &str) -> Request {
+fn request_at(address: &str, engine: &Engine, frontend: &LiveFrontend, fields: &str) -> Request {
     let (head, text) = head(fields);
-    let place = Arc::new(Place { number: 1, address: address.parse().unwrap() });
+    let place = Arc::new(ListenPoint { number: 1, address: address.parse().unwrap() });
     let peer = Peer::new(Speaker::Ip([192, 0, 2, 7].into()), Arc::clone(&place));
-    let (wanted, _) = gate.wanted(engine.snapshot().generation(), &place, || engine.snapshot());
-    gathered(&wanted, gate, &peer, None, &writer(&head, &text)).unwrap()
+    let (fields_read, _) =
+        frontend.fields_read(engine.snapshot().generation(), &place, || engine.snapshot());
+    gathered(&fields_read, frontend, &peer, None, &writer(&head, &text)).unwrap()
 }
 
 /// H4: an edit that was answered holds for every request from then on, also before the door's table has
@@ -198,19 +199,19 @@ fn request_at(address: &str, engine: &Engine, gate: &Gate, fields: &str) -> Requ
 #[test]
 fn a_new_rule_reads_what_the_old_table_does_not_know_h4() {
     let mut engine = Engine::new(1);
-    let old = gate(&engine);
+    let old = frontend(&engine);
     let when = r#"header["x-key"] != "k" || cookie["id"] == "2""#;
     let config = Config { rules: vec![guard(when)], ..Config::default() };
     engine.configure(Time(0), &Plan::new(&engine.snapshot(), config).unwrap());
-    let new = gate(&engine);
-    for gate in [&old, &new] {
+    let new = frontend(&engine);
+    for frontend in [&old, &new] {
         for (fields, is_let_in) in [
             ("X-Key: k\r\n", true),
             ("X-Key: j\r\n", false),
             ("", false),
             ("X-Key: k\r\nCookie: id=2\r\n", false),
         ] {
-            let request = request(&engine, gate, fields);
+            let request = request(&engine, frontend, fields);
             let prepared = prepare(&engine.snapshot(), request).unwrap();
             let (_, outcome) = engine.submit(Time(0), prepared, &|_, _| false);
             assert_eq!(!matches!(outcome, Outcome::Refused(_)), is_let_in, "{fields}");
@@ -222,7 +223,7 @@ fn a_new_rule_reads_what_the_old_table_does_not_know_h4() {
 #[test]
 fn a_new_source_of_users_is_asked_at_once_h4() {
     let mut engine = Engine::new(1);
-    let old = gate(&engine);
+    let old = frontend(&engine);
     let listen = vec!["127.0.0.1:8080".parse().unwrap()];
     let web = Frontend { user_from: Some(UserFrom::Basic), ..Frontend::new("web", listen) };
     let config = Config { frontends: vec![web], ..Config::default() };
@@ -240,7 +241,7 @@ fn a_request_belongs_to_the_frontend_that_listens_where_it_came_in() {
     let mut engine = Engine::new(1);
     let extras = Extras { tls: None, pages: BTreeMap::new() };
     let spec = frontend("public", PUBLIC);
-    let old = Gate::new(&engine.snapshot(), &spec, Arc::default(), extras);
+    let old = LiveFrontend::new(&engine.snapshot(), &spec, Arc::default(), extras);
     let mut judged_as = |frontends| {
         let config = Config { frontends, ..Config::default() };
         engine.configure(Time(0), &Plan::new(&engine.snapshot(), config).unwrap());

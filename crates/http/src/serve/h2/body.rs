@@ -11,7 +11,7 @@ use super::KeptHead;
 use super::room::{Part, Room};
 use crate::limits::TRAILER_BYTES_MAX;
 use crate::serve::clients::Account;
-use crate::serve::exchange::Failure;
+use crate::serve::lost::Failure;
 use crate::wire::write_trailers;
 use h2::RecvStream;
 use http::HeaderMap;
@@ -184,7 +184,7 @@ mod tests {
     use super::super::{HEADS_BYTES_MAX, KeptHead, STREAM_WINDOW};
     use super::{Account, Body, Room};
     use crate::serve::clients::{Client, Clients};
-    use crate::serve::exchange::Failure;
+    use crate::serve::lost::Failure;
     use bytes::Bytes;
     use h2::RecvStream;
     use http::{HeaderMap, HeaderValue, Request};

@@ -4,7 +4,7 @@
 //! long a client takes to read is then its own affair.
 
 use super::sent::{Flow, PIECE_MIN};
-use crate::serve::exchange::Failure;
+use crate::serve::lost::Failure;
 use crate::serve::timer::Timer;
 use bytes::{Bytes, BytesMut};
 use h2::{Reason, SendStream};
@@ -18,10 +18,10 @@ pub(super) struct Delivery {
     stream: SendStream<Bytes>,
     /// Data that waits for the client's window, or for what was queued before it.
     pending: BytesMut,
-    state: State,
+    rest: Rest,
 }
 
-enum State {
+enum Rest {
     /// More may come.
     Open,
     /// Nothing more comes but these trailers.
@@ -33,12 +33,17 @@ enum State {
 impl Delivery {
     /// A response whose body is to come.
     pub fn new(stream: SendStream<Bytes>) -> Self {
-        Self { stream, pending: BytesMut::new(), state: State::Open }
+        Self { stream, pending: BytesMut::new(), rest: Rest::Open }
     }
 
     /// One that `h2` has whole.
     pub fn queued(stream: SendStream<Bytes>) -> Self {
-        Self { stream, pending: BytesMut::new(), state: State::Queued }
+        Self { stream, pending: BytesMut::new(), rest: Rest::Queued }
+    }
+
+    /// Whether `h2` has all of it.
+    pub const fn is_queued(&self) -> bool {
+        matches!(self.rest, Rest::Queued)
     }
 
     /// Bytes that `h2` was not given.
@@ -52,7 +57,7 @@ impl Delivery {
 
     /// All of the body is here.
     pub fn end(&mut self, trailers: HeaderMap) {
-        self.state = State::Whole(trailers);
+        self.rest = Rest::Whole(trailers);
     }
 
     /// Whether the client has given it up, or the connection is gone.
@@ -80,31 +85,30 @@ impl Delivery {
             };
             let len = room.min(self.pending.len());
             let is_all = len == self.pending.len();
-            let is_last = is_all && !matches!(self.state, State::Open);
+            let is_last = is_all && !matches!(self.rest, Rest::Open);
             // Small pieces become one while another is before them: they would not go any sooner.
             if queued > 0 && len < PIECE_MIN && !is_last {
                 // Others may use meanwhile what the connection may send.
                 self.stream.reserve_capacity(0);
                 return Ok(moved);
             }
-            let ends =
-                is_all && matches!(&self.state, State::Whole(trailers) if trailers.is_empty());
+            let ends = is_all && matches!(&self.rest, Rest::Whole(trailers) if trailers.is_empty());
             let piece = self.pending.split_to(len).freeze();
             self.stream.send_data(piece, ends).map_err(|_| Failure::ClientLeft)?;
             flow.give(len);
             moved = true;
             if ends {
-                self.state = State::Queued;
+                self.rest = Rest::Queued;
             }
         }
-        if let State::Whole(trailers) = &mut self.state {
+        if let Rest::Whole(trailers) = &mut self.rest {
             let trailers = std::mem::take(trailers);
             let ended = match trailers.is_empty() {
                 true => self.stream.send_data(Bytes::new(), true),
                 false => self.stream.send_trailers(trailers),
             };
             ended.map_err(|_| Failure::ClientLeft)?;
-            (self.state, moved) = (State::Queued, true);
+            (self.rest, moved) = (Rest::Queued, true);
         }
         Ok(moved)
     }
@@ -148,9 +152,9 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::Delivery;
-    use crate::serve::exchange::Failure;
     use crate::serve::h2::sent::{Flow, Outlet};
     use crate::serve::h2::watched::{Since, Watched};
+    use crate::serve::lost::Failure;
     use bytes::Bytes;
     use std::cell::RefCell;
     use std::rc::Rc;

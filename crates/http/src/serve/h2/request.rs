@@ -8,15 +8,15 @@ use super::sent::Flow;
 use super::{Active, HEADS_TOO_LONG, KeptHead, Shared};
 use crate::date;
 use crate::respond::Reply;
-use crate::serve::admit::{Stop, Submitted, admitted, submit};
+use crate::serve::admit::{Submitted, admitted, submit};
 use crate::serve::attributes;
 use crate::serve::buffer::Outgoing;
-use crate::serve::clients::Way;
-use crate::serve::exchange::Failure;
-use crate::serve::gone::{Gone, Lost};
+use crate::serve::clients::WaitCount;
 use crate::serve::log::Record;
+use crate::serve::lost::{Lost, Stop};
 use crate::serve::orphan;
-use crate::serve::table::Gate;
+use crate::serve::server_half::{Asked, ServerHalf};
+use crate::serve::table::LiveFrontend;
 use crate::wire::{Framing, RequestHead, RequestWriter, ResponseHead};
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -35,27 +35,27 @@ const STREAM_BYTES: usize = 5 << 10;
 /// Serves one request. What `h2` has read of its head is not kept: requests may wait for long, and there may be many.
 pub(super) fn serve(
     active: Active,
-    gate: Arc<Gate>,
+    frontend: Arc<LiveFrontend>,
     request: Request<RecvStream>,
     respond: SendResponse<Bytes>,
 ) -> impl Future<Output = ()> {
     let (parts, body) = request.into_parts();
     let text = head::text(&parts, body.is_end_stream());
-    serve_text(active, gate, text, body, respond)
+    serve_text(active, frontend, text, body, respond)
 }
 
 async fn serve_text(
     active: Active,
-    gate: Arc<Gate>,
+    frontend: Arc<LiveFrontend>,
     text: Result<Vec<u8>, &'static str>,
     body: RecvStream,
     mut respond: SendResponse<Bytes>,
 ) {
-    gate.tally.requests.fetch_add(1, Ordering::Relaxed);
+    frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
     let flow = Flow::new(&active.0.outlet, respond.stream_id().as_u32());
     let mut stream = One {
         shared: &active.0,
-        gate: &gate,
+        frontend: &frontend,
         respond: &mut respond,
         flow,
         replied: None,
@@ -80,7 +80,7 @@ type Replied = (Delivery, Record, Reply);
 /// One request on its way.
 struct One<'a> {
     shared: &'a Shared,
-    gate: &'a Gate,
+    frontend: &'a LiveFrontend,
     respond: &'a mut SendResponse<Bytes>,
     flow: Flow,
     /// A response of our own that is on its way, with what is to be logged when it is over.
@@ -99,23 +99,23 @@ impl One<'_> {
             Err(error) => Err(Reply::bad_request(*error)),
         };
         if let Err(reply) = read {
-            self.reply(reply, Record::without_head(self.gate, peer));
+            self.reply(reply, Record::without_head(self.frontend, peer));
             return false;
         }
         let bytes = text.as_deref().unwrap_or_default();
-        let mut record = Record::begin(self.gate, peer, &head, bytes);
+        let mut record = Record::begin(self.frontend, peer, &head, bytes);
         record.is_http2();
         self.is_json = crate::serve::wants_json(&head, bytes);
         self.is_head = head.method(bytes) == b"HEAD";
-        let limit = self.gate.spec.body_bytes_max.unwrap_or(u64::MAX);
+        let limit = self.frontend.spec.body_bytes_max.unwrap_or(u64::MAX);
         let is_too_long = matches!(head.framing, Framing::Length(len) if len > limit);
-        let forwarded = peer.forwarded(&self.gate.spec, self.shared.is_tls);
+        let forwarded = peer.forwarded(&self.frontend.spec, self.shared.is_tls);
         let writer = RequestWriter { head: &head, bytes, forwarded, upgrades: false };
         let shared = self.shared;
         let mut kept = KeptHead(&shared.heads, 0);
         let is_kept = kept.grow(bytes.len());
         let mut body = Body::new(stream, kept, &shared.account);
-        let outcome = match attributes::request(&worker.control, self.gate, peer, &writer) {
+        let outcome = match attributes::request(&worker.control, self.frontend, peer, &writer) {
             _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
             _ if !is_kept => Err(Stop::Reply(Reply::no_room(HEADS_TOO_LONG))),
             _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
@@ -134,7 +134,7 @@ impl One<'_> {
             // What is needed only from here on is not there while it waits.
             Ok(admitted) => Box::pin(self.forward(admitted, writer, body, record)).await,
             Err(Stop::Left) => {
-                self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
+                self.frontend.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(worker, None, None);
                 true
             }
@@ -148,14 +148,14 @@ impl One<'_> {
     /// Serves one that was admitted; tells whether it was given up before its response began.
     async fn forward(
         &mut self,
-        (mut permit, way): (Permit, Way),
+        (mut permit, waits): (Permit, WaitCount),
         writer: RequestWriter<'_>,
         body: Body<'_>,
         mut record: Record,
     ) -> bool {
         let worker = &self.shared.worker;
         record.admitted();
-        match self.exchange(&mut permit, way, writer, body, &mut record).await {
+        match self.exchange(&mut permit, waits, writer, body, &mut record).await {
             Ok((status, delivery)) => {
                 // The server is done, whatever its client does.
                 record.settle(worker, &permit);
@@ -172,19 +172,19 @@ impl One<'_> {
         &mut self,
         submitted: Submitted,
         body: &mut Body<'_>,
-    ) -> Result<(Permit, Way), Stop> {
+    ) -> Result<(Permit, WaitCount), Stop> {
         let worker = &self.shared.worker;
         let stop = async {
             let reply = poll_fn(|cx| self.poll_stopped(body, cx)).await;
             reply.map_or(Stop::Left, Stop::Reply)
         };
-        let (permit, way) = admitted(worker, submitted, stop, || false).await?;
+        let (permit, waits) = admitted(worker, submitted, stop, || false).await?;
         // It may have been given up in the moment of the grant.
         if self.is_given_up(&permit).await {
             permit.withdraw();
             return Err(Stop::Left);
         }
-        Ok((permit, way))
+        Ok((permit, waits))
     }
 
     /// Takes what comes of a body that cannot be passed on yet. Ends with nothing if its client gives the request up, and
@@ -201,8 +201,8 @@ impl One<'_> {
 
     /// Waits until a server's response has left.
     async fn see_out(&mut self, status: u16, delivery: Delivery, mut record: Record) {
-        let (worker, tally) = (&self.shared.worker, &self.gate.tally);
-        let seen = delivery.see_out(&mut self.flow, self.gate.timeouts.body).await;
+        let (worker, tally) = (&self.shared.worker, &self.frontend.tally);
+        let seen = delivery.see_out(&mut self.flow, self.frontend.timeouts.body).await;
         record.bytes.1 = self.flow.bytes();
         match seen.map_err(|failure| Reply::failed(&failure)) {
             Ok(()) => {
@@ -224,19 +224,19 @@ impl One<'_> {
     /// Ends one that has no whole response; tells whether it was given up before that began.
     fn lost(&mut self, lost: Lost, permit: Permit, mut record: Record) -> bool {
         let worker = &self.shared.worker;
-        let Lost { gone, status, orphan } = lost;
-        let is_given_up = matches!(gone, Gone::Left) && status.is_none();
-        match gone {
-            Gone::Left => {
-                self.gate.tally.left.fetch_add(1, Ordering::Relaxed);
+        let Lost { stop, status, orphan } = lost;
+        let is_given_up = matches!(stop, Stop::Left) && status.is_none();
+        match (stop, status) {
+            (Stop::Left, status) => {
+                self.frontend.tally.left.fetch_add(1, Ordering::Relaxed);
                 let status = status.filter(|_| self.flow.has_no_head());
                 record.end_left(worker, Some(&permit), status);
             }
-            Gone::Cut(status, word) => {
-                self.gate.tally.cut(status);
-                record.end(worker, Some(&permit), status, Some(word));
+            (Stop::Reply(reply), Some(status)) => {
+                self.frontend.tally.cut(status);
+                record.end(worker, Some(&permit), status, Some(reply.word));
             }
-            Gone::Reply(reply) => {
+            (Stop::Reply(reply), None) => {
                 record.settle(worker, &permit);
                 self.reply(reply, record);
             }
@@ -258,7 +258,7 @@ impl One<'_> {
     async fn exchange(
         &mut self,
         permit: &mut Permit,
-        mut way: Way,
+        mut waits: WaitCount,
         writer: RequestWriter<'_>,
         mut body: Body<'_>,
         record: &mut Record,
@@ -267,34 +267,34 @@ impl One<'_> {
         let RequestWriter { head, bytes, .. } = writer;
         let mut sent = Outgoing::default();
         writer.write(&mut sent.bytes);
-        let is_idempotent = head.is_idempotent(bytes);
+        let asked = Asked {
+            framing: head.framing,
+            is_head: self.is_head,
+            upgrades: false,
+            is_repeatable: head.is_repeatable(bytes),
+            body_bytes_max: self.frontend.spec.body_bytes_max.unwrap_or(u64::MAX),
+            body_wait: self.frontend.timeouts.body,
+        };
         let mut is_fresh = false;
         let mut response = ResponseHead::default();
         loop {
             let connected = tokio::select! {
                 biased;
-                connected = worker.connect(permit, &mut way, is_fresh) => connected,
+                connected = worker.connect(permit, &mut waits, is_fresh) => connected,
                 reply = poll_fn(|cx| self.poll_stopped(&mut body, cx)) => {
-                    Err(reply.map_or(Gone::Left, Gone::Reply))
+                    Err(reply.map_or(Stop::Left, Stop::Reply))
                 }
             };
             let mut upstream = connected?;
             body.connected();
-            let answer = Answer {
-                respond: self.respond,
-                flow: &mut self.flow,
-                head: &mut response,
-                is_head: self.is_head,
-            };
-            let mut exchange =
-                Exchange::new(answer, &mut body, &mut upstream, &mut sent, head.framing, self.gate);
+            let answer = Answer { respond: self.respond, flow: &mut self.flow };
+            let server = ServerHalf::new(&mut upstream, &mut sent, &mut response, asked);
+            let mut exchange = Exchange::new(answer, &mut body, server, asked.body_wait);
             let ended = poll_fn(|cx| exchange.poll(cx)).await;
             let (is_answered, unfinished) = (exchange.is_answered(), exchange.unfinished());
             record.bytes = exchange.bytes();
             match ended {
-                Err(Failure::Broken(_))
-                    if upstream.is_reused && is_idempotent && head.framing == Framing::None =>
-                {
+                Err(failure) if asked.is_repeatable && failure.is_of_idle(&upstream) => {
                     is_fresh = true;
                     sent.rewind();
                 }
@@ -319,14 +319,14 @@ impl One<'_> {
     /// how much of it was written.
     async fn see_out_reply(&mut self, replied: Replied) {
         let (delivery, mut record, reply) = replied;
-        let _ = delivery.see_out(&mut self.flow, self.gate.timeouts.body).await;
+        let _ = delivery.see_out(&mut self.flow, self.frontend.timeouts.body).await;
         record.bytes.1 = self.flow.bytes();
         record.end_reply(&self.shared.worker, &reply);
     }
 
     /// Sends a response of our own. It is logged when it is over.
     fn reply(&mut self, reply: Reply, record: Record) {
-        self.gate.tally.respond(reply.status);
+        self.frontend.tally.respond(reply.status);
         match self.send_reply(&reply) {
             Some(delivery) => self.replied = Some(Box::new((delivery, record, reply))),
             None => record.end_reply(&self.shared.worker, &reply),
@@ -335,7 +335,7 @@ impl One<'_> {
 
     /// The same; nothing if the stream is gone.
     fn send_reply(&mut self, reply: &Reply) -> Option<Delivery> {
-        let page = self.gate.pages.get(&reply.status);
+        let page = self.frontend.pages.get(&reply.status);
         let (body, content_type) = reply.body(page, self.is_json);
         let mut response = http::Response::builder()
             .status(reply.status)

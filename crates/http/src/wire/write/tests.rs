@@ -113,7 +113,7 @@ fn check_reads(text: &str, trusts: bool, upgrades: bool) {
     for (name, _) in asked.iter().chain(&got) {
         let values: Vec<_> = got.iter().filter(|own| own.0 == *name).map(|own| &*own.1).collect();
         let mut read = vec![];
-        let is_found = writer.read(name.as_bytes(), &mut read);
+        let is_found = writer.add_values(name.as_bytes(), &mut read);
         assert_eq!(is_found, !values.is_empty(), "{name} of {text} as {out}");
         assert_eq!(String::from_utf8(read).unwrap(), values.join(", "), "{name} of {text}");
     }

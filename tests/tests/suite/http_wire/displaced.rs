@@ -1,0 +1,59 @@
+//! Connections that end for others: how many a client has, of all frontends and of one, is bounded whatever it does
+//! while they end (D1, D4).
+
+use paceline_tests::{Latch, Proxy, Upstream, Web};
+use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+use std::sync::Arc;
+
+/// Open files, and how many of them are for connections of clients.
+const FILES: u64 = 900;
+const CONNECTIONS: u64 = FILES / 6;
+
+/// Connections of the frontend `web` that are open.
+fn connections(proxy: &Proxy) -> u64 {
+    let frontend = proxy.daemon.api().get("/v1/frontends/web").expect(200);
+    frontend["figures"]["connections"].as_u64().unwrap()
+}
+
+/// A client that opens as many new connections as it has idle ones, and asks on each of these in the same moment, has no
+/// more than before: each idle one ends or is kept, but no place is given away twice.
+#[test]
+fn a_displaced_connection_begins_no_request_d1() {
+    let limit = Rlimit { current: Some(FILES), maximum: Some(FILES) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        if call.target() == "/held" {
+            theirs.pass();
+        }
+        call.answer(200, "here");
+    });
+    let config = Proxy::config(upstream.address(), "");
+    let proxy = Proxy::start(&format!("[http]\nthreads = 1\n{config}"));
+    // Fewer than its share, so that all are accepted.
+    let mut idle: Vec<Web> = (0..CONNECTIONS * 2 / 3).map(|_| proxy.connect()).collect();
+    let mut held = vec![];
+    for _ in 0..3 {
+        idle.retain_mut(|client| is_answered(client));
+        // The daemon finds both at once: a connection to accept, and a request on the one that it would end for it.
+        proxy.daemon.signal(Signal::STOP);
+        let new: Vec<Web> = idle.iter().map(|_| proxy.connect()).collect();
+        for client in &mut idle {
+            client.ask("/held", "");
+        }
+        proxy.daemon.signal(Signal::CONT);
+        held.append(&mut idle);
+        idle = new;
+        idle.retain_mut(|client| is_answered(client));
+        let count = connections(&proxy);
+        assert!(count <= CONNECTIONS, "{count} connections of {CONNECTIONS} for all clients");
+    }
+    latch.open();
+}
+
+/// Whether a request is answered, or its connection closed instead.
+fn is_answered(client: &mut Web) -> bool {
+    let sent = client.send("GET /quick HTTP/1.1\r\nHost: test\r\n\r\n");
+    sent.is_ok() && client.try_answer(false).is_ok()
+}
