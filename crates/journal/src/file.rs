@@ -129,16 +129,28 @@ impl FileLog {
         }
     }
 
-    /// Puts the log in service at `position`, up to which the file is synced.
+    /// Puts the log in service at `position`, up to which the file is synced and its name is safe.
     pub(crate) fn begin(&mut self, facts: Facts, position: Position, base: u64) {
+        self.enter(facts, position, base);
+        if !self.is_read_only() {
+            self.settle_side();
+        }
+    }
+
+    fn enter(&mut self, facts: Facts, position: Position, base: u64) {
         self.facts = facts;
         self.position = position;
         self.synced = position;
         self.base = base;
         self.broken = None;
-        if !self.is_read_only() {
-            self.side.settle(&*self.disk, &facts, Known { synced: position.0, base });
-        }
+    }
+
+    fn settle_side(&mut self) {
+        self.side.settle(&*self.disk, &self.facts, self.known());
+    }
+
+    fn known(&self) -> Known {
+        Known { synced: self.synced.0, base: self.base }
     }
 
     /// The file's name, with symbolic links followed.
@@ -215,6 +227,10 @@ impl Log for FileLog {
         if expected != self.position {
             return Err(AppendError::Moved { expected, actual: self.position });
         }
+        if !self.side.is_settled() {
+            // Without the side file, a loss of power before the next sync could look like damage (J2).
+            self.settle_side();
+        }
         match write_all(&*self.file, records, expected.0) {
             Ok(()) => {
                 self.position.0 += records.len() as u64;
@@ -244,8 +260,8 @@ impl Log for FileLog {
             }
             if upto > self.synced {
                 self.synced = upto;
-                let known = Known { synced: upto.0, base: self.base };
-                self.side.write(&*self.disk, &self.facts, known);
+                let known = self.known();
+                self.side.note(&*self.disk, &self.facts, known);
             }
         }
         Ok(self.synced)
@@ -310,14 +326,14 @@ impl Log for FileLog {
         let (file, facts) = rewrite.rename_over(&self.path)?;
         // From here on the name means the new file, whatever happens next.
         self.file = file;
-        let named = self.sync_dir();
-        self.begin(facts, Position(facts.len), base);
-        if let Err(failure) = named {
-            // A loss of power could still bring the old file back, so nothing more may go into
-            // the new one until its name is safe.
+        if let Err(failure) = self.sync_dir() {
+            // A loss of power could still bring the old file back. So nothing more may go into the
+            // new one until its name is safe, and the side file goes on describing the old one.
+            self.enter(facts, Position(facts.len), base);
             self.broken = Some(failure.clone());
             return Err(RewriteError::Io(failure));
         }
+        self.begin(facts, Position(facts.len), base);
         Ok(self.position)
     }
 }
