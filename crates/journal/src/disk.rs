@@ -1,9 +1,8 @@
-//! The seam to the disk: the few file operations the journal is made of.
+//! The seam to the disk: the few file operations that the journal needs.
 //!
-//! Owns the traits `Disk` and `DiskFile`. `RealDisk` is the machine's own file system, and what
-//! everyone gets who does not ask for another. `MemoryDisk` keeps files in memory and can lose
-//! power; `FaultyDisk` stands before another disk and injects faults. One indirect call for a
-//! system call costs nothing worth naming.
+//! Owns the traits `Disk` and `DiskFile`. `RealDisk` is the machine's own file system and the default.
+//! `MemoryDisk` keeps files in memory and simulates a loss of power. `FaultyDisk` wraps another disk and
+//! injects faults. The indirect call costs little compared with the system call behind it.
 
 mod faulty;
 mod memory;
@@ -29,7 +28,7 @@ pub trait Disk: Debug + Send + Sync {
     /// file exists. Its directory must exist.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Takes the lock file `path` for this process, creating it if need be, without waiting.
+    /// Locks the file `path` for this process, without waiting. Creates it if it does not exist.
     fn lock(&self, path: &Path) -> Result<Lock, LockError>;
 
     /// Opens a file, or creates it.
@@ -50,7 +49,7 @@ pub trait DiskFile: Debug + Send + Sync {
     /// Reads at an offset; 0 means the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes at an offset and says how many bytes it took.
+    /// Writes at an offset and returns how many bytes were written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
     /// Cuts the file to a length.
@@ -59,11 +58,12 @@ pub trait DiskFile: Debug + Send + Sync {
     /// Makes contents and length survive a loss of power.
     fn sync(&self) -> io::Result<()>;
 
-    /// What the file system knows of the file.
+    /// What the file system knows about the file.
     fn facts(&self) -> io::Result<Facts>;
 
-    /// Takes this file for as long as it is open, under whichever name; false if another opening of it
-    /// has done so. The lock file excludes only those who use the same name, and a file can have many.
+    /// Locks this file, under any of its names, for as long as it is open. Returns false if another process
+    /// or another opening has locked it. The lock file alone does not suffice: it excludes only processes
+    /// that use the same name, and a file can have several.
     fn claim(&self) -> io::Result<bool> {
         Ok(true)
     }
@@ -76,18 +76,18 @@ pub enum Access {
     Read,
     /// An existing file, to read and write.
     Write,
-    /// A new file, to read and write, with these permission bits. Fails if there is one.
+    /// A new file, to read and write, with these permission bits. Fails if the file exists.
     Create(u32),
 }
 
-/// What the file system knows of a file.
+/// What the file system knows about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
     /// The length in bytes.
     pub len: u64,
-    /// The number that tells the file from others that exist at the same time.
+    /// The number that distinguishes the file from all others that exist at the same time.
     pub inode: u64,
-    /// When the file was made, in nanoseconds, or 0 if unknown: numbers are used again.
+    /// When the file was created, in nanoseconds, or 0 if unknown. Needed because inode numbers are reused.
     pub born: u64,
     /// The permission bits.
     pub mode: u32,
@@ -95,7 +95,7 @@ pub struct Facts {
     pub regular: bool,
 }
 
-/// Writes all of `bytes`, however many calls it takes, and on failure says how many went.
+/// Writes all of `bytes`, in as many calls as it takes. On failure also returns how many were written.
 pub(crate) fn write_all(
     file: &dyn DiskFile,
     bytes: &[u8],
@@ -113,7 +113,7 @@ pub(crate) fn write_all(
     Ok(())
 }
 
-/// Reads until `buffer` is full or the file ends, and says how many bytes came.
+/// Reads until `buffer` is full or the file ends, and returns how many bytes were read.
 pub(crate) fn read_full(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {

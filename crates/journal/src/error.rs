@@ -1,8 +1,8 @@
-//! The bad news this crate brings, one enum per operation.
+//! The errors of this crate, one enum per operation.
 //!
-//! Owns the error types and their texts. Every text names the file; those about a record name the
-//! offset of its header. `Failure` is what a system call said, kept so that a broken file can say
-//! the same thing again to everyone who asks later.
+//! Owns the error types and their texts. Every text names the file; a text about a record also names
+//! the offset of its header. `Failure` is the error of a system call. A broken file keeps it and
+//! returns it again to every later caller.
 
 use std::error::Error;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::log::Position;
 
-/// What a system call on one file said.
+/// The error of a system call on one file.
 #[derive(Debug, Clone)]
 pub struct Failure {
     action: &'static str,
@@ -25,17 +25,17 @@ impl Failure {
         Failure { action, path: path.to_path_buf(), source: Arc::new(source) }
     }
 
-    /// The file or directory the call was about.
+    /// The file or directory that the call was made for.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The kind of error the system gave.
+    /// The kind of error that the system returned.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
 
-    /// True if there is no room: disk, quota or the longest file allowed.
+    /// True if there is no room: the disk, the quota or the maximum file size is exhausted.
     pub(crate) fn is_full(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(self.kind(), StorageFull | QuotaExceeded | FileTooLarge)
@@ -58,7 +58,7 @@ impl Error for Failure {
     }
 }
 
-/// Why a batch was not appended. Nothing of it stays in the file.
+/// Why a batch was not appended. No part of it stays in the file.
 #[derive(Debug, Clone)]
 pub enum AppendError {
     /// No room (J5). The file is as it was before; a later append may succeed.
@@ -67,11 +67,11 @@ pub enum AppendError {
     ReadOnly(Failure),
     /// The file is broken (J4): every append and sync fails until it is replaced.
     Io(Failure),
-    /// The log does not end where the caller thought.
+    /// The log does not end where the caller expected.
     Moved {
-        /// Where the caller thought that the log ends.
+        /// Where the caller expected the log to end.
         expected: Position,
-        /// Where it ends.
+        /// Where it does end.
         actual: Position,
     },
 }
@@ -83,7 +83,7 @@ impl fmt::Display for AppendError {
             | AppendError::ReadOnly(failure)
             | AppendError::Io(failure) => failure.fmt(f),
             AppendError::Moved { expected, actual } => {
-                write!(f, "append expected the log to end at {expected}, it ends at {actual}")
+                write!(f, "append expected the log to end at {expected}, but it ends at {actual}")
             }
         }
     }
@@ -108,11 +108,11 @@ impl Error for SyncError {}
 pub enum OpenError {
     /// A system call failed.
     Io(Failure),
-    /// Someone else holds the file.
+    /// The file is locked, by another process or by this one.
     Locked(LockError),
-    /// The file to create is there already.
+    /// The file to create exists already.
     Exists(PathBuf),
-    /// The file is empty, so it is no database.
+    /// The file is empty, so it is not a database.
     Empty(PathBuf),
     /// The path names a directory, a device or the like.
     NotAFile(PathBuf),
@@ -129,13 +129,13 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A record is whole, but its reader cannot make sense of it.
+    /// A record is undamaged, but its reader rejects its contents.
     Invalid {
         /// The journal.
         path: PathBuf,
         /// Where the record begins.
         offset: Position,
-        /// What its reader said.
+        /// Why its reader rejects it.
         reason: String,
     },
 }
@@ -147,7 +147,7 @@ impl fmt::Display for OpenError {
             OpenError::Locked(error) => error.fmt(f),
             OpenError::Exists(path) => write!(f, "{}: file exists", path.display()),
             OpenError::Empty(path) => {
-                write!(f, "{}: the file is empty, not a database", path.display())
+                write!(f, "{}: the file is empty; this is not a database", path.display())
             }
             OpenError::NotAFile(path) => write!(f, "{}: not a regular file", path.display()),
             OpenError::Format(path) => {
@@ -155,7 +155,7 @@ impl fmt::Display for OpenError {
             }
             OpenError::Clustered(path) => write!(
                 f,
-                "{}: clustered databases are not supported, \
+                "{}: clustered databases are not supported; \
                  convert it with `ovsdb-tool cluster-to-standalone`",
                 path.display()
             ),
@@ -178,7 +178,7 @@ pub enum LockError {
     Process {
         /// The lock file.
         path: PathBuf,
-        /// The holder, if the system could tell.
+        /// The holder, if the system reported it.
         pid: Option<u32>,
     },
     /// This process has the file open already.
@@ -201,7 +201,7 @@ impl fmt::Display for LockError {
                 f.write_str("; stop it first")
             }
             LockError::Ourselves(path) => {
-                write!(f, "{} is open already in this process", locked_file(path).display())
+                write!(f, "{} is already open in this process", locked_file(path).display())
             }
             LockError::OtherName(path) => write!(
                 f,
@@ -229,16 +229,16 @@ pub enum RewriteError {
     Full(Failure),
     /// The file system, or this opening of the log, is read-only.
     ReadOnly(Failure),
-    /// A system call failed. The old file stays in service, unless the call was the sync of the
-    /// directory after the rename: then the new file is in its place, but broken (J4).
+    /// A system call failed. The old file stays in service, with one exception: if the directory could
+    /// not be synced after the rename, the new file is in place, but broken (J4).
     Io(Failure),
     /// The log is being rewritten already.
     Busy(PathBuf),
-    /// The rewrite was begun on a file that this log no longer, or never, stood in.
+    /// The rewrite was begun on a file that is not, or no longer, the file of this log.
     Stale(PathBuf),
-    /// The new file would be empty, or the part to copy is none of the old file.
+    /// The new file would be empty, or the range to copy is not in the old file.
     Range(PathBuf),
-    /// A record of the old file that was to be copied is damaged.
+    /// A record in the range to copy is damaged.
     Corrupt {
         /// The old file.
         path: PathBuf,

@@ -8,8 +8,9 @@
 //! broken ------install of a new file--> in service
 //! ```
 //!
-//! While broken every append and sync gives the error that broke it (J4). A batch is in the file
-//! whole or not at all once `append` has returned; killed within it, it is a torn tail (J2).
+//! While the log is broken, every append and sync returns the error that broke it (J4). When `append`
+//! returns, the file holds the whole batch or nothing of it. If the process is killed during `append`,
+//! the batch is a torn tail (J2).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub struct FileLog {
     file: Arc<dyn DiskFile>,
     facts: Facts,
     side: SideFile,
-    /// None if opened read-only. Shared with a rewrite, which must not outlive it.
+    /// None if opened read-only. Shared with a rewrite, so that it stays held while one exists.
     lock: Option<Arc<Lock>>,
     position: Position,
     synced: Position,
@@ -43,7 +44,7 @@ pub struct FileLog {
 }
 
 impl FileLog {
-    /// Opens an existing file; its records come from the `Follow`, which ends in the log.
+    /// Opens an existing file. The `Follow` reads its records and then returns the log.
     pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Follow, OpenError> {
         Self::open_on(Arc::new(RealDisk), path, mode)
     }
@@ -57,7 +58,7 @@ impl FileLog {
         Follow::open(disk, path.as_ref(), mode)
     }
 
-    /// Creates a file whose first record has the body `schema`. Refuses if there is one.
+    /// Creates a file whose first record has the body `schema`. Fails if the file exists.
     pub fn create(path: impl AsRef<Path>, schema: &[u8]) -> Result<FileLog, OpenError> {
         Self::create_on(Arc::new(RealDisk), path, schema)
     }
@@ -78,14 +79,14 @@ impl FileLog {
         };
         exists(&*disk)?;
         let lock = Arc::new(disk.lock(&lock_path(&place)).map_err(OpenError::Locked)?);
-        // Again under the lock: someone may just have created it.
+        // Checked again under the lock: another process may just have created it.
         exists(&*disk)?;
 
         let tmp = tmp_path(&place);
         remove_if_there(&*disk, &tmp).map_err(OpenError::Io)?;
         let mut record = Vec::new();
         frame(schema, &mut record);
-        // The file gets its name when it is whole, so that no half of one is ever seen.
+        // The file gets its name when it is complete, so that no partial file is ever visible.
         let made = (|| {
             let file = disk.open(&tmp, Access::Create(0o600))?;
             file.claim()?;
@@ -129,16 +130,28 @@ impl FileLog {
         }
     }
 
-    /// Puts the log in service at `position`, up to which the file is synced.
+    /// Puts the log in service at `position`, up to which the file is synced and its name is safe.
     pub(crate) fn begin(&mut self, facts: Facts, position: Position, base: u64) {
+        self.enter(facts, position, base);
+        if !self.is_read_only() {
+            self.settle_side();
+        }
+    }
+
+    fn enter(&mut self, facts: Facts, position: Position, base: u64) {
         self.facts = facts;
         self.position = position;
         self.synced = position;
         self.base = base;
         self.broken = None;
-        if !self.is_read_only() {
-            self.side.settle(&*self.disk, &facts, Known { synced: position.0, base });
-        }
+    }
+
+    fn settle_side(&mut self) {
+        self.side.settle(&*self.disk, &self.facts, self.known());
+    }
+
+    fn known(&self) -> Known {
+        Known { synced: self.synced.0, base: self.base }
     }
 
     /// The file's name, with symbolic links followed.
@@ -164,7 +177,7 @@ impl FileLog {
         self.disk.sync_dir(dir).map_err(|error| Failure::new("sync", dir, error))
     }
 
-    /// Removes what a rewrite left behind that was killed.
+    /// Removes the temporary file of a rewrite that was killed.
     pub(crate) fn remove_stale(&self) -> Result<(), Failure> {
         remove_if_there(&*self.disk, &tmp_path(&self.path))
     }
@@ -178,12 +191,12 @@ impl FileLog {
         self.failure(action, io::Error::new(kind, "the file is opened read-only"))
     }
 
-    /// Takes back a batch that failed after `written` bytes, and says what that means.
+    /// Takes back a batch that failed after `written` bytes, and returns the error for the caller.
     fn take_back(&mut self, written: usize, error: io::Error) -> AppendError {
         let failure = self.failure("append", error);
         let mut restored = self.file.truncate(self.position.0);
         if written > 0 && restored.is_ok() {
-            // Refused must stay refused, also if power is lost before the next sync.
+            // A refused batch must not reappear if power is lost before the next sync.
             restored = self.file.sync();
         }
         if failure.is_read_only() && written == 0 {
@@ -215,6 +228,10 @@ impl Log for FileLog {
         if expected != self.position {
             return Err(AppendError::Moved { expected, actual: self.position });
         }
+        if !self.side.is_settled() {
+            // Without the side file, a loss of power before the next sync could look like damage (J2).
+            self.settle_side();
+        }
         match write_all(&*self.file, records, expected.0) {
             Ok(()) => {
                 self.position.0 += records.len() as u64;
@@ -232,8 +249,8 @@ impl Log for FileLog {
     }
 
     fn end_sync(&mut self, done: SyncDone) -> Result<Position, SyncError> {
-        // The outcome for a file that has been replaced since no longer matters: the new one was
-        // synced before it took the place.
+        // If the file has been replaced in the meantime, the outcome no longer matters: the new file
+        // was synced before it took the old one's place.
         if Arc::ptr_eq(&done.file, &self.file) {
             let upto = done.upto;
             if let Some(failure) = done.failure(&self.path) {
@@ -244,8 +261,8 @@ impl Log for FileLog {
             }
             if upto > self.synced {
                 self.synced = upto;
-                let known = Known { synced: upto.0, base: self.base };
-                self.side.write(&*self.disk, &self.facts, known);
+                let known = self.known();
+                self.side.note(&*self.disk, &self.facts, known);
             }
         }
         Ok(self.synced)
@@ -308,16 +325,16 @@ impl Log for FileLog {
         rewrite.copy_tail(copy_from, self.position)?;
         rewrite.sync()?;
         let (file, facts) = rewrite.rename_over(&self.path)?;
-        // From here on the name means the new file, whatever happens next.
+        // From here on the name refers to the new file, whatever happens next.
         self.file = file;
-        let named = self.sync_dir();
-        self.begin(facts, Position(facts.len), base);
-        if let Err(failure) = named {
-            // A loss of power could still bring the old file back, so nothing more may go into
-            // the new one until its name is safe.
+        if let Err(failure) = self.sync_dir() {
+            // A loss of power could still bring the old file back. So nothing more may go into the
+            // new one until its name is safe, and the side file goes on describing the old one.
+            self.enter(facts, Position(facts.len), base);
             self.broken = Some(failure.clone());
             return Err(RewriteError::Io(failure));
         }
+        self.begin(facts, Position(facts.len), base);
         Ok(self.position)
     }
 }

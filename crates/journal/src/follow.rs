@@ -1,8 +1,8 @@
 //! Opening a file: its records are read and checked before the log can be written.
 //!
-//! Owns the way from a path to a `FileLog`. Each record is handed to the caller as it is read; at
-//! damage J2 or J3 decides; `finish` cuts a torn tail and gives the log. Until `finish` the only
-//! thing changed on disk is the lock file, and in read-only mode nothing ever is.
+//! Owns the steps from a path to a `FileLog`. Each record is handed to the caller as it is read. Damage
+//! is a torn tail (J2) or an error (J3). `finish` cuts a torn tail and returns the log. Before `finish`
+//! only the lock file changes on disk; in read-only mode nothing does.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,14 +32,14 @@ pub struct Recovery {
     pub records: u64,
     /// Where the last one ends.
     pub position: Position,
-    /// The torn tail behind it, if there was one: the host should say so in its log.
+    /// The torn tail behind it, if there was one: the host should log it.
     pub torn: Option<Torn>,
     /// Up to where the file was known to be synced when it was opened.
     pub synced: Option<Position>,
 }
 
 impl Recovery {
-    /// True if records are gone that had once been synced: more than a crash can explain.
+    /// True if records that were once synced are missing, which no crash can explain.
     pub fn lost_synced(&self) -> bool {
         self.synced.is_some_and(|synced| self.position < synced)
     }
@@ -54,13 +54,13 @@ pub struct Torn {
     pub bytes: u64,
     /// What is wrong with the record there.
     pub reason: String,
-    /// The file where it is kept; none if there was no room for it, or the journal was opened read-only and is uncut.
+    /// The file where it is kept. None if there was no room for it, or if the journal was opened read-only and not cut.
     pub kept: Option<PathBuf>,
 }
 
 /// A journal that is being opened.
 ///
-/// Call `next` until there is none, then `finish`.
+/// Call `next` until it returns none, then `finish`.
 #[derive(Debug)]
 pub struct Follow {
     log: FileLog,
@@ -80,7 +80,7 @@ impl Follow {
         let (access, lock) = match mode {
             Mode::ReadOnly => (Access::Read, None),
             Mode::ReadWrite => {
-                // Without the file there is nothing to lock, and no lock file to leave behind.
+                // If the file is missing, no lock file must be left behind.
                 disk.open(&place, Access::Read).map_err(|error| io("open", error))?;
                 let lock = disk.lock(&lock_path(&place)).map_err(OpenError::Locked)?;
                 (Access::Write, Some(Arc::new(lock)))
@@ -106,7 +106,7 @@ impl Follow {
         Ok(if self.advance()? { Some(self.reader.record()) } else { None })
     }
 
-    /// The error for a record that is whole but makes no sense to its reader.
+    /// The error for a record that is undamaged but rejected by its reader.
     pub fn reject(&self, offset: Position, reason: impl Into<String>) -> OpenError {
         let path = self.log.path().to_path_buf();
         OpenError::Invalid { path, offset, reason: reason.into() }
@@ -117,7 +117,7 @@ impl Follow {
         self.facts.len
     }
 
-    /// Reads what has not been read, cuts a torn tail, syncs, and gives the log.
+    /// Reads the remaining records, cuts a torn tail, syncs, and returns the log.
     pub fn finish(mut self) -> Result<(FileLog, Recovery), OpenError> {
         while self.advance()? {}
         let position = self.reader.position();
@@ -153,7 +153,7 @@ impl Follow {
         let corrupt =
             |reason| OpenError::Corrupt { path: self.log.path().to_path_buf(), offset, reason };
         if offset == Position(0) {
-            // Without its schema the file is no database, whatever else it holds.
+            // Without its schema the file is not a database, whatever else it holds.
             return Err(corrupt(format!("the first record is damaged: {reason}")));
         }
         let synced = self.known.map(|known| Position(known.synced));
@@ -170,7 +170,7 @@ impl Follow {
         }
     }
 
-    /// Brings the disk to where the log begins its work: tail cut, names and contents synced.
+    /// Prepares the disk for appending: cuts the torn tail, syncs names and contents.
     fn settle(&mut self, position: Position) -> Result<(), Failure> {
         let log = &self.log;
         log.remove_stale()?;
@@ -178,15 +178,16 @@ impl Follow {
         if let Some(torn) = &mut self.torn {
             torn.kept = match keep_aside(log.disk(), log.path(), log.file(), position) {
                 Ok(kept) => Some(kept),
-                // Nobody was answered that what was never synced is durable; service goes before keeping it (J5).
+                // No client was told that records that were never synced are durable, so it is better to
+                // serve than to keep the tail (J5).
                 Err(failure) if failure.is_full() && synced.is_some_and(|at| at <= position.0) => {
                     None
                 }
                 Err(failure) => return Err(failure),
             };
         }
-        // The tail's new name must be safe before it is cut. And without a tail: the last rename
-        // may not have reached the disk before the last process was killed.
+        // The kept tail's name must be safe before the tail is cut. This is needed without a tail too: the
+        // last process may have been killed before its last rename reached the disk.
         log.sync_dir()?;
         if self.torn.is_some() {
             let cut = log.file().truncate(position.0);
@@ -205,7 +206,7 @@ pub(crate) fn lock_path(journal: &Path) -> PathBuf {
     beside(journal, ".", ".~lock~")
 }
 
-/// Refuses at once what is no standalone database.
+/// Refuses files that are not standalone databases.
 fn check_kind(path: &Path, file: &dyn DiskFile, facts: &Facts) -> Result<(), OpenError> {
     if !facts.regular {
         return Err(OpenError::NotAFile(path.to_path_buf()));

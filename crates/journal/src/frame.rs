@@ -1,15 +1,15 @@
 //! The frame around one record: `OVSDB JSON <length> <sha1>\n`, then the body.
 //!
 //! Owns writing a frame and reading its header line. The body on disk is the JSON text and a
-//! newline; length and hash cover both. Promises that what `frame` writes, `parse_header` and
-//! `hash` accept. Never reads files.
+//! newline; length and hash cover both. Promises that `parse_header` and `hash` accept what `frame`
+//! writes. Never reads files.
 
 use sha1::{Digest, Sha1};
 
-/// The longest body that is taken for one: a compacted database is a single record.
+/// The maximum length of a body. It is this large because a compacted database is a single record.
 pub const RECORD_LEN_MAX: u64 = 1 << 32;
 
-/// What every header line of a standalone log begins with.
+/// The first bytes of every header line of a standalone log.
 pub(crate) const LEAD: &[u8] = b"OVSDB JSON ";
 
 /// The longest header line: lead, 20 digits, a blank, the hash, a newline.
@@ -45,7 +45,7 @@ pub(crate) fn hash(body: &[u8]) -> Hash {
     Sha1::digest(body).into()
 }
 
-/// What a header line says.
+/// A parsed header line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The length of the line, newline included.

@@ -1,13 +1,17 @@
 //! The journal: a log of records in one file, in the format of OVSDB's standalone log.
 //!
-//! Owns the framing of records, the file they stand in, its lock file, its side file, recovery at
-//! open, and the replacement of the file by a compacted one. A record's body is opaque here: one
-//! JSON text that this crate never looks into.
+//! Owns the framing of records, the file that holds them, its lock file, its side file, recovery at
+//! open, and the replacement of the file by a compacted one. To this crate a record's body is one
+//! opaque JSON text.
 //!
-//! It promises J1 to J6 and J8: every record is checksummed; a torn tail is cut and kept aside; any
-//! other damage is refused by its offset and nothing is changed; a failed write or sync is never
-//! retried on the same file; a full disk can be recovered from; every system call is a safe point
-//! to be killed at.
+//! It promises J1 to J6 and J8:
+//!
+//! - Every record has a checksum.
+//! - A torn tail is cut off and kept aside. Any other damage is an error that names the offset, and
+//!   nothing on disk changes.
+//! - A failed write or sync is never retried on the same file.
+//! - After a full disk the log recovers without a restart.
+//! - The process may be killed at any system call.
 //!
 //! It never parses JSON, never starts a thread, never logs and never reads a clock or the
 //! environment. All calls block.
@@ -18,7 +22,7 @@
 //! # let disk = std::sync::Arc::new(MemoryDisk::new());
 //! # FileLog::create_on(disk.clone(), "db", b"{}")?;
 //!
-//! // Open: every record that is there is replayed before the log can be written.
+//! // Open: every existing record is replayed before the log can be written.
 //! let mut follow = FileLog::open_on(disk, "db", Mode::ReadWrite)?;
 //! while let Some(record) = follow.next()? {
 //!     let (offset, body) = (record.offset, record.body);
@@ -36,7 +40,7 @@
 //! let snapshot_at = log.append(log.position(), &batch)?;
 //! log.sync()?;
 //!
-//! // Compact: the rewrite may be filled on another thread, while the log goes on.
+//! // Compact: another thread may fill the rewrite while the log stays in use.
 //! let mut rewrite = log.rewrite()?;
 //! let mut snapshot = Vec::new();
 //! frame(b"{}", &mut snapshot);

@@ -1,9 +1,9 @@
-//! The lock file that keeps two servers off one database, ours or OVS's own.
+//! The lock file that keeps two servers, ours or OVS's own, from using one database.
 //!
-//! Owns the file `.<name>.~lock~` while it is held. A POSIX record lock excludes other processes
-//! only, and closing any descriptor of the file drops it; so a table of the lock files this process
-//! holds keeps a second opening from even touching the file. The file itself is left behind, as
-//! OVS does: removing it would let two processes lock two files of one name.
+//! Owns the file `.<name>.~lock~` while it is held. A POSIX record lock excludes only other processes,
+//! and closing any descriptor of the file releases it. Therefore a table lists the lock files that this
+//! process holds, and a second opening fails before it opens the file. As in OVS, the file is never
+//! removed: otherwise two processes could lock two files of the same name.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ use crate::error::{Failure, LockError};
 /// Device and inode of every lock file this process holds.
 static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
-/// A lock file that is held. Dropping it lets go.
+/// A lock file that is held. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Held {
     // Holds the lock by being open.
@@ -31,8 +31,8 @@ pub(crate) struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let mut held = table();
-        // Closed under the table's lock: else another thread could take the lock in between and
-        // lose it to this very close.
+        // Closed under the table's mutex. Otherwise another thread could take the lock in between, and this
+        // close would release it.
         self.file = None;
         held.remove(&self.identity);
     }
@@ -66,7 +66,7 @@ pub(crate) fn take(path: &Path) -> Result<Held, LockError> {
     }
 }
 
-/// The process that holds the lock, if the system can tell.
+/// The process that holds the lock, if the system reports it.
 fn holder(file: &File) -> Option<u32> {
     let lock = fcntl_getlk(file, &Flock::from(FlockType::WriteLock)).ok()??;
     u32::try_from(lock.pid?.as_raw_nonzero().get()).ok()
@@ -77,6 +77,6 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
 }
 
 fn table() -> MutexGuard<'static, BTreeSet<(u64, u64)>> {
-    // A set has no half-made state that a panic elsewhere could have left behind.
+    // A panic elsewhere cannot leave a set half changed.
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }

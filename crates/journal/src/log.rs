@@ -1,8 +1,8 @@
 //! The seam between the database and its storage: a log to append to and to follow.
 //!
 //! Owns `Position`, the trait `Log` and the two halves of a sync that runs on another thread. A
-//! log knows one writer; `append` names the position the writer believes in, so that a log shared
-//! between machines can refuse one who has fallen behind.
+//! log has one writer. The writer passes the position that it expects to `append`, so that a log shared
+//! between machines can refuse a writer that has fallen behind.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::rewrite::Rewrite;
 
 /// A place in the log: the byte offset in the current file where a record ends, or begins.
 ///
-/// Positions speak of one file. `install` puts another file in place and returns the position
-/// that holds from then on.
+/// A position is valid for one file. `install` replaces the file and returns the position in the new
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(pub u64);
 
@@ -27,8 +27,8 @@ impl fmt::Display for Position {
 
 /// A log of framed records with one writer.
 pub trait Log: Send {
-    /// Writes `records`, one or many made by [`crate::frame()`], at the end of the log, which the
-    /// caller says is `expected`, and returns the new end. All of them or none.
+    /// Writes `records`, one or more made by [`crate::frame()`], at the end of the log, and returns the new
+    /// end. Writes all of them or none. Fails if the log does not end at `expected`.
     fn append(&mut self, expected: Position, records: &[u8]) -> Result<Position, AppendError>;
 
     /// Makes everything appended so far survive a loss of power.
@@ -38,17 +38,17 @@ pub trait Log: Send {
     }
 
     /// Begins a sync of everything appended so far. The job may run on another thread while the
-    /// owner goes on appending; its outcome comes back through `end_sync`.
+    /// owner keeps appending. The owner passes its outcome to `end_sync`.
     fn begin_sync(&self) -> Result<SyncJob, SyncError>;
 
-    /// Takes note of how a sync went and returns the position that is synced now.
+    /// Records the outcome of a sync and returns the position up to which the log is now synced.
     fn end_sync(&mut self, done: SyncDone) -> Result<Position, SyncError>;
 
-    /// Takes records back that were appended but must not come back, after a sync of them failed:
-    /// cuts the broken file at `to`, as well as that can be done. The file stays broken.
+    /// Removes appended records whose sync failed, so that they do not reappear: cuts the broken file
+    /// at `to`, if that is possible. The file stays broken.
     fn take_back_to(&mut self, to: Position);
 
-    /// What broke the log, if it is broken (J4): only `install` helps.
+    /// The error that broke the log, if it is broken (J4). Only `install` repairs it.
     fn broken(&self) -> Option<&Failure>;
 
     /// Where the last record ends.
@@ -57,21 +57,21 @@ pub trait Log: Send {
     /// Up to where the log is known to be synced.
     fn synced(&self) -> Position;
 
-    /// The size of the log when it was last rewritten, to judge when the next time has come.
+    /// The size of the log when it was last rewritten, by which the caller decides when to rewrite it again.
     fn base(&self) -> u64;
 
     /// Reads the records between `from`, where a record must begin, and the present end.
     fn follow(&self, from: Position) -> Reader;
 
-    /// Begins a replacement of the log's contents, which may be written on another thread.
+    /// Begins a replacement of the log's contents. It may be written on another thread.
     fn rewrite(&mut self) -> Result<Rewrite, RewriteError>;
 
-    /// Puts the replacement in place, after copying behind it the records from `copy_from` to the
-    /// present end, and returns the position in it. Everything is synced then.
+    /// Appends the records from `copy_from` to the present end to the replacement, puts it in place, and
+    /// returns its end. Everything is synced then.
     fn install(&mut self, rewrite: Rewrite, copy_from: Position) -> Result<Position, RewriteError>;
 }
 
-/// A sync that has been asked for. It is done when `run` returns.
+/// A sync that was begun. It is done when `run` returns.
 #[derive(Debug)]
 pub struct SyncJob {
     pub(crate) file: Arc<dyn DiskFile>,
@@ -79,14 +79,14 @@ pub struct SyncJob {
 }
 
 impl SyncJob {
-    /// Syncs, blocking until the disk has it all or has failed.
+    /// Syncs, and blocks until the disk has written everything or has failed.
     pub fn run(self) -> SyncDone {
         let outcome = self.file.sync();
         SyncDone { file: self.file, upto: self.upto, outcome }
     }
 }
 
-/// The outcome of a sync, to be handed to the log's `end_sync`.
+/// The outcome of a sync, to be passed to the log's `end_sync`.
 #[derive(Debug)]
 pub struct SyncDone {
     pub(crate) file: Arc<dyn DiskFile>,

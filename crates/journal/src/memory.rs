@@ -1,6 +1,6 @@
-//! A log that is kept in memory: the same log, on a disk that is made of memory.
+//! A log in memory: the log of `file`, on a simulated disk in memory.
 //!
-//! Owns that disk. For databases nobody wants to find again after a restart, and for tests.
+//! Owns that disk. For databases that need not survive a restart, and for tests.
 
 use std::sync::Arc;
 

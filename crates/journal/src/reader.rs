@@ -1,8 +1,8 @@
 //! Reading records one after another, in large pieces, checking each.
 //!
-//! Owns a buffer over a stretch of one file. Promises J1: no body is handed out whose hash was not
-//! checked. Holds one record and at most one piece in memory, never the file. Says where damage
-//! begins and what it is; what to do about it is for others to decide.
+//! Owns a buffer over a range of one file. Promises J1: a body is returned only after its hash was
+//! checked. Holds one record and at most one piece in memory, never the whole file. Reports where damage
+//! begins and what it is; the caller decides what to do about it.
 
 use std::error::Error;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct Record<'a> {
     pub body: &'a [u8],
 }
 
-/// Damage: from this offset on the file holds no valid record.
+/// Damage: the bytes at this offset are not a valid record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// Where the damaged record begins.
@@ -35,12 +35,12 @@ pub struct Damage {
     pub reason: String,
 }
 
-/// Why there is no next record, other than that the end was reached.
+/// Why the next record could not be read.
 #[derive(Debug)]
 pub enum ReadError {
     /// The file could not be read.
     Io(io::Error),
-    /// The bytes are no valid record.
+    /// The bytes are not a valid record.
     Damage(Damage),
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for ReadError {
 
 impl Error for ReadError {}
 
-/// Reads the records of a stretch of a file.
+/// Reads the records in a range of a file.
 ///
 /// ```text
 /// while let Some(record) = reader.next()? { ... }
@@ -65,7 +65,7 @@ impl Error for ReadError {}
 #[derive(Debug)]
 pub struct Reader {
     file: Arc<dyn DiskFile>,
-    /// Where the stretch ends in the file.
+    /// Where the range ends in the file.
     limit: u64,
     buffer: Vec<u8>,
     /// The part of the buffer that is filled and not yet consumed.
@@ -140,11 +140,14 @@ impl Reader {
 
     fn record_len(&self, header: &Header, left: u64) -> Result<usize, ReadError> {
         if header.body_len > RECORD_LEN_MAX {
-            return Err(self.damage(format!("its length of {} is absurd", header.body_len)));
+            let len = header.body_len;
+            let reason =
+                format!("its length of {len} bytes is over the maximum of {RECORD_LEN_MAX}");
+            return Err(self.damage(reason));
         }
         let len = header.body_len + header.line_len as u64;
         if len > left {
-            let reason = format!("it should have {len} bytes, the file ends after {left}");
+            let reason = format!("it should have {len} bytes, but the file ends after {left}");
             return Err(self.damage(reason));
         }
         usize::try_from(len).map_err(|_| self.damage("it does not fit into memory".into()))
@@ -166,7 +169,7 @@ impl Reader {
         self.body = 0..0;
     }
 
-    /// Has the next `need` bytes in the buffer, or says that the file has shrunk and has not.
+    /// Reads until the next `need` bytes are in the buffer. Returns false if the file has shrunk and ends before them.
     fn fill(&mut self, need: u64) -> Result<bool, ReadError> {
         let have = self.filled.len();
         if have as u64 >= need {
@@ -177,7 +180,7 @@ impl Reader {
         let left = self.limit.saturating_sub(self.offset);
         let size = need.max(PIECE as u64).min(left) as usize;
         if size > self.buffer.len() {
-            // Beyond one piece this is a single record, and `left` bounds it by the file's length.
+            // More than one piece means a single large record, and `left` bounds it by the file's length.
             self.buffer
                 .try_reserve_exact(size - self.buffer.len())
                 .map_err(|_| ReadError::Io(io::Error::from(io::ErrorKind::OutOfMemory)))?;

@@ -1,8 +1,8 @@
 //! The file that is to replace the journal, while it is being written.
 //!
-//! Owns `<name>.tmp` from its creation to the rename, and removes it if it comes to nothing. May
-//! be written on another thread while the journal goes on. Promises that nothing unchecked is
-//! copied from the old file, and that the new one is synced before it takes the old one's name.
+//! Owns `<name>.tmp` from its creation to the rename, and removes it if the rewrite is abandoned. It may
+//! be written on another thread while the journal stays in use. Promises that every record copied from
+//! the old file is checked, and that the new file is synced before it takes the old one's name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const PIECE: usize = 256 * 1024;
 
 /// A replacement for a journal, begun by `Log::rewrite`, put in place by `Log::install`.
 ///
-/// Dropping it gives up: the new file is removed, the old one goes on.
+/// Dropping it abandons the rewrite: the new file is removed, and the old one stays in service.
 #[derive(Debug)]
 pub struct Rewrite {
     disk: Arc<dyn Disk>,
@@ -31,11 +31,11 @@ pub struct Rewrite {
     written: u64,
     /// How much the caller wrote, tails not counted.
     base: u64,
-    /// What went wrong, if something did: then nothing more is written, and nothing installed.
+    /// The first failure, if any. After it nothing more is written or installed.
     failed: Option<RewriteError>,
     /// True once the new file has its final name.
     renamed: bool,
-    /// Keeps the lock held, and the log aware, while this exists.
+    /// While this exists, the lock stays held and the log knows of the rewrite.
     _alive: (Arc<Lock>, Arc<()>),
 }
 
@@ -50,7 +50,7 @@ impl Rewrite {
         let tmp = tmp_path(path);
         let file = disk
             .open(&tmp, Access::Create(mode))
-            // Nobody else can have a file that was just made.
+            // No other process can have opened a file that was just created.
             .and_then(|file| file.claim().map(|_| file))
             .map_err(|error| RewriteError::from_failure(Failure::new("create", &tmp, error)))?;
         Ok(Rewrite {
@@ -68,21 +68,21 @@ impl Rewrite {
         })
     }
 
-    /// Adds framed records. After a failure, of this or another call, every call fails the same.
+    /// Adds framed records. After any call has failed, every later call returns the same error.
     pub fn write(&mut self, records: &[u8]) -> Result<(), RewriteError> {
         self.attempt(|rewrite| rewrite.put(records))?;
         self.base += records.len() as u64;
         Ok(())
     }
 
-    /// Copies the records between two positions of the old file behind what has been written.
-    /// Done in several rounds, it leaves `install` little to copy.
+    /// Appends the records between two positions of the old file. A caller that does so in several
+    /// rounds leaves `install` little to copy.
     pub fn copy_tail(&mut self, from: Position, to: Position) -> Result<(), RewriteError> {
         self.attempt(|rewrite| rewrite.copy(from, to))
     }
 
-    /// Makes what has been written so far survive a loss of power. `install` does it anyway; done
-    /// before, on another thread, it leaves little to sync then.
+    /// Makes what has been written so far survive a loss of power. `install` syncs in any case; an
+    /// earlier sync on another thread leaves it little to do.
     pub fn sync(&mut self) -> Result<(), RewriteError> {
         self.attempt(|rewrite| {
             rewrite.flush()?;
@@ -90,7 +90,7 @@ impl Rewrite {
         })
     }
 
-    /// How long the new file is by now.
+    /// The current length of the new file.
     pub fn size(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
@@ -181,7 +181,7 @@ impl Rewrite {
 impl Drop for Rewrite {
     fn drop(&mut self) {
         if !self.renamed {
-            // The next opening removes it too, should this fail.
+            // If this fails, the next opening removes it.
             let _ = self.disk.remove(&self.tmp);
         }
     }

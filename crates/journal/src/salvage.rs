@@ -1,9 +1,9 @@
-//! What to do about damage: is it a torn tail, and keeping the tail aside before it is cut.
+//! What to do about damage: decides whether it is a torn tail, and saves the tail before it is cut.
 //!
 //! Owns the decision between J2 and J3. Damage is a torn tail if it lies at or behind the last
-//! position known to be synced, or if no valid record stands anywhere behind it; when nothing is
-//! known of syncs only the second holds. Promises that the tail is whole and synced in a file of
-//! its own before the journal is cut, and that no older such file is overwritten.
+//! position known to be synced, or if no valid record follows it. If no synced position is known,
+//! only the second condition counts. Promises that the whole tail is synced in a file of its own before
+//! the journal is cut, and that no older such file is overwritten.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,15 +20,15 @@ use crate::side::beside;
 /// How much is read, or copied, at once.
 const PIECE: usize = 1 << 20;
 
-/// How many tails cut at one offset are kept before someone must tidy up.
+/// How many tails that were cut at one offset are kept. Beyond that the operator must remove some.
 const KEPT_MAX: usize = 1000;
 
-/// What damage means.
+/// The verdict on damage.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Cut it off (J2).
     Torn,
-    /// Refuse (J3): a valid record stands behind it, here.
+    /// Refuse (J3): a valid record follows at this position.
     Corrupt { next: Position },
 }
 
@@ -72,7 +72,7 @@ fn next_valid(file: &dyn DiskFile, from: u64, len: u64) -> io::Result<Option<u64
     Ok(None)
 }
 
-/// True if the body behind `header` is there and has its hash.
+/// True if the body behind `header` is complete and has the right hash.
 fn body_matches(file: &dyn DiskFile, at: u64, header: &Header, len: u64) -> io::Result<bool> {
     let mut offset = at + header.line_len as u64;
     if header.body_len > len.saturating_sub(offset) {
@@ -104,7 +104,7 @@ pub(crate) fn keep_aside(
     let (path, kept) = create_kept(disk, journal, offset)?;
     let copied = copy_tail(journal, file, offset, (&path, &*kept));
     if copied.is_err() {
-        // A part of it is worth nothing, and takes room where there may be none.
+        // A partial copy is useless, and room may be short.
         let _ = disk.remove(&path);
     }
     copied.map(|()| path)
@@ -116,7 +116,7 @@ fn copy_tail(
     offset: Position,
     (path, kept): (&Path, &dyn DiskFile),
 ) -> Result<(), Failure> {
-    let failed = |error| Failure::new("keep the torn tail aside in it", path, error);
+    let failed = |error| Failure::new("save the torn tail", path, error);
     let mut buffer = vec![0; PIECE];
     let mut done = 0;
     loop {

@@ -1,12 +1,19 @@
-//! The side file `.<name>.synced`: up to where the journal is known to be synced.
+//! The side file `.<name>.synced`: up to which position the journal is known to be synced.
 //!
-//! Owns that file. It has two slots. The first is written, and synced, when the file is made and when a
-//! journal comes into service; the second is rewritten after each sync of the journal, and not synced. So
-//! after a loss of power, which may spoil the second, it may be older than the truth, never newer.
-//! Promises that a slot which is
-//! missing, unreadable or speaks of another file counts as unknown. Failing to write is not an
-//! error: the file is removed then, as unknown is safer than stale.
+//! Owns that file. It has two slots, each with a position and the identity of the journal it describes.
+//!
+//! - The first slot is written and synced when a journal comes into service, before anything is appended.
+//! - The second slot is overwritten after each sync of the journal, and is not synced.
+//!
+//! A slot that is missing, unreadable or about another journal counts as unknown. A loss of power may spoil
+//! the second slot, and a write of it may fail. The first slot stays then. So the known position may be
+//! older than the truth, but never newer, and damage behind it is always a torn tail (J2).
+//!
+//! A failure to write is not an error. If the first slot cannot be written, the file is made anew once. If
+//! that fails too, the file is removed, because what it says may be about another journal, and the log
+//! tries again before its next append.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +33,7 @@ pub(crate) struct Known {
 #[derive(Debug)]
 pub(crate) struct SideFile {
     path: PathBuf,
+    /// The open file, once its first slot is synced and describes the journal in service.
     file: Option<Arc<dyn DiskFile>>,
 }
 
@@ -46,59 +54,48 @@ impl SideFile {
         slot(0).into_iter().chain(slot(SLOT)).max_by_key(|known| known.synced)
     }
 
-    /// Notes what is known, as well as it can.
-    pub fn write(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) {
-        let slots: &[u64] = if self.file.is_some() { &[SLOT] } else { &[0, SLOT] };
-        if self.try_write(disk, facts, known, slots).is_none() {
-            self.forget(disk);
-        } else if slots.len() > 1 {
-            self.sync(disk);
-        }
+    /// True if the first slot is synced and describes the journal in service.
+    pub fn is_settled(&self) -> bool {
+        self.file.is_some()
     }
 
-    /// Notes what is known when a file comes into service, and syncs it: whatever happens to the
-    /// notes that follow, damage behind this point is then known to be a torn tail.
+    /// Writes what is known when a journal comes into service, and syncs it. Whatever happens to later
+    /// notes, damage behind this position is then known to be a torn tail.
     pub fn settle(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) {
-        match self.try_write(disk, facts, known, &[0, SLOT]) {
-            Some(()) => self.sync(disk),
-            None => self.forget(disk),
-        }
-    }
-
-    fn sync(&self, disk: &dyn Disk) {
-        if let Some(file) = &self.file {
-            let _ = file.sync();
-            let _ = disk.sync_dir(directory(&self.path));
-        }
-    }
-
-    /// Makes what is known unknown, as well as it can.
-    fn forget(&mut self, disk: &dyn Disk) {
-        self.file = None;
-        let _ = disk.remove(&self.path);
-    }
-
-    fn try_write(
-        &mut self,
-        disk: &dyn Disk,
-        facts: &Facts,
-        known: Known,
-        slots: &[u64],
-    ) -> Option<()> {
-        let file = match &self.file {
-            Some(file) => Arc::clone(file),
-            None => {
-                let opened = disk
-                    .open(&self.path, Access::Write)
-                    .or_else(|_| disk.open(&self.path, Access::Create(0o600)));
-                let file = opened.ok()?;
-                file.truncate(SLOT + LEN as u64).ok()?;
-                self.file = Some(Arc::clone(&file));
-                file
-            }
-        };
         let text = format(facts, known);
-        slots.iter().try_for_each(|slot| write_all(&*file, text.as_bytes(), *slot).ok())
+        self.file = None;
+        // A file that failed once is not trusted again: the second attempt makes another one (J4).
+        for _ in 0..2 {
+            if let Ok(file) = self.make(disk, &text) {
+                self.file = Some(file);
+                return;
+            }
+            if disk.remove(&self.path).is_ok() {
+                let _ = disk.sync_dir(directory(&self.path));
+            }
+        }
+    }
+
+    /// Writes what is known after a sync of the journal.
+    pub fn note(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) {
+        let Some(file) = &self.file else { return self.settle(disk, facts, known) };
+        let text = format(facts, known);
+        let is_written = || write_all(&**file, text.as_bytes(), SLOT).is_ok();
+        // If both attempts fail, the first slot holds until the next note.
+        let _ = is_written() || is_written();
+    }
+
+    fn make(&self, disk: &dyn Disk, text: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let file = disk
+            .open(&self.path, Access::Write)
+            .or_else(|_| disk.open(&self.path, Access::Create(0o600)))?;
+        file.truncate(SLOT + LEN as u64)?;
+        for slot in [0, SLOT] {
+            write_all(&*file, text.as_bytes(), slot).map_err(|(_, error)| error)?;
+        }
+        file.sync()?;
+        disk.sync_dir(directory(&self.path))?;
+        Ok(file)
     }
 }
 
@@ -177,7 +174,7 @@ mod tests {
             let mut side = SideFile::new(Path::new("journal"));
             side.settle(&disk, &facts(7, 9), Known { synced: 10, base: 0 });
             for synced in 11..15 {
-                side.write(&disk, &facts(7, 9), Known { synced, base: 0 });
+                side.note(&disk, &facts(7, 9), Known { synced, base: 0 });
                 let known = side.read(&disk, &facts(7, 9)).map(|known| known.synced);
                 assert_eq!(known, Some(synced));
             }

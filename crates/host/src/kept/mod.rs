@@ -12,6 +12,7 @@
 //! release never waits for a full disk (J5): the keeper retries until it is written.
 
 mod book;
+mod crowd;
 mod machine;
 mod process;
 mod rows;
@@ -21,7 +22,7 @@ pub(crate) use book::{Book, Cause, Key};
 pub use machine::Machine;
 pub use process::{Ended, Process, Processes, RealProcesses};
 pub use rows::{KeptLock, KeptPermit, KeptSession};
-pub(crate) use rows::{PermitRow, claims_row, read_claims};
+pub(crate) use rows::{PermitRow, claims_row, daemon_row, read_claims};
 
 use crate::clock::Clock;
 use crate::control::{Control, Permit};
@@ -31,7 +32,8 @@ use crate::own;
 use crate::system::System;
 use crate::tasks::Tasks;
 use book::{Told, Wait};
-use paceline_tables::value::{Atom, Datum};
+use crowd::Crowd;
+use paceline_tables::value::Atom;
 use paceline_tables::{Error, tag};
 use paceline_types::{SessionId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +74,7 @@ pub struct Keeper {
     is_retrying: AtomicBool,
     /// Whether a task is about to write.
     is_scheduled: AtomicBool,
+    crowd: Crowd,
 }
 
 /// What an earlier run left.
@@ -158,6 +161,7 @@ impl Keeper {
             is_marked: AtomicBool::new(false),
             is_retrying: AtomicBool::new(false),
             is_scheduled: AtomicBool::new(false),
+            crowd: Crowd::default(),
         });
         let _ = ledger.keeper.set(Arc::downgrade(&keeper));
         keeper.own.keep_for(&keeper);
@@ -309,8 +313,8 @@ impl Keeper {
     /// Waits until every grant and release so far is written. An error means that writing fails; the keeper
     /// retries on its own.
     ///
-    /// The clients that the runtime has ready to be served are served first, so that what they are granted and
-    /// give back is written in one record.
+    /// Where clients come together, those that the runtime has ready are served first, so that what they are granted
+    /// and give back is written in one record. A lone client's is written at once.
     pub fn written(self: &Arc<Self>) -> impl Future<Output = Result<(), Error>> + use<> {
         let (known, place) = self.ledger.book().known(self.clock.now());
         let this = Arc::clone(self);
@@ -318,7 +322,9 @@ impl Keeper {
             if let Some(known) = known {
                 return known;
             }
-            tokio::task::yield_now().await;
+            if this.crowd.is_there() {
+                tokio::task::yield_now().await;
+            }
             match this.write_before(place) {
                 Wait::Known(known) => known,
                 Wait::Told(receiver) => receiver.await.unwrap_or_else(|_| Err(lost())),
@@ -346,8 +352,11 @@ impl Keeper {
         changed
     }
 
-    /// Writes what is out of date when the clients that the runtime has ready are served.
+    /// Writes what is out of date, where clients come together only when those that the runtime has ready are served.
     fn write_soon(self: &Arc<Self>) {
+        if !self.crowd.is_there() {
+            return self.write();
+        }
         if self.is_scheduled.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -372,6 +381,9 @@ impl Keeper {
     pub(crate) fn take_rows(&self) -> Option<Rows> {
         let keys = {
             let mut book = self.ledger.book();
+            if book.is_under_way() && book.waiting() > 0 {
+                self.crowd.meet();
+            }
             // The committer asks often, and mostly there is nothing.
             let keys = if book.has_batch() { book.take(self.clock.now()) } else { None };
             match keys {
@@ -384,6 +396,7 @@ impl Keeper {
                 }
             }
         };
+        self.crowd.take(keys.len());
         let mut rows = Rows { rows: vec![], durable: false, reserved: None };
         let (mut locks, mut permits) = (vec![], vec![]);
         for key in keys {
@@ -572,16 +585,6 @@ fn deliver(told: Told) {
         // The waiter may have left.
         let _ = waiter.send(outcome);
     }
-}
-
-/// The daemon's own row: the machine on which things are kept that are not synced, and the numbers of requests that
-/// are reserved. What is not given stays.
-pub(crate) fn daemon_row(machine: Option<&str>, reserved: Option<u64>) -> OwnRow {
-    let number = |number: u64| Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX));
-    let mut values = vec![("name", Datum::One(Atom::string("paceline")))];
-    values.extend(machine.map(|machine| ("machine", Datum::One(Atom::string(machine)))));
-    values.extend(reserved.map(|until| ("requests_reserved", Datum::One(number(until)))));
-    OwnRow::of_text("paceline", Some(values))
 }
 
 fn lost() -> Error {

@@ -2,7 +2,7 @@
 
 use super::{Process, UNSYNCED_LEASE_MAX};
 use crate::control::HeldPermit;
-use crate::database::Claims;
+use crate::database::{Claims, OwnRow};
 use paceline_engine::Places;
 use paceline_tables::Row;
 use paceline_tables::schema::TableSchema;
@@ -277,4 +277,14 @@ impl Columns<'_> {
     fn number(&self, name: &str) -> Option<u64> {
         u64::try_from(self.integer(name)?).ok()
     }
+}
+
+/// The daemon's own row: the machine on which things are kept that are not synced, and the numbers of requests that
+/// are reserved. What is not given stays.
+pub(crate) fn daemon_row(machine: Option<&str>, reserved: Option<u64>) -> OwnRow {
+    let number = |number: u64| Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    let mut values = vec![("name", Datum::One(Atom::string("paceline")))];
+    values.extend(machine.map(|machine| ("machine", Datum::One(Atom::string(machine)))));
+    values.extend(reserved.map(|until| ("requests_reserved", Datum::One(number(until)))));
+    OwnRow::of_text("paceline", Some(values))
 }

@@ -1,9 +1,9 @@
-//! A disk that fails on purpose, standing before another one.
+//! A disk that fails on purpose. It wraps another one.
 //!
-//! Owns the count of calls and the faults to inject. For tests of what stands above: short writes,
-//! a disk that fills, writes and syncs that fail, a file system gone read-only, and death at a
-//! given call, within a write if it is one. Every call that changes the disk counts as one; the
-//! first is number 1.
+//! Owns the count of calls and the faults to inject, for tests of the layers above: short writes, a
+//! disk that becomes full, writes and syncs that fail, a file system that becomes read-only, and the death
+//! of the process at a given call, with half of it done if it is a write. Every call that changes the disk
+//! counts; the first is number 1.
 
 use std::error::Error;
 use std::fmt;
@@ -18,14 +18,14 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::{Access, Disk, DiskFile, Facts, Lock};
 use crate::error::LockError;
 
-/// Which faults to inject. Numbers count from 1; none by default.
+/// The faults to inject; none by default. Calls are counted from 1.
 ///
 /// As text, for example `short-write=7,full-after=10000,sync-error=3`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// No write takes more bytes than this.
+    /// No write accepts more bytes than this.
     pub short_write: Option<u64>,
-    /// After this many bytes more there is no room.
+    /// The disk is full after this many more bytes.
     pub full_after: Option<u64>,
     /// This write fails with an I/O error.
     pub write_error: Option<u64>,
@@ -41,13 +41,13 @@ pub struct Faults {
     pub kill_at: Option<u64>,
 }
 
-/// Text that names no faults.
+/// Text that does not name a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseFaultsError(String);
 
 impl fmt::Display for ParseFaultsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no fault, those are short-write=N, full-after=N, ", self.0)?;
+        write!(f, "`{}` is not a fault; the faults are short-write=N, full-after=N, ", self.0)?;
         write!(f, "write-error=N, sync-error=N, truncate-error=N, rename-error=N, ")?;
         write!(f, "read-only-at=N, kill-at=N")
     }
@@ -80,10 +80,10 @@ impl FromStr for Faults {
     }
 }
 
-/// What dying means.
+/// How the process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Death {
-    /// Every later call fails and changes nothing, as if there were no process to make it.
+    /// The process lives, but every later call fails and changes nothing.
     Pretend,
     /// The process kills itself.
     Real,
@@ -97,7 +97,7 @@ pub struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// Stands before `inner` and injects `faults`.
+    /// Wraps `inner` and injects `faults`.
     pub fn new(inner: Arc<dyn Disk>, faults: Faults, death: Death) -> Self {
         let state = State { faults, ..State::default() };
         FaultyDisk { inner, injector: Arc::new(Injector { death, state: Mutex::new(state) }) }
@@ -113,7 +113,7 @@ impl FaultyDisk {
         self.injector.with(|state| state.calls)
     }
 
-    /// True once the process has, for this disk, died.
+    /// True once the process has died, or pretends to have.
     pub fn is_dead(&self) -> bool {
         self.injector.with(|state| state.dead)
     }
@@ -140,7 +140,7 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 enum Call {
     Create,
-    /// So many bytes, of which so many make the file longer.
+    /// The number of bytes, and how many of them make the file longer.
     Write(usize, usize),
     Sync,
     Truncate,
@@ -150,9 +150,9 @@ enum Call {
 
 /// What to do with a call.
 enum Order {
-    /// Go on; a write with at most so many bytes.
+    /// Make the call; a write with at most this many bytes.
     Go(usize),
-    /// A write with so many bytes, and then death.
+    /// Write this many bytes, and then die.
     Die(usize),
 }
 
@@ -187,7 +187,7 @@ impl State {
         Ok(Order::Go(room))
     }
 
-    /// How many bytes a write takes of which `more` make the file longer: a full disk takes what overwrites.
+    /// How many bytes a write accepts if `more` of them make the file longer. A full disk still accepts overwrites.
     fn room(&self, len: usize, more: usize) -> io::Result<usize> {
         let at_most = |limit: u64, len: usize| len.min(usize::try_from(limit).unwrap_or(len));
         let mut room = self.faults.short_write.map_or(len, |limit| at_most(limit, len));
@@ -212,8 +212,8 @@ impl Injector {
         what(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes a call that changes the disk, or what is left of it. `what` is told how many bytes a
-    /// write may take.
+    /// Makes a call that changes the disk, or fails it. `what` gets the number of bytes that a write may
+    /// accept.
     fn change<T>(&self, call: Call, what: impl FnOnce(usize) -> io::Result<T>) -> io::Result<T> {
         self.alive()?;
         match self.with(|state| state.order(call))? {

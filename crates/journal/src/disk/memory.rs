@@ -1,8 +1,9 @@
-//! A disk made of memory, which can be cut off from power.
+//! A disk in memory that can lose power.
 //!
-//! Owns files, names and what of both would survive. A write that was not synced may be there
-//! after a loss of power, or not, or in part, in any order; names change in order, and all those
-//! before a sync of the directory are safe. There is one directory and there are no links.
+//! Owns files and names, and for both the state that would survive. After a loss of power a write that was
+//! not synced is present, missing or partial, independently of other writes. Changes of names survive in
+//! order, and all changes before a sync of the directory survive. There is one directory, and there are
+//! no links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{Access, Disk, DiskFile, Facts, Lock};
 use crate::error::LockError;
 
-/// A disk made of memory. Clones are the same disk.
+/// A disk in memory. Clones share one disk.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryDisk(Arc<Mutex<State>>);
 
@@ -41,13 +42,13 @@ impl MemoryDisk {
         Self::default()
     }
 
-    /// The process is killed: locks are gone, files stay as they are.
+    /// Simulates the death of the process: locks are released, files stay as they are.
     pub fn kill(&self) {
         hold(&self.0).locks.clear();
     }
 
-    /// Power is lost: of what was not synced, chance keeps a part. Files that are still open have
-    /// nothing to do with this disk any more.
+    /// Simulates a loss of power: the seed decides which part of what was not synced survives. Files that
+    /// are still open are detached from this disk.
     pub fn lose_power(&self, seed: u64) {
         let mut chance = Chance(seed);
         let mut state = hold(&self.0);
@@ -70,7 +71,7 @@ impl MemoryDisk {
         Some(content.now.clone())
     }
 
-    /// Puts a file there, synced, in place of any other of that name.
+    /// Creates or replaces a file, synced.
     pub fn put(&self, path: impl AsRef<Path>, bytes: &[u8]) {
         let mut state = hold(&self.0);
         let file = state.new_file(0o600);
@@ -80,7 +81,7 @@ impl MemoryDisk {
         state.durable.insert(path.as_ref().to_path_buf(), file);
     }
 
-    /// Changes the contents of a file under the journal's feet, as a failing disk would.
+    /// Changes the contents of a file behind the journal's back, as a failing disk would.
     pub fn damage(&self, path: impl AsRef<Path>, change: impl FnOnce(&mut Vec<u8>)) {
         if let Some(file) = hold(&self.0).names.get(path.as_ref()) {
             let mut content = hold(&file.content);
@@ -311,7 +312,7 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Repeatable chance: splitmix64.
+/// Repeatable random numbers: splitmix64.
 struct Chance(u64);
 
 impl Chance {

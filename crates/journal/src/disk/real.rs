@@ -1,7 +1,7 @@
 //! The machine's own file system.
 //!
-//! Owns nothing but the calls. Descriptors are closed on exec, files are addressed by offset so
-//! that a descriptor can be shared between the writer and a reader on another thread.
+//! Owns only the system calls. Descriptors are closed on exec. Reads and writes name their offset, so that
+//! the writer and a reader on another thread can share a descriptor.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -55,7 +55,7 @@ impl Disk for RealDisk {
             Access::Write => options.write(true).open(path)?,
             Access::Create(mode) => {
                 let file = options.write(true).create_new(true).mode(mode).open(path)?;
-                // The umask may have taken bits away that the file to be replaced has.
+                // The umask may have removed permission bits that the file to be replaced has.
                 file.set_permissions(fs::Permissions::from_mode(mode))?;
                 file
             }
@@ -110,7 +110,7 @@ impl DiskFile for RealFile {
 
     fn claim(&self) -> io::Result<bool> {
         match flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
-            // A file system without such locks has the lock file only.
+            // On a file system without such locks only the lock file protects the journal.
             Ok(()) | Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(true),
             Err(Errno::WOULDBLOCK) => Ok(false),
             Err(error) => Err(error.into()),

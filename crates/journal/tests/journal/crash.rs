@@ -139,6 +139,53 @@ fn power_lost_at_every_call() {
     }
 }
 
+/// J2: one call fails, the life goes on if it can, and then power is lost. What was not synced may be there in
+/// part and in any order; the start cuts it and never takes it for damage.
+#[test]
+fn power_lost_after_one_failure_is_a_torn_tail_j2() {
+    let kinds: [fn(&mut Faults) -> &mut Option<u64>; 3] = [
+        |faults| &mut faults.write_error,
+        |faults| &mut faults.sync_error,
+        |faults| &mut faults.truncate_error,
+    ];
+    for (kind, fault) in kinds.into_iter().enumerate() {
+        for number in 1..=30 {
+            for seed in 0..100 {
+                let mut faults = Faults::default();
+                *fault(&mut faults) = Some(number);
+                let story = format!("{faults:?}, seed {seed}");
+                let memory = MemoryDisk::new();
+                let inner = Arc::new(memory.clone());
+                let faulty = Arc::new(FaultyDisk::new(inner, faults, Death::Pretend));
+                let mut reached = Reached::default();
+                let end = live(faulty, "db", &mut reached);
+                assert!(number < 30 || end.is_some(), "kind {kind}: a life has more than 30 calls");
+                memory.lose_power(seed);
+                check(Arc::new(memory), "db", reached, &story);
+            }
+        }
+    }
+}
+
+/// J2: a side file that could not be written at first is written as soon as it can be, before the first record.
+#[test]
+fn a_side_file_that_was_not_written_is_made_up_for_j2() {
+    for seed in 0..100 {
+        let memory = MemoryDisk::new();
+        // The calls before are: remove, create, write, sync and rename the journal, and sync its directory.
+        let faults = Faults { read_only_at: Some(7), ..Faults::default() };
+        let inner = Arc::new(memory.clone());
+        let faulty = Arc::new(FaultyDisk::new(inner, faults, Death::Pretend));
+        let mut log = FileLog::create_on(faulty.clone(), "db", b"schema").unwrap();
+        assert!(memory.contents(".db.synced").is_none(), "the side file was written");
+        faulty.set(Faults::default());
+        let mut reached = Reached { created: true, ..Reached::default() };
+        (0..3).for_each(|_| add(&mut log, &mut reached, 1).unwrap());
+        memory.lose_power(seed);
+        check(Arc::new(memory), "db", reached, &format!("seed {seed}"));
+    }
+}
+
 /// J8: recovery itself is killed, or loses power, at every call of its own.
 #[test]
 fn recovery_is_killed_too() {

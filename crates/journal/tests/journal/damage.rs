@@ -213,7 +213,7 @@ fn a_tail_that_there_is_no_room_for_is_cut() {
     disk.damage("db", |bytes| bytes.extend_from_slice(b"torn"));
     disk.remove(Path::new(".db.synced")).unwrap();
     let error = replay(full(), "db", Mode::ReadWrite).unwrap_err();
-    assert!(error.to_string().contains("keep the torn tail aside"), "{error}");
+    assert!(error.to_string().contains("save the torn tail"), "{error}");
     assert_eq!(disk.contents("db").unwrap().len(), whole.len() + 4);
 }
 
@@ -221,12 +221,12 @@ fn a_tail_that_there_is_no_room_for_is_cut() {
 #[test]
 fn files_of_other_kinds() {
     let table: &[(&str, &str)] = &[
-        ("", "db: the file is empty, not a database"),
+        ("", "db: the file is empty; this is not a database"),
         ("hello\n", "db: not an OVSDB standalone database file"),
         ("OVSDB JSON 3 xyz\n{}\n", "db: not an OVSDB standalone database file"),
         (
             "OVSDB CLUSTER 3 5f36b2ea290645ee34d943220a14b54ee5ea5be5\n{}\n",
-            "db: clustered databases are not supported, \
+            "db: clustered databases are not supported; \
              convert it with `ovsdb-tool cluster-to-standalone`",
         ),
         (
@@ -237,7 +237,7 @@ fn files_of_other_kinds() {
         (
             "OVSDB JSON 9999999999 5f36b2ea290645ee34d943220a14b54ee5ea5be5\n{}\n",
             "db: corrupt record at offset 0: the first record is damaged: \
-             its length of 9999999999 is absurd",
+             its length of 9999999999 bytes is over the maximum of 4294967296",
         ),
     ];
     for (content, expected) in table {
