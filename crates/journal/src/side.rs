@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::disk::{Access, Disk, DiskFile, Facts, read_full, write_all};
 use sha1::{Digest as _, Sha1};
 
-/// What the side file says of a journal.
+/// What is known about a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Synced up to here.
@@ -42,7 +42,7 @@ impl SideFile {
         SideFile { path: beside(journal, ".", ".synced"), file: None }
     }
 
-    /// What is known of the journal that `facts` describes.
+    /// Reads what is known about the journal that `facts` describes.
     pub fn read(&self, disk: &dyn Disk, facts: &Facts) -> Option<Known> {
         let file = disk.open(&self.path, Access::Read).ok()?;
         let slot = |offset: u64| {
@@ -50,7 +50,7 @@ impl SideFile {
             let got = read_full(&*file, &mut buffer, offset).ok()?;
             parse(buffer.get(..got)?, facts)
         };
-        // The newer one, if both are whole.
+        // The newer one, if both are valid.
         slot(0).into_iter().chain(slot(SLOT)).max_by_key(|known| known.synced)
     }
 
@@ -70,9 +70,8 @@ impl SideFile {
                 self.file = Some(file);
                 return;
             }
-            if disk.remove(&self.path).is_ok() {
-                let _ = disk.sync_dir(directory(&self.path));
-            }
+            // Not synced, because every append to a full disk without a side file comes here.
+            let _ = disk.remove(&self.path);
         }
     }
 
@@ -107,7 +106,7 @@ pub(crate) fn beside(journal: &Path, before: &str, after: &str) -> PathBuf {
     journal.with_file_name(name)
 }
 
-/// The directory a file stands in.
+/// The directory of a file.
 pub(crate) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

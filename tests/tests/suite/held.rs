@@ -188,7 +188,10 @@ fn what_is_given_back_on_a_full_disk_stays_given_back_j5() {
     daemon.limit_file_size(None);
     let ended = daemon.terminate();
     assert!(ended.status.success(), "{}", ended.log);
-    let told = ended.log.lines().filter(|line| line.contains("cannot write what clients hold"));
+    let told = ended
+        .log
+        .lines()
+        .filter(|line| line.contains("cannot write sessions, locks and permits to disk"));
     assert_eq!(told.count(), 1, "one line, however many were refused: {}", ended.log);
     let daemon = launch.start().unwrap();
     assert_eq!(daemon.api().get("/v1/permits").expect(200), json!([]));
@@ -208,7 +211,7 @@ fn what_could_not_be_written_is_tried_again_by_itself_j5() {
     daemon.limit_file_size(Some(size()));
     let _ = api.delete(&path(&permit)).expect(200);
     daemon.limit_file_size(None);
-    daemon.log_line(&["what clients hold is written again"]).unwrap();
+    daemon.log_line(&["writing sessions, locks and permits to disk works again"]).unwrap();
     daemon.kill();
     assert_eq!(launch.start().unwrap().api().get("/v1/permits").expect(200), json!([]));
 }
@@ -229,7 +232,7 @@ fn an_end_on_a_full_disk_says_what_is_not_written_j5() {
         let _ = api.delete(&path(permit)).expect(200);
     }
     let ended = daemon.terminate();
-    let told = |line: &&str| line.contains("what clients gave back last cannot be written");
+    let told = |line: &&str| line.contains("cannot write the last releases");
     let told: Vec<&str> = ended.log.lines().filter(told).collect();
     assert!(matches!(told[..], [line] if line.contains("rows=2")), "{}", ended.log);
     let held = launch.start().unwrap().api().get("/v1/permits").expect(200);

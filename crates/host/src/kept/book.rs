@@ -42,8 +42,8 @@ pub(crate) enum Cause {
     Changed,
     /// A client asked for it. This is written even while the daemon shuts down.
     Asked,
-    /// It ended with a connection, a lease or the daemon. What ends with the daemon stays on disk for the
-    /// next run.
+    /// It ended with a connection, a lease or the daemon. Rows of things that end with the daemon stay on disk
+    /// for the next run.
     Ended,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Book {
     under_way: Option<Batch>,
     waiters: VecDeque<(u64, Waiter)>,
     failed: Option<Failed>,
-    /// Whether rows of what ends are deleted; otherwise they stay for the next run.
+    /// Whether the row of something that ends is deleted; otherwise it stays for the next run.
     is_open: bool,
     /// Keys whose rows stay for the next run.
     left: BTreeSet<Key>,
@@ -81,14 +81,14 @@ pub(crate) struct Book {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     at: u64,
-    /// Whether it is of something new that was in no batch yet: there is no row.
+    /// Whether it stands for something new that was in no batch yet and so has no row.
     is_fresh: bool,
 }
 
 #[derive(Debug)]
 struct Batch {
     keys: Vec<(u64, Key)>,
-    /// When it is written, every key before this place is.
+    /// When the batch is written, every key before this place is written.
     before: u64,
 }
 
@@ -108,7 +108,7 @@ impl Book {
             return;
         }
         match self.places.get(&key) {
-            // It came and went before anything was written.
+            // It was granted and released before anything was written.
             Some(Place { is_fresh: true, .. }) if matches!(cause, Cause::Asked | Cause::Ended) => {
                 self.strike(&key);
             }
@@ -137,12 +137,12 @@ impl Book {
         self.is_open
     }
 
-    /// Whether there is a batch to be taken, unless it is too early.
+    /// Whether there is a batch to take. After a failure it may not be due yet.
     pub fn has_batch(&self) -> bool {
         self.under_way.is_none() && !self.changed.is_empty()
     }
 
-    /// Takes the next batch; [`Book::finish`] must follow.
+    /// Takes the next batch. The caller must call [`Book::finish`] afterwards.
     pub fn take(&mut self, now: Time) -> Option<Vec<Key>> {
         let is_due = self.failed.as_ref().is_none_or(|failed| failed.retry_at <= now);
         if !self.has_batch() || !is_due {
@@ -218,7 +218,7 @@ impl Book {
         failed.filter(|_| under_way.is_none()).map(|failed| Err(failed.error.clone()))
     }
 
-    /// Waiters for whom nothing is left to be written: what they waited for came and went.
+    /// The waiters, if no row is out of date: what they waited for was granted and released in the meantime.
     pub fn settle(&mut self) -> Told {
         if self.waiters.is_empty() || !self.is_written() {
             return vec![];

@@ -1,11 +1,12 @@
-//! Whether clients come together, so that it pays to write what several of them are granted in one record.
+//! Whether several clients are active, so that it pays to write their grants and releases in one record.
 //!
-//! Owns one number. Two clients that meet at the book, or a record with several rows, raise it; every record with one row
-//! lowers it. A lone client therefore writes at once, and never waits for others that do not come.
+//! Owns one number. It is raised when a row becomes out of date while a record is being written, or when a record
+//! has several rows. Every record with one row lowers it. While it is zero, a client counts as alone: its row is
+//! written at once and does not wait for others.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// So many records with one row follow each other before a client counts as alone.
+/// How many records with one row in succession it takes for a client to count as alone.
 const RECORDS: u32 = 8;
 
 #[derive(Debug, Default)]
@@ -16,12 +17,12 @@ impl Crowd {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// A row is to be written while a record is under way.
+    /// Another row is out of date while a record is being written.
     pub fn meet(&self) {
         self.0.store(RECORDS, Ordering::Relaxed);
     }
 
-    /// A record of so many rows is taken to be written.
+    /// A record with this many rows is about to be written.
     pub fn take(&self, rows: usize) {
         match rows {
             0 => {}

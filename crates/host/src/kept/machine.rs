@@ -1,24 +1,24 @@
-//! Which machine this is and which of its lives: whether what was written but not synced is still there.
+//! Which machine this is, and since which boot: decides whether writes that were not synced have survived.
 
 use std::time::Duration;
 
-/// A machine between two boots.
+/// A machine, from one boot to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     machine: String,
     boot: String,
-    /// How long it has been up, when it was looked at.
+    /// How long it had been up when this was read.
     up: Duration,
 }
 
 impl Machine {
-    /// A machine of this name, in this boot, for so long.
+    /// A machine with this identity, this boot and this uptime.
     #[must_use]
     pub const fn new(machine: String, boot: String, up: Duration) -> Self {
         Self { machine, boot, up }
     }
 
-    /// This one.
+    /// The machine that this process runs on.
     #[must_use]
     pub fn this() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
@@ -31,19 +31,19 @@ impl Machine {
         }
     }
 
-    /// It as text.
+    /// Its identity and boot as text.
     pub(super) fn text(&self) -> String {
         format!("{} {}", self.machine, self.boot)
     }
 
-    /// Whether a text is of this machine since it was booted. One that cannot be told never is. No two boots of any
-    /// machines have the same number, while the machine's own may be given to it anew.
+    /// Whether `text` names the current boot of this machine; false if the boot is unknown. Only the boot is compared:
+    /// its id is unique over all machines, while the machine id may change.
     pub(super) fn is(&self, text: &str) -> bool {
         !self.boot.is_empty() && text.split_once(' ').is_some_and(|(_, boot)| boot == self.boot)
     }
 
-    /// How long it takes from now until leases of at most `longest` are over that were given where
-    /// `last` says. On this machine they were given before it was booted; another one may have died
+    /// How long it takes until all leases of at most `longest` that were granted on the machine `last` have
+    /// expired. If that is this machine, they were granted before it was booted. Another machine may have died
     /// just now.
     pub(super) fn closed_for(&self, last: &str, longest: Duration) -> Duration {
         if self.is(last) {

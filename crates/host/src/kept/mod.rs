@@ -1,15 +1,16 @@
-//! What outlives the daemon: sessions, the locks they own, and permits, as rows until they are given
-//! back (P3, L5, C4).
+//! What outlives the daemon: sessions, the locks they own, and permits. Each is a row until it is released
+//! (P3, L5, C4).
 //!
 //! The engine decides who holds a permit, `locks` who owns a lock, and this module which sessions exist.
 //! Rows are written from that state, never from a request: after every record of the journal, the tables
-//! Session, Leased_Lock and Permit say what was held at one moment. The [`book`] lists the rows that are out
-//! of date. [`Keeper::written`] waits until they are on disk, and the client is answered after that.
+//! Session, Leased_Lock and Permit show what was held at one moment. The [`book`] lists the rows that are out
+//! of date. [`Keeper::written`] waits until they are on disk; only then is the client answered.
 //!
 //! Claims, and leases longer than [`UNSYNCED_LEASE_MAX`], are synced, because a crash of the machine must
-//! not lose them. Other rows are only written, which survives the death of the daemon. After a crash of the
-//! machine no door opens before the leases that may be missing have expired ([`Keeper::closed_for`]). A
-//! release never waits for a full disk (J5): the keeper retries until it is written.
+//! not lose them. Other rows are only written, so they survive a crash of the daemon but perhaps not of the
+//! machine. After a crash of the machine no door opens before the leases that may be missing have expired
+//! ([`Keeper::closed_for`]). A release never waits for a full disk (J5): the keeper retries until it is
+//! written.
 
 mod book;
 mod crowd;
@@ -44,20 +45,20 @@ use std::time::Duration;
 /// Leases up to this long are written and not synced.
 pub const UNSYNCED_LEASE_MAX: Span = Span::from_secs(60);
 
-/// How often writing is tried again by itself.
+/// The pause between two attempts to write.
 const RETRY_PAUSE: Span = Span::from_secs(1);
 
 /// The book, shared by all parts that decide what is held.
 #[derive(Default)]
 pub(crate) struct Ledger {
     book: Mutex<Book>,
-    /// The keeper that writes it; none if nothing is kept.
+    /// The keeper that writes the rows; none if nothing is kept.
     keeper: OnceLock<Weak<Keeper>>,
-    /// How many callers gather several changes before they write.
+    /// How many callers are gathering several changes for one record.
     gathering: AtomicUsize,
 }
 
-/// Keeps sessions, and writes what is held.
+/// Keeps sessions, and writes the rows of everything that is held.
 pub struct Keeper {
     ledger: Arc<Ledger>,
     own: Arc<Hosted>,
@@ -68,16 +69,16 @@ pub struct Keeper {
     processes: Arc<dyn Processes>,
     machine: Machine,
     sessions: Mutex<BTreeMap<Arc<str>, KeptSession>>,
-    /// Whether the database says on which machine things are kept that are not synced.
+    /// Whether the database names the machine on which rows were written and not synced.
     is_marked: AtomicBool,
-    /// Whether a task tries again to write what could not be written.
+    /// Whether a task is retrying a failed write.
     is_retrying: AtomicBool,
-    /// Whether a task is about to write.
+    /// Whether a task that will write has been spawned.
     is_scheduled: AtomicBool,
     crowd: Crowd,
 }
 
-/// What an earlier run left.
+/// What an earlier run left behind.
 #[derive(Debug)]
 pub struct TakenOver {
     /// The sessions.
@@ -93,7 +94,7 @@ pub(crate) struct Rows {
     pub(crate) rows: Vec<(&'static str, OwnRow)>,
     /// Whether they must be synced.
     pub(crate) durable: bool,
-    /// The numbers of requests that these rows reserve: all below this one.
+    /// These rows reserve all request numbers below this one.
     pub(crate) reserved: Option<u64>,
 }
 
@@ -114,7 +115,7 @@ impl Ledger {
         }
     }
 
-    /// Has what is out of date written soon, together with what changes until then.
+    /// Schedules a write of the rows that are out of date. Rows that change until then are included.
     pub(crate) fn write(&self) {
         if self.gathering.load(Ordering::Acquire) > 0 {
             return;
@@ -168,8 +169,8 @@ impl Keeper {
         keeper
     }
 
-    /// How long doors stay closed: until all leases are over that a crash of the machine may have
-    /// lost. Nothing is closed after the death of the daemon alone.
+    /// How long doors stay closed: until all leases that a crash of the machine may have lost have expired.
+    /// Zero if only the daemon crashed.
     #[must_use]
     pub fn closed_for(&self) -> Duration {
         let longest = Duration::from_nanos(UNSYNCED_LEASE_MAX.0);
@@ -179,17 +180,17 @@ impl Keeper {
         }
     }
 
-    /// What was kept in an earlier run, sessions included. Sessions bound to a process are among them if
-    /// it lives; rows of others are deleted.
+    /// What an earlier run left behind. A session that is bound to processes is included if one of them is alive;
+    /// otherwise its row is deleted.
     ///
     /// # Errors
     ///
-    /// When a row cannot be read: somebody may hold what it says (R2).
+    /// When a row cannot be read: a client may hold what it describes (R2).
     pub fn take_over(self: &Arc<Self>) -> Result<TakenOver, String> {
         let same_boot = self.own.own_text(own::DAEMON_TABLE, "machine");
         let same_boot = same_boot.is_none_or(|last| last.is_empty() || self.machine.is(&last));
         let rows = self.own.all_own_rows(own::SESSION_TABLE, KeptSession::read)?;
-        // A process that cannot be seen may be alive.
+        // A process that is not visible may be alive.
         let lives = |session: &KeptSession| {
             let processes = &session.processes;
             let may_live =
@@ -212,7 +213,7 @@ impl Keeper {
         let (mut permits, orphans): (Vec<_>, Vec<_>) =
             permits.into_iter().partition(|permit| has_session(permit) && has_end(permit));
         gone.extend(orphans.iter().map(|permit| Key::Permit(permit.number)));
-        gone.extend(drop_renamed(&mut permits));
+        gone.extend(rows::drop_renamed(&mut permits));
         let long: BTreeSet<&str> =
             sessions.iter().filter(|session| session.is_long()).map(|one| &*one.name).collect();
         for permit in &mut permits {
@@ -226,20 +227,20 @@ impl Keeper {
         Ok(TakenOver { sessions, locks, permits })
     }
 
-    /// Lets a permit of an earlier run go on, with what it held, in a session of this number if it has
-    /// one. To be called before any request is admitted.
+    /// Restores a permit of an earlier run with everything it held, in the session of this number if it had
+    /// a session. Call it before any request is admitted.
     pub fn restore_permit(&self, permit: &KeptPermit, session: Option<SessionId>) -> Permit {
         let restored = self.control.restore_kept(permit, session, self.own.claims_of(permit));
-        // Its row may name by name what is a resource by now.
+        // The row may claim a name that has become a resource in the meantime.
         self.ledger.note(Key::Permit(permit.number), Cause::Changed);
         restored
     }
 
-    /// Has `ended` called with the name of each bound session when all its processes are dead (C4).
+    /// Calls `ended` with the name of each bound session when all its processes are dead (C4).
     ///
     /// # Errors
     ///
-    /// When they are the first to be watched, and there is no thread for that.
+    /// When they are the first to be watched and the thread for that cannot be started.
     pub fn watch(
         &self,
         sessions: &[KeptSession],
@@ -275,7 +276,7 @@ impl Keeper {
         &*self.processes
     }
 
-    /// Keeps a session from now on; [`Keeper::written`] waits until it is on disk.
+    /// Keeps a new session; [`Keeper::written`] waits until it is on disk.
     pub fn keep_session(&self, session: KeptSession) {
         let name: Arc<str> = session.name.as_str().into();
         let mut sessions = self.sessions();
@@ -283,7 +284,7 @@ impl Keeper {
         self.ledger.note(Key::Session(name), Cause::Granted);
     }
 
-    /// Changes a session that is kept; none if it is not, or is no longer.
+    /// Changes a session that is kept. Returns none if there is no such session.
     pub fn change_session<T>(
         &self,
         name: &str,
@@ -313,8 +314,8 @@ impl Keeper {
     /// Waits until every grant and release so far is written. An error means that writing fails; the keeper
     /// retries on its own.
     ///
-    /// Where clients come together, those that the runtime has ready are served first, so that what they are granted
-    /// and give back is written in one record. A lone client's is written at once.
+    /// If several clients are active, the tasks that are ready to run go first, so that one record holds the
+    /// grants and releases of all of them. For a lone client the record is written at once.
     pub fn written(self: &Arc<Self>) -> impl Future<Output = Result<(), Error>> + use<> {
         let (known, place) = self.ledger.book().known(self.clock.now());
         let this = Arc::clone(self);
@@ -332,18 +333,18 @@ impl Keeper {
         }
     }
 
-    /// Writes what is out of date before a place in the book, unless it is written by now.
+    /// Writes the rows before a place in the book, unless they have been written in the meantime.
     fn write_before(self: &Arc<Self>, place: u64) -> Wait {
         let now = self.clock.now();
         if let Some(known) = self.ledger.book().outcome(now, place) {
             return Wait::Known(known);
         }
-        // Mostly it is written at once, and no waiter is needed.
+        // Usually the rows are written at once, and no waiter is needed.
         self.write();
         self.ledger.book().wait(now, place)
     }
 
-    /// Writes everything that `change` changes together.
+    /// Runs `change`, and writes all its changes together afterwards.
     pub fn together<T>(self: &Arc<Self>, change: impl FnOnce() -> T) -> T {
         self.ledger.gathering.fetch_add(1, Ordering::AcqRel);
         let gathered = Gathered(self);
@@ -352,7 +353,7 @@ impl Keeper {
         changed
     }
 
-    /// Writes what is out of date, where clients come together only when those that the runtime has ready are served.
+    /// Writes the rows that are out of date: at once for a lone client, otherwise after the tasks that are ready to run.
     fn write_soon(self: &Arc<Self>) {
         if !self.crowd.is_there() {
             return self.write();
@@ -364,14 +365,14 @@ impl Keeper {
         self.tasks.spawn(async move {
             tokio::task::yield_now().await;
             let Some(this) = this.upgrade() else { return };
-            // Before it writes: what changes from here on is for the next one.
+            // Cleared before it writes: whatever changes from here on schedules the next write.
             this.is_scheduled.store(false, Ordering::Release);
             this.write();
         });
     }
 
-    /// Writes what is out of date, unless a batch is being written. The caller holds no lock that comes after the
-    /// head's.
+    /// Writes the rows that are out of date, unless a batch is being written. The caller must hold no lock that
+    /// comes after the head's in the lock order.
     pub fn write(self: &Arc<Self>) {
         self.own.write_kept();
         self.own.flush();
@@ -384,7 +385,7 @@ impl Keeper {
             if book.is_under_way() && book.waiting() > 0 {
                 self.crowd.meet();
             }
-            // The committer asks often, and mostly there is nothing.
+            // The committer calls this often, and usually there is nothing to write.
             let keys = if book.has_batch() { book.take(self.clock.now()) } else { None };
             match keys {
                 Some(keys) => keys,
@@ -422,7 +423,7 @@ impl Keeper {
             let key = Atom::Integer(i64::try_from(id.0).unwrap_or(i64::MAX));
             rows.rows.push((own::PERMIT_TABLE, OwnRow { key, values }));
         }
-        // A number that is not reserved on disk could be given to another permit after a restart (P3).
+        // After a restart, a number that is not reserved on disk could be given to another permit (P3).
         let last = permits.iter().max();
         rows.reserved = last.and_then(|last| self.control.numbers_to_reserve(*last));
         let machine = (!self.is_marked.load(Ordering::Acquire)).then(|| self.machine.text());
@@ -433,12 +434,12 @@ impl Keeper {
         Some(rows)
     }
 
-    /// Ends the batch that was taken last, which reserved numbers of requests.
+    /// Ends the batch that was taken last. If it succeeded, the request numbers below `reserved` are reserved.
     pub(crate) fn finish(self: &Arc<Self>, outcome: &Result<(), Error>, reserved: Option<u64>) {
         if let (Ok(()), Some(reserved)) = (outcome, reserved) {
             self.control.numbers_reserved(reserved);
         }
-        // The time matters only for the next attempt after a failure.
+        // The time is needed only to schedule the next attempt after a failure.
         let now = if outcome.is_err() { self.clock.now() } else { Time::default() };
         let (told, is_news): (Told, bool) = self.ledger.book().finish(now, outcome);
         match outcome {
@@ -446,9 +447,11 @@ impl Keeper {
             Err(_) => self.retry_later(),
         }
         match outcome {
-            Ok(()) if is_news => tracing::info!("what clients hold is written again"),
+            Ok(()) if is_news => {
+                tracing::info!("writing sessions, locks and permits to disk works again")
+            }
             Err(error) if is_news => {
-                tracing::error!(%error, "cannot write what clients hold; trying again");
+                tracing::error!(%error, "cannot write sessions, locks and permits to disk; retrying");
             }
             _ => {}
         }
@@ -468,7 +471,7 @@ impl Keeper {
                 let Some(this) = this.upgrade() else { return };
                 if !this.ledger.book().has_failed() {
                     this.is_retrying.store(false, Ordering::Release);
-                    // It may have failed again in between.
+                    // Another write may have failed in between.
                     if !this.ledger.book().has_failed()
                         || this.is_retrying.swap(true, Ordering::AcqRel)
                     {
@@ -480,9 +483,9 @@ impl Keeper {
         });
     }
 
-    /// Writes what is left at the end of service. Call it from a thread that may block.
+    /// Writes the remaining rows when the daemon shuts down. Call it from a thread that may block.
     pub(crate) fn write_all(self: &Arc<Self>) {
-        // A broken journal takes nothing in, and its replacement holds only what was taken in before.
+        // A broken journal accepts no rows, and its replacement holds only what was accepted before.
         self.own.repair_blocking();
         loop {
             self.ledger.book().retry_now();
@@ -493,7 +496,7 @@ impl Keeper {
                 return;
             }
             if book.is_under_way() {
-                // Another thread is the committer: its attempt is waited for, and the next one is made here.
+                // Another thread is the committer. Wait for its attempt, then make the next one here.
                 let (_, place) = book.known(self.clock.now());
                 let wait = book.wait(self.clock.now(), place);
                 drop(book);
@@ -504,7 +507,7 @@ impl Keeper {
                 let rows = book.waiting();
                 tracing::error!(
                     rows,
-                    "what clients gave back last cannot be written; the next run holds it until its leases end"
+                    "cannot write the last releases; the next run holds them until their leases expire"
                 );
                 return;
             }
@@ -520,23 +523,24 @@ impl Keeper {
         self.ledger.book().is_open()
     }
 
-    /// The doors are open: from now on rows of what ends are deleted.
+    /// The doors are open: from now on the row of anything that ends is deleted.
     pub(crate) fn open(&self) {
         self.ledger.book().set_open(true);
     }
 
-    /// From now on rows of what ends stay for the next run. Returns false if that was so already.
+    /// From now on the row of anything that ends stays for the next run. Returns false if that was already so.
     pub(crate) fn close(&self) -> bool {
         self.ledger.book().set_open(false)
     }
 
-    /// Says on disk that the next run need not wait for anything: all is synced before this run ends.
+    /// Records on disk that the next run need not wait for leases to expire: everything is synced before this run
+    /// ends.
     pub(crate) fn unmark(&self) {
         self.own.maintain(own::DAEMON_TABLE, "name", vec![daemon_row(Some(""), None)], true, None);
     }
 
-    /// Asserts that the rows say what is held if nothing waits to be written: the invariant of this module.
-    /// Debug builds call it whenever the committer is idle.
+    /// Asserts the invariant of this module: if no row is out of date, the rows match what is held. Debug builds
+    /// call it whenever the committer is idle.
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self, rows: &Held) {
         let is_quiet = || {
@@ -550,7 +554,7 @@ impl Keeper {
         let all = (sessions, locks, permits);
         if let (Some(sessions), Some(locks), Some(permits)) = all {
             let held = Held { sessions, locks, permits };
-            assert_eq!(*rows, held, "the rows (left) say what is held (right)");
+            assert_eq!(*rows, held, "the rows (left) match what is held (right)");
         }
     }
 
@@ -569,26 +573,15 @@ impl Drop for Gathered<'_> {
     }
 }
 
-/// Takes out permits whose name a later permit has: their release was not written when the daemon died.
-fn drop_renamed(permits: &mut Vec<KeptPermit>) -> Vec<Key> {
-    let mut last: BTreeMap<String, u64> = BTreeMap::new();
-    for permit in &*permits {
-        let number = last.entry(permit.name.clone()).or_default();
-        *number = permit.number.0.max(*number);
-    }
-    let is_last = |permit: &mut KeptPermit| last.get(&permit.name) != Some(&permit.number.0);
-    permits.extract_if(.., is_last).map(|permit| Key::Permit(permit.number)).collect()
-}
-
 fn deliver(told: Told) {
     for (waiter, outcome) in told {
-        // The waiter may have left.
+        // The waiter may have disconnected.
         let _ = waiter.send(outcome);
     }
 }
 
 fn lost() -> Error {
-    Error::new(tag::IO, "it was not written")
+    Error::new(tag::IO, "the change was not written to disk")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Processes, told apart also when a number is used again.
+//! Processes, identified so that a reused number is not mistaken for the old process.
 
 use super::watching::Watching;
 use rustix::io::Errno;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
-/// A process, by its number and the moment it was started.
+/// A process, by its number and its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
     /// Its number.
@@ -17,25 +17,25 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process that has this number now; none if there is none that could be seen.
+    /// The process that has this number now; none if no such process is visible.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         look(pid).ok().flatten()
     }
 
-    /// The user it runs for.
+    /// The user it runs as.
     #[must_use]
     pub fn user(&self) -> Option<u32> {
         std::fs::metadata(format!("/proc/{}", self.pid)).ok().map(|folder| folder.uid())
     }
 
-    /// A process of a machine that is made up.
+    /// A process of a simulated machine.
     #[must_use]
     pub const fn made(pid: u32, start: u64) -> Self {
         Self { pid, start }
     }
 
-    /// What [`fmt::Display`] wrote.
+    /// Parses the text that [`fmt::Display`] writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (pid, start) = text.split_once('@')?;
@@ -45,10 +45,10 @@ impl Process {
 
 /// The processes of a machine.
 pub trait Processes: Send + Sync {
-    /// Whether one is known to be dead: what cannot be seen may live.
+    /// Whether a process is known to be dead. A process that is not visible may be alive.
     fn is_dead(&self, process: &Process) -> bool;
 
-    /// Has `ended` called for each of some processes when it is dead, with what belongs to it.
+    /// Calls `ended` for each of these processes when it is dead, with the names that belong to it.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ pub trait Processes: Send + Sync {
     fn watch(&self, processes: Vec<(Process, Vec<String>)>, ended: Ended) -> io::Result<()>;
 }
 
-/// Hears that a process is dead, with what belongs to it.
+/// Called when a process is dead, with the names that belong to it.
 pub type Ended = Box<dyn Fn(Vec<String>) + Send + Sync>;
 
 /// The processes of this machine.
@@ -85,7 +85,7 @@ impl fmt::Debug for RealProcesses {
     }
 }
 
-/// The process of this number, if it lives.
+/// The process with this number, if it is alive.
 fn look(pid: u32) -> io::Result<Option<Process>> {
     let stat = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
@@ -93,10 +93,13 @@ fn look(pid: u32) -> io::Result<Option<Process>> {
         Err(error) => return Err(error),
     };
     let Some((state, start)) = parse_stat(&stat) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "not what the kernel writes"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "unexpected contents of /proc/PID/stat",
+        ));
     };
     let process = Process { pid, start };
-    // One that nobody waited for is dead, unless only its first thread has ended.
+    // A zombie is dead, unless only its first thread has ended.
     let lives = !matches!(state, "Z" | "X") || has_living_thread(pid);
     Ok(lives.then_some(process))
 }
@@ -106,21 +109,23 @@ fn is_gone(error: &io::Error) -> bool {
     code == Some(Errno::NOENT.raw_os_error()) || code == Some(Errno::SRCH.raw_os_error())
 }
 
-/// That no process has a number which is not in `/proc`: that may be mounted so that it hides processes of other
-/// users, but the system knows them all.
+/// Checks that no process has a number that is missing in `/proc`. `/proc` may be mounted so that it hides the
+/// processes of other users, but the system call knows all of them.
 fn is_unused(pid: u32) -> io::Result<()> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let Some(number) = number else { return Ok(()) };
     match pidfd_open(number, PidfdFlags::empty()) {
         Err(Errno::SRCH) => Ok(()),
-        Ok(_) => Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is hidden in /proc")),
+        Ok(_) => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "the process is hidden in /proc"))
+        }
         Err(error) => Err(error.into()),
     }
 }
 
 /// The state of a process, and when it was started.
 fn parse_stat(stat: &str) -> Option<(&str, u64)> {
-    // The name of the program is in brackets and may have anything in it.
+    // The name of the program is in parentheses and may contain any character.
     let mut rest = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = rest.next()?;
     Some((state, rest.nth(18)?.parse().ok()?))

@@ -1,6 +1,6 @@
-//! Sessions and permits as rows, both ways.
+//! Sessions, locks and permits as rows: writing and reading them.
 
-use super::{Process, UNSYNCED_LEASE_MAX};
+use super::{Key, Process, UNSYNCED_LEASE_MAX};
 use crate::control::HeldPermit;
 use crate::database::{Claims, OwnRow};
 use paceline_engine::Places;
@@ -13,17 +13,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A session as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptSession {
-    /// The name under which it is shown; no other session has it.
+    /// The name under which it is shown. It is unique.
     pub name: String,
     /// Its number.
     pub number: SessionId,
-    /// Who began it.
+    /// The user who began it.
     pub user: String,
-    /// What its secret is made from.
+    /// The salt from which its secret is derived.
     pub salt: String,
     /// Its lease, unless it is bound to a connection.
     pub lease: Option<Span>,
-    /// The processes that a bound one lasts as long as.
+    /// A session without a lease ends when all these processes are dead.
     pub processes: Vec<Process>,
 }
 
@@ -47,27 +47,27 @@ pub struct KeptPermit {
     pub number: RequestId,
     /// The request, without its session and what it claims.
     pub request: Request,
-    /// The resources it claims, by their rows.
+    /// The resources it claims, by the UUIDs of their rows.
     pub resources: Vec<(Uuid, Mode)>,
-    /// The names it claims that no resource has.
+    /// The names it claims for which there is no resource.
     pub names: Vec<(Box<str>, Mode)>,
-    /// What the rules gave it.
+    /// The priority that the rules gave it.
     pub priority: i8,
-    /// Who asked.
+    /// The user who asked for it.
     pub user: String,
-    /// The name of its session, or nothing.
+    /// The name of its session; empty if it has none.
     pub session: String,
     /// Its own lease, if it has no session.
     pub lease: Option<Span>,
     /// Whether its lease, or that of its session, is too long to be waited for after a crash of the machine.
     pub is_long: bool,
-    /// What the body was under a name that the client chose, in hexadecimal digits; or nothing.
+    /// The digest of the request's body in hexadecimal digits, if the client chose the name; otherwise empty.
     pub digest: String,
-    /// When it was given: microseconds since 1970.
+    /// When it was granted: microseconds since 1970.
     pub granted_us: i64,
     /// How long it waited.
     pub waited: Span,
-    /// Where it is counted.
+    /// The pool and the checkpoints that count it.
     pub places: Places,
 }
 
@@ -155,7 +155,7 @@ impl PermitRow {
         };
         let checkpoints = permit.checkpoints.iter().map(|name| Atom::string(name)).collect();
         let is_synced = terms.is_long || !resources.is_empty() || !claims.is_empty();
-        // In the order of their names, as the columns of a table are.
+        // Sorted by name, as the columns of a table are.
         let values = vec![
             ("attributes", Datum::from_sorted_pairs(attributes.collect())),
             ("checkpoints", Datum::from_sorted(checkpoints)),
@@ -224,15 +224,14 @@ fn read_places(columns: &Columns<'_>) -> Option<Places> {
     })
 }
 
-/// What a permit claims as the columns `resources` and `claims` say it; a name that is claimed twice is
-/// held as the stronger claim says.
+/// The columns `resources` and `claims` of a permit. If something is claimed twice, the stronger claim counts.
 pub(crate) fn claims_row(resources: &[(Uuid, Mode)], names: &[(Box<str>, Mode)]) -> (Datum, Datum) {
     let word = |mode| Atom::string(if mode == Mode::Exclusive { "exclusive" } else { "shared" });
     let column = |claims: &mut dyn Iterator<Item = (Atom, Mode)>| {
         let mut modes: BTreeMap<Atom, Mode> = BTreeMap::new();
         for (claimed, mode) in claims {
             let held = modes.entry(claimed).or_insert(mode);
-            // Exclusive is the lesser of the two.
+            // Exclusive, the stronger mode, is the lesser of the two.
             *held = mode.min(*held);
         }
         Datum::from_sorted_pairs(modes.into_iter().map(|(at, mode)| (at, word(mode))).collect())
@@ -241,7 +240,7 @@ pub(crate) fn claims_row(resources: &[(Uuid, Mode)], names: &[(Box<str>, Mode)])
     (resources, column(&mut names.iter().map(|(name, mode)| (Atom::string(name), *mode))))
 }
 
-/// What these columns say.
+/// Reads these columns.
 pub(crate) fn read_claims(resources: &Datum, names: &Datum) -> Claims {
     let mode = |word: &Atom| match word.as_str() {
         Some("shared") => Mode::Shared,
@@ -253,6 +252,17 @@ pub(crate) fn read_claims(resources: &Datum, names: &Datum) -> Claims {
         resources: resources.filter_map(|(row, word)| Some((row.as_uuid()?, mode(word)))).collect(),
         names: names.filter_map(|(name, word)| Some((name.as_str()?.into(), mode(word)))).collect(),
     }
+}
+
+/// Removes permits whose name a later permit has: their release was not written before the daemon died.
+pub(super) fn drop_renamed(permits: &mut Vec<KeptPermit>) -> Vec<Key> {
+    let mut last: BTreeMap<String, u64> = BTreeMap::new();
+    for permit in &*permits {
+        let number = last.entry(permit.name.clone()).or_default();
+        *number = permit.number.0.max(*number);
+    }
+    let is_last = |permit: &mut KeptPermit| last.get(&permit.name) != Some(&permit.number.0);
+    permits.extract_if(.., is_last).map(|permit| Key::Permit(permit.number)).collect()
 }
 
 /// A row, by the names of its columns.
@@ -279,8 +289,8 @@ impl Columns<'_> {
     }
 }
 
-/// The daemon's own row: the machine on which things are kept that are not synced, and the numbers of requests that
-/// are reserved. What is not given stays.
+/// The daemon's own row: the machine on which rows were written and not synced, and the request numbers that are
+/// reserved. A value of none leaves its column unchanged.
 pub(crate) fn daemon_row(machine: Option<&str>, reserved: Option<u64>) -> OwnRow {
     let number = |number: u64| Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX));
     let mut values = vec![("name", Datum::One(Atom::string("paceline")))];

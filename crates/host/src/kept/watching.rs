@@ -1,9 +1,9 @@
-//! Waiting for the death of processes, by one thread however many there are.
+//! Waits for the death of processes. One thread watches all of them.
 //!
-//! A process is watched by one descriptor, which the system reports when it dies, however much depends on that
-//! process. One that the system gives no descriptor for is looked at every second instead. The thread begins with the first
-//! process, before anything is promised, and lasts until [`Watching`] is dropped: a limit on threads or descriptors
-//! that is reached later leaves no process unwatched (C4).
+//! Each process has one descriptor, however much depends on it, and the system reports its death there. If the
+//! system grants no descriptor, the thread checks the process every second instead. The thread starts with the
+//! first process and lasts until [`Watching`] is dropped. So a limit on threads or descriptors that is reached
+//! later leaves no process unwatched (C4).
 
 use super::process::{Ended, Process, RealProcesses};
 use rustix::buffer::spare_capacity;
@@ -16,13 +16,13 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How often processes are looked at that have no descriptor.
+/// How often processes without a descriptor are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How many deaths are reported at a time.
+/// The most deaths that are reported at a time.
 const EVENTS_MAX: usize = 256;
 
-/// The number of the descriptor that wakes the thread; processes have others.
+/// The number of the descriptor that wakes the thread; the numbers of processes begin at 1.
 const WAKE: u64 = 0;
 
 /// Opens a descriptor of a process.
@@ -46,14 +46,14 @@ struct State {
     last: u64,
     numbers: BTreeMap<Process, u64>,
     watched: BTreeMap<u64, Watched>,
-    /// Those without a descriptor.
+    /// The processes without a descriptor.
     looked_at: BTreeSet<u64>,
     is_closed: bool,
 }
 
 struct Watched {
     process: Process,
-    /// Open for as long as its death is waited for.
+    /// Open while the process is watched.
     _file: Option<OwnedFd>,
     of: Vec<(Vec<String>, Arc<Ended>)>,
 }
@@ -69,11 +69,11 @@ impl Watching {
         Self { open, shared: Mutex::default() }
     }
 
-    /// Has `ended` called for each of some processes when it is dead, with what belongs to it.
+    /// Calls `ended` for each of these processes when it is dead, with the names that belong to it.
     ///
     /// # Errors
     ///
-    /// When the thread cannot be started, which only the first call does; then nothing is watched.
+    /// When the thread cannot be started; then nothing is watched. Only the first call starts it.
     pub(super) fn watch(
         &self,
         processes: Vec<(Process, Vec<String>)>,
@@ -92,7 +92,7 @@ impl Watching {
         }
         let more = shared.state().looked_at.len().saturating_sub(looked_at);
         if more > 0 {
-            tracing::warn!(count = more, "cannot watch processes; looking at them every second");
+            tracing::warn!(count = more, "cannot watch processes; checking them every second");
             shared.wake();
         }
         Ok(())
@@ -130,7 +130,7 @@ impl Shared {
         crate::sync::lock(&self.state)
     }
 
-    /// Begins to watch a process, or gives back what belongs to it if that is dead.
+    /// Begins to watch a process. If it is dead, returns the names that belong to it.
     fn add(
         &self,
         process: Process,
@@ -141,7 +141,7 @@ impl Shared {
         let belongs = (names, Arc::clone(ended));
         let belongs = self.state().join(process, belongs)?;
         let number = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-        // Opened before looking, so that it is of this process if that lives.
+        // Opened before the check: if the process is alive then, the descriptor is of this process.
         let file = number.and_then(|number| open(number).ok());
         if RealProcesses::is_known_dead(&process) {
             return Some(belongs.0);
@@ -161,9 +161,9 @@ impl Shared {
         None
     }
 
-    /// Has the thread look at what changed.
+    /// Wakes the thread, so that it sees what changed.
     fn wake(&self) {
-        // It fails only if the thread was woken 2^64 times and did not notice.
+        // This fails only after 2^64 wakes that the thread did not read.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
@@ -183,7 +183,7 @@ impl Shared {
             match epoll::wait(&self.deaths, spare_capacity(&mut events), pause.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
-                    tracing::error!(%error, "cannot watch processes; looking at them every second");
+                    tracing::error!(%error, "cannot watch processes; checking them every second");
                     let mut state = self.state();
                     state.looked_at = state.watched.keys().copied().collect();
                     drop(state);
@@ -198,7 +198,7 @@ impl Shared {
         }
     }
 
-    /// Ends what belongs to processes without a descriptor that are dead.
+    /// Checks the processes without a descriptor and reports those that are dead.
     fn look(&self) {
         let state = self.state();
         let process = |number: &u64| Some((*number, state.watched.get(number)?.process));
@@ -211,7 +211,7 @@ impl Shared {
         }
     }
 
-    /// The process of this number is dead.
+    /// Reports that the process of this number is dead.
     fn end(&self, number: u64) {
         let dead = self.state().take(number);
         for (names, ended) in dead.into_iter().flat_map(|dead| dead.of) {
@@ -221,7 +221,7 @@ impl Shared {
 }
 
 impl State {
-    /// Leaves with a process that is watched what belongs to it; gives it back if it is not watched.
+    /// Adds names to a process that is watched. Returns them if it is not watched.
     fn join(
         &mut self,
         process: Process,

@@ -46,6 +46,8 @@ pub(super) enum Leased {
 pub(super) struct Leases {
     by_end: BTreeMap<LeaseKey, Leased>,
     next: u64,
+    /// Until when the sweep sleeps; none if it sleeps until it is woken.
+    armed: Option<Time>,
 }
 
 impl Leases {
@@ -57,9 +59,18 @@ impl Leases {
         lease
     }
 
-    /// Whether no other lease ends before this one, so that whoever sleeps must look again.
-    pub(super) fn is_next(&self, lease: Option<Lease>) -> bool {
-        lease.is_some_and(|lease| self.next_end() == Some(lease.ends))
+    /// Whether the sweep must be woken for a new lease: it would sleep past its end.
+    ///
+    /// A lone client's lease is the next one to end each time, but the sweep sleeps until the end of an earlier one
+    /// that was released. It then looks again by itself.
+    pub(super) fn must_wake(&self, lease: Option<Lease>) -> bool {
+        lease.is_some_and(|lease| self.armed.is_none_or(|armed| lease.ends < armed))
+    }
+
+    /// Until when the sweep sleeps from now on; none if there is no lease.
+    fn arm(&mut self) -> Option<Time> {
+        self.armed = self.next_end();
+        self.armed
     }
 
     /// Takes a lease away.
@@ -102,7 +113,7 @@ impl Registry {
                 tokio::task::yield_now().await;
             }
             let rearmed = self.rearm.notified();
-            let next = self.state().leases.next_end();
+            let next = self.state().leases.arm();
             match next {
                 None => rearmed.await,
                 Some(at) => {
@@ -153,10 +164,30 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{DUE_MAX, Leased};
+    use super::{DUE_MAX, Leased, Leases};
     use crate::registry::tests::World;
     use paceline_types::{Span, Time};
     use std::sync::Arc;
+
+    #[test]
+    fn only_a_lease_that_ends_before_the_sweep_looks_wakes_it() {
+        let mut leases = Leases::default();
+        let permit = || Leased::Permit("x".to_owned());
+        assert_eq!(leases.arm(), None);
+        let first = leases.begin(Time(0), Span(30), permit());
+        assert!(leases.must_wake(Some(first)), "the sweep sleeps until it is woken");
+        assert_eq!(leases.arm(), Some(Time(30)));
+        leases.end(first);
+        let second = leases.begin(Time(1), Span(30), permit());
+        assert!(!leases.must_wake(Some(second)), "the sweep looks at 30");
+        let sooner = leases.begin(Time(1), Span(10), permit());
+        assert!(leases.must_wake(Some(sooner)), "it ends at 11");
+        leases.end(sooner);
+        assert_eq!(leases.arm(), Some(Time(31)));
+        leases.end(second);
+        assert_eq!(leases.arm(), None);
+        assert!(!leases.must_wake(None), "a session without a lease");
+    }
 
     /// D4: however many leases end at once, others have their turn after each [`DUE_MAX`] of them.
     #[test]

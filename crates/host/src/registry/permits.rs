@@ -230,7 +230,7 @@ impl Registry {
         let held =
             HeldPermit { view: view.clone(), digest, lease: own_lease, of, permit, _share: share };
         state.by_request.insert(view.request, name.clone());
-        let rearm = state.leases.is_next(own_lease);
+        let rearm = state.leases.must_wake(own_lease);
         state.permits.insert(name, Slot::Held(Box::new(held)));
         drop(state);
         if rearm {

@@ -112,7 +112,7 @@ impl Registry {
         state.names.insert(shared.session.id, shared.session.name.clone());
         state.keys.insert(shared.session.name.clone(), key.clone());
         state.sessions.insert(key, entry);
-        let rearm = state.leases.is_next(lease);
+        let rearm = state.leases.must_wake(lease);
         drop(state);
         if rearm {
             self.rearm.notify_one();
