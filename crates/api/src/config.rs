@@ -94,7 +94,7 @@ pub(crate) async fn apply(
     })?;
     if !asked.dry_run {
         // A client that asks for the status next learns whether frontends could be opened.
-        let _ = tokio::time::timeout(DOOR_WAIT, app.host.control().door_follows()).await;
+        let _ = tokio::time::timeout(DOOR_WAIT, app.host.control().until_http_done()).await;
     }
     ok(&Value::Array(told))
 }

@@ -270,8 +270,8 @@ fn of_configuration(configured: &Configured) -> String {
 }
 
 fn of_lock(notice: &Notice) -> String {
-    let Notice { lock, what, session } = notice;
-    text("lock", &json!({ "lock": &**lock, "what": what, "session": session }))
+    let Notice { lock, change, session } = notice;
+    text("lock", &json!({ "lock": &**lock, "what": change.word(), "session": session }))
 }
 
 /// A body that ends when the pump does.

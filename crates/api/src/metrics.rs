@@ -4,13 +4,13 @@
 
 use crate::events::followers;
 use crate::identity::Identity;
-use crate::objects::{pairs, select_all};
+use crate::objects::{Row, select_all};
 use crate::respond::Problem;
 use crate::{App, Shared};
 use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
-use serde_json::{Map, Value};
+use paceline_tables::value::{Atom, Datum};
 use std::fmt::Write as _;
 
 /// Figures of rows: table, naming columns (a slash is written between two), label, and each column with
@@ -140,12 +140,12 @@ pub(crate) async fn metrics(
 }
 
 /// Writes a figure, or one for each class of a map; none of what is not known yet.
-fn line(text: &mut String, metric: &str, labels: &str, value: &Value) {
+fn line(text: &mut String, metric: &str, labels: &str, value: &Datum) {
     // Writing to a text cannot fail.
-    if let Some(value) = number(value) {
+    if let Some(value) = value.single().and_then(number) {
         let _ = writeln!(text, "{metric}{{{labels}}} {value}");
     }
-    for (class, value) in pairs(value) {
+    for (class, value) in value.pairs() {
         if let (Some(class), Some(value)) = (class.as_str(), number(value)) {
             let class = escaped(class);
             let _ = writeln!(text, "{metric}{{{labels},class=\"{class}\"}} {value}");
@@ -154,15 +154,19 @@ fn line(text: &mut String, metric: &str, labels: &str, value: &Value) {
 }
 
 /// A number, or 1 for what is true.
-fn number(value: &Value) -> Option<i64> {
-    value.as_i64().or_else(|| value.as_bool().map(i64::from))
+const fn number(value: &Atom) -> Option<i64> {
+    match value {
+        Atom::Integer(number) => Some(*number),
+        Atom::Boolean(flag) => Some(*flag as i64),
+        _ => None,
+    }
 }
 
 /// What a row is called, as the value of a label.
-fn title(row: &Map<String, Value>, keys: &[&str]) -> String {
-    let part = |key: &&str| match row.get(*key) {
-        Some(Value::String(name)) => escaped(name),
-        Some(other) => other.to_string(),
+fn title(row: &Row, keys: &[&str]) -> String {
+    let part = |key: &&str| match row.get(*key).and_then(Datum::single) {
+        Some(Atom::Integer(number)) => number.to_string(),
+        Some(name) => escaped(name.as_str().unwrap_or_default()),
         None => String::new(),
     };
     keys.iter().map(part).collect::<Vec<_>>().join("/")

@@ -57,7 +57,7 @@ fn told(problem: &DoorProblem) -> String {
 /// The HTTP door: where it listens, what it could not do, and which servers are down.
 fn http(app: &App) -> Value {
     let control = app.host.control();
-    let door = control.door();
+    let door = control.http().state();
     let mut frontends: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let snapshot = control.snapshot();
     for frontend in snapshot.routing().frontends() {

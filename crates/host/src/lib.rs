@@ -14,6 +14,7 @@ mod contained;
 mod control;
 mod database;
 mod holdings;
+mod http;
 mod jobs;
 mod kept;
 mod locking;
@@ -34,18 +35,19 @@ pub use budget::{Budget, Part};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use contained::{Panicked, broken, contained, end_with_panics};
 pub use control::{
-    Admission, Configured, Control, DoorProblem, DoorState, Edited, Event, Hop, Listed, NotWaiting,
-    Permit, Reroute, Tally, Terms, Waiting,
+    Admission, Configured, Control, Edited, Event, Hop, Listed, NotWaiting, Permit, Reroute, Terms,
+    Waiting,
 };
 pub use database::{
     Author, Hosted, Loaded, OpenDatabaseError, Restored, WatchRequest, create_file, load_file,
     replace, restore,
 };
+pub use http::{DoorProblem, DoorState, HttpPart, Tally};
 pub use kept::{
     Ended, Keeper, KeptLock, KeptPermit, KeptSession, Machine, Process, Processes, RealProcesses,
     TakenOver, UNSYNCED_LEASE_MAX,
 };
-pub use locking::{LockOperation, LockShown, Locking, StealReply};
+pub use locking::{LockAnswer, LockChange, LockNotice, LockOperation, LockShown, Locking};
 pub use made::MadeClock;
 pub use outbox::{
     Content, Interest, Outbox, Outgoing, Reply, SharedText, Ticket, Update, UpdateText,
@@ -369,6 +371,11 @@ impl Host {
         self.add_session(Session::new(id, name(id), may, (peer, &self.memory)))
     }
 
+    /// A number that no session has, by which logs tell the calls of one caller apart.
+    pub fn number_call(&self) -> SessionId {
+        SessionId(self.next_session.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// A session of an earlier run goes on, with its number and name.
     pub fn restore_session(&self, id: SessionId, role: Role, name: String) -> Arc<Session> {
         self.next_session.fetch_max(id.0 + 1, Ordering::Relaxed);
@@ -397,7 +404,7 @@ impl Host {
     }
 
     fn part(&self, session: &Session, cause: Cause) {
-        session.outbox.close("it is gone");
+        session.close();
         crate::sync::lock(&self.sessions).remove(&session.id);
         self.locking.end_session(session.id, cause);
         self.control.end_session(session.id);

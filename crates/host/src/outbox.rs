@@ -9,6 +9,7 @@
 
 use crate::budget::{Budget, Part};
 use crate::database::SELECTED_ROWS_MIN;
+use crate::locking::{LockAnswer, LockNotice};
 use crate::update::Told;
 pub(crate) use crate::update::{Body, LaterBody};
 pub use crate::update::{SharedText, Update, UpdateText};
@@ -57,10 +58,8 @@ pub enum Outgoing {
         /// The content they are applied to.
         rows: Snapshot,
     },
-    /// The client now owns this lock.
-    Locked(Arc<str>),
-    /// The client has lost this lock to another.
-    Stolen(Arc<str>),
+    /// The client got a lock, or lost one to another.
+    Lock(LockNotice),
     /// The monitor of this id is no more, because its database changed shape.
     MonitorCanceled(Ticket),
 }
@@ -77,7 +76,7 @@ impl Outgoing {
             Self::Reply(ticket, reply) => ticket.len() + reply.own(),
             Self::Update(update) => update.own(),
             Self::ConditionUpdate { monitor, .. } => monitor.len() + ITEM_BYTES,
-            Self::Locked(name) | Self::Stolen(name) => name.len() + ITEM_BYTES,
+            Self::Lock(notice) => notice.lock.len() + ITEM_BYTES,
             Self::MonitorCanceled(monitor) => monitor.len() + ITEM_BYTES,
         }
     }
@@ -105,6 +104,8 @@ pub enum Reply {
         /// The content, or the changes.
         content: Content,
     },
+    /// The answer to a lock operation.
+    Lock(LockAnswer),
     /// A JSON text that is ready.
     Text(Vec<u8>),
     /// An answer that is still being read. It keeps its place; the connection takes it, and what is
@@ -121,6 +122,16 @@ pub enum Reply {
 pub struct Later(Mutex<Option<Reply>>);
 
 impl Later {
+    /// Puts the answer in.
+    pub(crate) fn set(&self, reply: Reply) {
+        *self.reply() = Some(reply);
+    }
+
+    /// Takes the answer out, if it is there.
+    pub(crate) fn take(&self) -> Option<Reply> {
+        self.reply().take()
+    }
+
     fn reply(&self) -> MutexGuard<'_, Option<Reply>> {
         crate::sync::lock(&self.0)
     }
@@ -145,7 +156,7 @@ impl Reply {
             Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => SNAPSHOT_REPLY_BYTES,
             Self::Text(text) | Self::Since { content: Content::Text(text), .. } => text.len() + 32,
             Self::Failed(error) => error_cost(error),
-            Self::Word(_) => 64,
+            Self::Word(_) | Self::Lock(_) => 64,
         }
     }
 }
@@ -271,7 +282,7 @@ impl Outbox {
             Outgoing::Reply(ticket, reply) => ticket.len() + reply.cost(),
             Outgoing::Update(update) => update.cost(),
             Outgoing::ConditionUpdate { monitor, .. } => monitor.len() + SNAPSHOT_REPLY_BYTES,
-            Outgoing::Locked(name) | Outgoing::Stolen(name) => name.len() + 64,
+            Outgoing::Lock(notice) => notice.lock.len() + 64,
             Outgoing::MonitorCanceled(monitor) => monitor.len() + 64,
         };
         if state.closed.is_some() {

@@ -2,12 +2,10 @@
 
 use crate::respond::lock_error;
 use crate::wire::Message;
-use paceline_host::{
-    Host, Hosted, LockOperation, Outgoing, Reply, Session, StealReply, Ticket, WatchRequest,
-};
+use paceline_host::{Host, Hosted, LockOperation, Outgoing, Reply, Session, Ticket, WatchRequest};
 use paceline_tables::json::Json;
 use paceline_tables::monitor::Version;
-use paceline_tables::{Error, tag};
+use paceline_tables::{Error, Transaction, tag};
 use paceline_types::{LOCK_NAME_RULE, Role, Uuid, valid_lock_name};
 use std::sync::Arc;
 
@@ -21,7 +19,7 @@ pub(crate) struct Methods {
     /// The database of the client's last call; an answer leaves behind what is written there.
     turned_to: Option<Arc<Hosted>>,
     /// Transactions on that database that are to be run together.
-    pending: Vec<(Ticket, Vec<Json>)>,
+    pending: Vec<(Ticket, Transaction)>,
     /// Whether it has asked for a lock.
     has_locked: bool,
 }
@@ -163,7 +161,7 @@ impl Methods {
         let database = self.database(&params, "transact").inspect_err(|_| self.run_pending())?;
         params.remove(0);
         self.turn_to(&database);
-        self.pending.push((ticket.clone(), params));
+        self.pending.push((ticket.clone(), params.into()));
         if self.pending.len() >= TOGETHER_MAX {
             self.run_pending();
         }
@@ -266,7 +264,7 @@ impl Methods {
         self.has_locked = true;
         self.host
             .locking()
-            .operate(&self.session, ticket.clone(), operation, name, StealReply::WhenWritten)
+            .operate_for_client(&self.session, ticket.clone(), operation, name)
             .map_err(|error| Reply::Failed(lock_error(error, operation, params)))
     }
 

@@ -3,7 +3,9 @@
 //! A large answer is written piece by piece: [`Writer`] keeps the one it is in the middle of.
 
 use crate::wire::PROBE_ID;
-use paceline_host::{Content, LockError, LockOperation, Outgoing, Reply, Ticket, UpdateText};
+use paceline_host::{
+    Content, LockAnswer, LockError, LockOperation, Outgoing, Reply, Ticket, UpdateText,
+};
 use paceline_tables::json::write_string;
 use paceline_tables::monitor::{Dump, Moving, Telling, Version};
 use paceline_tables::{Error, OpResult, Selected, tag};
@@ -121,8 +123,7 @@ impl Writer {
                 self.unfinished = Some(Unfinished { ticket: monitor, body });
                 self.go_on(out);
             }
-            Outgoing::Locked(name) => write_notice("locked", &name, out),
-            Outgoing::Stolen(name) => write_notice("stolen", &name, out),
+            Outgoing::Lock(notice) => write_notice(notice.change.word(), &notice.lock, out),
             Outgoing::MonitorCanceled(id) => {
                 out.extend_from_slice(b"{\"id\":null,\"method\":\"monitor_canceled\",\"params\":[");
                 out.extend_from_slice(&id);
@@ -144,6 +145,15 @@ impl Writer {
                 begin_error(&ticket, out);
                 write_string(word.as_bytes(), out);
                 out.push(b'}');
+            }
+            Reply::Lock(answer) => {
+                begin_result(out);
+                out.extend_from_slice(match answer {
+                    LockAnswer::Locked => b"{\"locked\":true}",
+                    LockAnswer::Waiting => b"{\"locked\":false}",
+                    LockAnswer::Released => b"{}",
+                });
+                end_result(&ticket, out);
             }
             Reply::Text(text) => {
                 begin_result(out);

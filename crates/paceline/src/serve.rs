@@ -208,14 +208,14 @@ async fn drain(
     drain_max: Duration,
 ) {
     let control = host.control();
-    control.tell_ending();
+    control.begin_ending();
     // Requests on connections that are open already are served; only then nothing new is taken.
     let drained = async {
         http.drain().await;
         control.drain().await;
     };
     if tokio::time::timeout(drain_max, drained).await.is_err() {
-        let (requests, connections) = (control.unfinished(), control.connections());
+        let (requests, connections) = (control.unfinished(), control.http().connections());
         let sessions = host.locking().passing_sessions();
         tracing::warn!(
             requests,
@@ -284,7 +284,8 @@ fn announce(host: &Host, doors: &[Door], api: &paceline_api::Door, policy: Polic
     doors.extend(api.tcp.map(|address| format!("api http://{address}")));
     doors.extend(
         host.control()
-            .door()
+            .http()
+            .state()
             .listening
             .into_iter()
             .map(|(name, address)| format!("http {name} {address}")),

@@ -35,8 +35,7 @@ impl Control {
         self.resource_figures(&mut figures);
         self.backend_figures(&snapshot, &mut figures);
         self.server_figures(&snapshot, &mut figures);
-        figures.frontends = self.tallies.figures();
-        self.add_door_figures(&mut figures.frontends);
+        figures.frontends = self.http.figures();
         figures
     }
 

@@ -7,7 +7,6 @@
 //! locks), never the other way round.
 
 mod configured;
-mod door;
 mod event;
 mod figures;
 mod kept;
@@ -16,11 +15,9 @@ mod numbers;
 mod permit;
 mod planner;
 mod servers;
-mod tally;
 mod timer;
 
 pub use configured::{Configured, Edited};
-pub use door::{DoorProblem, DoorState};
 pub use event::Event;
 pub(crate) use kept::HeldPermit;
 pub use kept::Terms;
@@ -29,9 +26,9 @@ pub use permit::{Admission, Permit, Reroute, Waiting};
 pub(crate) use planner::{
     Consequence, Graphs, Planned, Planner, Renamed, check_growth, constraint,
 };
-pub use tally::Tally;
 
 use crate::clock::Clock;
+use crate::http::HttpPart;
 use crate::kept::{Cause, Ledger};
 use crate::locking::Locking;
 use kept::KeptRequest;
@@ -44,7 +41,6 @@ use paceline_types::{Reason, Refusal, Request, RequestId, SessionId, Unknown};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
-use tally::Tallies;
 use timer::Timer;
 use tokio::sync::{Notify, broadcast, oneshot, watch};
 
@@ -75,12 +71,8 @@ pub struct Control {
     /// Where requests' comings and goings are told, if somebody listens.
     events: broadcast::Sender<Event>,
     numbers: Numbers,
-    /// What the HTTP door counts.
-    tallies: Tallies,
-    /// What the HTTP door tells of itself.
-    door: Mutex<DoorState>,
-    /// The generation of the configuration that it last did what it could for.
-    door_at: watch::Sender<u64>,
+    /// What the HTTP door reports, which follows the configuration.
+    http: HttpPart,
     /// Whether doors finish what they have, because the daemon is about to end.
     ending: AtomicBool,
     /// Whether the daemon ends.
@@ -152,9 +144,7 @@ impl Control {
             timer: Arc::default(),
             events: broadcast::channel(EVENTS_MAX).0,
             numbers: Numbers::default(),
-            tallies: Tallies::default(),
-            door: Mutex::default(),
-            door_at: watch::channel(0).0,
+            http: HttpPart::new(),
             ending: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: Notify::new(),
@@ -283,6 +273,32 @@ impl Control {
         Ok(self.call(|engine, now| engine.explain(now, &prepared, &owns)))
     }
 
+    /// What the HTTP door reports of itself.
+    #[must_use]
+    pub const fn http(&self) -> &HttpPart {
+        &self.http
+    }
+
+    /// Waits until the HTTP door did what it could for the configuration in use, so that [`HttpPart::state`] shows it.
+    /// Returns at once if no door is open; the caller bounds the wait.
+    pub async fn until_http_done(&self) {
+        let generation = self.snapshot().generation();
+        if self.followed.receiver_count() > 0 {
+            self.http.until_done(generation).await;
+        }
+    }
+
+    /// The daemon begins to end: what its doors have is finished first.
+    pub fn begin_ending(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the daemon begins to end.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
     /// Whether the daemon ends, and doors must take nothing new.
     #[must_use]
     pub fn is_draining(&self) -> bool {
@@ -358,7 +374,7 @@ impl Control {
         let new = state.engine.snapshot();
         let generation = new.generation();
         // Under the engine's lock, because edits are followed in order.
-        self.tallies.rename(&new);
+        self.http.rename(&new);
         self.note_renamed(&state, &old, &new);
         *self.snapshot.write().unwrap_or_else(crate::broken) = new;
         // Behind it: who sees the number finds the configuration.
@@ -366,7 +382,7 @@ impl Control {
         self.finish(state);
         // Two edits may come here in either order; what is in use is read anew, under the channel's lock.
         self.followed.send_modify(|followed| *followed = self.snapshot());
-        self.tallies.configure(&self.snapshot());
+        self.http.configure(&self.snapshot());
         // It may be large, and is dropped only when the lock is free.
         drop(old);
     }

@@ -3,14 +3,14 @@
 //! Both give back everything when they are dropped, so nothing is lost whichever way a caller ends.
 
 use super::servers::Moved;
-use super::{Control, Decided};
+use super::{Control, Decided, Event, State};
 use crate::kept::Cause;
 use paceline_engine::Grant;
 use paceline_routing::Site;
 use paceline_types::{Refusal, RequestId, Span};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
@@ -78,6 +78,39 @@ impl Drop for Held {
         match self.has_permit {
             true => self.control.end(self.id, self.cause),
             false => self.control.leave(self.id),
+        }
+    }
+}
+
+/// How requests end that nothing was done for.
+impl Control {
+    fn withdraw(&self, id: RequestId) {
+        let mut state = self.state();
+        if state.engine.withdraw(self.clock.now(), id) {
+            self.tell(|| Event::Left { id });
+        }
+        self.forget(state, id);
+    }
+
+    /// Whoever asked has gone before it had a permit: the request leaves its queue, or is withdrawn if it
+    /// was granted in that moment. Nothing is spent either way.
+    fn leave(&self, id: RequestId) {
+        let mut state = self.state();
+        let now = self.clock.now();
+        let was_there = state.engine.cancel(now, id) || state.engine.withdraw(now, id);
+        drop(state.waiters.remove(&id));
+        if was_there {
+            self.tell(|| Event::Left { id });
+        }
+        self.forget(state, id);
+    }
+
+    /// A request left that nothing was done for.
+    fn forget(&self, mut state: MutexGuard<'_, State>, id: RequestId) {
+        let is_noted = self.note_ended(&mut state, id, Cause::Asked);
+        self.finish(state);
+        if is_noted {
+            self.ledger.write();
         }
     }
 }

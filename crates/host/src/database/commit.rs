@@ -347,7 +347,10 @@ fn publish_run(
     let commits: Vec<&Commit> = run.iter().filter_map(Entry::commit).collect();
     let several = run.len() > 1 && !commits.is_empty() && !watchers.is_idle();
     let waiting: BTreeSet<SessionId> = match several {
-        true => run.iter().filter_map(Entry::answer).map(|answer| answer.session.id).collect(),
+        true => {
+            let answers = run.iter().filter_map(Entry::answer);
+            answers.filter_map(|answer| answer.to.session()).map(|session| session.id).collect()
+        }
         false => BTreeSet::new(),
     };
     let first = watchers.publish(&commits, &waiting, gathered, tellers);

@@ -4,6 +4,7 @@
 //! published, the content is converted and the journal replaced on a thread that may block; then
 //! the head is swapped, parked transactions and monitors are cancelled, and held requests run.
 
+use super::asker::Asker;
 use super::compact::{Turn, replace};
 use super::queue::{Answer, Entry, Step, Work};
 use super::waits::Request;
@@ -21,10 +22,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// A request that came during a conversion. It counts as one that waits until it is dropped.
+/// A request that came during a conversion. One of a client counts as one that waits until it is dropped.
 pub(super) struct Held {
     asked: Asked,
-    charge: Charge,
+    charge: Option<Charge>,
 }
 
 /// What a client asked for.
@@ -69,11 +70,19 @@ impl Held {
         session.charge(bytes);
         let mut part = session.outbox.budget().part();
         part.set(bytes);
-        Self { asked, charge: Charge { session: session.clone(), bytes, _part: part } }
+        let charge = Charge { session: session.clone(), bytes, _part: part };
+        Self { asked, charge: Some(charge) }
+    }
+
+    pub(super) fn transaction(request: Request) -> Self {
+        match request.asker.session().cloned() {
+            Some(session) => Self::new(&session, Asked::Transact(request)),
+            None => Self { asked: Asked::Transact(request), charge: None },
+        }
     }
 
     fn is_of(&self, session: &Session) -> bool {
-        self.charge.session.id == session.id
+        self.charge.as_ref().is_some_and(|charge| charge.session.id == session.id)
     }
 }
 
@@ -96,7 +105,7 @@ impl Asked {
                 ASKED + ticket.len() + old_id.len() + new_id.len() + conditions.memory()
             }
             Self::Unwatch(ticket, id) => ASKED + ticket.len() + id.len(),
-            Self::Convert(conversion) => ASKED + conversion.answer.ticket.len() + conversion.bytes,
+            Self::Convert(conversion) => ASKED + conversion.answer.to.bytes() + conversion.bytes,
         }
     }
 }
@@ -106,7 +115,7 @@ impl Head {
     pub(super) fn take_held(&mut self, session: &Session, ticket: &Ticket) -> Option<Request> {
         let held = self.converting.as_mut()?;
         let at = held.iter().position(|held| match &held.asked {
-            Asked::Transact(request) => request.is(session, ticket),
+            Asked::Transact(request) => request.asker.is(session, ticket),
             _ => false,
         })?;
         match held.remove(at)?.asked {
@@ -141,8 +150,8 @@ impl Hosted {
             let details = format!("new schema name ({new}) does not match database name ({name})");
             return Err(Error::new("invalid parameters", details));
         }
-        let answer =
-            Answer { session: session.clone(), ticket, reply: Reply::Text(b"{}".to_vec()) };
+        let to = Asker::Client { session: session.clone(), ticket };
+        let answer = Answer { to, reply: Reply::Text(b"{}".to_vec()) };
         let conversion = Conversion { schema, bytes: json.memory(), answer, converted };
         let mut head = self.head();
         match &mut head.converting {
@@ -223,9 +232,11 @@ impl Hosted {
                 for number in head.waits.all() {
                     // Clients that do not follow such changes are disconnected instead.
                     let request = head.waits.take(number);
-                    if let Some(request) = request.filter(|r| r.session.is_change_aware()) {
-                        let reply = Outgoing::Reply(request.ticket, Reply::Word("canceled"));
-                        wakers.extend(request.session.outbox.leave(reply));
+                    let is_aware = |one: &Request| {
+                        one.asker.session().is_some_and(|session| session.is_change_aware())
+                    };
+                    if let Some(request) = request.filter(is_aware) {
+                        wakers.extend(request.asker.leave(Reply::Word("canceled")));
                     }
                 }
                 drop(head);
@@ -237,7 +248,7 @@ impl Hosted {
             }
             Err(error) => Reply::Failed(error),
         };
-        wakers.extend(answer.session.outbox.leave(Outgoing::Reply(answer.ticket, reply)));
+        wakers.extend(answer.to.leave(reply));
         wakers.into_iter().for_each(Waker::wake);
         for session in unaware {
             session.outbox.finish("a database was converted and it does not follow such changes");
@@ -255,15 +266,21 @@ impl Hosted {
         while let Some(held) = head.converting.as_mut().and_then(VecDeque::pop_front) {
             // It counts until what it leads to does.
             let Held { asked, charge } = held;
-            let session = &charge.session;
-            let is_gone = session.outbox.closed().is_some();
-            let (ticket, begun) = match asked {
+            let asked = match asked {
                 Asked::Convert(conversion) => return self.begin_conversion(&mut head, conversion),
-                _ if is_gone => continue,
+                Asked::Transact(request) if request.asker.is_gone() => continue,
                 Asked::Transact(request) => {
                     self.begin(&mut head, request);
                     continue;
                 }
+                other => other,
+            };
+            let Some(Charge { session, .. }) = &charge else { continue };
+            if session.outbox.closed().is_some() {
+                continue;
+            }
+            let (ticket, begun) = match asked {
+                Asked::Convert(_) | Asked::Transact(_) => continue,
                 Asked::Unwatch(ticket, id) => {
                     if session.monitor(&id).is_some() {
                         head.begin_unwatch(session.clone(), ticket, id);

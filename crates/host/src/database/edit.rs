@@ -4,9 +4,10 @@
 //! that what is read has nothing in it that nobody has heard of yet: like every reader it waits in the
 //! queue behind what it has seen.
 
+use super::Hosted;
+use super::allowed::Unkept;
+use super::asker::Who;
 use super::queue::{Commit, Entry, Step};
-use super::{Head, Hosted};
-use crate::control::Planned;
 use paceline_tables::json::Json;
 use paceline_tables::{Changes, Context, Database, Error, OpResult, Outcome, Snapshot, Store, tag};
 use paceline_types::Role;
@@ -45,25 +46,16 @@ impl Hosted {
             let Some((changes, comment)) = self.execute(&mut head.database, &operations)? else {
                 return Ok(());
             };
-            // Every refused change is a reason to try again to replace the broken file.
-            head.check_whole(&changes).inspect_err(|_| self.repair_later())?;
-            self.check_author(author, &changes).inspect_err(|_| head.database.undo(&changes))?;
-            let planned = self.planner.get().map(|p| p.plan(&head.database, &changes, author.name));
-            let planned = planned.transpose().inspect_err(|_| head.database.undo(&changes))?;
-            let Planned { consequence, graphs, renamed } = planned.unwrap_or_default();
-            let changes = self.with_claims(&mut head, changes, (graphs, renamed));
-            let schema = head.database.schema().clone();
-            let woken = head.waits.touched_by(&changes);
-            head.push(Entry::Commit(Commit {
-                bytes: 0,
+            let kept = self.keep(&mut head, Who::author(author), changes);
+            let (changes, consequence) = kept.map_err(Unkept::into_error)?;
+            let commit = Commit {
                 consequence,
-                changes: Arc::clone(&changes),
-                schema,
                 comment,
                 durable: true,
-                answer: None,
                 done: Some(Box::new(move |outcome| drop(sender.send(outcome)))),
-            }));
+                ..Commit::own(changes, head.database.schema().clone())
+            };
+            let woken = self.submit(&mut head, commit);
             self.retry(&mut head, woken);
         }
         self.flush_blocking();
@@ -113,7 +105,7 @@ impl Hosted {
         let done = match database.execute(operations, &context) {
             Outcome::Done(done) => done,
             Outcome::Waiting { .. } => {
-                return Err(Error::new("timed out", "the database changed meanwhile"));
+                return Err(Error::new(tag::TIMED_OUT, "the database changed meanwhile"));
             }
         };
         let failed = done.results.into_iter().find_map(|result| match result {
@@ -166,19 +158,6 @@ impl Hosted {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.planner.get().map(super::Planner::warnings).unwrap_or_default()
-    }
-}
-
-impl Head {
-    /// That the journal's file can be written; if not, the changes are undone.
-    fn check_whole(&mut self, changes: &Changes) -> Result<(), Error> {
-        match self.broken.clone() {
-            None => Ok(()),
-            Some(error) => {
-                self.database.undo(changes);
-                Err(error)
-            }
-        }
     }
 }
 

@@ -30,6 +30,11 @@ impl Whose {
     pub(super) fn of(session: &Session) -> Self {
         Self { peer: session.peer(), session: session.id }
     }
+
+    /// That of no client.
+    pub(super) const fn nobody(session: SessionId) -> Self {
+        Self { peer: None, session }
+    }
 }
 
 /// Work that waits, and how many threads are at it.

@@ -6,6 +6,7 @@
 //! No lock but the writer's is held while the disk is waited for, and nobody waits for the writer's.
 
 mod allowed;
+mod asker;
 mod attempt;
 mod commit;
 mod compact;
@@ -53,11 +54,12 @@ use crate::locking::Locking;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
 use crate::tasks::Tasks;
+use asker::Asker;
 use paceline_journal::Log;
 use paceline_locks::SessionId;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
-use paceline_tables::{Database, Error, Estimate, Interest, OpResult, tag};
+use paceline_tables::{Database, Error, Estimate, Interest, OpResult, Transaction};
 use paceline_types::limits::READ_AT_ONCE_STEPS_MAX;
 use paceline_types::{Role, Span};
 use queue::{Answer, Entry};
@@ -231,12 +233,19 @@ impl Hosted {
     /// Runs transactions of a client, one after the other under one lock of the head. Their replies
     /// are left in the client's outbox, at once or when they are written; call [`Hosted::flush`]
     /// after this.
-    pub fn transact(
+    pub fn transact<T: Into<Transaction>>(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        transactions: impl IntoIterator<Item = (Ticket, Vec<Json>)>,
+        transactions: impl IntoIterator<Item = (Ticket, T)>,
     ) {
-        let mut transactions = transactions.into_iter().peekable();
+        self.run_all(transactions.into_iter().map(|(ticket, transaction)| {
+            (Asker::Client { session: session.clone(), ticket }, transaction.into())
+        }));
+    }
+
+    /// Runs transactions of one client or caller, one after the other under one lock of the head.
+    fn run_all(self: &Arc<Self>, transactions: impl Iterator<Item = (Asker, Transaction)>) {
+        let mut transactions = transactions.peekable();
         if let Some((_, operations)) = transactions.peek() {
             self.show_figures_to(operations);
         }
@@ -245,8 +254,8 @@ impl Hosted {
         let mut head = self.head();
         let created = self.clock.now();
         let mut turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, created.plus(TURN_MAX));
-        for (at, (ticket, operations)) in transactions.enumerate() {
-            if session.outbox.closed().is_some() {
+        for (at, (asker, operations)) in transactions.enumerate() {
+            if asker.is_gone() {
                 // Nobody reads the answers.
                 return;
             }
@@ -271,22 +280,19 @@ impl Hosted {
                 self.show_locks();
                 head = self.head();
             }
-            if let Err(results) = self.check_transact(&head, session, &operations) {
-                let reply = Reply::Results(results);
-                head.answer(Answer { session: session.clone(), ticket, reply }, false, None);
+            if let Err(results) = self.check_transact(&head, asker.who(), &operations) {
+                head.answer(Answer { to: asker, reply: Reply::Results(results) }, false, None);
                 continue;
             }
             let operations = Arc::new(operations);
             tried.push(Arc::clone(&operations));
-            let request = Request { session: session.clone(), ticket, operations, created };
-            self.accept(&mut head, request);
+            self.accept(&mut head, Request { asker, operations, created });
         }
     }
 
     fn accept(self: &Arc<Self>, head: &mut Head, request: Request) {
         if let Some(held) = &mut head.converting {
-            let session = request.session.clone();
-            held.push_back(convert::Held::new(&session, convert::Asked::Transact(request)));
+            held.push_back(convert::Held::transaction(request));
             return;
         }
         self.begin(head, request);
@@ -294,11 +300,14 @@ impl Hosted {
 
     /// Runs a new request, unless another one of its client waits under the same id.
     fn begin(self: &Arc<Self>, head: &mut Head, request: Request) {
-        if head.waits.find(request.session.id, &request.ticket).is_some() {
+        if let Asker::Client { session, ticket } = &request.asker
+            && head.waits.find(session.id, ticket).is_some()
+        {
             let name = std::iter::once(Json::string(self.name.clone()));
-            let params = Json::Array(name.chain(request.operations.iter().cloned()).collect());
+            let operations = request.operations.written().unwrap_or_default().iter().cloned();
+            let params = Json::Array(name.chain(operations).collect());
             let error = Error::syntax(&params, "transact: duplicate request ID");
-            request.session.outbox.push(Outgoing::Reply(request.ticket, Reply::Failed(error)));
+            request.asker.answer(Reply::Failed(error));
             return;
         }
         self.run(head, request, None);
@@ -324,16 +333,14 @@ impl Hosted {
         looks: (Interest, u64),
     ) {
         // A client that has left is told nothing, and nobody would take its transaction away.
-        if request.session.outbox.closed().is_some() {
+        if request.asker.is_gone() {
             return;
         }
         let watched = (self.lock_table == Some(looks.0.table)).then(|| self.locking.watch());
         let earliest = head.waits.next_deadline();
         let parked = head.waits.park(number, request, timeout_ms, looks, watched);
-        if let Err((request, details)) = parked {
-            let error = Error::new(tag::RESOURCES, details);
-            let reply = Reply::Results(vec![OpResult::Error(error)]);
-            request.session.outbox.push(Outgoing::Reply(request.ticket, reply));
+        if let Err((request, error)) = parked {
+            request.asker.answer(Reply::Results(vec![OpResult::Error(error)]));
         }
         if head.waits.next_deadline() != earliest {
             self.rearm.notify_one();
@@ -342,8 +349,8 @@ impl Hosted {
 
     /// Lets an answer that has nothing to do with this database leave behind those that wait here.
     pub fn answer(&self, session: &Arc<Session>, ticket: Ticket, reply: Reply) {
-        let answer = Answer { session: session.clone(), ticket, reply };
-        self.head().answer(answer, false, None);
+        let to = Asker::Client { session: session.clone(), ticket };
+        self.head().answer(Answer { to, reply }, false, None);
     }
 
     /// Cancels a transaction that is parked, or held back during a conversion; false if there is none
@@ -434,9 +441,6 @@ impl Head {
         if let Some((session, bytes)) = entry.charge() {
             session.charge(bytes);
         }
-        if let Entry::Commit(commit) = &entry {
-            self.pins.note(&commit.changes);
-        }
         self.queue.push_back(entry);
     }
 
@@ -444,7 +448,7 @@ impl Head {
     /// is in front of it is undone.
     fn answer(&mut self, answer: Answer, sync: bool, again: Option<Request>) {
         if self.queue.is_empty() && !self.committing && !sync {
-            answer.session.outbox.push(Outgoing::Reply(answer.ticket, answer.reply));
+            answer.to.answer(answer.reply);
         } else {
             self.push(Entry::Answer { answer, sync, again });
         }

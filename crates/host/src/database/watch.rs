@@ -1,5 +1,6 @@
 //! Monitors at the request of clients.
 
+use super::asker::Who;
 use super::convert::{Asked, Held};
 use super::queue::{Entry, Rewatch, Watch};
 use super::shares::{Bound, Full, Holder, Shares};
@@ -113,7 +114,7 @@ impl Hosted {
         request: WatchRequest,
     ) -> Result<(), Error> {
         let named = request.requests.as_object().into_iter().flat_map(|object| object.iter());
-        self.check_read(session, "monitor", named.map(|(name, _)| name))?;
+        self.check_read(Who::of(session), "monitor", named.map(|(name, _)| name))?;
         let tables = watched_tables(&request.requests, &self.schema());
         if tables.iter().any(|table| Some(*table) == self.lock_table) {
             self.show_locks();

@@ -4,7 +4,7 @@
 //! without the lock, whichever way it ends.
 
 use super::ask::{check, see_who_left};
-use super::mailbox::Turn;
+use super::standings::Turn;
 use super::{HeldSession, HoldError, Registry};
 use crate::LockOperation;
 use crate::access::Granted;
@@ -39,7 +39,7 @@ impl Registry {
             Asking::Wait(_) => LockOperation::Lock,
             Asking::Steal => LockOperation::Steal,
         };
-        let asked = session.mailbox.operate(operation, name)?;
+        let asked = session.standings.operate(operation, name)?;
         // A client that is not told that its session owns the lock gives back what it asked for.
         let untold = Untold { session, name, number: asked.number, is_told: false };
         if let Asking::Wait(wait) = asking
@@ -78,7 +78,7 @@ impl Registry {
     /// When it does neither own it nor stand in line.
     pub async fn unlock(&self, session: &HeldSession, name: &str) -> Result<bool, HoldError> {
         let what = format!("lock {name} of {}", session.key);
-        if let Err(error) = session.mailbox.operate(LockOperation::Unlock, name) {
+        if let Err(error) = session.standings.operate(LockOperation::Unlock, name) {
             return self.released_again(&what).await.ok_or(error);
         }
         Ok(self.forgotten(|| what).await)
@@ -107,7 +107,7 @@ impl Untold<'_> {
 impl Drop for Untold<'_> {
     fn drop(&mut self) {
         if !self.is_told {
-            self.session.mailbox.give_back(self.name, self.number);
+            self.session.standings.give_back(self.name, self.number);
         }
     }
 }

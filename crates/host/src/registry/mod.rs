@@ -10,20 +10,20 @@ mod error;
 mod expired;
 mod leases;
 mod locks;
-mod mailbox;
 mod permits;
 mod restore;
 mod sessions;
 mod shares;
+mod standings;
 #[cfg(test)]
 mod tests;
 
 pub use ask::Chosen;
 pub use error::{AskError, HoldError};
 pub use locks::Asking;
-pub use mailbox::Notice;
 pub use permits::{PermitView, Terms};
 pub use sessions::{Beginning, HeldSession, SessionView};
+pub use standings::Notice;
 
 use crate::{Clock, Host, KeptSession};
 use expired::Expired;

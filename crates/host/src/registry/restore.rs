@@ -43,7 +43,7 @@ impl Registry {
             if let Some(session) = known.get(&session)
                 && self.host.locking().restore(session.session.id, &name, fencing)
             {
-                session.mailbox.restore(name);
+                session.standings.restore(name);
             }
         }
         for kept in permits {

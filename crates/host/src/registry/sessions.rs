@@ -4,9 +4,9 @@
 //! for the next run.
 
 use super::leases::{Leased, checked};
-use super::mailbox::Mailbox;
 use super::permits::HeldPermit;
 use super::shares::{Amount, Share};
+use super::standings::Standings;
 use super::{HoldError, Lease, Registry, State};
 use crate::{Host, KeptSession, Process, Processes, Session};
 use paceline_types::{Role, SessionId, Span, Time};
@@ -23,7 +23,7 @@ pub struct HeldSession {
     /// What the host knows it as.
     pub session: Arc<Session>,
     /// What is told to it about locks.
-    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) standings: Arc<Standings>,
     /// Whether its lease is too long to be waited for after a crash of the machine.
     pub(super) is_long: bool,
 }
@@ -99,9 +99,9 @@ impl Registry {
     ) -> (Arc<HeldSession>, SessionView) {
         session.set_change_aware(true);
         session.keep_locks(kept.is_long());
-        let mailbox = Mailbox::new(&self.host, &session, self.notices.clone(), share.taker());
+        let standings = Standings::new(&self.host, &session, self.notices.clone(), share.taker());
         let (key, span, is_long) = ((self.keys)(&kept.salt), kept.lease, kept.is_long());
-        let shared = Arc::new(HeldSession { key: key.clone(), session, mailbox, is_long });
+        let shared = Arc::new(HeldSession { key: key.clone(), session, standings, is_long });
         let mut state = self.state();
         let now = self.clock.now();
         let begin = |span| state.leases.begin(now, span, Leased::Session(key.clone()));
@@ -283,7 +283,7 @@ impl HeldSession {
 
     /// Waits until it is over.
     pub async fn ended(&self) {
-        self.mailbox.closed().await;
+        self.standings.closed().await;
     }
 
     /// The name under which it is shown, which is also that of its row.

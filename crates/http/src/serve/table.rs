@@ -129,7 +129,7 @@ impl Table {
                 kept.ok_or(())
             });
             if let Ok(extras) = extras {
-                let gate = Gate::new(snapshot, spec, control.tally(&spec.name), extras);
+                let gate = Gate::new(snapshot, spec, control.http().tally(&spec.name), extras);
                 table.frontends.insert(spec.name.clone(), Arc::new(gate));
             }
         }
