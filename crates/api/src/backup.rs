@@ -41,23 +41,23 @@ pub(crate) async fn backup(State(app): State<Shared>, uri: Uri) -> Answer {
     drop(working);
     let left = Bytes::from(bytes.map_err(|error| own_problem(&error))?);
     let headers = [(CONTENT_TYPE, "application/octet-stream"), (CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::new(Held::new(left, held))).into_response())
+    Ok((headers, Body::new(Guarded::new(left, held))).into_response())
 }
 
 /// A body that gives its place back when all of it is on its way, or nobody wants it any more.
-pub(crate) struct Held<P> {
+pub(crate) struct Guarded<P> {
     left: Bytes,
     _place: P,
 }
 
-impl<P> Held<P> {
+impl<P> Guarded<P> {
     /// A body that has this place.
     pub(crate) fn new(left: Bytes, place: P) -> Self {
         Self { left, _place: place }
     }
 }
 
-impl<P: Unpin> hyper::body::Body for Held<P> {
+impl<P: Unpin> hyper::body::Body for Guarded<P> {
     type Data = Bytes;
     type Error = Infallible;
 

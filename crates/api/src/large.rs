@@ -4,7 +4,7 @@
 //! away from the tasks of others, and one of more than a megabyte has one of a few places until it is sent.
 //! A client has only so long to read one (`Connection::answer_begins`), and one user has only some of the places.
 
-use crate::backup::Held;
+use crate::backup::Guarded;
 use crate::identity::Identity;
 use crate::respond::{Answer, JSON, Problem};
 use crate::turns::{Turns, take};
@@ -51,7 +51,7 @@ fn sent(identity: &Identity, bytes: Vec<u8>) -> Answer {
     let left = Bytes::from(bytes);
     let body = match left.len() <= SMALL_BYTES_MAX {
         true => Body::from(left),
-        false => Body::new(Held::new(left, take(&SENDING, identity)?)),
+        false => Body::new(Guarded::new(left, take(&SENDING, identity)?)),
     };
     Ok(([(CONTENT_TYPE, JSON)], body).into_response())
 }

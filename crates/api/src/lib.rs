@@ -42,7 +42,7 @@ mod turns;
 
 pub use limits::Limits;
 pub use reload::Reload;
-pub use serve::{Address, Api, Door, Options};
+pub use serve::{Address, Api, ApiDoor, Options};
 
 use moment::Wall;
 use paceline_host::Host;

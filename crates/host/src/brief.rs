@@ -22,12 +22,12 @@ pub(crate) struct Briefs {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<BriefState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct BriefState {
     next: u64,
     under_way: Vec<Work>,
     /// Whether the thread is awake.
@@ -109,7 +109,7 @@ impl Drop for Brief<'_> {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BriefState> {
         crate::sync::lock(&self.state)
     }
 

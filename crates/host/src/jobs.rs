@@ -27,14 +27,14 @@ pub(crate) struct Jobs {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<JobQueue>,
     changed: Condvar,
     /// Jobs run in the context of this runtime.
     runtime: Handle,
 }
 
 #[derive(Default)]
-struct State {
+struct JobQueue {
     queue: VecDeque<Job>,
     threads: usize,
     /// How many threads wait for a job, those included that are woken for one.
@@ -73,7 +73,7 @@ impl Jobs {
         }
     }
 
-    fn add_thread(&self, state: &mut State) {
+    fn add_thread(&self, state: &mut JobQueue) {
         let (shared, stays) = (Arc::clone(&self.shared), state.threads == 0);
         match (self.start)(Box::new(move || shared.run(stays))) {
             Ok(()) => {
@@ -97,7 +97,7 @@ impl Drop for Jobs {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JobQueue> {
         crate::sync::lock(&self.state)
     }
 

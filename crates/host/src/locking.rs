@@ -106,7 +106,7 @@ const RELEASED_MAX: usize = 1_000;
 
 /// All locks.
 pub struct Locking {
-    state: Mutex<State>,
+    state: Mutex<LockState>,
     /// The database that shows the locks and keeps the reserved numbers.
     own: OnceLock<Arc<Hosted>>,
     /// Each monitor of the table of locks, and each transaction that waits for it, has a copy.
@@ -121,7 +121,7 @@ pub struct Locking {
     tasks: Tasks,
 }
 
-struct State {
+struct LockState {
     locks: Locks,
     reservations: Reservations,
     sessions: BTreeMap<SessionId, Arc<Session>>,
@@ -144,7 +144,7 @@ impl Locking {
         // Without a reserved range nothing is granted; `begin` brings the first one.
         let locks = Locks::new(0, 0, SESSION_BYTES_MAX);
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(LockState {
                 locks,
                 reservations: Reservations::default(),
                 sessions: BTreeMap::new(),
@@ -168,7 +168,7 @@ impl Locking {
         let _ = self.control.set(Arc::downgrade(control));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LockState> {
         crate::sync::lock(&self.state)
     }
 
@@ -385,7 +385,7 @@ impl Locking {
     }
 }
 
-impl State {
+impl LockState {
     /// Does a lock operation, and counts what it changes; the answer.
     fn operate(
         &mut self,
@@ -428,7 +428,7 @@ impl State {
         })
     }
 
-    /// Gives back what [`State::take`] took.
+    /// Gives back what [`LockState::take`] took.
     fn give_back(&mut self, session: &Session, bytes: usize) {
         if session.peer().is_some() && bytes > 0 {
             self.shares.give_back(Holder::of(session), bytes as u64);

@@ -204,7 +204,7 @@ fn error_cost(error: &Error) -> usize {
 #[derive(Debug)]
 pub struct Outbox {
     budget: Arc<Budget>,
-    state: Mutex<State>,
+    state: Mutex<Unsent>,
 }
 
 /// What a connection wants to be woken for.
@@ -218,7 +218,7 @@ pub enum Interest {
 }
 
 #[derive(Debug)]
-struct State {
+struct Unsent {
     items: VecDeque<Item>,
     /// How many items were taken; so the number of the first that waits.
     taken: u64,
@@ -246,7 +246,7 @@ struct Item {
 
 impl Outbox {
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
-        let state = State {
+        let state = Unsent {
             items: VecDeque::new(),
             taken: 0,
             reply_bytes: 0,
@@ -267,7 +267,7 @@ impl Outbox {
         &self.budget
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Unsent> {
         crate::sync::lock(&self.state)
     }
 
@@ -341,7 +341,7 @@ impl Outbox {
     pub(crate) fn told(&self, number: u64) -> Option<Waker> {
         let mut state = self.state();
         let at = usize::try_from(number.checked_sub(state.taken)?).ok()?;
-        let State { items, notice_bytes, part, .. } = &mut *state;
+        let Unsent { items, notice_bytes, part, .. } = &mut *state;
         let Item { item: Outgoing::Update(update), cost: counted, own } = items.get_mut(at)? else {
             return None;
         };
@@ -370,7 +370,7 @@ impl Outbox {
             Outgoing::Reply(_, Reply::Later(place)) => Arc::ptr_eq(place, later),
             _ => false,
         };
-        let State { items, reply_bytes, part, .. } = &mut *state;
+        let Unsent { items, reply_bytes, part, .. } = &mut *state;
         if let Some(place) = items.iter_mut().find(|waiting| is_place(&waiting.item)) {
             *reply_bytes = *reply_bytes - place.cost + cost;
             place.cost = cost;
@@ -496,7 +496,7 @@ enum Combined {
     Not,
 }
 
-impl State {
+impl Unsent {
     /// Whether the client has left so much unread that further updates are combined.
     fn is_behind(&self) -> bool {
         self.notice_bytes > COMBINE_BYTES_MIN

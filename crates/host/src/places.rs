@@ -128,11 +128,11 @@ pub struct Places {
     name: String,
     capacity: Capacity,
     all: Arc<Semaphore>,
-    state: Mutex<State>,
+    state: Mutex<Occupied>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Occupied {
     taken: usize,
     strangers: usize,
     /// Only peers that have places.
@@ -186,7 +186,7 @@ impl Places {
         drop(self.all.acquire_many(total).await);
     }
 
-    fn full(&self, state: &State, peer: Peer) -> Option<Full> {
+    fn full(&self, state: &Occupied, peer: Peer) -> Option<Full> {
         let Capacity { total, kept, each, strangers, strangers_each } = self.capacity;
         let (all, own) = match peer {
             Peer::Owner => (total, usize::MAX),
@@ -205,12 +205,12 @@ impl Places {
         (taken >= own).then_some(Full::Of(peer))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Occupied> {
         self.state.lock().unwrap_or_else(crate::broken)
     }
 }
 
-impl State {
+impl Occupied {
     fn log(&mut self, name: &str, full: Full) {
         self.refused += 1;
         let now = Instant::now();

@@ -89,13 +89,13 @@ impl Granted {
     }
 }
 
-struct Held {
+struct RowGrant {
     granted: Arc<Granted>,
     /// Dropping it tells everyone who holds what it granted.
     _alive: watch::Sender<()>,
 }
 
-impl Held {
+impl RowGrant {
     fn new(user: String, role: Role, expires_ms: Option<u64>, clock: Clock) -> Self {
         let (alive, ended) = watch::channel(());
         let granted = Granted { user, role: AtomicUsize::new(0), expires_ms, clock, ended };
@@ -107,13 +107,13 @@ impl Held {
 struct HeldToken {
     name: String,
     rest: Half,
-    held: Held,
+    held: RowGrant,
 }
 
 /// Everybody who has a role by a row.
 pub(super) struct Grants {
     clock: Clock,
-    users: HashMap<String, Held>,
+    users: HashMap<String, RowGrant>,
     /// By the first half of their hashes.
     tokens: HashMap<Half, HeldToken>,
     /// The first half of the hash of the first token.
@@ -128,11 +128,11 @@ impl Grants {
     pub(super) fn add(&mut self, grant: Grant) {
         match grant {
             Grant::User { name, role } => {
-                self.users.insert(name.clone(), Held::new(name, role, None, self.clock));
+                self.users.insert(name.clone(), RowGrant::new(name, role, None, self.clock));
             }
             Grant::Token(TokenRow { name, hash, role, user, expires_ms }) => {
                 let (first, rest) = halves(&hash);
-                let held = Held::new(user, role, expires_ms, self.clock);
+                let held = RowGrant::new(user, role, expires_ms, self.clock);
                 self.tokens.insert(first, HeldToken { name, rest, held });
             }
         }
@@ -182,7 +182,7 @@ impl Grants {
         }
         let (first, rest) = halves(&hash);
         let name = FIRST_TOKEN.to_owned();
-        let held = Held::new(name.clone(), Role::Admin, None, self.clock);
+        let held = RowGrant::new(name.clone(), Role::Admin, None, self.clock);
         self.tokens.insert(first, HeldToken { name, rest, held });
         self.first = Some(first);
     }

@@ -56,7 +56,7 @@ const EVENTS_MAX: usize = 4_096;
 
 /// The engine, shared by all doors.
 pub struct Control {
-    state: Mutex<State>,
+    state: Mutex<EngineState>,
     /// The configuration in use.
     snapshot: RwLock<Arc<Snapshot>>,
     /// Its generation, for those who only ask whether it is still the one they know.
@@ -81,7 +81,7 @@ pub struct Control {
     drained: Notify,
 }
 
-struct State {
+struct EngineState {
     engine: Engine,
     /// Who wants to hear what becomes of a waiting request.
     waiters: BTreeMap<RequestId, oneshot::Sender<Decided>>,
@@ -101,7 +101,7 @@ pub enum NotWaiting {
 /// How a request is taken in.
 enum Way {
     /// It is settled when its permit is dropped.
-    Held,
+    UntilDropped,
     /// It is over as soon as it may run.
     Once,
     /// The same as held, and it outlives the daemon.
@@ -137,7 +137,11 @@ impl Control {
             snapshot: RwLock::new(engine.snapshot()),
             generation: AtomicU64::new(engine.snapshot().generation()),
             followed: watch::channel(engine.snapshot()).0,
-            state: Mutex::new(State { engine, waiters: BTreeMap::new(), kept: BTreeMap::new() }),
+            state: Mutex::new(EngineState {
+                engine,
+                waiters: BTreeMap::new(),
+                kept: BTreeMap::new(),
+            }),
             clock,
             locking,
             ledger,
@@ -181,7 +185,7 @@ impl Control {
     ///
     /// When it is no request: a number or a name is out of bounds.
     pub fn admit(self: &Arc<Self>, request: Request) -> Result<Admission, RequestError> {
-        self.admit_as(request, Way::Held)
+        self.admit_as(request, Way::UntilDropped)
     }
 
     /// The same for a request that is over as soon as it may run: for whoever only wants to be let
@@ -210,7 +214,7 @@ impl Control {
 
     fn submit(
         self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, EngineState>,
         prepared: Prepared,
         way: Way,
         logs: bool,
@@ -429,7 +433,7 @@ impl Control {
     }
 
     /// Lets the lock go; then tells whom it concerns, and has the engine called when it asks for it.
-    fn finish(&self, mut state: MutexGuard<'_, State>) {
+    fn finish(&self, mut state: MutexGuard<'_, EngineState>) {
         let Effects { told, matches, is_noted } = self.take_effects(&mut state);
         let next = state.engine.poll_timeout();
         let number = state.engine.next_number();
@@ -455,7 +459,7 @@ impl Control {
     }
 
     /// What the last call has to tell: to waiters, and of rules that log.
-    fn take_effects(&self, state: &mut State) -> Effects {
+    fn take_effects(&self, state: &mut EngineState) -> Effects {
         let mut effects = Effects::default();
         while let Some(effect) = state.engine.poll_effect() {
             if let Some(event) = Event::of_effect(&effect) {
@@ -486,7 +490,7 @@ impl Control {
 
     /// The engine, locked. It is held for a fraction of a microsecond, which is far less than putting
     /// a thread to sleep and waking it takes: so a short while is spent asking again first.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EngineState> {
         let spins = if cfg!(feature = "simulated") { 0 } else { SPINS_MAX };
         for round in 0..spins {
             if let Ok(state) = self.state.try_lock() {

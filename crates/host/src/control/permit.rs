@@ -3,7 +3,7 @@
 //! Both give back everything when they are dropped, so nothing is lost whichever way a caller ends.
 
 use super::servers::Moved;
-use super::{Control, Decided, Event, State};
+use super::{Control, Decided, EngineState, Event};
 use crate::kept::Cause;
 use paceline_engine::Grant;
 use paceline_routing::Site;
@@ -31,7 +31,7 @@ pub struct Permit {
     id: RequestId,
     grant: Grant,
     /// None if it was settled as soon as it could run.
-    held: Option<Held>,
+    held: Option<Admitted>,
     /// Whether its frontend logged values when it came.
     logs: bool,
 }
@@ -51,14 +51,14 @@ pub enum Reroute {
 /// and nobody has heard of it, nothing is spent either.
 #[derive(Debug)]
 pub struct Waiting {
-    held: Option<Held>,
+    held: Option<Admitted>,
     id: RequestId,
     logs: bool,
     receiver: oneshot::Receiver<Decided>,
 }
 
 /// A request that is given back when this is dropped.
-struct Held {
+struct Admitted {
     control: Arc<Control>,
     id: RequestId,
     /// Whether somebody has its permit. Until then nothing can have been done with it.
@@ -67,13 +67,13 @@ struct Held {
     cause: Cause,
 }
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for Admitted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Held").field(&self.id).finish()
+        f.debug_tuple("Admitted").field(&self.id).finish()
     }
 }
 
-impl Drop for Held {
+impl Drop for Admitted {
     fn drop(&mut self) {
         match self.has_permit {
             true => self.control.end(self.id, self.cause),
@@ -106,7 +106,7 @@ impl Control {
     }
 
     /// A request left that nothing was done for.
-    fn forget(&self, mut state: MutexGuard<'_, State>, id: RequestId) {
+    fn forget(&self, mut state: MutexGuard<'_, EngineState>, id: RequestId) {
         let is_noted = self.note_ended(&mut state, id, Cause::Asked);
         self.finish(state);
         if is_noted {
@@ -117,7 +117,8 @@ impl Control {
 
 impl Permit {
     pub(super) fn new(control: &Arc<Control>, id: RequestId, logs: bool, grant: Grant) -> Self {
-        let held = Held { control: Arc::clone(control), id, has_permit: true, cause: Cause::Ended };
+        let held =
+            Admitted { control: Arc::clone(control), id, has_permit: true, cause: Cause::Ended };
         Self { id, grant, held: Some(held), logs }
     }
 
@@ -216,7 +217,7 @@ impl Waiting {
         receiver: oneshot::Receiver<Decided>,
     ) -> Self {
         let control = Arc::clone(control);
-        let held = Some(Held { control, id, has_permit: false, cause: Cause::Ended });
+        let held = Some(Admitted { control, id, has_permit: false, cause: Cause::Ended });
         Self { held, id, logs, receiver }
     }
 

@@ -23,13 +23,13 @@ use std::sync::Arc;
 use std::task::Waker;
 
 /// A request that came during a conversion. One of a client counts as one that waits until it is dropped.
-pub(super) struct Held {
-    asked: Asked,
+pub(super) struct Deferred {
+    asked: DeferredCall,
     charge: Option<Charge>,
 }
 
 /// What a client asked for.
-pub(super) enum Asked {
+pub(super) enum DeferredCall {
     Transact(Request),
     /// With its place among the monitors.
     Watch(WatchRequest, MonitorShare),
@@ -64,8 +64,8 @@ pub struct Converted {
     pub unaware: Box<dyn FnOnce() -> Vec<Arc<Session>> + Send>,
 }
 
-impl Held {
-    pub(super) fn new(session: &Arc<Session>, asked: Asked) -> Self {
+impl Deferred {
+    pub(super) fn new(session: &Arc<Session>, asked: DeferredCall) -> Self {
         let bytes = asked.bytes();
         session.charge(bytes);
         let mut part = session.outbox.budget().part();
@@ -76,8 +76,8 @@ impl Held {
 
     pub(super) fn transaction(request: Request) -> Self {
         match request.asker.session().cloned() {
-            Some(session) => Self::new(&session, Asked::Transact(request)),
-            None => Self { asked: Asked::Transact(request), charge: None },
+            Some(session) => Self::new(&session, DeferredCall::Transact(request)),
+            None => Self { asked: DeferredCall::Transact(request), charge: None },
         }
     }
 
@@ -92,7 +92,7 @@ impl Drop for Charge {
     }
 }
 
-impl Asked {
+impl DeferredCall {
     /// Bytes of memory that this holds.
     fn bytes(&self) -> usize {
         const ASKED: usize = 256;
@@ -115,11 +115,11 @@ impl Head {
     pub(super) fn take_held(&mut self, session: &Session, ticket: &Ticket) -> Option<Request> {
         let held = self.converting.as_mut()?;
         let at = held.iter().position(|held| match &held.asked {
-            Asked::Transact(request) => request.asker.is(session, ticket),
+            DeferredCall::Transact(request) => request.asker.is(session, ticket),
             _ => false,
         })?;
         match held.remove(at)?.asked {
-            Asked::Transact(request) => Some(request),
+            DeferredCall::Transact(request) => Some(request),
             _ => None,
         }
     }
@@ -155,7 +155,7 @@ impl Hosted {
         let conversion = Conversion { schema, bytes: json.memory(), answer, converted };
         let mut head = self.head();
         match &mut head.converting {
-            Some(held) => held.push_back(Held::new(session, Asked::Convert(conversion))),
+            Some(held) => held.push_back(Deferred::new(session, DeferredCall::Convert(conversion))),
             None => self.begin_conversion(&mut head, conversion),
         }
         Ok(())
@@ -165,8 +165,8 @@ impl Hosted {
     pub fn holds_monitor(&self, session: &Session, id: &Ticket) -> bool {
         let head = self.head();
         head.converting.iter().flatten().any(|held| match &held.asked {
-            Asked::Watch(request, _) => held.is_of(session) && request.id == *id,
-            Asked::Rewatch(_, (_, new_id), _) => held.is_of(session) && new_id == id,
+            DeferredCall::Watch(request, _) => held.is_of(session) && request.id == *id,
+            DeferredCall::Rewatch(_, (_, new_id), _) => held.is_of(session) && new_id == id,
             _ => false,
         })
     }
@@ -265,11 +265,13 @@ impl Hosted {
         let mut head = self.head();
         while let Some(held) = head.converting.as_mut().and_then(VecDeque::pop_front) {
             // It counts until what it leads to does.
-            let Held { asked, charge } = held;
+            let Deferred { asked, charge } = held;
             let asked = match asked {
-                Asked::Convert(conversion) => return self.begin_conversion(&mut head, conversion),
-                Asked::Transact(request) if request.asker.is_gone() => continue,
-                Asked::Transact(request) => {
+                DeferredCall::Convert(conversion) => {
+                    return self.begin_conversion(&mut head, conversion);
+                }
+                DeferredCall::Transact(request) if request.asker.is_gone() => continue,
+                DeferredCall::Transact(request) => {
                     self.begin(&mut head, request);
                     continue;
                 }
@@ -280,8 +282,8 @@ impl Hosted {
                 continue;
             }
             let (ticket, begun) = match asked {
-                Asked::Convert(_) | Asked::Transact(_) => continue,
-                Asked::Unwatch(ticket, id) => {
+                DeferredCall::Convert(_) | DeferredCall::Transact(_) => continue,
+                DeferredCall::Unwatch(ticket, id) => {
                     if session.monitor(&id).is_some() {
                         head.begin_unwatch(session.clone(), ticket, id);
                     } else {
@@ -290,14 +292,14 @@ impl Hosted {
                     }
                     continue;
                 }
-                Asked::Watch(request, place) => {
+                DeferredCall::Watch(request, place) => {
                     let ticket = request.ticket.clone();
                     let monitor = request.parse(head.database.schema());
                     let begun = monitor
                         .and_then(|m| self.begin_watch(&mut head, session, request, (m, place)));
                     (ticket, begun)
                 }
-                Asked::Rewatch(ticket, ids, conditions) => {
+                DeferredCall::Rewatch(ticket, ids, conditions) => {
                     let changed =
                         changed_monitor(session, &ids.0, &conditions, head.database.schema());
                     let begun = changed.and_then(|monitors| {

@@ -39,10 +39,10 @@ impl Whose {
 
 /// Work that waits, and how many threads are at it.
 pub(super) struct Lane<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<LaneState<T>>,
 }
 
-struct State<T> {
+struct LaneState<T> {
     running: usize,
     waiting: Turns<T>,
 }
@@ -59,7 +59,7 @@ struct Ring<K, V> {
 
 impl<T> Default for Lane<T> {
     fn default() -> Self {
-        let state = State { running: 0, waiting: Turns(Ring::default()) };
+        let state = LaneState { running: 0, waiting: Turns(Ring::default()) };
         Self { state: Mutex::new(state) }
     }
 }
@@ -124,7 +124,7 @@ impl<T> Turns<T> {
 }
 
 impl<T> Lane<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, LaneState<T>> {
         crate::sync::lock(&self.state)
     }
 

@@ -145,7 +145,7 @@ struct Head {
     /// Why the journal's file can no longer be written.
     broken: Option<Error>,
     /// Requests that wait for a conversion to end.
-    converting: Option<VecDeque<convert::Held>>,
+    converting: Option<VecDeque<convert::Deferred>>,
     /// A conversion that waits for a compaction to end.
     next_conversion: Option<convert::Conversion>,
 }
@@ -292,7 +292,7 @@ impl Hosted {
 
     fn accept(self: &Arc<Self>, head: &mut Head, request: Request) {
         if let Some(held) = &mut head.converting {
-            held.push_back(convert::Held::transaction(request));
+            held.push_back(convert::Deferred::transaction(request));
             return;
         }
         self.begin(head, request);

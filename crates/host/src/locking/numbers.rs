@@ -4,7 +4,7 @@
 //! One that fails is repeated after [`RETRY_PAUSE`] until it is written. So while few numbers are left a reservation is
 //! under way, and locks are granted again when a full disk has room (J5), also to sessions that wait for want of a number.
 
-use super::{Locking, State};
+use super::{LockState, Locking};
 use crate::database::{Hosted, OwnRow};
 use crate::own;
 use paceline_locks::Locks;
@@ -46,7 +46,7 @@ impl Default for Reservations {
     }
 }
 
-impl State {
+impl LockState {
     /// The range to reserve now, if few numbers are left and no reservation is under way. The caller passes it to
     /// [`Locking::reserve`] once it has dropped the mutex.
     pub(super) fn next_range(&mut self) -> Option<Range> {
@@ -96,7 +96,7 @@ impl Locking {
         }
     }
 
-    /// Reserves what [`State::next_range`] found due; the numbers are used once that is on disk.
+    /// Reserves what [`LockState::next_range`] found due; the numbers are used once that is on disk.
     pub(super) fn reserve(self: &Arc<Self>, range: Option<Range>) {
         if let (Some(own), Some(range)) = (self.own.get(), range) {
             self.write_range(own, range);

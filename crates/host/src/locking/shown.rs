@@ -5,7 +5,7 @@
 //! others, at most once in [`SHOW_PAUSE`]; else the next client that looks at the table does. So what a change costs
 //! depends neither on how many wait nor on how many changes there are at a time (D4).
 
-use super::{Locking, State, in_turns};
+use super::{LockState, Locking, in_turns};
 use crate::database::OwnRow;
 use paceline_locks::{LockView, SessionId};
 use paceline_tables::value::{Atom, Datum};
@@ -104,7 +104,7 @@ impl Locking {
 
     /// Whether the caller is to call [`Locking::show`] once it has dropped the mutex: someone watches the table of
     /// locks, it is behind, and nothing else brings it up to date.
-    pub(super) fn begins_to_show(&self, state: &mut State) -> bool {
+    pub(super) fn begins_to_show(&self, state: &mut LockState) -> bool {
         if state.is_showing || !state.locks.has_changed() || !self.is_watched() {
             return false;
         }
@@ -161,7 +161,7 @@ impl Locking {
     }
 }
 
-impl State {
+impl LockState {
     fn session_name(&self, session: SessionId) -> &str {
         self.sessions.get(&session).map_or("unknown", |session| &session.name)
     }

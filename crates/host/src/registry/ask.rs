@@ -46,8 +46,8 @@ enum Stage {
     Waiting(Waiting),
     /// It was granted, and no client knows of it.
     Granted(Untold),
-    /// It was given.
-    Given(RequestId),
+    /// A client has it.
+    Handed(RequestId),
     /// It was turned away, for all who wait.
     Failed(AskError),
 }
@@ -178,14 +178,14 @@ impl Registry {
                     let share = share.take().ok_or(HoldError::PermitOver)?;
                     match written.and_then(|()| self.hold(untold, terms, Some(chosen), share)) {
                         Ok(view) => {
-                            *stage = Stage::Given(view.request);
+                            *stage = Stage::Handed(view.request);
                             return Ok((view, true));
                         }
                         Err(error) => Stage::Failed(error.into()),
                     }
                 }
                 Stage::Failed(error) => return Err(error.clone()),
-                Stage::Given(request) => {
+                Stage::Handed(request) => {
                     check(granted)?;
                     // Another one may have its name by now.
                     let view = self.permit(&chosen.name).ok().filter(|now| now.request == *request);

@@ -76,14 +76,14 @@ pub struct Registry {
     clock: Clock,
     keys: Keys,
     shares: Arc<Shares>,
-    state: Mutex<State>,
+    state: Mutex<Entries>,
     /// Woken when an earlier lease came.
     rearm: Notify,
     /// What happens to the locks of sessions.
     notices: broadcast::Sender<Notice>,
 }
 
-struct State {
+struct Entries {
     sessions: HashMap<String, SessionEntry>,
     /// The names under which sessions are shown.
     names: HashMap<SessionId, String>,
@@ -109,7 +109,7 @@ impl Registry {
             keys,
             host,
             shares: Shares::new(limits),
-            state: Mutex::new(State {
+            state: Mutex::new(Entries {
                 sessions: HashMap::new(),
                 names: HashMap::new(),
                 keys: HashMap::new(),
@@ -138,7 +138,7 @@ impl Registry {
         (state.sessions.len(), state.by_request.len())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Entries> {
         crate::sync::lock(&self.state)
     }
 }

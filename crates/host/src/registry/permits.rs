@@ -3,7 +3,7 @@
 use super::ask::{Chosen, Pending, Untold};
 use super::leases::{LeaseKey, Leased, checked};
 use super::shares::Share;
-use super::{HeldSession, HoldError, Lease, Registry, State};
+use super::{Entries, HeldSession, HoldError, Lease, Registry};
 use crate::control::{self, Permit};
 use crate::kept::UNSYNCED_LEASE_MAX;
 use paceline_engine::Grant;
@@ -15,9 +15,9 @@ const UNWRITTEN_MAX: usize = 100_000;
 
 /// A name in use.
 pub(super) enum Slot {
-    /// Asked for, and not given yet.
+    /// Asked for, and not granted yet.
     Pending(Arc<Pending>, usize),
-    /// Given.
+    /// Granted, and a client has it.
     Held(Box<HeldPermit>),
 }
 
@@ -323,7 +323,7 @@ impl Registry {
     }
 }
 
-impl State {
+impl Entries {
     /// Takes a permit out, to be dropped without the lock.
     pub(super) fn take_permit(&mut self, name: &str) -> Option<Box<HeldPermit>> {
         let Some(Slot::Held(_)) = self.permits.get(name) else { return None };

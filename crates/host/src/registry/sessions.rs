@@ -7,7 +7,7 @@ use super::leases::{Leased, checked};
 use super::permits::HeldPermit;
 use super::shares::{Amount, Share};
 use super::standings::Standings;
-use super::{HoldError, Lease, Registry, State};
+use super::{Entries, HoldError, Lease, Registry};
 use crate::{Host, KeptSession, Process, Processes, Session};
 use paceline_types::{Role, SessionId, Span, Time};
 use std::collections::BTreeSet;
@@ -321,7 +321,7 @@ impl SessionView {
     }
 }
 
-impl State {
+impl Entries {
     /// A session that is not over, whether or not it has been swept.
     pub(super) fn live(&self, key: &str, now: Time) -> Result<&SessionEntry, HoldError> {
         match self.sessions.get(key) {

@@ -51,14 +51,14 @@ pub(super) struct Standings {
     taker: Taker,
     /// Held for one operation: those of one session happen one after the other.
     turn: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<Lines>,
     notices: broadcast::Sender<Notice>,
     /// Closed when the session is over.
     over: Semaphore,
 }
 
 #[derive(Default)]
-struct State {
+struct Lines {
     /// The number of the last operation.
     last: u64,
     /// Who waits to hear that the session owns a lock.
@@ -173,7 +173,7 @@ impl Standings {
         let _ = self.over.acquire().await;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Lines> {
         crate::sync::lock(&self.state)
     }
 }
