@@ -1,8 +1,8 @@
 //! Answers that may be large: lists of what clients hold and wait for.
 //!
-//! Promises that whatever reads slowly, few such lists are in memory: they are made by a few at a time,
-//! away from the tasks of others, and one of more than a megabyte has one of a few places until it is sent.
-//! A client has only so long to read one (`Connection::answer_begins`), and one user has only some of the places.
+//! Promises that few such lists are in memory, however slowly clients read: a few are made at a time, away from the
+//! tasks of others, and a list of more than a megabyte takes one of a few places until it is sent. A client has limited
+//! time to read one (`Connection::answer_begins`), and one user may take only some of the places.
 
 use crate::backup::Guarded;
 use crate::identity::Identity;

@@ -1,6 +1,6 @@
-//! Figures for Prometheus.
+//! Metrics for Prometheus.
 //!
-//! All names stand in one table here. Figures of objects are the ephemeral columns of their rows.
+//! All names are in one table here. The figures of objects are the ephemeral columns of their rows.
 
 use crate::events::followers;
 use crate::identity::Identity;
@@ -178,8 +178,12 @@ fn own_figures(app: &App, text: &mut String) {
     for (metric, help, value) in [
         ("paceline_api_sessions", "Sessions of the API.", sessions as u64),
         ("paceline_api_permits", "Permits that clients of the API hold.", permits as u64),
-        ("paceline_api_followers", "Clients that follow the events.", followers(app) as u64),
-        ("paceline_config_generation", "Grows with every edit.", generation),
+        ("paceline_api_followers", "Clients that follow events.", followers(app) as u64),
+        (
+            "paceline_config_generation",
+            "Number of the configuration in use, which grows with every edit.",
+            generation,
+        ),
     ] {
         head(text, metric, "gauge", help);
         let _ = writeln!(text, "{metric} {value}");

@@ -1,8 +1,8 @@
-//! Pools, rules, checkpoints, resources, frontends, backends and servers: rows of the database as JSON objects, read and edited.
+//! Pools, rules, checkpoints, resources, frontends, backends and servers: rows of the database as JSON objects, read
+//! and edited.
 //!
-//! Every edit is one durable transaction, answered when it is on disk. What is there is looked at
-//! first and asserted again inside the transaction, so of two edits that overlap one is told that it
-//! lost, and nothing is half done.
+//! Every edit is one durable transaction, answered when it is on disk. The current row is read first and expected again
+//! inside the transaction. So of two edits that overlap, one is refused and nothing is half done.
 
 mod backend;
 mod database;

@@ -1,4 +1,4 @@
-//! How the last reading of the configuration's files went, for the status and the metrics.
+//! How the configuration files were last read, for the status and the metrics.
 
 use crate::moment::rfc3339_of_ms;
 use serde_json::{Value, json};

@@ -221,7 +221,7 @@ async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, String> {
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "other machines reach the API without encryption, and could read tokens on their way"
+            "the API is reachable from other machines without encryption; tokens can be read on the network"
         );
     }
     Ok(listener)
@@ -256,7 +256,7 @@ impl Accept {
             match listener.accept().await {
                 Ok((stream, _)) => match stream.peer_cred() {
                     Ok(peer) => self.unix_client(stream, &peer),
-                    Err(error) => tracing::warn!(%error, "a client without credentials"),
+                    Err(error) => tracing::warn!(%error, "cannot read the credentials of a client"),
                 },
                 Err(error) => pause(&error).await,
             }
@@ -431,5 +431,5 @@ async fn overflow(socket: &Socket, connection: &Connection) {
         () = connection.sealed() => std::future::pending().await,
         () = socket.overflow() => {}
     }
-    tracing::debug!(origin = ?connection.origin, "the client sends too much while its request waits");
+    tracing::debug!(origin = ?connection.origin, "disconnected a client that sends too much while its request waits");
 }

@@ -1,8 +1,8 @@
 //! Threads for work that may wait for the disk.
 //!
-//! A job runs on an idle thread, or else on a new one. The first thread is there from the start to the end: when the
-//! system gives no other one, jobs wait for it and none is lost (D4). For that no job may wait for another one. The other
-//! threads end after [`IDLE_MAX`] without a job.
+//! A job runs on an idle thread, or else on a new one. The first thread exists from start to end: if the system gives
+//! no other one, jobs wait for it and none is lost (D4). So no job may wait for another one. The other threads end
+//! after [`IDLE_MAX`] without a job.
 
 use crate::tasks::Job;
 use std::collections::VecDeque;
@@ -82,7 +82,7 @@ impl Jobs {
             }
             Err(error) => {
                 if !std::mem::replace(&mut state.is_short, true) {
-                    tracing::error!(%error, "cannot start a thread; work waits for those there are");
+                    tracing::error!(%error, "cannot start a thread; work waits for the existing threads");
                 }
             }
         }

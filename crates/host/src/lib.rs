@@ -1,8 +1,11 @@
 //! The host: the one owner of databases, locks and sessions, between the pure rooms and the doors.
 //!
-//! Doors call it with what clients asked and take from each client's outbox what is to be sent. It
-//! reads the clocks, owns the mutexes, writes the journals and wakes tasks; the decisions are made
-//! in `tables` and `locks`. It knows nothing of wires and formats.
+//! Doors call typed functions: [`Hosted::transact_as`] runs a transaction as a caller and returns a future of its
+//! results; [`Locking::operate`] takes, steals or releases a lock for a session; [`Control::admit`] admits a request;
+//! the [`registry`] holds sessions, permits and locks with leases. The OVSDB door, whose protocol orders replies and
+//! notifications, uses a [`Session`] with an outbox instead and takes from it what is to be sent. The host reads the
+//! clocks, owns the mutexes, writes the journals and wakes tasks. The decisions are made in `tables`, `locks` and the
+//! engine. It knows nothing of wires and formats.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
@@ -328,7 +331,7 @@ impl Host {
         }
     }
 
-    /// Opens the audit log anew, because somebody may have moved its file away.
+    /// Reopens the audit log, whose file may have been moved away.
     pub fn reopen_audit(&self) {
         if let Some(audit) = self.audit.get() {
             audit.reopen();
@@ -458,8 +461,8 @@ pub fn report_recovery(path: &Path, recovery: &Recovery) {
             ),
             None => tracing::warn!(
                 %file, offset, bytes,
-                "the end of the journal is damaged and left out; it is not kept aside, because the disk is full or \
-                 the journal is only read: {reason}"
+                "the end of the journal is damaged and ignored; it is not kept aside, because the disk is full or \
+                 the journal is read-only: {reason}"
             ),
         }
     }
@@ -468,8 +471,8 @@ pub fn report_recovery(path: &Path, recovery: &Recovery) {
             %file,
             offset = recovery.position.0,
             synced = recovery.synced.map_or(0, |synced| synced.0),
-            "the journal ends before what had been synced: transactions answered as durable are \
-             missing, because the disk or someone else changed the file; restore a backup if they \
+            "the journal ends before its last synced position: transactions acknowledged as durable are \
+             missing, because the disk or another program changed the file; restore a backup if they \
              matter"
         );
     }
@@ -507,7 +510,7 @@ fn migrate(
     let comment = "brought to a newer schema by paceline";
     replace(&database.snapshot(), &[], comment, &mut loaded.log)
         .map_err(|error| failed(error.to_string()))?;
-    tracing::info!(from = %found.version, to = %schema.version, "brought the database to a newer schema");
+    tracing::info!(from = %found.version, to = %schema.version, "migrated the database to a newer schema");
     loaded.database = database;
     Ok(())
 }

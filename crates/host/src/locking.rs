@@ -1,13 +1,13 @@
 //! The locks of all clients, server-wide, behind one mutex.
 //!
 //! Notices and replies go to the clients' outboxes, or to the listeners of sessions without a connection, while the
-//! mutex is held. So their order is the order of what happened: a `stolen` before the stealer's reply (L4), a `locked`
-//! after the reply that said it would come. The reply to a steal whose loss must be written first takes its place at
-//! once and is filled in later, so that a `stolen` by the next thief stays behind it. Whenever a session that outlives the daemon is granted a lock or loses one,
-//! that is noted in the ledger under the same mutex (L5). Fencing numbers come from a range that is reserved on disk ahead
-//! ([`numbers`], L2). The table that shows the locks follows them ([`shown`]).
+//! mutex is held. So their order is the order of events: a `stolen` before the stealer's reply (L4), a `locked` after
+//! the reply that announced it. The reply to a steal whose loss must be written first takes its place at once and is
+//! filled in later, so that a `stolen` by the next thief stays behind it. When a session that outlives the daemon is
+//! granted a lock or loses one, that is noted in the ledger under the same mutex (L5). Fencing numbers come from a
+//! range that is reserved on disk in advance ([`numbers`], L2). The table of locks follows them ([`shown`]).
 //!
-//! The mutex is held for a bounded time (D4): a connection that had many locks gives them back in pieces, and lists are
+//! The mutex is held for a bounded time (D4): a connection that had many locks releases them in pieces, and lists are
 //! made in pieces.
 
 mod numbers;
@@ -46,7 +46,7 @@ const BOUND: Bound = Bound {
 pub enum LockOperation {
     /// Get in line.
     Lock,
-    /// Take it from whoever has it.
+    /// Take it from its owner.
     Steal,
     /// Give it back, or leave the line.
     Unlock,
@@ -129,7 +129,7 @@ struct LockState {
     shares: Shares,
     /// Whether the table of locks is being brought up to date.
     is_showing: bool,
-    /// Who lost which lock to a thief and was not told to the engine yet.
+    /// Sessions that lost a lock to a thief, which the engine does not know yet.
     lost: Vec<(SessionId, Arc<str>)>,
     /// Locks that have a row, or had one, because a session that outlives the daemon owns them.
     kept: BTreeSet<Arc<str>>,
@@ -163,7 +163,7 @@ impl Locking {
         }
     }
 
-    /// From now on the engine is told when a session loses a lock.
+    /// From now on the engine is called when a session loses a lock.
     pub(crate) fn tell_losses_to(&self, control: &Arc<Control>) {
         let _ = self.control.set(Arc::downgrade(control));
     }
@@ -263,7 +263,8 @@ impl Locking {
         left > 0
     }
 
-    /// Takes, steals or releases a lock for a session. What others lose or gain by it they hear before this returns.
+    /// Takes, steals or releases a lock for a session. Other sessions are notified of what they lose or gain before this
+    /// returns.
     /// That a session which outlives the daemon has lost a lock may not be written yet.
     ///
     /// # Errors
@@ -307,8 +308,8 @@ impl Locking {
         Ok(())
     }
 
-    /// Does a lock operation. `leave` is called with the answer while the locks are locked, behind what others hear, and
-    /// with the session itself if it robs one that outlives the daemon.
+    /// Does a lock operation. `leave` is called with the answer while the locks are locked, after other sessions were
+    /// notified, and with the session itself if it robs one that outlives the daemon.
     fn operate_and(
         self: &Arc<Self>,
         session: &Session,
@@ -358,7 +359,7 @@ impl Locking {
         owned.map(|(name, fencing)| (name.to_string(), fencing)).collect()
     }
 
-    /// A session that owned a lock in an earlier run owns it again; false if somebody else does.
+    /// A session that owned a lock in an earlier run owns it again; false if another session does.
     pub fn restore(&self, session: SessionId, name: &str, fencing: u64) -> bool {
         let mut state = self.state();
         state.kept.insert(name.into());

@@ -1,8 +1,7 @@
 //! A clock that a simulator moves, with random numbers that repeat.
 //!
-//! Owns the time, the sleepers and a seed. Time stands still until [`MadeClock::advance_to`]; the sleepers
-//! whose time has come are woken then, in the order of their times. The same seed gives the same numbers in
-//! the same order of calls.
+//! Owns the time, the sleepers and a seed. Time stands still until [`MadeClock::advance_to`], which wakes the sleepers
+//! that are due, in the order of their times. The same seed gives the same numbers in the same order of calls.
 
 use paceline_types::{Time, UuidSource};
 use std::collections::BTreeMap;

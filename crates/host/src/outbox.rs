@@ -1,11 +1,11 @@
 //! What is on its way to one client.
 //!
-//! Anyone may push; only the client's own connection takes. Order is the order of pushing. Bytes
-//! of notifications are counted, and a client that lets them pile up past its share is cut off
-//! (promise D1); bytes of replies are counted apart, so that its connection can stop reading
-//! further requests. What only this client keeps in memory counts in the budget of its peer. A client that has taken
-//! everything may be sent one item whatever others leave unread. Pushing never blocks and never runs the connection's
-//! code: it only leaves the item and wakes the task.
+//! Any thread may push; only the client's own connection takes. Items leave in the order of pushing. Bytes of
+//! notifications are counted, and a client that lets them pile up beyond its share is disconnected (promise D1). Bytes
+//! of replies are counted separately, so that the connection can stop reading requests. Memory that is used for this
+//! client only counts in the budget of its peer. A client that has taken everything may be sent one item whatever
+//! others leave unread. Pushing never blocks and never runs the connection's code: it only leaves the item and wakes
+//! the task.
 
 use crate::budget::{Budget, Part};
 use crate::database::SELECTED_ROWS_MIN;
@@ -97,7 +97,7 @@ pub enum Reply {
     Dump(Box<Dump>),
     /// The same, with whether the client's last transaction was known and the last one now.
     Since {
-        /// Whether only what changed since is told.
+        /// Whether only what changed since is sent.
         found: bool,
         /// The last transaction.
         transaction: Uuid,
@@ -171,7 +171,7 @@ impl Reply {
     }
 }
 
-/// What a result keeps that nobody else does. Rows are weighed with the snapshot that they are of, if that is kept; if
+/// What a result alone keeps in memory. Rows are weighed with the snapshot that they are of, if that is kept; if
 /// not, they are few and small, and each counts.
 fn result_own(result: &OpResult) -> usize {
     match result {
@@ -230,7 +230,7 @@ struct Unsent {
     finishing: Option<&'static str>,
     waker: Option<Waker>,
     interest: Interest,
-    /// What all items keep that nobody else does.
+    /// What the items alone keep in memory.
     part: Part,
 }
 
@@ -579,7 +579,7 @@ impl Unsent {
         } else if self.notice_bytes > allowed.min(EXCUSED_BYTES_MAX) {
             self.close("it does not read the notifications it asked for");
         } else if budget.is_spent() && self.part.bytes() > SHARE_BYTES_MIN {
-            self.close("there is no memory for its answers: clients leave too much unread");
+            self.close("no memory is left for its answers: clients leave too much unread");
         }
         let wanted = self.interest == Interest::Items || self.closed.is_some();
         if wanted { self.waker.take() } else { None }

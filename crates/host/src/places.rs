@@ -1,8 +1,8 @@
 //! Places for connections at a door's socket.
 //!
-//! Promises that no user and no address takes all places: each has a bound of its own beside the total,
-//! users without a role have a small one together, and some places are kept for root and for the user who
-//! runs the daemon. Refused connections are logged in bounds.
+//! Promises that no user and no address takes all places: each has a bound beside the total, users without a role share
+//! a small one, and some places are reserved for root and the user who runs the daemon. The log lines about refused
+//! connections are bounded.
 
 use crate::access::Granted;
 use paceline_types::Role;
@@ -192,7 +192,7 @@ impl Places {
             Peer::Owner => (total, usize::MAX),
             Peer::User(_) => (total.saturating_sub(kept), each),
             Peer::Stranger(_) => (total.saturating_sub(kept), strangers_each),
-            // Over a network nobody is known yet: there the total is the bound.
+            // Over a network the client is not known yet: there the total is the bound.
             Peer::Address(_) => (total, each),
         };
         if state.taken >= all {

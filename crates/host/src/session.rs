@@ -36,7 +36,7 @@ pub struct Session {
     change_aware: AtomicBool,
     /// Whether its locks are kept for the next run, and if so whether its lease is long.
     kept: OnceLock<bool>,
-    /// Hears of its locks in the place of its outbox, if it has no connection.
+    /// Where notices of its locks go instead of its outbox, if it has no connection.
     listener: OnceLock<Weak<dyn LockListener>>,
     holdings: Holdings,
     /// What its requests hold that wait to be written.
@@ -59,7 +59,7 @@ pub(crate) struct Memory {
 pub struct MonitorRecord {
     /// What it watches.
     pub database: Arc<Hosted>,
-    /// What it wants to hear.
+    /// What it sends.
     pub monitor: Arc<Monitor>,
     /// What it takes of the memory that clients may hold.
     pub(crate) _holding: Arc<Holding>,
@@ -139,7 +139,7 @@ impl Session {
         self.kept.get().copied()
     }
 
-    /// From now on `listener` hears of its locks in the place of its outbox.
+    /// From now on notices of its locks go to `listener` instead of its outbox.
     pub(crate) fn listen(&self, listener: Weak<dyn LockListener>) {
         let _ = self.listener.set(listener);
     }
@@ -152,7 +152,7 @@ impl Session {
         }
     }
 
-    /// It is over: nothing more is sent, and whoever listens hears of that.
+    /// It has ended: nothing more is sent, and its listener is called.
     pub(crate) fn close(&self) {
         self.outbox.close("it is gone");
         if let Some(listener) = self.listener.get().and_then(Weak::upgrade) {

@@ -1,6 +1,6 @@
 //! Answers: the one place where results, refusals and events become JSON-RPC text.
 //!
-//! A large answer is written piece by piece: [`Writer`] keeps the one it is in the middle of.
+//! A large answer is written in pieces: [`Writer`] keeps the one that it has begun.
 
 use crate::wire::PROBE_ID;
 use paceline_host::{
@@ -285,8 +285,8 @@ fn write_moving(
     }
     let more = moving.write(PIECE_BYTES, out);
     if !more && version == Version::V3 && !moving.has_begun() {
-        // The new conditions hold from this transaction on, also if nothing is told: a
-        // client that comes back with an older one would hear of rows it never saw.
+        // The new conditions hold from this transaction on, also if nothing is sent: a
+        // client that returns with an older one would be sent changes of rows it never saw.
         out.extend_from_slice(b"{}]}");
     } else if !moving.has_begun() {
         out.truncate(start);
@@ -370,7 +370,7 @@ pub(crate) fn lock_error(
             Error::new(tag::RESOURCES, "this connection holds as many locks as its memory allows")
         }
         LockError::TooManyTogether(_) => Error::new(tag::RESOURCES, error.to_string()),
-        // Nobody reads this answer.
+        // This answer is not read.
         LockError::Ended => Error::new(tag::RESOURCES, "the connection has ended"),
         LockError::Exhausted => Error::new(
             tag::RESOURCES,

@@ -297,7 +297,7 @@ async fn serve<S>(
     let methods = Methods::new(host, session.clone());
     let end = tokio::select! {
         end = Connection::new(stream, methods, bounds, turns.of(place.peer())).run() => end,
-        () = taken_away(peer.granted) => End::Cut("its role was taken away".to_owned()),
+        () = taken_away(peer.granted) => End::Cut("its role was revoked".to_owned()),
     };
     match end {
         End::Closed => tracing::debug!(client = %session.name, "disconnected"),

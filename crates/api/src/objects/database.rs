@@ -23,7 +23,7 @@ pub(super) fn begin(app: &App) -> Result<Transaction, Problem> {
     Ok(Transaction::on(&database.schema()))
 }
 
-/// Runs a transaction as the caller, so that whoever watches or audits the database sees who it was.
+/// Runs a transaction as the caller, whose name monitors and the audit log show.
 pub(crate) async fn transact(
     app: &App,
     caller: &Identity,
@@ -87,12 +87,12 @@ pub(super) async fn select_one<O: Object>(
     results.map(|results| first_row(&results)).map_err(|error| problem::<O>(&error, key))
 }
 
-/// The answer to whoever makes what is there.
+/// The answer to a client that creates an object that exists.
 pub(super) fn exists<O: Object>() -> Problem {
     Problem::conflict(format!("a {} of this {} exists already", O::KIND.word, O::KIND.id))
 }
 
-/// What an error of the database means to whoever edited the object `key`.
+/// What an error of the database means to a client that edited the object `key`.
 pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
     match (error.tag, &error.violation) {
         (tag::CONSTRAINT, None) if error.details.contains("identical values") => exists::<O>(),
@@ -104,7 +104,7 @@ pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
     }
 }
 
-/// What an error of the database means to whoever edited several objects.
+/// What an error of the database means to a client that edited several objects.
 pub(crate) fn own_problem(error: &Error) -> Problem {
     if error.tag == tag::PERMISSION {
         return refused(error);
@@ -120,8 +120,8 @@ pub(crate) fn own_problem(error: &Error) -> Problem {
     }
     match error.tag {
         tag::CONSTRAINT | tag::REFERENCE => Problem::constraint(error.details.clone(), json!({})),
-        tag::TIMED_OUT => Problem::conflict("what the edit is based on changed meanwhile")
-            .hint("look again and send the edit once more"),
+        tag::TIMED_OUT => Problem::conflict("the object changed meanwhile")
+            .hint("read it again and repeat the edit"),
         tag::RESOURCES | tag::IO => Problem::not_kept(error),
         tag::NOT_ALLOWED => Problem::permission().hint(error.details.clone()),
         tag::SYNTAX => Problem::bad_request(error.details.clone()),

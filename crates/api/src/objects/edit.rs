@@ -15,7 +15,7 @@ pub(super) fn expect_there<O: Object>(transaction: Transaction, found: &Row) -> 
     transaction.expect(O::KIND.table, tests_of(found), names, [columns_of(found)])
 }
 
-/// Whether whoever sent these headers wants to make something, and not to replace it. Of two who make
+/// Whether the headers ask to create an object and not to replace one. Of two clients that create
 /// the same at once the unique index of the table lets one through.
 pub(super) fn only_creates(headers: &HeaderMap) -> Result<bool, Problem> {
     match headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes) {

@@ -1,7 +1,7 @@
 //! Settings of the catalogue as members of objects: how a body becomes columns, and how columns are shown.
 //!
-//! Promises that a setting that is simply a column needs nothing but its entry in the catalogue. What is not simply a
-//! column, the object reads and shows by itself.
+//! Promises that a setting that is simply a column needs nothing but its entry in the catalogue. The object itself
+//! reads and shows any other setting.
 
 use super::values::{Row, flag, number, shown, shown_one, text, texts};
 use crate::members::Members;

@@ -28,7 +28,7 @@ impl Object for Resource {
     const DELETE_QUERY: &'static [Parameter] = &[Parameter {
         name: "orphan",
         form: Form::Flag,
-        doc: "Whether to delete it although other resources are below it.",
+        doc: "Whether to delete it although it has children.",
     }];
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {

@@ -177,7 +177,7 @@ pub(super) fn verbs(routes: Routes) -> Routes {
     let add = operation(Role::Operator, "/v1/rules", "add_rule", add);
     let clear_all = "Clears the running list of rules";
     let clear_all = operation(Role::Operator, "/v1/rules/clear", "clear_rules", clear_all);
-    let save_all = "Makes the saved list of rules equal to the running one";
+    let save_all = "Saves the running list of rules";
     let save_all = operation(Role::Admin, "/v1/rules/save", "save_rules", save_all);
     let verb = |path, verb, summary| verb_of::<Rule>(Role::Operator, path, verb, summary);
     routes
@@ -217,7 +217,7 @@ async fn new(
                     &first_row(&results).as_ref().map(describe::<Rule>).unwrap_or_default(),
                 );
             }
-            // Somebody else took the number in between.
+            // Another client took the number in between.
             Err(error)
                 if given.is_none()
                     && tries < TRIES_MAX
@@ -226,7 +226,7 @@ async fn new(
             Err(error) => return Err(database::problem::<Rule>(&error, &own.to_string())),
         }
     }
-    Err(Problem::conflict("the list of rules changed again and again"))
+    Err(Problem::conflict("the list of rules changed too often meanwhile"))
 }
 
 async fn next_number(app: &Shared, identity: &Identity) -> Result<u64, Problem> {

@@ -1,7 +1,7 @@
-//! Tokens: made, listed and revoked. A token is shown once, when it is made; what is kept is its hash.
+//! Tokens: issued, listed and revoked. A token is shown once, when it is issued; only its hash is stored.
 //!
-//! The first token lies in the file `token` of the data directory and in no row. It is listed as
-//! `admin`, and revoking it puts another one into the file, so that an admin is never locked out.
+//! The first token is in the file `token` of the data directory and in no row. It is listed as `admin`. Revoking it
+//! writes another one to the file, so that an admin is never locked out.
 
 use super::database::{self, begin, edit, select_all};
 use super::values::{Row, number, number_in, text};
@@ -53,7 +53,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let all = "/v1/tokens";
     let list_of = "Lists tokens, without the tokens themselves";
     let list_of = Operation::new(Role::Admin, "GET", all, "list_tokens", list_of);
-    let issue = "Issues a token, which is shown this once";
+    let issue = "Issues a token, which is shown only once";
     let issue = Operation::new(Role::Admin, "POST", all, "issue_token", issue);
     let issue = issue.takes(&new_of(Token::KIND)).gives(201, "IssuedToken").fails(EDIT);
     let revoke_of = ("/v1/tokens/{name}", "revoke_token", "Revokes a token");

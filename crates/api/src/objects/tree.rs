@@ -1,4 +1,4 @@
-//! The resources with who holds them and who waits for them.
+//! The resources with the requests that hold them and those that wait for them.
 
 use super::Object as _;
 use super::database::select_all;
@@ -28,7 +28,7 @@ struct Node {
     waiters: Vec<u64>,
 }
 
-/// A resource as it is told.
+/// A resource as it is shown.
 #[derive(Serialize)]
 struct Named<'a> {
     name: &'a str,

@@ -1,4 +1,4 @@
-//! Values of columns, made from what a body says and shown as JSON.
+//! Values of columns: made from the members of a body, and shown as JSON.
 
 use paceline_tables::value::{Atom, Datum};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
-//! The roles of users and tokens, found in one step.
+//! The roles of users and tokens, looked up in one step.
 //!
-//! A token is found by the first half of its hash, and the other half is compared without stopping at
-//! the first difference, so that the time of an answer tells nothing about a token. Whoever holds a
-//! [`Granted`] can wait for its end: it ends when its row is deleted, stands for somebody else, or gives
-//! a role that may hold nothing any more. Any other role is taken over at once, and what is held stays.
+//! A token is looked up by the first half of its hash. The other half is compared in constant time, so that the
+//! response time reveals nothing about a token. The holder of a [`Granted`] can wait for its end. It ends when its row
+//! is deleted, when the row names another user, or when the new role may hold nothing. Any other change of role takes
+//! effect at once, and what the client holds stays.
 
 use crate::clock::Clock;
 use paceline_model::{FIRST_TOKEN, Grant, TokenRow};
@@ -45,7 +45,7 @@ impl Granted {
         self.role.store(number.unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// Whether its time is over, by the wall clock.
+    /// Whether it has expired, by the wall clock.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.expires_ms.is_some_and(|ms| ms <= self.clock.wall_ms())

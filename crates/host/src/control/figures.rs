@@ -1,4 +1,4 @@
-//! The engine's figures, taken a piece at a time so that nobody waits long for its lock.
+//! The engine's figures, read in pieces so that no request waits long for the engine's lock.
 
 use super::Control;
 use paceline_claims::NodeKey;

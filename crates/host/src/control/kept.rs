@@ -1,8 +1,8 @@
 //! Requests that outlive the daemon once they run.
 //!
-//! Owns the terms of each such request. Whenever the engine starts one, or one that runs ends, its key is
-//! noted in the ledger under the engine's lock. So the ledger has grants and releases in the engine's own
-//! order, and the row of a permit is written from what the engine holds.
+//! Owns the terms of each such request. When the engine starts one, and when a running one ends, its key is noted in
+//! the ledger under the engine's lock. So the ledger has grants and releases in the engine's own order, and the row of
+//! a permit is written from what the engine holds.
 
 use super::{Admission, Control, EngineState, Permit};
 use crate::kept::{Cause, KeptPermit, Key};
@@ -181,7 +181,7 @@ impl Control {
         }
     }
 
-    /// A request is over. Answers whether it was one that ran and is kept, which is to be written.
+    /// A request has ended. Returns whether it ran and is kept, so that this must be written.
     pub(super) fn note_ended(&self, state: &mut EngineState, id: RequestId, cause: Cause) -> bool {
         let kept = state.kept.remove(&id);
         let had_row = kept.is_some_and(|kept| kept.granted.is_some());

@@ -1,4 +1,4 @@
-//! Requests as a list shows them: of what can be long, the beginning.
+//! Requests as lists show them. Values that can be long are cut.
 
 use super::{Control, EngineState};
 use paceline_engine::{WaitsFor, Why};

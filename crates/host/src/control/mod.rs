@@ -1,10 +1,9 @@
 //! The engine in service: one mutex around it, the clock read under it, wakes outside it.
 //!
-//! Requests are prepared against the shared snapshot without the lock; what a call has to tell is
-//! taken out under the lock and delivered after it (events go to a channel under it, which keeps
-//! their order). Nobody polls: a thread of its own sleeps until the
-//! engine asks to be called. Locks of other parts may be taken inside the engine's (that of the named
-//! locks), never the other way round.
+//! Requests are prepared against the shared snapshot without the lock. The effects of a call are taken out under the
+//! lock and delivered after it; events go to a channel under the lock, which keeps their order. There is no polling: a
+//! thread sleeps until the engine asks to be called. The lock of the named locks may be taken inside the engine's lock,
+//! never the other way round.
 
 mod configured;
 mod event;
@@ -59,16 +58,16 @@ pub struct Control {
     state: Mutex<EngineState>,
     /// The configuration in use.
     snapshot: RwLock<Arc<Snapshot>>,
-    /// Its generation, for those who only ask whether it is still the one they know.
+    /// Its generation, for callers that only check whether it has changed.
     generation: AtomicU64,
-    /// The same, for those who follow it.
+    /// The same, for tasks that follow it.
     followed: watch::Sender<Arc<Snapshot>>,
     clock: Clock,
     locking: Arc<Locking>,
     /// Where changes of what is held are noted.
     ledger: Arc<Ledger>,
     timer: Arc<Timer>,
-    /// Where requests' comings and goings are told, if somebody listens.
+    /// Where events of requests are sent, if there is a listener.
     events: broadcast::Sender<Event>,
     numbers: Numbers,
     /// What the HTTP door reports, which follows the configuration.
@@ -77,13 +76,13 @@ pub struct Control {
     ending: AtomicBool,
     /// Whether the daemon ends.
     draining: AtomicBool,
-    /// Told when nobody waits any more.
+    /// Notified when no request waits any more.
     drained: Notify,
 }
 
 struct EngineState {
     engine: Engine,
-    /// Who wants to hear what becomes of a waiting request.
+    /// The callers of waiting requests.
     waiters: BTreeMap<RequestId, oneshot::Sender<Decided>>,
     /// Requests that outlive the daemon once they run.
     kept: BTreeMap<RequestId, KeptRequest>,
@@ -102,7 +101,7 @@ pub enum NotWaiting {
 enum Way {
     /// It is settled when its permit is dropped.
     UntilDropped,
-    /// It is over as soon as it may run.
+    /// It ends as soon as it may run.
     Once,
     /// The same as held, and it outlives the daemon.
     Kept(Terms),
@@ -121,7 +120,7 @@ struct Effects {
 /// What became of a request that waited.
 type Decided = Result<Grant, Refusal>;
 
-/// What is to be told when the lock is free again; nothing to one whose session ended.
+/// Decisions to send when the lock is free again; none to a caller whose session ended.
 type Told = Vec<(oneshot::Sender<Decided>, Option<Decided>)>;
 
 impl Control {
@@ -188,7 +187,7 @@ impl Control {
         self.admit_as(request, Way::UntilDropped)
     }
 
-    /// The same for a request that is over as soon as it may run: for whoever only wants to be let
+    /// The same for a request that ends as soon as it may run: for a caller that only wants to be let
     /// through.
     ///
     /// # Errors
@@ -309,9 +308,9 @@ impl Control {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// The daemon ends: doors take nothing new. Returns when nobody waits any more.
+    /// The daemon ends: doors take nothing new. Returns when no request waits any more.
     pub async fn drain(&self) {
-        // Under the lock, so that whoever was admitted before is seen to wait or to run.
+        // Under the lock, so that every request admitted before is seen to wait or to run.
         let state = self.state();
         self.draining.store(true, Ordering::Relaxed);
         drop(state);
@@ -329,13 +328,13 @@ impl Control {
             let refusal = Refusal::lasting(Reason::Ending);
             state.engine.end(now, id);
             self.note_ended(&mut state, id, Cause::Ended);
-            // One that is gone has told so itself.
+            // A caller that is gone has said so itself.
             let _ = sender.send(Err(refusal));
         }
         self.finish(state);
     }
 
-    /// Takes a request that waits out of its queue: its client is refused for this reason.
+    /// Cancels a waiting request: its client is refused for this reason.
     ///
     /// # Errors
     ///
@@ -361,7 +360,7 @@ impl Control {
         Ok(())
     }
 
-    /// A session is over: its waiters leave, and its permits are settled.
+    /// A session has ended: its waiters leave, and its permits are settled.
     pub(crate) fn end_session(&self, session: SessionId) {
         self.call(|engine, now| engine.end_session(now, session));
     }
@@ -391,7 +390,7 @@ impl Control {
         drop(old);
     }
 
-    /// A request is over, whether it waited or ran.
+    /// A request has ended, whether it waited or ran.
     fn end(&self, id: RequestId, cause: Cause) {
         let mut state = self.state();
         let ended = state.engine.end(self.clock.now(), id);
@@ -414,7 +413,7 @@ impl Control {
 
     fn tell(&self, event: impl FnOnce() -> Event) {
         if self.events.receiver_count() > 0 {
-            // Whoever listened may be gone just now.
+            // The last listener may have left just now.
             let _ = self.events.send(event());
         }
     }
@@ -443,7 +442,7 @@ impl Control {
             self.drained.notify_one();
         }
         for (sender, decided) in told {
-            // One that is gone has told so itself, or is about to.
+            // A caller that is gone has said so itself, or is about to.
             let _ = decided.map(|decided| sender.send(decided));
         }
         for (id, rule) in matches {

@@ -1,6 +1,6 @@
 //! What a caller holds: a permit while its work runs, or a place in the queues.
 //!
-//! Both give back everything when they are dropped, so nothing is lost whichever way a caller ends.
+//! Dropping either releases everything, so nothing is lost whichever way a caller ends.
 
 use super::servers::Moved;
 use super::{Control, Decided, EngineState, Event};
@@ -48,7 +48,7 @@ pub enum Reroute {
 }
 
 /// That a request waits: a future of its permit. Dropping it leaves the queue; if it was granted by then
-/// and nobody has heard of it, nothing is spent either.
+/// and the caller does not know, nothing is spent either.
 #[derive(Debug)]
 pub struct Waiting {
     held: Option<Admitted>,
@@ -61,7 +61,7 @@ pub struct Waiting {
 struct Admitted {
     control: Arc<Control>,
     id: RequestId,
-    /// Whether somebody has its permit. Until then nothing can have been done with it.
+    /// Whether a caller has its permit. Until then nothing can have been done with it.
     has_permit: bool,
     /// Why it ends. Unless its client asked for that, its row stays if the daemon shuts down.
     cause: Cause,
@@ -92,7 +92,7 @@ impl Control {
         self.forget(state, id);
     }
 
-    /// Whoever asked has gone before it had a permit: the request leaves its queue, or is withdrawn if it
+    /// The client left before it had a permit: the request leaves its queue, or is withdrawn if it
     /// was granted in that moment. Nothing is spent either way.
     fn leave(&self, id: RequestId) {
         let mut state = self.state();
@@ -122,7 +122,7 @@ impl Permit {
         Self { id, grant, held: Some(held), logs }
     }
 
-    /// One whose request is over already.
+    /// One whose request has ended already.
     pub(super) const fn over(id: RequestId, grant: Grant) -> Self {
         Self { id, grant, held: None, logs: false }
     }
@@ -147,7 +147,7 @@ impl Permit {
     }
 
     /// Its server could not be reached: another one that was not tried before. If none of these has room
-    /// it waits for one, with its rank; then this permit is over, and there may be another.
+    /// it waits for one, with its rank; then this permit has ended, and there may be another.
     pub fn reroute(&mut self) -> Reroute {
         let Some(held) = &mut self.held else { return Reroute::Nowhere };
         let control = Arc::clone(&held.control);
@@ -173,7 +173,7 @@ impl Permit {
         }
     }
 
-    /// Whoever asked has gone, and nothing was done: what was spent is given back with all the rest.
+    /// The client left, and nothing was done: what was spent is given back with all the rest.
     pub fn withdraw(self) {
         if let Some(held) = &self.held {
             held.control.withdraw(self.id);
@@ -202,7 +202,7 @@ impl Permit {
     #[must_use]
     pub fn slept(&self) -> Vec<(Box<str>, Span)> {
         match &self.held {
-            // Whoever began at once slept nowhere, and the engine need not be asked.
+            // A request that began at once waited nowhere, and the engine need not be asked.
             Some(held) if self.grant.since > self.grant.arrival => held.control.slept(self.id),
             _ => vec![],
         }

@@ -1,8 +1,8 @@
 //! Edits on their way to the engine: planned before they are committed, used when they are published.
 //!
-//! A transaction that changed the head is planned while the head is locked, so that the next one is
-//! planned behind it; what cannot work is a constraint violation, and the head is put back. When the
-//! commit is published, the engine swaps its configuration, which cannot fail.
+//! A transaction that changed the head is planned while the head is locked, so the next one is planned on top of it. An
+//! edit that cannot work is a constraint violation, and the head is restored. When the commit is published, the engine
+//! swaps its configuration, which cannot fail.
 
 use super::{Configured, Control, Event};
 use crate::access::Access;
@@ -19,7 +19,7 @@ use paceline_types::{Claim, RequestId, Role, Uuid};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Claims that an edit may give those who hold permits, beyond what they have: each takes some 140 bytes of memory
+/// Claims that an edit may give the holders of permits, beyond what they have: each takes some 140 bytes of memory
 /// and as many of the record of the edit.
 const CLAIMS_ADDED_MAX: usize = 1_000_000;
 
@@ -285,7 +285,7 @@ impl Trial {
     }
 }
 
-/// That an edit does not give those who hold permits more claims than there is room for (D1). To delete a
+/// That an edit does not give the holders of permits more claims than there is room for (D1). To delete a
 /// resource that is held gives each of its holders a claim for each of its children.
 pub(crate) fn check_growth(model: &Model, store: &Store, (old, new): &Graphs) -> Result<(), Error> {
     let schema = model.schema();

@@ -1,4 +1,4 @@
-//! What the HTTP door asks of the engine: servers up and down, other servers, where time was spent.
+//! What the HTTP door asks of the engine: whether servers are up, other servers for a request, where it waited.
 
 use super::{Control, Decided, Event};
 use paceline_engine::{Grant, Quota, Rerouted, Snapshot};

@@ -1,7 +1,7 @@
-//! Whether a client may read or change what it asks for.
+//! Whether a client or caller may read or change what it asks for.
 //!
-//! Promises that a client which may not is refused the same way whatever else is wrong with its request, and
-//! that one whose role can never make a change keeps nobody waiting for changes that are undone.
+//! Promises that a refusal is the same whatever else is wrong with the request, and that a client whose role can never
+//! make a change does not delay others with changes that are undone.
 
 use super::asker::Who;
 use super::{CHANGES_NEED, Head, Hosted};
@@ -48,7 +48,7 @@ impl Hosted {
         Ok((self.with_claims(head, changes, (graphs, renamed)), consequence))
     }
 
-    /// Whether somebody may change the head like this, and what the changes lead to.
+    /// Whether the caller may change the head like this, and what the changes lead to.
     fn judge(&self, head: &Head, who: Who<'_>, changes: &Arc<Changes>) -> Result<Planned, Error> {
         let Some(planner) = self.planner.get() else {
             return self.check_changes(who).map(|()| Planned::default());
@@ -59,7 +59,7 @@ impl Hosted {
         planner.plan(&head.database, changes, who.name)
     }
 
-    /// That somebody has the role.
+    /// That the caller has the role.
     fn check_who(
         &self,
         who: Who<'_>,
@@ -69,8 +69,8 @@ impl Hosted {
         self.access.check_role(who.name, who.role, need, what)
     }
 
-    /// That somebody may try these operations; the answer, if not. A client whose changes would be refused in
-    /// any case is refused before it makes them, so that it keeps nobody waiting.
+    /// That the caller may try these operations; the answer, if not. A client whose changes would be refused in
+    /// any case is refused before it makes them, so that it does not delay others.
     pub(super) fn check_transact(
         &self,
         head: &Head,
@@ -98,12 +98,12 @@ impl Hosted {
         self.check_who(who, CHANGES_NEED, || format!("transact {}", self.name))
     }
 
-    /// Whether somebody could change this database, if their role may. If not, that is what they hear first.
+    /// Whether the caller could change this database if its role may. If not, that is the error it gets first.
     pub(super) fn is_writable(&self, who: Who<'_>) -> bool {
         !self.policy.read_only && !who.read_only && !self.name.starts_with('_')
     }
 
-    /// That somebody may look at these tables.
+    /// That the caller may read these tables.
     pub(super) fn check_read<'a>(
         &self,
         who: Who<'_>,

@@ -1,9 +1,9 @@
 //! Who asks for a transaction, and where the answer goes.
 //!
-//! A client of the OVSDB door hears through its outbox, under the id that it gave its request. A caller in the process
-//! hears through a future. Promises that a caller hears nothing of rows before what they show is written, the same as
-//! a client: an answer that is still being read takes its place in the queue at once, and leaves when it has passed the
-//! queue and is there, whichever comes last.
+//! A client of the OVSDB door receives the answer in its outbox, under the id of its request. A caller in the process
+//! receives it from a future. Promises that a caller, like a client, learns nothing of rows before they are written: an
+//! answer that is still being read takes its place in the queue at once, and leaves when it has passed the queue and is
+//! complete, whichever comes last.
 
 use super::lane::Whose;
 use super::{Author, Hosted, aside};
@@ -43,7 +43,7 @@ struct Pending {
     read: Option<Arc<Later>>,
 }
 
-/// What somebody may do to a database, and who it is.
+/// The name of a client or caller, and what it may do.
 #[derive(Clone, Copy)]
 pub(super) struct Who<'a> {
     pub(super) name: &'a str,
@@ -114,7 +114,7 @@ impl Asker {
         matches!(self, Self::Client { session, ticket } if session.id == client.id && ticket == own)
     }
 
-    /// Whether nobody hears the answer any more.
+    /// Whether the client or caller has left.
     pub(super) fn is_gone(&self) -> bool {
         match self {
             Self::Client { session, .. } => session.outbox.closed().is_some(),
@@ -130,7 +130,7 @@ impl Asker {
         self.session().map_or_else(Weak::new, Arc::downgrade)
     }
 
-    /// Whose turn it is among those who read much. Callers in the process have one together.
+    /// Whose turn a long read takes. All callers in the process share one.
     pub(super) fn whose(&self) -> Whose {
         match self {
             Self::Client { session, .. } => Whose::of(session),
@@ -161,7 +161,7 @@ impl Asker {
         }
     }
 
-    /// Gives the answer. Returns the task to wake, which the caller does once it holds no lock of its own.
+    /// Sends the answer. Returns the task to wake, which the caller does once it holds no lock of its own.
     pub(super) fn leave(self, reply: Reply) -> Option<Waker> {
         match self {
             Self::Client { session, ticket } => {
@@ -174,7 +174,7 @@ impl Asker {
         }
     }
 
-    /// Gives the answer and wakes whoever waits for it.
+    /// Sends the answer and wakes the task that waits for it.
     pub(super) fn answer(self, reply: Reply) {
         if let Some(waker) = self.leave(reply) {
             waker.wake();

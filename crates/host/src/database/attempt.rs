@@ -1,8 +1,8 @@
 //! One try of a transaction against the head.
 //!
-//! Promises that a long transaction runs on a thread that no task of the runtime needs, and that the tasks which wait for
+//! Promises that a long transaction runs on a thread that no task of the runtime needs, and that tasks which wait for
 //! the head meanwhile block no such thread either. The length is estimated from the operations. An estimate may be too
-//! low, so a transaction that takes more steps than it says is undone and runs again aside.
+//! low, so a transaction that takes more steps than estimated is undone and runs again on such a thread.
 
 use super::allowed::Unkept;
 use super::queue::{Answer, Commit};

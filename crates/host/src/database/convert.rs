@@ -1,8 +1,8 @@
 //! Conversion of a database in service to another schema.
 //!
-//! While it runs, requests on this database are held; others go on. When everything before it is
-//! published, the content is converted and the journal replaced on a thread that may block; then
-//! the head is swapped, parked transactions and monitors are cancelled, and held requests run.
+//! While it runs, requests on this database are deferred; others go on. When everything before it is published, the
+//! content is converted and the journal replaced on a thread that may block. Then the head is swapped, parked
+//! transactions and monitors are cancelled, and the deferred requests run.
 
 use super::asker::Asker;
 use super::compact::{Turn, replace};
@@ -254,7 +254,7 @@ impl Hosted {
             session.outbox.finish("a database was converted and it does not follow such changes");
         }
         self.run_held();
-        // What was held leaves even if nobody calls again; if this thread is the committer, it
+        // What was deferred leaves even if there is no further call; if this thread is the committer, it
         // finds the entries by itself.
         self.flush();
     }

@@ -1,8 +1,7 @@
-//! Edits of the server's own, what is written by now, and edits that are only tried.
+//! Edits of the server's own, the content as it is written, and dry runs.
 //!
-//! Promises that an edit is on disk when it is answered, that one that is tried leaves no trace, and
-//! that what is read has nothing in it that nobody has heard of yet: like every reader it waits in the
-//! queue behind what it has seen.
+//! Promises that an edit is on disk when it returns, that a dry run leaves no trace, and that a reader sees nothing
+//! that may still be undone: like every reader it waits in the queue behind what it has seen.
 
 use super::Hosted;
 use super::allowed::Unkept;
@@ -87,7 +86,7 @@ impl Hosted {
         trial.map_or(Ok(()), |trial| trial.plan(&copy, &changes))
     }
 
-    /// That whoever edits may change what was changed.
+    /// That the author may make these changes.
     fn check_author(&self, author: Author<'_>, changes: &Changes) -> Result<(), Error> {
         let Some(planner) = self.planner.get() else { return Ok(()) };
         let (need, what) = planner.least_role(changes);

@@ -40,7 +40,7 @@ impl Hosted {
         }
     }
 
-    /// Sees to it that figures are brought up to date every second while somebody watches some. To be
+    /// Updates the figures every second while a client monitors some. To be
     /// called when a monitor was added, with the watchers still locked: so is the decision to stop.
     pub(super) fn follow_figures(self: &Arc<Self>, watchers: &Watchers) {
         if self.planner.get().is_none()
@@ -60,7 +60,7 @@ impl Hosted {
         });
     }
 
-    /// Whether somebody watches figures still. If not, the next monitor of some begins anew.
+    /// Whether a client still monitors figures. If not, the next monitor of figures starts the updates again.
     fn goes_on_following(&self) -> bool {
         self.with_watchers(|watchers| {
             let is_watched = watchers.watches(&self.schema(), |table| self.has_figures(table));
@@ -94,7 +94,7 @@ impl Hosted {
             Ok(changes) if changes.is_empty() => {}
             // A transaction that waits for a figure is tried again when its row changes otherwise, or its time is up.
             Ok(changes) => drop(self.submit(&mut head, Commit::own(Arc::new(changes), schema))),
-            Err(error) => tracing::error!(%error, "cannot show figures"),
+            Err(error) => tracing::error!(%error, "cannot update the live figures"),
         }
     }
 

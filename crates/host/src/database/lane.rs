@@ -1,7 +1,7 @@
 //! Work of clients that a few threads of a database do beside everything else, in turns.
 //!
-//! Promises that each user or address has one turn for one of every other, however many connections it has and
-//! however much it has asked for; among the connections of one, each has its turn likewise.
+//! Promises that each user or address gets one turn for every turn of another, however many connections it has and
+//! however much it has asked for. The connections of one user or address take turns likewise.
 
 use crate::places::Peer;
 use crate::session::Session;

@@ -71,7 +71,7 @@ impl Hosted {
         }
     }
 
-    /// Changes rows of the server's own, found by their key column. `done` hears how it ended.
+    /// Changes rows of the server's own, found by their key column. `done` is called with the outcome.
     pub(crate) fn maintain(
         self: &Arc<Self>,
         table: &str,
@@ -147,7 +147,7 @@ impl Hosted {
                 self.retry(head, again);
             }
             Err(error) => {
-                tracing::error!(database = %self.name, %error, "cannot maintain the server's own rows");
+                tracing::error!(database = %self.name, %error, "cannot update the server's own rows");
                 if let Some(done) = done {
                     done(Err(error));
                 }
@@ -206,7 +206,7 @@ impl Hosted {
     }
 }
 
-/// Leaves transient resources to the next start if to delete them now would give those who hold permits more claims
+/// Leaves transient resources to the next start if deleting them now would give the holders of permits more claims
 /// than there is room for (D1). Unlike an edit, a start cannot be refused.
 fn spare_resources(
     model: &mut Model,

@@ -1,9 +1,9 @@
-//! One database in service: its head, its queue to the disk, and who watches it.
+//! One database in service: its head, its queue to the disk, and its monitors.
 //!
-//! A transaction is run against the head under its lock and left in the queue; the committer writes
-//! and publishes it (`commit.rs`). Reads that find nothing in the queue are answered at once. The
-//! locks are taken in this order, never the other way: writer, head, then watchers, locks, outboxes.
-//! No lock but the writer's is held while the disk is waited for, and nobody waits for the writer's.
+//! A transaction runs against the head under the head's lock and is left in the queue. The committer writes and
+//! publishes it (`commit.rs`). Reads are answered at once if the queue is empty. The locks are taken in this order,
+//! never the other way: writer, head, then watchers, locks, outboxes. Only the writer's lock is held while waiting for
+//! the disk, and no thread waits for the writer's lock.
 
 mod allowed;
 mod asker;
@@ -79,11 +79,11 @@ pub struct Hosted {
     head: Mutex<Head>,
     /// How many transactions that take long have the head, or are about to.
     held_long: AtomicUsize,
-    /// The schema of the head, for those who want nothing else of it.
+    /// The schema of the head, readable without its lock.
     schema: Mutex<Arc<Schema>>,
     writer: Mutex<Option<Box<dyn Log>>>,
     watchers: Mutex<Watchers>,
-    /// Clients that have left, to be taken from the watchers by whoever has those locked.
+    /// Clients that have left, which the next thread that locks the watchers removes from them.
     departed: Mutex<Vec<SessionId>>,
     /// How many monitors each client has, those included that are not in `watchers` yet.
     monitors: Mutex<shares::Shares>,
@@ -137,7 +137,7 @@ struct Head {
     /// What transactions took in all, roughly.
     steps: u64,
     queue: VecDeque<Entry>,
-    /// Whether somebody has the committer's role.
+    /// Whether a thread has the committer's role.
     committing: bool,
     waits: Waits,
     /// Snapshots that wait for clients.
@@ -168,8 +168,8 @@ pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Says while it lives that a transaction has the head for long, so that nobody waits for the head on a thread that others
-/// need.
+/// Marks, while it lives, that a transaction has the head for long, so that no task waits for the head on a thread
+/// that others need.
 struct Long<'a>(&'a AtomicUsize);
 
 impl<'a> Long<'a> {
@@ -215,7 +215,7 @@ impl Hosted {
         done
     }
 
-    /// Takes clients that have left from the watchers, unless somebody has those locked, who does it then.
+    /// Removes clients that have left from the watchers, unless another thread has those locked, which does it then.
     fn forget_departed(&self) {
         while !lock(&self.departed).is_empty() {
             let Some(mut watchers) = crate::sync::try_lock(&self.watchers) else { return };
@@ -256,7 +256,7 @@ impl Hosted {
         let mut turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, created.plus(TURN_MAX));
         for (at, (asker, operations)) in transactions.enumerate() {
             if asker.is_gone() {
-                // Nobody reads the answers.
+                // The answers would not be read.
                 return;
             }
             // Those who wait already do so on threads that others need, so they go before one that takes long.
@@ -332,7 +332,7 @@ impl Hosted {
         timeout_ms: Option<u64>,
         looks: (Interest, u64),
     ) {
-        // A client that has left is told nothing, and nobody would take its transaction away.
+        // A client that has left gets no answer, and nothing would remove its transaction.
         if request.asker.is_gone() {
             return;
         }
@@ -387,7 +387,7 @@ impl Hosted {
             head.waits.take(number);
         }
         drop(head);
-        // It must not wait while somebody tells those who watch.
+        // It must not wait while another thread sends updates.
         lock(&self.departed).push(session.id);
         self.forget_departed();
     }

@@ -35,7 +35,7 @@ pub(super) struct Pins {
     pub(super) bytes_max: usize,
     /// The oldest first, among them some that are over.
     all: Vec<Pin>,
-    /// How many there were when those that are over were last thrown out.
+    /// How many there were when ended pins were last removed.
     swept: usize,
     /// What changes may have added since the last time they were weighed.
     changed: usize,
@@ -137,7 +137,7 @@ impl Head {
         self.pin_for(Arc::downgrade(session))
     }
 
-    /// The same for an answer to whoever asks for a transaction.
+    /// The same for the answer to a transaction.
     pub(super) fn pin_to(&mut self, asker: &Asker) -> Snapshot {
         self.pin_for(asker.pinned_by())
     }
@@ -177,7 +177,7 @@ impl Hosted {
         self.tasks.spawn_blocking(move || {
             let cut = weighing.run(now);
             if cut > 0 {
-                tracing::warn!(database = %name, clients = cut, "cut off clients that do not read");
+                tracing::warn!(database = %name, clients = cut, "disconnected clients that do not read their answers");
             }
         });
     }
@@ -196,7 +196,9 @@ impl Weighing {
                 && let Some(session) = session.upgrade()
                 && session.outbox.closed().is_none()
             {
-                session.outbox.close("it does not read, and what it asked for has become old");
+                session.outbox.close(
+                    "it does not read, and the rows it asked for have changed too much since",
+                );
                 cut += 1;
             }
             later = rows;

@@ -1,4 +1,4 @@
-//! What waits for its position to be on disk before anyone hears of it.
+//! What waits for its position to be on disk before it is published.
 //!
 //! Entries leave in the order they came in. A commit is published when it is written (or synced, if
 //! it is durable); an answer that was read from the head leaves behind the commits it has seen.
@@ -45,7 +45,7 @@ pub(super) struct Commit {
     pub(super) comment: String,
     pub(super) durable: bool,
     pub(super) answer: Option<Answer>,
-    /// What it means to the engine, done when it is published, before anybody hears of it.
+    /// What it means to the engine, done when it is published, before updates and replies leave.
     pub(super) consequence: Option<Consequence>,
     /// Told when it is published, or why it was undone.
     pub(super) done: Option<Done>,
@@ -154,7 +154,7 @@ impl Entry {
 }
 
 impl Commit {
-    /// Changes that the server itself makes: nobody is answered.
+    /// Changes that the server itself makes, without an answer.
     pub(super) fn own(changes: Arc<Changes>, schema: Arc<Schema>) -> Self {
         Self {
             changes,
@@ -168,7 +168,7 @@ impl Commit {
         }
     }
 
-    /// Tells whoever waits for this transaction that `error` undid it.
+    /// Reports to the caller of this transaction that `error` undid it.
     pub(super) fn fail(self, error: &Error) {
         if let Some(answer) = self.answer {
             answer.fail(error);
@@ -185,7 +185,7 @@ impl Answer {
         self.to.bytes() + self.reply.cost()
     }
 
-    /// Gives the answer to whoever asked. Returns the task to wake.
+    /// Sends the answer. Returns the task to wake.
     pub(super) fn leave(self) -> Option<Waker> {
         self.to.leave(self.reply)
     }

@@ -1,7 +1,7 @@
-//! Transactions that wait: parked until a row they look at changes, or their time is up.
+//! Transactions that wait: parked until a row that they look at changes, or until they time out.
 //!
-//! They are few, those of each client and all together, and look at few rows, so that a change which matters
-//! to all of them takes little more time than another. One timer serves a database: it sleeps until the earliest deadline here.
+//! Both each client and all clients together have few of them, and they look at few rows, so a change that affects all
+//! of them takes little more time than another. One timer serves a database: it sleeps until the earliest deadline.
 
 use super::asker::Asker;
 use super::shares::{Bound, Full, Holder, Shares};
@@ -19,7 +19,7 @@ use paceline_types::limits::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A transaction that somebody asked for.
+/// A transaction that a client or caller asked for.
 pub(super) struct Request {
     pub(super) asker: Asker,
     pub(super) operations: Arc<Transaction>,

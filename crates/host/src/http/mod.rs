@@ -1,8 +1,8 @@
-//! What the host and the HTTP door tell each other about the door itself: where it listens, what it could not do, what
-//! it counts. Nothing here admits a request; that is [`Control`](crate::Control)'s.
+//! What the HTTP door reports about itself: where it listens, what it could not do, what it counts. Nothing here admits
+//! a request; [`Control`](crate::Control) does that.
 //!
-//! The door writes, and the API and the figures read. Edits reach it in order, under the engine's lock, so that a
-//! renamed frontend keeps its figures.
+//! The door writes; the API and the figures read. Edits reach it in order, under the engine's lock, so a renamed
+//! frontend keeps its figures.
 
 mod tally;
 

@@ -1,7 +1,7 @@
-//! What the HTTP door counts of each frontend: plain atomics, which nobody locks to count.
+//! What the HTTP door counts for each frontend: plain atomics, so that counting takes no lock.
 //!
-//! A tally outlives edits of its frontend, and follows it when it is renamed. The tally of a deleted frontend
-//! is dropped with the last connection that uses it.
+//! A tally outlives edits of its frontend, and follows it when it is renamed. The tally of a deleted frontend is
+//! dropped with the last connection that uses it.
 
 use paceline_engine::Snapshot;
 use paceline_model::FrontendFigures;
@@ -84,7 +84,7 @@ impl Tallies {
         all.extend(renamed.into_iter().map(|(new, tally)| (new.into(), tally)));
     }
 
-    /// Drops those of frontends that are gone, unless somebody still counts there.
+    /// Drops the tallies of deleted frontends, except those that connections still use.
     pub(super) fn configure(&self, snapshot: &Snapshot) {
         let frontends = snapshot.routing().frontends();
         let is_there = |name: &str| frontends.iter().any(|frontend| *frontend.name == *name);
@@ -113,7 +113,7 @@ mod tests {
         }
         let figures = tallies.figures()["web"].clone();
         assert_eq!((figures.requests, figures.responses), (1, [1, 2, 0, 1, 2]));
-        // Somebody still counts at this one.
+        // A connection still uses this one.
         tallies.configure(&snapshot);
         assert_eq!(tallies.figures().len(), 1);
         drop((web, again));

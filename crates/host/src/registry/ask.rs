@@ -1,9 +1,8 @@
-//! Permits that are asked for: waited for, written, told; and those that several clients ask for under
-//! one name.
+//! How permits are asked for: the request waits, the grant is written, the client is answered. Several clients may ask
+//! for one permit under one name.
 //!
-//! A name that a client chose is first pending. All clients that ask for it with the same body wait for one
-//! request, and when the last of them leaves, the request leaves its queue. Dropping one of these futures
-//! leaves nothing behind.
+//! A name that a client chose is first pending. All clients that ask for it with the same body wait for one request.
+//! When the last of them leaves, the request leaves its queue. Dropping one of these futures leaves nothing behind.
 
 use super::permits::{PermitView, Slot, Terms};
 use super::shares::{Amount, Share};
@@ -95,7 +94,7 @@ impl Registry {
         Ok(self.hold(&mut untold, terms, None, share)?)
     }
 
-    /// Asks for a permit that is over as soon as it is given: nothing is held.
+    /// Asks for a permit that ends as soon as it is granted: nothing is held.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Leases, in the order they run out, and the one task that sleeps until the next one does.
+//! Leases, in the order in which they expire, and the one task that sleeps until the next one does.
 
 use super::{Entries, HoldError, Registry};
 use paceline_types::{Span, Time};
@@ -57,7 +57,7 @@ impl Leases {
         lease
     }
 
-    /// Whether no other lease ends before this one, so that whoever sleeps must look again.
+    /// Whether no other lease ends before this one, so that the sleeping task must look again.
     pub(super) fn is_next(&self, lease: Option<Lease>) -> bool {
         lease.is_some_and(|lease| self.next_end() == Some(lease.ends))
     }

@@ -1,7 +1,7 @@
-//! Locks of sessions: asked for, waited for, given back.
+//! Locks of sessions: requested, waited for, released.
 //!
-//! A session that asks stands in line while its request waits, and leaves the line when that ends
-//! without the lock, whichever way it ends.
+//! A session stands in line while its request waits, and leaves the line when the request ends without the lock,
+//! whichever way it ends.
 
 use super::ask::{check, see_who_left};
 use super::standings::Turn;
@@ -40,7 +40,7 @@ impl Registry {
             Asking::Steal => LockOperation::Steal,
         };
         let asked = session.standings.operate(operation, name)?;
-        // A client that is not told that its session owns the lock gives back what it asked for.
+        // If the client is not answered that its session owns the lock, what it asked for is released.
         let untold = Untold { session, name, number: asked.number, is_told: false };
         if let Asking::Wait(wait) = asking
             && !asked.owns
@@ -89,7 +89,7 @@ impl Registry {
     }
 }
 
-/// What a session asked for and its client was not told of. Dropping it gives it back.
+/// What a session asked for and its client does not know yet. Dropping it releases it.
 struct Untold<'a> {
     session: &'a HeldSession,
     name: &'a str,

@@ -1,6 +1,6 @@
 //! Sessions: begun, renewed, ended.
 //!
-//! A session is kept as a row before it is told, and so are its locks; the daemon's own end leaves them
+//! A session is written as a row before it is acknowledged, and so are its locks. When the daemon ends, they are left
 //! for the next run.
 
 use super::leases::{Leased, checked};
@@ -22,7 +22,7 @@ pub struct HeldSession {
     pub key: String,
     /// What the host knows it as.
     pub session: Arc<Session>,
-    /// What is told to it about locks.
+    /// Its locks.
     pub(super) standings: Arc<Standings>,
     /// Whether its lease is too long to be waited for after a crash of the machine.
     pub(super) is_long: bool,
@@ -50,7 +50,7 @@ pub struct Beginning {
     pub process: Option<Process>,
 }
 
-/// What a client is told of a session.
+/// A session as its client sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionView {
     /// The lease, unless the session is bound to a connection.
@@ -147,7 +147,7 @@ impl Registry {
         Ok(Some(lease.ends))
     }
 
-    /// Ends a session because whoever has it says so: everything it holds is given back. Answers whether
+    /// Ends a session at the request of its client: everything it holds is released. Answers whether
     /// that is on disk, or none if there is no such session.
     pub async fn give_up_session(&self, key: &str) -> Option<bool> {
         let what = format!("session {key}");
@@ -163,7 +163,7 @@ impl Registry {
         Some(self.forgotten(|| what).await)
     }
 
-    /// Ends a session whose time is over: everything it holds is given back, unless the daemon ends
+    /// Ends a session whose lease expired: everything it holds is released, unless the daemon ends
     /// too and leaves it to the next run.
     pub fn end_session(&self, key: &str) {
         let Some((entry, permits)) = self.take_session(key) else { return };
@@ -215,7 +215,11 @@ impl Registry {
             return self.end_session(&key);
         }
         if let Err(error) = self.watch(&[kept]) {
-            tracing::error!(session = name, error, "what it holds stays held");
+            tracing::error!(
+                session = name,
+                error,
+                "cannot watch the processes of a session; what it holds stays held"
+            );
         }
     }
 
@@ -254,7 +258,7 @@ impl Registry {
     }
 }
 
-/// A session of the host that nobody knows yet. Dropping it ends it.
+/// A session of the host that no client knows yet. Dropping it ends it.
 struct Begun<'a> {
     host: &'a Host,
     session: Option<Arc<Session>>,
@@ -281,7 +285,7 @@ impl HeldSession {
     #[cfg(test)]
     pub(super) const LOOKS: &std::thread::LocalKey<std::cell::Cell<usize>> = &LOOKS;
 
-    /// Waits until it is over.
+    /// Waits until it has ended.
     pub async fn ended(&self) {
         self.standings.closed().await;
     }

@@ -1,8 +1,8 @@
-//! The locks of a session that is kept: what it has asked for, and who waits to hear of it.
+//! The locks of a session that outlives its connection: what it has asked for, and which requests wait for them.
 //!
-//! A session that is kept has no task of its own. The host calls it with every notice while the locks are locked; the
-//! notice is put aside in order, and whoever wakes the returned task delivers it. Neither calls the host, so both may
-//! happen anywhere.
+//! Such a session has no task of its own. The host passes it every notice while the locks are locked. It stores the
+//! notice in order, and the waker that it returns delivers it after the locks are unlocked. Neither calls the host, so
+//! both may run anywhere.
 
 use super::HoldError;
 use super::shares::{Amount, Share, Taker};
@@ -31,7 +31,7 @@ pub(super) struct Asked {
     pub(super) number: u64,
     /// Whether the session owns the lock now.
     pub(super) owns: bool,
-    /// If not, this is told of its turn; closed if the session ends.
+    /// If not, this receives its turn; closed if the session ends.
     pub(super) turn: oneshot::Receiver<Turn>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Standings {
     turn: Mutex<()>,
     state: Mutex<Lines>,
     notices: broadcast::Sender<Notice>,
-    /// Closed when the session is over.
+    /// Closed when the session has ended.
     over: Semaphore,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Standings {
 struct Lines {
     /// The number of the last operation.
     last: u64,
-    /// Who waits to hear that the session owns a lock.
+    /// Requests that wait until the session owns a lock.
     waiting: BTreeMap<String, oneshot::Sender<Turn>>,
     /// The locks that the session owns or stands in line for.
     asked: BTreeMap<String, Standing>,
@@ -107,7 +107,7 @@ impl Standings {
     pub(super) fn give_back(self: &Arc<Self>, name: &str, number: u64) {
         let _turn = crate::sync::lock(&self.turn);
         if self.state().asked.get(name).is_some_and(|standing| standing.number == number) {
-            // It fails only if the session is over, and then there is nothing to give back.
+            // It fails only if the session has ended, and then there is nothing to release.
             let _ = self.operate_in_turn(LockOperation::Unlock, name);
         }
     }
@@ -167,7 +167,7 @@ impl Standings {
         Ok(Asked { number, owns, turn })
     }
 
-    /// Waits until the session is over.
+    /// Waits until the session has ended.
     pub(super) async fn closed(&self) {
         // A permit is never given: it waits for the end.
         let _ = self.over.acquire().await;
@@ -196,7 +196,7 @@ impl LockListener for Standings {
 
     fn end(&self) {
         let mut state = self.state();
-        // Whoever waits hears that nothing comes any more.
+        // Dropping the senders ends every wait.
         state.waiting.clear();
         state.asked.clear();
         self.over.close();
@@ -211,7 +211,7 @@ impl Wake for Standings {
             // A waiter that is gone gives the lock back by itself.
             let _ = waiter.map(|waiter| waiter.send(Turn::Came));
             let session = self.session.name.clone();
-            // Nobody may be listening.
+            // There may be no listener.
             let _ = self.notices.send(Notice { lock, change, session });
         }
     }
