@@ -1,9 +1,9 @@
 //! What a client on the unix socket sends while its request is answered.
 //!
-//! The HTTP library reads nothing then. A client could send its own end of the connection as a descriptor: it
-//! would lie unread in the daemon's socket and keep the connection open after the client's death (P4). So the daemon reads
-//! what comes at once, which drops descriptors, and keeps the bytes for the library. Promises to keep
-//! [`BYTES_MAX`] at most: a client that sends more behind a request that waits has its connection ended.
+//! The HTTP library reads nothing then. A client could send its own end of the connection as a descriptor: it would
+//! stay unread in the daemon's socket and keep the connection open after the client's death (P4). So the daemon reads
+//! what arrives at once, which drops descriptors, and keeps the bytes for the library. Promises to keep at most
+//! [`BYTES_MAX`]: a client that sends more behind a waiting request is disconnected.
 
 use std::collections::VecDeque;
 use std::io::Read as _;

@@ -1,6 +1,6 @@
 //! Copies of databases, made from a snapshot while the daemon serves.
 //!
-//! A copy is in memory until it is sent, so there are few at a time.
+//! A copy is in memory until it is sent, so few are made at a time.
 
 use crate::Shared;
 use crate::config::place;
@@ -33,7 +33,7 @@ pub(crate) async fn backup(State(app): State<Shared>, uri: Uri) -> Answer {
     let database = app.host.database(name).filter(|database| database.is_journaled());
     let database = database.ok_or_else(|| {
         Problem::not_found(format!("there is no database {:?} with a file", shown(name)))
-            .hint("GET /v1/status lists those that there are")
+            .hint("GET /v1/status lists the databases")
     })?;
     let held = COPIES.try_acquire().map_err(|_| Problem::exhausted("copies", COPIES_MAX))?;
     let working = place().await?;
@@ -41,23 +41,23 @@ pub(crate) async fn backup(State(app): State<Shared>, uri: Uri) -> Answer {
     drop(working);
     let left = Bytes::from(bytes.map_err(|error| own_problem(&error))?);
     let headers = [(CONTENT_TYPE, "application/octet-stream"), (CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::new(Held::new(left, held))).into_response())
+    Ok((headers, Body::new(Guarded::new(left, held))).into_response())
 }
 
-/// A body that gives its place back when all of it is on its way, or nobody wants it any more.
-pub(crate) struct Held<P> {
+/// A body that releases its place when all of it is sent, or when it is dropped.
+pub(crate) struct Guarded<P> {
     left: Bytes,
     _place: P,
 }
 
-impl<P> Held<P> {
+impl<P> Guarded<P> {
     /// A body that has this place.
     pub(crate) fn new(left: Bytes, place: P) -> Self {
         Self { left, _place: place }
     }
 }
 
-impl<P: Unpin> hyper::body::Body for Held<P> {
+impl<P: Unpin> hyper::body::Body for Guarded<P> {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,8 +1,8 @@
-//! Bodies of requests: read within bounds of size and time, and understood as JSON or TOML.
+//! Request bodies: read within bounds of size and time, and parsed as JSON or TOML.
 //!
-//! Promises that bodies which do not end take little memory together, and of that a user only a part (D1): what a body
+//! Promises that unfinished bodies take little memory together, and one user's only a part of that (D1): what a body
 //! takes beyond [`FREE_BYTES`] is counted as it arrives, and a body for which there is no room is refused. A body that
-//! arrives slowly is given up.
+//! arrives too slowly is refused.
 
 use crate::identity::Identity;
 use crate::limits::Limits;
@@ -158,7 +158,7 @@ fn keep(
 
 fn paused(pause_max: Duration) -> Problem {
     let pause = pause_max.as_secs_f64();
-    Problem::bad_request(format!("the body did not go on for {pause} s"))
+    Problem::bad_request(format!("no byte of the body arrived for {pause} s"))
 }
 
 fn too_slow() -> Problem {

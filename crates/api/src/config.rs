@@ -1,7 +1,7 @@
 //! The configuration as one TOML text: applied in one transaction, or only compared, and exported.
 //!
-//! The text is read and checked as a whole; whatever is wrong with it is told with its line and
-//! column, everything at once, and changes nothing.
+//! The text is parsed and checked as a whole. All errors are reported at once, each with its line and column, and then
+//! nothing is changed.
 
 use crate::identity::Identity;
 use crate::objects::own_problem;
@@ -27,7 +27,7 @@ static PLACES: Semaphore = Semaphore::const_new(2);
 /// How long an answer waits for the HTTP door to open what the text says.
 const DOOR_WAIT: Duration = Duration::from_secs(2);
 
-/// Waits for a place among those who do something large.
+/// Waits for a place for large work.
 pub(crate) async fn place() -> Result<SemaphorePermit<'static>, Problem> {
     PLACES.acquire().await.map_err(|_| Problem::internal("no places for large work"))
 }
@@ -94,7 +94,7 @@ pub(crate) async fn apply(
     })?;
     if !asked.dry_run {
         // A client that asks for the status next learns whether frontends could be opened.
-        let _ = tokio::time::timeout(DOOR_WAIT, app.host.control().door_follows()).await;
+        let _ = tokio::time::timeout(DOOR_WAIT, app.host.control().until_http_done()).await;
     }
     ok(&Value::Array(told))
 }

@@ -1,10 +1,9 @@
-//! One connection: where it comes from, what is bound to it, and how long it may take.
+//! One connection: where it comes from, what is bound to it, and its timeouts.
 //!
-//! The HTTP library has one timer for the head of a request, which also runs while a kept-alive
-//! connection is idle. Here these are two: a head that has begun must arrive within its time, an idle
-//! connection is closed after a longer one (over TCP, where anybody may connect, only once it has sent a
-//! request), and a connection that has sessions bound to it is never
-//! closed for being idle, because its end is what ends them.
+//! The HTTP library has one timer for the head of a request, which also runs while a kept-alive connection is idle.
+//! Here these are two. A head that has begun must arrive within its time. An idle connection is closed after a longer
+//! time (over TCP, where anybody may connect, only once it has sent a request). A connection with bound sessions is
+//! never closed for being idle, because its end is what ends them.
 //!
 //! A connection can be sealed, so that a client can let its children inherit it. From then on the daemon discards
 //! everything it receives on that connection and waits only for its end.
@@ -63,7 +62,7 @@ pub(crate) struct Connection {
     bound_count: AtomicUsize,
     /// Whether no more requests are taken from it.
     is_sealed: AtomicBool,
-    /// Closed when the connection is over.
+    /// Closed when the connection has ended.
     pub(crate) over: Semaphore,
 }
 

@@ -1,8 +1,8 @@
-//! Server-sent events: what happens to requests, the locks of sessions and the configuration.
+//! Server-sent events about requests, the locks of sessions, and the configuration.
 //!
-//! Events are written as text once, in pieces that all followers share, at most one piece in [`PIECE_PAUSE`] unless
-//! there is much to write. So what an event costs hardly depends on how many follow. A client that reads slowly misses
-//! events and receives their number, and does not delay the daemon.
+//! Events are written as text once, in pieces that all followers share, at most one piece per [`PIECE_PAUSE`] unless
+//! there is much to write. So the cost of an event hardly depends on the number of followers. A client that reads
+//! slowly misses events and receives their number; it does not delay the daemon.
 
 use crate::App;
 use crate::Shared;
@@ -26,7 +26,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 
-/// How often a client that hears nothing else hears that the connection is alive.
+/// How often a comment is sent on an idle connection, so that the client knows it is alive.
 const ALIVE: Duration = Duration::from_secs(15);
 
 /// Bytes of events after which a piece ends.
@@ -78,7 +78,7 @@ impl Press {
             tokio::spawn(Arc::clone(self).run(woken));
             sources
         });
-        // What happened before is for those who follow already.
+        // What happened before is for clients that follow already.
         self.write(sources);
         (self.pieces.subscribe(), sources.written)
     }
@@ -114,7 +114,7 @@ impl Press {
     /// Writes what happened and was not written yet.
     fn write(&self, sources: &mut Sources) {
         while let Some(piece) = sources.next_piece() {
-            // It fails if nobody follows.
+            // It fails if no client follows.
             let _ = self.pieces.send(piece);
         }
     }
@@ -183,7 +183,7 @@ pub(crate) fn followers(app: &App) -> usize {
     app.followers.count()
 }
 
-/// Waits until a role is taken away; for ever, if it cannot be.
+/// Waits until a role is revoked; for ever, if it cannot be.
 async fn revoked(granted: Option<Arc<Granted>>) {
     match granted {
         Some(granted) => granted.revoked().await,
@@ -270,8 +270,8 @@ fn of_configuration(configured: &Configured) -> String {
 }
 
 fn of_lock(notice: &Notice) -> String {
-    let Notice { lock, what, session } = notice;
-    text("lock", &json!({ "lock": &**lock, "what": what, "session": session }))
+    let Notice { lock, change, session } = notice;
+    text("lock", &json!({ "lock": &**lock, "what": change.word(), "session": session }))
 }
 
 /// A body that ends when the pump does.

@@ -1,8 +1,8 @@
-//! Who asks, and what they may do.
+//! Who the caller is, and what it may do.
 //!
-//! On the unix socket the kernel says so: the user who started the daemon and root are admin, others
-//! have the role of their row in the table User, or none. On TCP a bearer token does. Both are looked
-//! at for every request, so that a token that was revoked is refused on an open connection too.
+//! On the unix socket the kernel says who it is: the user who started the daemon and root are admin, others have the
+//! role of their row in the table User, or none. On TCP a bearer token says it. Both are checked for every request, so
+//! a revoked token is refused on an open connection too.
 
 use crate::App;
 use crate::connection::Origin;
@@ -26,7 +26,7 @@ pub(crate) struct Identity {
     pub(crate) role: Role,
     /// Where they are, which requests carry as `host`.
     pub(crate) host: Cow<'static, str>,
-    /// What gave them the role, if that can be taken away.
+    /// What gave them the role, if that can be revoked.
     pub(crate) granted: Option<Arc<Granted>>,
     /// Whether the kernel says that this is root or the user who runs the daemon.
     pub(crate) is_owner: bool,

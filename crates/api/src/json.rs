@@ -1,8 +1,7 @@
-//! JSON of bodies, in which no member is given twice and no text has a NUL.
+//! JSON bodies, which must not have a member twice or a NUL in a string.
 //!
-//! Programs differ in which of two members of the same name counts, so a body that has both means
-//! different things to whoever wrote it, checked it on its way, and reads it here. The database keeps no
-//! text with a NUL.
+//! Programs differ in which of two members of the same name counts. So a body with both can mean different things to
+//! its author, to a proxy that checked it, and to the daemon. The database stores no string with a NUL.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};

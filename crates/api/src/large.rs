@@ -1,10 +1,10 @@
 //! Answers that may be large: lists of what clients hold and wait for.
 //!
-//! Promises that whatever reads slowly, few such lists are in memory: they are made by a few at a time,
-//! away from the tasks of others, and one of more than a megabyte has one of a few places until it is sent.
-//! A client has only so long to read one (`Connection::answer_begins`), and one user has only some of the places.
+//! Promises that few such lists are in memory, however slowly clients read: a few are made at a time, away from the
+//! tasks of others, and a list of more than a megabyte takes one of a few places until it is sent. A client has limited
+//! time to read one (`Connection::answer_begins`), and one user may take only some of the places.
 
-use crate::backup::Held;
+use crate::backup::Guarded;
 use crate::identity::Identity;
 use crate::respond::{Answer, JSON, Problem};
 use crate::turns::{Turns, take};
@@ -51,7 +51,7 @@ fn sent(identity: &Identity, bytes: Vec<u8>) -> Answer {
     let left = Bytes::from(bytes);
     let body = match left.len() <= SMALL_BYTES_MAX {
         true => Body::from(left),
-        false => Body::new(Held::new(left, take(&SENDING, identity)?)),
+        false => Body::new(Guarded::new(left, take(&SENDING, identity)?)),
     };
     Ok(([(CONTENT_TYPE, JSON)], body).into_response())
 }

@@ -1,9 +1,9 @@
 //! The HTTP API door: permits, sessions, locks, objects and questions, as JSON over HTTP/1.1.
 //!
-//! It listens on a unix socket, where the kernel says who asks, and on TCP, where a bearer token does.
-//! Everything it grants belongs to a session that ends with its lease or with the connection it is
-//! bound to, so nothing outlives whoever asked for it. It decides nothing about requests, locks or
-//! rows: it translates, and `respond` is the one place where a refusal becomes a status.
+//! It listens on a unix socket, where the kernel identifies the caller, and on TCP, where a bearer token does.
+//! Everything it grants belongs to a session that ends with its lease or with the connection that it is bound to, so
+//! nothing outlives the client that asked for it. It decides nothing about requests, locks or rows: it translates, and
+//! `respond` is the one place where a refusal becomes a status.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod ahead;
@@ -42,7 +42,7 @@ mod turns;
 
 pub use limits::Limits;
 pub use reload::Reload;
-pub use serve::{Address, Api, Door, Options};
+pub use serve::{Address, Api, ApiDoor, Options};
 
 use moment::Wall;
 use paceline_host::Host;
@@ -57,7 +57,7 @@ pub(crate) struct App {
     pub(crate) wall: Arc<Wall>,
     pub(crate) limits: Limits,
     pub(crate) registry: Arc<Registry>,
-    /// Places for those who follow the events.
+    /// Places for clients that follow the events.
     pub(crate) followers: Arc<turns::Turns>,
     /// What writes events for them.
     pub(crate) press: Arc<events::Press>,

@@ -1,7 +1,7 @@
-//! Members of a JSON object, taken one by one with their types, so that what is wrong is named.
+//! Members of a JSON object, taken one by one with their types, so that an error names the member.
 //!
-//! What was not taken in the end is unknown to whoever asked, and is an error that says what was
-//! probably meant. `null` is the same as nothing, but where [`Members::given`] tells them apart.
+//! A member that is left in the end is unknown, and the error suggests what was probably meant. `null` means the same
+//! as a missing member, except where [`Members::given`] tells them apart.
 
 use crate::respond::{Problem, shown};
 use paceline_types::{Span, nearest};
@@ -173,7 +173,7 @@ impl Members {
         }
     }
 
-    /// That nothing is left that nobody asked for.
+    /// That no unknown member is left.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         let Some(unknown) = self.left.keys().next() else { return Ok(()) };
         let path = shown(&self.path(unknown));

@@ -1,17 +1,17 @@
-//! Figures for Prometheus.
+//! Metrics for Prometheus.
 //!
-//! All names stand in one table here. Figures of objects are the ephemeral columns of their rows.
+//! All names are in one table here. The figures of objects are the ephemeral columns of their rows.
 
 use crate::events::followers;
 use crate::identity::Identity;
-use crate::objects::{DEFAULT_POOL, pairs, select_all};
+use crate::objects::{DEFAULT_POOL, Row, select_all};
 use crate::respond::Problem;
 use crate::{App, Shared};
 use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
+use paceline_tables::value::{Atom, Datum};
 use paceline_types::PoolId;
-use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Figures of rows: table, naming columns (a slash is written between two), label, and each column with
@@ -144,24 +144,26 @@ pub(crate) async fn metrics(
 }
 
 /// The default pool is always there, and has a row only if it is configured.
-fn add_default_pool(app: &App, rows: &mut Vec<Map<String, Value>>) {
-    let name = Value::from(DEFAULT_POOL);
+fn add_default_pool(app: &App, rows: &mut Vec<Row>) {
+    let name = Datum::One(Atom::string(DEFAULT_POOL));
     if rows.iter().any(|row| row.get("name") == Some(&name)) {
         return;
     }
     let (running, waiting) = app.host.control().pool_figures(PoolId::DEFAULT);
-    let figures = [("running", running.into()), ("waiting", waiting.into())];
+    let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+    let figures = [("running", running.into()), ("waiting", waiting)];
+    let figures = figures.map(|(column, number)| (column, Datum::One(Atom::Integer(number))));
     let row = figures.into_iter().chain([("name", name)]);
     rows.push(row.map(|(column, value)| (column.to_owned(), value)).collect());
 }
 
 /// Writes a figure, or one for each class of a map; none of what is not known yet.
-fn line(text: &mut String, metric: &str, labels: &str, value: &Value) {
+fn line(text: &mut String, metric: &str, labels: &str, value: &Datum) {
     // Writing to a text cannot fail.
-    if let Some(value) = number(value) {
+    if let Some(value) = value.single().and_then(number) {
         let _ = writeln!(text, "{metric}{{{labels}}} {value}");
     }
-    for (class, value) in pairs(value) {
+    for (class, value) in value.pairs() {
         if let (Some(class), Some(value)) = (class.as_str(), number(value)) {
             let class = escaped(class);
             let _ = writeln!(text, "{metric}{{{labels},class=\"{class}\"}} {value}");
@@ -170,15 +172,19 @@ fn line(text: &mut String, metric: &str, labels: &str, value: &Value) {
 }
 
 /// A number, or 1 for what is true.
-fn number(value: &Value) -> Option<i64> {
-    value.as_i64().or_else(|| value.as_bool().map(i64::from))
+const fn number(value: &Atom) -> Option<i64> {
+    match value {
+        Atom::Integer(number) => Some(*number),
+        Atom::Boolean(flag) => Some(*flag as i64),
+        _ => None,
+    }
 }
 
 /// What a row is called, as the value of a label.
-fn title(row: &Map<String, Value>, keys: &[&str]) -> String {
-    let part = |key: &&str| match row.get(*key) {
-        Some(Value::String(name)) => escaped(name),
-        Some(other) => other.to_string(),
+fn title(row: &Row, keys: &[&str]) -> String {
+    let part = |key: &&str| match row.get(*key).and_then(Datum::single) {
+        Some(Atom::Integer(number)) => number.to_string(),
+        Some(name) => escaped(name.as_str().unwrap_or_default()),
         None => String::new(),
     };
     keys.iter().map(part).collect::<Vec<_>>().join("/")
@@ -190,8 +196,12 @@ fn own_figures(app: &App, text: &mut String) {
     for (metric, help, value) in [
         ("paceline_api_sessions", "Sessions of the API.", sessions as u64),
         ("paceline_api_permits", "Permits that clients of the API hold.", permits as u64),
-        ("paceline_api_followers", "Clients that follow the events.", followers(app) as u64),
-        ("paceline_config_generation", "Grows with every edit.", generation),
+        ("paceline_api_followers", "Clients that follow events.", followers(app) as u64),
+        (
+            "paceline_config_generation",
+            "Number of the configuration in use, which grows with every edit.",
+            generation,
+        ),
     ] {
         head(text, metric, "gauge", help);
         let _ = writeln!(text, "{metric} {value}");

@@ -1,7 +1,7 @@
 //! Points in time as the API writes them: RFC 3339, UTC, microseconds.
 //!
-//! The engine's clock starts with the daemon; a moment is told by its distance from that start on the
-//! wall clock, which is looked at for each answer, because it may be set.
+//! The engine's clock starts with the daemon. A moment is computed from its distance to that start and the wall clock,
+//! which is read for each answer, because it may be set.
 
 use paceline_host::Clock;
 use paceline_types::{Time, civil};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How far the wall clock may seem to have moved before it is believed: reading two clocks one after
-/// the other takes a moment, and a time that is told twice should be told the same.
+/// the other takes a moment, and a time that is shown twice should be shown the same.
 const JITTER_US_MAX: u64 = 1_000;
 
 /// How the wall clock stands to the engine's.

@@ -1,8 +1,8 @@
-//! Pools, rules, checkpoints, resources, frontends, backends and servers: rows of the database as JSON objects, read and edited.
+//! Pools, rules, checkpoints, resources, frontends, backends and servers: rows of the database as JSON objects, read
+//! and edited.
 //!
-//! Every edit is one durable transaction, answered when it is on disk. What is there is looked at
-//! first and asserted again inside the transaction, so of two edits that overlap one is told that it
-//! lost, and nothing is half done.
+//! Every edit is one durable transaction, answered when it is on disk. The current row is read first and expected again
+//! inside the transaction. So of two edits that overlap, one is refused and nothing is half done.
 
 mod backend;
 mod database;
@@ -17,6 +17,7 @@ mod saved;
 mod single;
 mod token;
 mod tree;
+mod values;
 
 use crate::identity::{Identity, Role};
 use crate::members::Members;
@@ -28,13 +29,16 @@ use crate::{App, Shared, body, large};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
-use database::{Row, edit, first_row, select, select_one};
+use database::{edit, first_row, select_one};
 pub(crate) use database::{own_problem, select_all};
-pub(crate) use fields::pairs;
 use fields::{Reader, Reading};
 use paceline_catalogue::Kind;
+use paceline_tables::value::Datum;
+use paceline_tables::{Function, Test, Transaction};
 pub(crate) use pool::DEFAULT as DEFAULT_POOL;
 use serde_json::{Map, Value, json};
+pub(crate) use values::Row;
+use values::{number, shown_one, text};
 
 /// A kind of object.
 pub(crate) trait Object: Send + Sync + 'static {
@@ -61,9 +65,9 @@ pub(crate) trait Object: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Operations that delete what is part of the object.
-    fn delete_parts(_key: &str) -> Vec<Value> {
-        Vec::new()
+    /// Adds operations that delete what is part of the object.
+    fn delete_parts(_key: &str, transaction: Transaction) -> Transaction {
+        transaction
     }
 }
 
@@ -84,24 +88,28 @@ fn identity<O: Object>(key: &str) -> Result<Row, Problem> {
             let empty = if key.ends_with('/') { ", whose name is empty" } else { "" };
             Problem::bad_request(format!("a {word} is named {upper}/NAME, found {found:?}{empty}"))
         })?;
-    columns.insert(within.into(), whole.into());
-    columns.insert(O::KIND.id.into(), name.into());
+    columns.insert(within.into(), text(whole));
+    columns.insert(O::KIND.id.into(), text(name));
     Ok(columns)
 }
 
-/// The condition that only the row of this key meets.
-fn is_row<O: Object>(key: &str) -> Result<Value, Problem> {
-    let columns = identity::<O>(key)?;
-    Ok(columns.into_iter().map(|(column, value)| json!([column, "==", value])).collect())
+/// The tests that rows with these values pass.
+fn tests_of(columns: &Row) -> impl Iterator<Item = Test<'_>> {
+    columns.iter().map(|(column, value)| (column.as_str(), Function::Equal, value.clone()))
 }
 
-/// The key of a row as the database writes it.
-fn key_value<O: Object>(key: &str) -> Result<Value, Problem> {
+/// The columns of a row, as the database takes them.
+fn columns_of(row: &Row) -> impl Iterator<Item = (&str, Datum)> {
+    row.iter().map(|(column, value)| (column.as_str(), value.clone()))
+}
+
+/// The key of a row.
+fn key_value<O: Object>(key: &str) -> Result<Datum, Problem> {
     if O::KIND.id == "name" {
-        return Ok(key.into());
+        return Ok(text(key));
     }
-    let number: Result<u32, _> = key.parse();
-    number.map(Value::from).map_err(|_| {
+    let parsed: Result<u32, _> = key.parse();
+    parsed.map(|parsed| number(parsed.into())).map_err(|_| {
         Problem::bad_request(format!("a {} has a number, found {:?}", O::KIND.word, shown(key)))
     })
 }
@@ -109,11 +117,10 @@ fn key_value<O: Object>(key: &str) -> Result<Value, Problem> {
 /// An object as clients see it.
 fn describe<O: Object>(row: &Row) -> Value {
     let mut object = Map::new();
-    if let Some(within) = O::KIND.within {
-        object.insert(within.into(), row.get(within).cloned().unwrap_or_default());
-    }
-    if !O::KIND.id.is_empty() {
-        object.insert(O::KIND.id.into(), row.get(O::KIND.id).cloned().unwrap_or_default());
+    let own = [O::KIND.within, Some(O::KIND.id).filter(|id| !id.is_empty())];
+    for name in own.into_iter().flatten() {
+        let value = row.get(name).and_then(shown_one);
+        object.insert(name.into(), value.unwrap_or_default());
     }
     fields::show(O::KIND, row, &mut object);
     O::show(row, &mut object);
@@ -239,12 +246,11 @@ async fn delete<O: Object>(
     uri: Uri,
 ) -> Answer {
     O::check_delete(&key)?;
-    let found = is_row::<O>(&key)?;
-    let mut operations = resource::no_children::<O>(&app, &identity, &key, &uri).await?;
-    let place = operations.len();
-    operations.push(json!({ "op": "delete", "table": O::KIND.table, "where": found }));
-    operations.extend(O::delete_parts(&key));
-    let results = edit(&app, &identity, operations).await;
+    let found = self::identity::<O>(&key)?;
+    let checked = resource::no_children::<O>(&app, &identity, &key, &uri).await?;
+    let place = checked.len();
+    let deleted = checked.delete(O::KIND.table, tests_of(&found));
+    let results = edit(&app, &identity, O::delete_parts(&key, deleted)).await;
     match results.map_err(|error| database::delete_problem::<O>(&error, &key))?.get(place) {
         Some(paceline_tables::OpResult::Count(1..)) => done(),
         _ => Err(no_such::<O>(&key)),
@@ -256,7 +262,7 @@ fn read_row<O: Object>(mut members: Members, reading: &Reading, key: &str) -> Re
     let own = [Some(O::KIND.id).filter(|id| !id.is_empty()), O::KIND.within];
     for name in own.into_iter().flatten() {
         if let Some(own) = members.take(name)
-            && Some(&own) != identity::<O>(key)?.get(name)
+            && Some(&own) != identity::<O>(key)?.get(name).and_then(shown_one).as_ref()
         {
             return Err(members.wrong(name, &format!("{key:?} as in the path"), &own));
         }
@@ -279,21 +285,20 @@ async fn write<O: Object>(
     row: Row,
     is_there: bool,
 ) -> Answer {
-    let mut operations = Vec::new();
-    let (row, mut checks) = resource::find_parents::<O>(app, who, key, row).await?;
-    operations.append(&mut checks);
-    let found = is_row::<O>(key)?;
-    if is_there {
-        operations.push(edit::assert_there::<O>(key)?);
-        operations
-            .push(json!({ "op": "update", "table": O::KIND.table, "where": found, "row": row }));
-    } else {
-        let mut row = row;
-        row.extend(identity::<O>(key)?);
-        operations.push(json!({ "op": "insert", "table": O::KIND.table, "row": row }));
-    }
-    operations.push(select(O::KIND.table, found));
-    let results = edit(app, who, operations).await;
+    let (mut row, checked) = resource::find_parents::<O>(app, who, key, row).await?;
+    let (table, found) = (O::KIND.table, identity::<O>(key)?);
+    let written = match is_there {
+        true => edit::expect_there::<O>(checked, &found).update(
+            table,
+            tests_of(&found),
+            columns_of(&row),
+        ),
+        false => {
+            row.extend(found.clone());
+            checked.insert(table, columns_of(&row))
+        }
+    };
+    let results = edit(app, who, written.select(table, tests_of(&found))).await;
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;
     let mut rows: Vec<Row> = first_row(&results).into_iter().collect();
     resource::name_parents::<O>(app, who, &mut rows).await?;

@@ -1,7 +1,7 @@
-//! The description of the API in OpenAPI's form, made from the operations of the router and the catalogue.
+//! The OpenAPI document, made from the operations of the router and the catalogue.
 //!
-//! Promises that a schema of a request lists exactly the members that are read, and that one of an answer forbids no
-//! member, so that a generated client does not fail when an answer gets another one.
+//! Promises that the schema of a request lists exactly the members that are read, and that the schema of an answer
+//! forbids no member, so that a generated client does not fail when an answer gains one.
 
 mod answers;
 mod bodies;
@@ -145,6 +145,6 @@ fn meaning(status: u16) -> &'static str {
             "Refused for now: `reason` says why, and `retry_after` when to come back if that is known."
         }
         507 => "The disk is full, or a limit of the daemon is reached.",
-        _ => "Something failed inside the daemon; its log says what.",
+        _ => "The daemon failed internally; its log has the details.",
     }
 }

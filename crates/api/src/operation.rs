@@ -1,4 +1,4 @@
-//! An operation of the API: what is checked before its handler is called, and what the OpenAPI document says of it.
+//! An operation of the API: what is checked before its handler is called, and what the OpenAPI document says about it.
 //!
 //! Each is defined once, where it is given to the router, so that the two cannot differ.
 
@@ -97,7 +97,7 @@ impl Operation {
         Self { query, ..self }
     }
 
-    /// The same, which can be told not to replace anything.
+    /// The same, with a header that forbids replacing an object.
     pub(crate) fn only_creates(self) -> Self {
         Self { only_creates: true, ..self }
     }

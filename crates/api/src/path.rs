@@ -1,5 +1,5 @@
-//! Targets of requests: that they are not too long, and that what is escaped in their paths is text
-//! without a NUL, before anybody takes a name from one.
+//! Request targets: checked for length, and for escapes that are not UTF-8 or have a NUL, before a name is taken from
+//! one.
 
 use crate::respond::Problem;
 use axum::http::Uri;

@@ -1,7 +1,7 @@
-//! Permits over HTTP: asked for, waited for, renewed, settled.
+//! Permits over HTTP: requested, waited for, renewed, released.
 //!
-//! The answer to a client that waits is a future; when its connection ends, that is dropped, and so is
-//! its place in the queue.
+//! The answer to a client that waits is a future. When its connection ends, the future is dropped, and with it the
+//! place in the queue.
 
 use crate::identity::Identity;
 use crate::members::Members;
@@ -119,7 +119,7 @@ pub(crate) async fn settle(
             released(is_written)
         }
         None => Err(Problem::not_found("there is no such permit")
-            .hint("it may be settled already, or its lease ran out")),
+            .hint("it may be released already, or its lease expired")),
     }
 }
 
@@ -180,7 +180,7 @@ fn check_id(id: &str) -> Result<(), Problem> {
     }
 }
 
-/// A permit as it is told.
+/// A permit as it is shown.
 #[derive(Serialize)]
 struct Described<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,7 +195,7 @@ struct Described<'a> {
     expires_at: Option<String>,
 }
 
-/// What a client is told; the name of a permit only if they may use it.
+/// A permit as it is shown to a client, with its name only if the client may use it.
 fn describe<'a>(app: &App, identity: &Identity, view: &'a PermitView) -> Described<'a> {
     let is_told = !view.name.is_empty() && identity.sees(&view.user);
     Described {

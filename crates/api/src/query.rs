@@ -1,7 +1,7 @@
-//! The part of a target behind the question mark.
+//! The query of a target.
 //!
-//! Every route passes [`check`] before its handler is called, so a name that is misspelt, given twice
-//! or not known there is refused and never read as if it had not been given.
+//! Every route passes [`check`] before its handler is called, so a parameter that is misspelt, repeated or unknown is
+//! refused and never ignored.
 
 use crate::operation::{Form, Parameter};
 use crate::respond::{Problem, shown};

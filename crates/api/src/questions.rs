@@ -1,4 +1,4 @@
-//! Questions about requests: which there are, why one waits, and what would become of one.
+//! Questions about requests: which exist, why one waits, and what would happen to one.
 
 use crate::identity::{Identity, Role};
 use crate::members::Members;
@@ -233,7 +233,7 @@ fn message(why: &Why, now: Now) -> String {
         message += &format!(", {} ahead", why.in_line());
     }
     if let Some(until) = why.until {
-        // Nobody plans by fractions of a millisecond.
+        // Fractions of a millisecond do not matter here.
         let left = until.since(now.time).0.div_ceil(1_000_000);
         message += &format!(", for another {}", Span::from_ms(left));
     }

@@ -1,4 +1,4 @@
-//! How the last reading of the configuration's files went, for the status and the metrics.
+//! How the configuration files were last read, for the status and the metrics.
 
 use crate::moment::rfc3339_of_ms;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// How the files that the daemon was given were last read, at its start or on SIGHUP.
 #[derive(Debug, Default)]
-pub struct Reload(Mutex<Option<State>>);
+pub struct Reload(Mutex<Option<LastReload>>);
 
 #[derive(Clone, Debug)]
-struct State {
+struct LastReload {
     /// Why it failed.
     error: Option<String>,
     at_ms: u64,
@@ -24,10 +24,10 @@ impl Reload {
         let error = result.err();
         let before = state.as_ref().and_then(|state| state.succeeded_at);
         let succeeded_at = if error.is_none() { Some(at_ms / 1_000) } else { before };
-        *state = Some(State { error, at_ms, succeeded_at });
+        *state = Some(LastReload { error, at_ms, succeeded_at });
     }
 
-    fn state(&self) -> Option<State> {
+    fn state(&self) -> Option<LastReload> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -21,7 +21,7 @@ const WITHIN_MAX: usize = 16;
 pub(crate) struct Asked {
     pub(crate) request: Request,
     pub(crate) terms: Terms,
-    /// Whether it is over as soon as it may run: nothing is held.
+    /// Whether it ends as soon as it may run: nothing is held.
     pub(crate) once: bool,
 }
 

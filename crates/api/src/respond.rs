@@ -1,7 +1,7 @@
 //! The one place where refusals and errors become statuses and bodies.
 //!
-//! Every answer that is no success is a [`Problem`]: a status, a word that programs match on, one
-//! sentence for people, and what goes with it. Nobody else in this crate picks a status for an error.
+//! Every answer that is not a success is a [`Problem`]: a status, a word that programs match on, one sentence for
+//! people, and details. Only this module picks a status for an error.
 
 use crate::moment::Now;
 use crate::permits::no_request;
@@ -47,7 +47,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
-    /// Nobody knows who asks.
+    /// The caller is not authenticated.
     pub(crate) fn unauthenticated(message: &str) -> Self {
         let hint = "send the token in the header Authorization: Bearer TOKEN; the first one is in the \
                     file token of the data directory";
@@ -57,7 +57,7 @@ impl Problem {
         problem
     }
 
-    /// Whoever asks may not do that.
+    /// The caller may not do that.
     pub(crate) fn permission() -> Self {
         let message = "caller does not have the necessary permission";
         Self::new(StatusCode::FORBIDDEN, "permission", message)
@@ -79,7 +79,7 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
-    /// A lease ran out, or a session ended.
+    /// A lease expired, or a session ended.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "expired", message)
     }
@@ -127,7 +127,7 @@ impl Problem {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "resources", message)
     }
 
-    /// What was granted could not be written, and is given back.
+    /// What was granted could not be written, and is released.
     pub(crate) fn not_kept(error: &Error) -> Self {
         match error.tag {
             tag::RESOURCES => Self::resources(error.details.clone()),
@@ -151,7 +151,7 @@ impl Problem {
     }
 
     fn failed() -> Self {
-        let message = "something failed inside the daemon, its log says what";
+        let message = "the daemon failed internally; its log has the details";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
@@ -314,26 +314,26 @@ impl From<HoldError> for Problem {
                 Self::not_found("there is no such permit").hint("GET /v1/permits lists them")
             }
             HoldError::PermitExpired => {
-                Self::expired("the lease of the permit ran out, and what it held is given back")
+                Self::expired("the lease of the permit expired, and what it held was released")
                     .hint("ask for a new permit, and renew it in time or ask for a longer lease")
             }
-            HoldError::PermitOver => Self::expired("the permit was given and is over by now"),
+            HoldError::PermitOver => Self::expired("the permit was granted and has ended"),
             HoldError::NoSession => {
                 Self::not_found("there is no such session").hint("POST /v1/sessions begins one")
             }
             HoldError::SessionExpired => {
-                Self::expired("the lease of the session ran out, and what it held is given back")
+                Self::expired("the lease of the session expired, and what it held was released")
                     .hint("begin a new one with POST /v1/sessions, and renew it in time")
             }
             HoldError::SessionEnded => Self::expired("the session ended while the request waited"),
             HoldError::GivenUp => {
-                Self::conflict("the session gave up its place in line while the request waited")
+                Self::conflict("the session left the line while the request waited")
             }
             HoldError::NotBound => {
                 Self::bad_request("pid: a session with a lease does not depend on processes")
             }
             HoldError::TooMany(what, max) => Self::exhausted(what, max)
-                .hint("give back what is not needed any more, or ask again when others have"),
+                .hint("release what is no longer needed, or retry when others have"),
             HoldError::Lease { min, max, found } => {
                 Self::bad_request(format!("lease: expected {min} to {max}, found {found}"))
             }
@@ -341,7 +341,7 @@ impl From<HoldError> for Problem {
             HoldError::NoSecret(error) => Self::internal(&error),
             HoldError::Request(error) => no_request(error),
             HoldError::TakenAway => {
-                Self::unauthenticated("the token or the role was taken away meanwhile")
+                Self::unauthenticated("the token or the role was revoked meanwhile")
             }
             HoldError::Ending => Self::ending(),
             HoldError::Lock(error) => of_lock(error),
@@ -366,12 +366,12 @@ fn taken(owner: Option<&str>, waited: Span) -> Problem {
     let waited = if waited == Span::ZERO { String::new() } else { format!(" after {waited}") };
     let problem = Problem::conflict(match owner {
         Some(owner) => format!("the lock is owned by {owner}{waited}"),
-        None => format!("the lock could not be had{waited}"),
+        None => format!("the lock was not granted{waited}"),
     });
     problem.with("owner", owner.into()).hint("give wait to stand in line for it")
 }
 
-/// 204 for what was given back, or 200 that says so if that is not on disk yet: it is tried again until
+/// 204 for what was released, or 200 that says so if that is not on disk yet: it is tried again until
 /// it is, but a daemon that is killed before finds it held.
 pub(crate) fn released(is_written: bool) -> Answer {
     match is_written {
@@ -387,7 +387,7 @@ pub(crate) fn no_such_path(uri: &axum::http::Uri, lists: &[&str]) -> Problem {
         lists.iter().filter_map(|list| Some((*list, path.strip_prefix(*list)?.strip_prefix('/')?)));
     match behind.next() {
         Some((list, "")) => Problem::not_found("the name at the end of the path is empty")
-            .hint(format!("write a name behind it: {list}/NAME")),
+            .hint(format!("add a name: {list}/NAME")),
         Some((list, name)) if name.contains('/') => {
             let escaped = shown(&name.replace('/', "%2F"));
             Problem::not_found(format!("there is no {}", shown(path)))

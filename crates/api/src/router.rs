@@ -1,4 +1,4 @@
-//! Which path does what, and who may: one list, from which the router and the OpenAPI document are made.
+//! Which path does what, and which role it needs: one list, from which the router and the OpenAPI document are made.
 
 use crate::connection::Connection;
 use crate::identity::{Identity, Role, whoami};
@@ -33,7 +33,11 @@ const LIST_NUMBERS: &[Parameter] = &[
 ];
 
 const LIST_NAMES: &[Parameter] = &[
-    Parameter { name: "first", form: Form::Text, doc: "The first name to list, in their order." },
+    Parameter {
+        name: "first",
+        form: Form::Text,
+        doc: "The first name to list, in alphabetical order.",
+    },
     COUNT,
 ];
 
@@ -47,22 +51,26 @@ const SESSION: &[Parameter] = &[Parameter {
 }];
 
 const APPLY: &[Parameter] = &[
-    Parameter { name: "dry_run", form: Form::Flag, doc: "Whether to compare only." },
+    Parameter {
+        name: "dry_run",
+        form: Form::Flag,
+        doc: "Whether to report the differences without applying them.",
+    },
     Parameter {
         name: "directory",
         form: Form::Text,
-        doc: "The absolute path of the directory that relative names of files in the text start from.",
+        doc: "The absolute path of the directory that relative file names in the text refer to.",
     },
     FILE,
     Parameter {
         name: "reset",
         form: Form::Flag,
-        doc: "Whether to override live changes that the text does not speak of anew.",
+        doc: "Whether to override live changes although the text did not change there.",
     },
     Parameter {
         name: "take_over",
         form: Form::Flag,
-        doc: "Whether objects of other files become objects of this one.",
+        doc: "Whether to take over objects that other files own.",
     },
     Parameter { name: "strict", form: Form::Flag, doc: "Whether warnings are errors." },
     Parameter {
@@ -75,7 +83,7 @@ const APPLY: &[Parameter] = &[
 const FILE: Parameter = Parameter {
     name: "file",
     form: Form::Text,
-    doc: "The name of the file, which owns the objects that it makes.",
+    doc: "The name of the file, which owns the objects it creates.",
 };
 
 const CONFIG: &[Parameter] = &[FILE];
@@ -97,13 +105,13 @@ impl Routes {
     fn daemon(self) -> Self {
         let health =
             Operation::open("GET", "/healthz", "health", "Shows whether the daemon serves");
-        let who = "Shows who the caller is, and the role";
+        let who = "Shows the caller's user and role";
         let whoami_of = Operation::new(Role::Viewer, "GET", "/v1/whoami", "whoami", who);
         let status = "Shows the daemon's state";
         let status = Operation::new(Role::Viewer, "GET", "/v1/status", "status", status);
         let metrics_of = "Returns figures for Prometheus";
         let metrics_of = Operation::new(Role::Viewer, "GET", "/metrics", "metrics", metrics_of);
-        let events = "Follows what happens, as server-sent events";
+        let events = "Follows events, as server-sent events";
         let events = Operation::new(Role::Viewer, "GET", "/v1/events", "events", events);
         self.add(health.gives(200, "Health").gives(503, "Health"), health::healthz)
             .add(whoami_of.gives(200, "Identity"), whoami)
@@ -119,9 +127,9 @@ impl Routes {
         let begin = operation("POST", "/v1/sessions", "begin_session", "Begins a session");
         let end = "Ends a session and releases what it holds";
         let end = operation("DELETE", "/v1/sessions/{session}", "end_session", end);
-        let renew = "Lets the lease of a session begin anew";
+        let renew = "Renews the lease of a session";
         let renew = operation("POST", "/v1/sessions/{session}/renew", "renew_session", renew);
-        let process = "Lets a bound session last as long as a process too, if the daemon restarts";
+        let process = "Ties a bound session to a process as well, in case the daemon restarts";
         let process = operation("POST", "/v1/sessions/{session}/processes", "add_process", process);
         let begin = begin.takes("NewSession").gives(201, "Session");
         self.add(begin.fails([503, 507]), sessions::begin)
@@ -141,9 +149,9 @@ impl Routes {
         let list = Operation::new(Role::Viewer, "GET", "/v1/permits", "list_permits", list);
         let one = "Shows a permit";
         let one = Operation::new(Role::Viewer, "GET", "/v1/permits/{permit}", "get_permit", one);
-        let ask = "Asks for a permit and waits for it if need be";
+        let ask = "Requests a permit and waits for it if necessary";
         let ask = operation("POST", "/v1/permits", "ask_permit", ask);
-        let named = "Asks for a permit under an id of the client's choice, once";
+        let named = "Requests a permit under an id that the client chose; repeating the request returns the same permit";
         let named = operation("PUT", "/v1/permits/{permit}", "ask_permit_by_id", named);
         let asks = |operation: Operation| {
             let operation = operation.takes("PermitRequest").gives(200, "Permit");
@@ -151,7 +159,7 @@ impl Routes {
         };
         let release =
             operation("DELETE", "/v1/permits/{permit}", "release_permit", "Releases a permit");
-        let renew = "Lets the lease of a permit begin anew";
+        let renew = "Renews the lease of a permit";
         let renew = operation("POST", "/v1/permits/{permit}/renew", "renew_permit", renew);
         self.add(list.gives_list("Permit"), permits::list)
             .add(one.gives(200, "Permit").fails([404, 410]), permits::one)
@@ -182,9 +190,9 @@ impl Routes {
         let list = Operation::new(Role::Viewer, "GET", "/v1/requests", "list_requests", list);
         let why = "Shows why a request waits";
         let why = Operation::new(Role::Viewer, "GET", "/v1/why/{request}", "why", why);
-        let explain = "Shows what would become of a request";
+        let explain = "Shows what would happen to a request";
         let explain = Operation::new(Role::Viewer, "POST", "/v1/explain", "explain", explain);
-        let cancel = "Takes a request that waits out of its queue";
+        let cancel = "Cancels a waiting request";
         let (path, id) = ("/v1/requests/{request}/cancel", "cancel_request");
         let cancel = Operation::new(Role::Operator, "POST", path, id, cancel);
         let explain = explain.takes("Question").gives(200, "Explanation");
@@ -198,7 +206,7 @@ impl Routes {
         let toml = &["application/toml"];
         let export = "Returns the configuration as TOML";
         let export = Operation::new(Role::Viewer, "GET", "/v1/config", "export_config", export);
-        let apply = "Makes the configuration what a TOML text says";
+        let apply = "Applies a configuration in TOML";
         let apply = Operation::new(Role::Operator, "POST", "/v1/apply", "apply_config", apply);
         let apply = apply.query(APPLY).takes_text(&["application/toml", "text/plain"]);
         let backup = "Returns a copy of a database";
@@ -250,7 +258,7 @@ impl Routes {
 /// What handlers that are async functions return.
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// A handler that is called only if whoever sent the request has the role, if it needs one, and if the
+/// A handler that is called only if the caller has the role, if it needs one, and if the
 /// query has nothing but the names that it takes. It stands in the handler's
 /// place and not in a layer around it, because every layer is copied and boxed for each request.
 #[derive(Clone)]
@@ -270,7 +278,7 @@ where
 
     fn call(self, mut request: Request, app: Shared) -> Answering {
         let identity = self.role.map(|role| check(&app, role, &request, self.path)).transpose();
-        // Whoever may not ask is told that, and nothing about how to ask.
+        // A caller without the role is refused before anything about the request is checked.
         let checked = identity
             .and_then(|identity| query::check(request.uri(), self.query).map(|()| identity));
         match checked {

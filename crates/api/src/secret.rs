@@ -1,5 +1,5 @@
-//! What the secrets of sessions are made from, so that a session of an earlier run has the same one and
-//! the database holds none.
+//! The key from which the secrets of sessions are derived, so that a session of an earlier run has the same secret and
+//! the database stores none.
 
 use crate::token::{hex, read_private, secret, sync_directory, write_private};
 use paceline_host::registry::Keys;

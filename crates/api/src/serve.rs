@@ -96,7 +96,7 @@ impl Options {
 
 /// The open door; closes and tidies up when dropped.
 #[derive(Debug)]
-pub struct Door {
+pub struct ApiDoor {
     /// The unix socket.
     pub socket: PathBuf,
     /// Where it listens on TCP, with the port that was really bound.
@@ -108,7 +108,7 @@ pub struct Door {
     places: [Arc<Places>; 2],
 }
 
-impl Drop for Door {
+impl Drop for ApiDoor {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         if std::fs::symlink_metadata(&self.socket).is_ok_and(|now| now.ino() == self.inode) {
@@ -164,7 +164,7 @@ impl Api {
     /// # Errors
     ///
     /// When an address is taken or the socket cannot be made; the text says which, and what to try.
-    pub async fn open(self) -> Result<Door, String> {
+    pub async fn open(self) -> Result<ApiDoor, String> {
         let Self { app, options } = self;
         let failed = |error: io::Error| {
             format!("cannot listen on {} for the API: {error}", options.socket.display())
@@ -192,11 +192,11 @@ impl Api {
             address
         });
         let socket = options.socket;
-        Ok(Door { socket, tcp: bound, inode, tasks, closing, places })
+        Ok(ApiDoor { socket, tcp: bound, inode, tasks, closing, places })
     }
 }
 
-impl Door {
+impl ApiDoor {
     /// Takes no more connections, and waits until the answers that are on their way are sent.
     pub async fn close(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
@@ -221,7 +221,7 @@ async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, String> {
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "other machines reach the API without encryption, and could read tokens on their way"
+            "the API is reachable from other machines without encryption; tokens can be read on the network"
         );
     }
     Ok(listener)
@@ -256,7 +256,7 @@ impl Accept {
             match listener.accept().await {
                 Ok((stream, _)) => match stream.peer_cred() {
                     Ok(peer) => self.unix_client(stream, &peer),
-                    Err(error) => tracing::warn!(%error, "a client without credentials"),
+                    Err(error) => tracing::warn!(%error, "cannot read the credentials of a client"),
                 },
                 Err(error) => pause(&error).await,
             }
@@ -431,5 +431,5 @@ async fn overflow(socket: &Socket, connection: &Connection) {
         () = connection.sealed() => std::future::pending().await,
         () = socket.overflow() => {}
     }
-    tracing::debug!(origin = ?connection.origin, "the client sends too much while its request waits");
+    tracing::debug!(origin = ?connection.origin, "disconnected a client that sends too much while its request waits");
 }

@@ -37,7 +37,7 @@ pub(crate) async fn begin(
     }
     app.check_open()?;
     let name = match name {
-        // Who it is stands behind what it calls itself, so that nobody is taken for another.
+        // The user follows the name that the client chose, so that one client cannot pass for another.
         Some(name) => {
             format!("{}:{}@{}", checked_name("name", name)?, identity.name, identity.host)
         }
@@ -102,12 +102,12 @@ async fn begin_bound(
     created(&describe(app, &session.key, view))
 }
 
-/// Ends a bound session of the last run when the role of its user is taken away, or if it was meanwhile. It has no
+/// Ends a bound session of the last run when the role of its user is revoked, or if it was meanwhile. It has no
 /// connection that would end with the role.
 pub(crate) fn watch_role(app: &App, session: Arc<HeldSession>, user: &str) {
     let (role, granted) = app.host.access().of_name(user);
     if role.is_none_or(|role| role < Role::Client) {
-        tracing::info!(session = session.name(), user, "a session ends: its user has no role");
+        tracing::info!(session = session.name(), user, "ended a session: its user has no role");
         return app.registry.end_session(&session.key);
     }
     let Some(granted) = granted else { return };
@@ -181,7 +181,7 @@ pub(crate) async fn renew(State(app): State<Shared>, Path(key): Path<String>) ->
 
 /// `DELETE /v1/sessions/{session}`
 pub(crate) async fn end(State(app): State<Shared>, Path(key): Path<String>) -> Answer {
-    // One whose lease ran out is not there any more, whether or not it has been swept.
+    // An expired session does not exist any more, whether or not it has been removed.
     let is_live = app.registry.session(&key).is_ok();
     match app.registry.give_up_session(&key).await.filter(|written| is_live || !written) {
         Some(is_written) => released(is_written),

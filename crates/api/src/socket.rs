@@ -1,10 +1,9 @@
-//! The socket of a connection, of either kind, shared by the HTTP library and by the task that watches
-//! for its end.
+//! The socket of a connection, of either kind, shared by the HTTP library and the task that watches for its end.
 //!
-//! The library stops reading while a request is answered and bytes of the next one are in its buffer.
-//! Then it does not see that the client has left. The system reports the end of a connection apart from
-//! its data, so [`Socket::left`] sees it whatever the client sent before. A client has no reason to send
-//! descriptors: the connection of one that does ends, because a descriptor may be that of the connection itself.
+//! The library stops reading while a request is answered and bytes of the next one are in its buffer. Then it does not
+//! see that the client has left. The system reports the end of a connection separately from its data, so
+//! [`Socket::left`] sees it whatever the client sent before. A client has no reason to send descriptors: a client that
+//! does is disconnected, because a descriptor may be that of the connection itself.
 
 use crate::ahead::Ahead;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg};
@@ -58,7 +57,7 @@ impl Socket {
     /// Ends when the client has closed the connection, or its sending side, also while there are bytes to
     /// be read.
     pub(crate) async fn left(&self) {
-        // Interest in urgent data is also told of the end, but not of ordinary data.
+        // A poll for urgent data also reports the end, but not ordinary data.
         let ended = match self {
             Self::Unix(stream, _) => stream.ready(Interest::PRIORITY).await,
             Self::Tcp(stream) => stream.ready(Interest::PRIORITY).await,

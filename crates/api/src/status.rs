@@ -1,5 +1,5 @@
-//! The daemon about itself: its version, how it writes, what it serves, what is doubtful, how its files were
-//! last read, how the HTTP door stands.
+//! The daemon's state: its version, how it writes, what it serves, warnings, how its files were last read, how the HTTP
+//! door stands.
 
 use crate::config::own_database;
 use crate::respond::{Answer, ok};
@@ -43,7 +43,7 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
 /// Servers that are down and are named.
 const DOWN_MAX: usize = 100;
 
-/// Problems of the HTTP door that are told.
+/// Problems of the HTTP door that are shown.
 const PROBLEMS_MAX: usize = 100;
 
 /// One problem of the HTTP door in a sentence.
@@ -57,7 +57,7 @@ fn told(problem: &DoorProblem) -> String {
 /// The HTTP door: where it listens, what it could not do, and which servers are down.
 fn http(app: &App) -> Value {
     let control = app.host.control();
-    let door = control.door();
+    let door = control.http().state();
     let mut frontends: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let snapshot = control.snapshot();
     for frontend in snapshot.routing().frontends() {

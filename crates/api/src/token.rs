@@ -1,7 +1,7 @@
-//! The bearer tokens that TCP clients send: made, hashed, and the first one kept in a file.
+//! The bearer tokens that TCP clients send: made, hashed, and the first one stored in a file.
 //!
-//! The first start writes 256 random bits to the file `token` of the data directory, for its owner
-//! only. Everywhere else there are only hashes.
+//! The first start writes 256 random bits to the file `token` of the data directory, readable by its owner only.
+//! Everywhere else there are only hashes.
 
 use paceline_host::Access;
 use sha2::{Digest as _, Sha256};

@@ -1,7 +1,7 @@
-//! Places that clients take for a while: large answers on their way, clients that follow events, and the bytes of bodies
-//! that are being read.
+//! Places that clients take for a while: large answers on their way, clients that follow events, and the bytes of
+//! bodies that are being read.
 //!
-//! Promises that one user cannot take all of them: each has a quarter at most, and a part is kept for root and the
+//! Promises that one user cannot take all of them: each has at most a quarter, and a part is reserved for root and the
 //! user who runs the daemon, who have no bound of their own (D1).
 
 use crate::identity::Identity;
@@ -25,7 +25,7 @@ struct Taken {
     by: BTreeMap<String, usize>,
 }
 
-/// Places that are given back when this is dropped. `T` is how the places are kept.
+/// Places that are released when this is dropped. `T` is how the places are kept.
 #[derive(Debug)]
 pub(crate) struct Turn<T: Deref<Target = Turns>> {
     of: T,

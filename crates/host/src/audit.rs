@@ -1,10 +1,10 @@
 //! The audit log: who changed what, when, and from where (promise A1).
 //!
-//! Owns the file `audit.log` in the data directory, one JSON object a line, and the thread that writes
-//! it. Records are handed over in the order things happened, and when the disk is slow, whoever makes
-//! one waits. What the disk refuses is kept ([`KEPT_BYTES_MAX`]) and tried again, with the next record and every
-//! second; of more than that only the number is recorded. Only names of rows and columns are told, never
-//! values, so that no secret gets here.
+//! Owns the file `audit.log` in the data directory, one JSON object a line, and the thread that writes it. Records are
+//! passed to that thread in the order of events. When the disk is slow, the caller that makes a record waits. Records
+//! that cannot be written are kept ([`KEPT_BYTES_MAX`]) and written again with the next record and every second. Beyond
+//! that bound they are only counted. A record has names of rows and columns, never values, so that no secret gets into
+//! the log.
 
 use crate::clock::{rfc3339, wall_ms};
 use paceline_tables::json::write_string;
@@ -63,7 +63,7 @@ impl Audit {
         Self { sender: Mutex::default(), thread: Mutex::default() }
     }
 
-    /// Opens the file anew: somebody may have moved it away.
+    /// Reopens the file, which may have been moved away.
     pub(crate) fn reopen(&self) {
         self.pass(REOPEN);
     }
@@ -199,7 +199,7 @@ fn reopen(writer: &mut Writer<File>, path: &Path) {
     match open(path) {
         Ok(file) => writer.file = file,
         Err(error) => {
-            tracing::error!(%error, "cannot open the audit log anew; the old file is kept")
+            tracing::error!(%error, "cannot reopen the audit log; writing to the old file")
         }
     }
 }
@@ -224,7 +224,7 @@ fn write_all(mut writer: Writer<File>, path: &Path, receiver: &Receiver<Vec<u8>>
     writer.write();
     let lost = writer.count();
     if lost > 0 {
-        tracing::error!(lost, "the last records of the audit log cannot be written");
+        tracing::error!(lost, "cannot write the last records of the audit log");
     }
     if let Err(error) = writer.file.sync_data() {
         tracing::error!(%error, "cannot sync the audit log");
@@ -256,7 +256,7 @@ impl<F: Write> Writer<F> {
         }
     }
 
-    /// Tries to write everything. The first failure in a row is told, and the first success after it.
+    /// Tries to write everything. The first failure in a row is logged, and the first success after it.
     fn write(&mut self) {
         let mut tried = self.try_write();
         let left_out = self.left_out;
@@ -268,11 +268,11 @@ impl<F: Write> Writer<F> {
         }
         match tried {
             Err(error) if !self.is_failing => {
-                tracing::error!(%error, "cannot write the audit log; its records are kept");
+                tracing::error!(%error, "cannot write the audit log; keeping its records in memory");
                 self.is_failing = true;
             }
             Ok(()) if self.is_failing => {
-                tracing::info!(left_out, "the audit log is written again");
+                tracing::info!(left_out, "the audit log can be written again");
                 self.is_failing = false;
             }
             Ok(()) | Err(_) => {}

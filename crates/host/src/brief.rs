@@ -1,10 +1,10 @@
-//! Work on a worker of the runtime that is usually over at once, and sometimes waits for the disk.
+//! Work on a worker of the runtime that usually ends at once, and sometimes waits for the disk.
 //!
-//! A worker that waits runs no task. If it was the one that waits for the sockets, no other worker does so until one is
-//! woken, and the whole daemon stands still. So a thread looks for such work that takes longer than [`LONG`] and
-//! wakes another worker. All workers but one may do such work at a time, and none begins while another one takes long;
-//! what is refused here is done on a thread that may wait. While there is such work the thread wakes once in that
-//! time, however much there is.
+//! A worker that waits runs no task. If it was the worker that polls the sockets, no other worker polls them until one
+//! is woken, and the whole daemon stops. So a thread watches for such work that takes longer than [`LONG`] and wakes
+//! another worker. At most all workers but one do such work at a time, and none begins while another takes long. Work
+//! that is refused here is done on a thread that may wait. While there is such work, the thread wakes once per
+//! [`LONG`], however much there is.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -22,12 +22,12 @@ pub(crate) struct Briefs {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<BriefState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct BriefState {
     next: u64,
     under_way: Vec<Work>,
     /// Whether the thread is awake.
@@ -60,14 +60,14 @@ impl Briefs {
         let most = match thread.spawn(move || own.run(&handle)) {
             Ok(_) => runtime.metrics().num_workers() - 1,
             Err(error) => {
-                tracing::error!(%error, "cannot start a thread; all writing is done aside");
+                tracing::error!(%error, "cannot start a thread; all writes are left to threads that may block");
                 0
             }
         };
         Self { shared, most }
     }
 
-    /// Lets everybody do such work, and looks after nobody.
+    /// Lets every worker do such work, without watching it.
     pub(crate) fn unbounded() -> Self {
         Self { shared: Arc::default(), most: usize::MAX }
     }
@@ -109,7 +109,7 @@ impl Drop for Brief<'_> {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BriefState> {
         crate::sync::lock(&self.state)
     }
 

@@ -1,16 +1,16 @@
-//! What the connections of the daemon keep in memory because their clients do not read, or do not finish what they send.
+//! Memory that connections use because their clients do not read, or do not finish what they send.
 //!
-//! Counted over all connections, and for each peer: a user of this machine, or an address. A connection may keep a
-//! quarter of what is left to its peer, so one alone has all that a connection may have, and many share: the more they
-//! keep, the less each may (the dynamic threshold of a switch's buffer). A little is always allowed, so that no client
-//! is shut out. Bytes stop counting when they are dropped, whichever part drops them.
+//! It is counted over all connections, and for each peer: a user of this machine, or an address. A connection may use a
+//! quarter of what is left to its peer. So a single connection can have its maximum, and many share: the more they use,
+//! the less each may use (the dynamic threshold of a switch's buffer). Every connection may always use a little, so
+//! that no client is shut out. Bytes stop counting when they are dropped, whichever part drops them.
 //!
-//! Promises (D1) that all together keep no more than the budget and a little for each connection; that a peer has a
-//! quarter of it at most, all users without a role a sixteenth, and that the last tenth is for root and the user who runs
-//! the daemon. What a client is sent that had read everything is allowed beyond that, up to as much again.
+//! Promises (D1) that all connections together use no more than the budget and a little for each; that a peer has at
+//! most a quarter of it, and all users without a role a sixteenth; and that the last tenth is reserved for root and the
+//! user who runs the daemon. An item for a client that had read everything is allowed beyond that, up to as much again.
 //!
-//! Counts only; what happens to a connection that has more than its share is for others to say. Takes a lock only when
-//! a connection begins.
+//! It only counts; the callers decide what happens to a connection that exceeds its share. It takes a lock only when a
+//! connection begins.
 
 use crate::places::Peer;
 use paceline_types::limits::{SHARE_BYTES_MIN, UNREAD_BYTES_TOGETHER_MAX};

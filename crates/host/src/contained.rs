@@ -1,11 +1,11 @@
 //! What a panic ends: one connection, or the process.
 //!
-//! A fault in the task of one connection must not end everybody's, so the doors run these tasks in
-//! [`contained`]. Everywhere else a panic ends the process at once: a listener, a timer or a committer that
-//! silently stopped would be worse, and a restart repairs everything from the journal. A panic that strikes
-//! while shared state is locked ends the process, too: its mutex is poisoned, and [`broken`], which every
-//! lock of shared state is taken with, goes no further. The guards that unwinding drops give back what the
-//! connection held, which takes these locks, so that happens in the same moment.
+//! A panic in the task of one connection must not end the others, so the doors run these tasks in [`contained`].
+//! Everywhere else a panic ends the process at once: a listener, a timer or a committer that silently stopped would be
+//! worse, and a restart restores everything from the journal. A panic while shared state is locked ends the process
+//! too: the mutex is poisoned, and every lock of shared state is taken with [`broken`], which ends the process.
+//! Unwinding drops the guards that release what the connection held, and these take the same locks, so the process ends
+//! in the same moment.
 
 use std::cell::Cell;
 use std::fmt;
@@ -58,7 +58,7 @@ pub async fn contained<T>(task: impl Future<Output = T>) -> Result<T, Panicked> 
     .await
 }
 
-/// Does what others wait for and nobody else would do again: there a panic ends the process.
+/// Does work that others wait for and that would not be repeated: there a panic ends the process.
 pub(crate) fn for_all<T>(work: impl FnOnce() -> T) -> T {
     let _scope = Scope::begin(false);
     work()
@@ -66,7 +66,7 @@ pub(crate) fn for_all<T>(work: impl FnOnce() -> T) -> T {
 
 /// Ends the process, because shared state is not whole: a thread panicked while it changed it.
 pub fn broken<T>(_: PoisonError<T>) -> T {
-    tracing::error!("a fault struck while shared state was locked; the daemon ends");
+    tracing::error!("a panic while shared state was locked; the daemon exits");
     std::process::abort()
 }
 

@@ -1,7 +1,7 @@
-//! Memory that clients have the daemon keep until they say otherwise: monitors, and transactions that wait.
+//! Memory that clients have the daemon keep until they release it: monitors, and transactions that wait.
 //!
-//! Promises that no connection, no user and no address takes all of it, and that the last tenth is for root and the
-//! user who runs the daemon (promise D1). What is taken is given back when a [`Holding`] is dropped.
+//! Promises that no connection, no user and no address takes all of it, and that the last tenth is reserved for root
+//! and the user who runs the daemon (promise D1). Dropping a [`Holding`] releases what it took.
 
 use crate::database::shares::{Bound, Full, Holder, Shares};
 use paceline_types::limits::{HOLDINGS_BYTES_MAX, SESSION_BYTES_MAX};
@@ -41,7 +41,7 @@ impl Holdings {
         Ok(Holding { of: self.clone(), holder, bytes })
     }
 
-    /// Whether nobody holds anything.
+    /// Whether nothing is held.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         crate::sync::lock(&self.0).is_empty()

@@ -1,8 +1,8 @@
 //! Threads for work that may wait for the disk.
 //!
-//! A job runs on an idle thread, or else on a new one. The first thread is there from the start to the end: when the
-//! system gives no other one, jobs wait for it and none is lost (D4). For that no job may wait for another one. The other
-//! threads end after [`IDLE_MAX`] without a job.
+//! A job runs on an idle thread, or else on a new one. The first thread exists from start to end: if the system gives
+//! no other one, jobs wait for it and none is lost (D4). So no job may wait for another one. The other threads end
+//! after [`IDLE_MAX`] without a job.
 
 use crate::tasks::Job;
 use std::collections::VecDeque;
@@ -27,14 +27,14 @@ pub(crate) struct Jobs {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<JobQueue>,
     changed: Condvar,
     /// Jobs run in the context of this runtime.
     runtime: Handle,
 }
 
 #[derive(Default)]
-struct State {
+struct JobQueue {
     queue: VecDeque<Job>,
     threads: usize,
     /// How many threads wait for a job, those included that are woken for one.
@@ -73,7 +73,7 @@ impl Jobs {
         }
     }
 
-    fn add_thread(&self, state: &mut State) {
+    fn add_thread(&self, state: &mut JobQueue) {
         let (shared, stays) = (Arc::clone(&self.shared), state.threads == 0);
         match (self.start)(Box::new(move || shared.run(stays))) {
             Ok(()) => {
@@ -82,7 +82,7 @@ impl Jobs {
             }
             Err(error) => {
                 if !std::mem::replace(&mut state.is_short, true) {
-                    tracing::error!(%error, "cannot start a thread; work waits for those there are");
+                    tracing::error!(%error, "cannot start a thread; work waits for the existing threads");
                 }
             }
         }
@@ -97,7 +97,7 @@ impl Drop for Jobs {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JobQueue> {
         crate::sync::lock(&self.state)
     }
 

@@ -1,8 +1,11 @@
 //! The host: the one owner of databases, locks and sessions, between the pure rooms and the doors.
 //!
-//! Doors call it with what clients asked and take from each client's outbox what is to be sent. It
-//! reads the clocks, owns the mutexes, writes the journals and wakes tasks; the decisions are made
-//! in `tables` and `locks`. It knows nothing of wires and formats.
+//! Doors call typed functions: [`Hosted::transact_as`] runs a transaction as a caller and returns a future of its
+//! results; [`Locking::operate`] takes, steals or releases a lock for a session; [`Control::admit`] admits a request;
+//! the [`registry`] holds sessions, permits and locks with leases. The OVSDB door, whose protocol orders replies and
+//! notifications, uses a [`Session`] with an outbox instead and takes from it what is to be sent. The host reads the
+//! clocks, owns the mutexes, writes the journals and wakes tasks. The decisions are made in `tables`, `locks` and the
+//! engine. It knows nothing of wires and formats.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
@@ -14,6 +17,7 @@ mod contained;
 mod control;
 mod database;
 mod holdings;
+mod http;
 mod jobs;
 mod kept;
 mod locking;
@@ -34,18 +38,19 @@ pub use budget::{Budget, Part};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use contained::{Panicked, broken, contained, end_with_panics};
 pub use control::{
-    Admission, Configured, Control, DoorProblem, DoorState, Edited, Event, Hop, Listed, NotWaiting,
-    Permit, Reroute, Tally, Terms, Waiting,
+    Admission, Configured, Control, Edited, Event, Hop, Listed, NotWaiting, Permit, Reroute, Terms,
+    Waiting,
 };
 pub use database::{
     Author, Hosted, Loaded, OpenDatabaseError, Restored, WatchRequest, create_file, load_file,
     replace, restore,
 };
+pub use http::{DoorProblem, DoorState, HttpPart, Tally};
 pub use kept::{
     Ended, Keeper, KeptLock, KeptPermit, KeptSession, Machine, Process, Processes, RealProcesses,
     TakenOver, UNSYNCED_LEASE_MAX,
 };
-pub use locking::{LockOperation, LockShown, Locking, StealReply};
+pub use locking::{LockAnswer, LockChange, LockNotice, LockOperation, LockShown, Locking};
 pub use made::MadeClock;
 pub use outbox::{
     Content, Interest, Outbox, Outgoing, Reply, SharedText, Ticket, Update, UpdateText,
@@ -326,7 +331,7 @@ impl Host {
         }
     }
 
-    /// Opens the audit log anew, because somebody may have moved its file away.
+    /// Reopens the audit log, whose file may have been moved away.
     pub fn reopen_audit(&self) {
         if let Some(audit) = self.audit.get() {
             audit.reopen();
@@ -369,6 +374,11 @@ impl Host {
         self.add_session(Session::new(id, name(id), may, (peer, &self.memory)))
     }
 
+    /// A number that no session has, by which logs tell the calls of one caller apart.
+    pub fn number_call(&self) -> SessionId {
+        SessionId(self.next_session.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// A session of an earlier run goes on, with its number and name.
     pub fn restore_session(&self, id: SessionId, role: Role, name: String) -> Arc<Session> {
         self.next_session.fetch_max(id.0 + 1, Ordering::Relaxed);
@@ -397,7 +407,7 @@ impl Host {
     }
 
     fn part(&self, session: &Session, cause: Cause) {
-        session.outbox.close("it is gone");
+        session.close();
         crate::sync::lock(&self.sessions).remove(&session.id);
         self.locking.end_session(session.id, cause);
         self.control.end_session(session.id);
@@ -451,8 +461,8 @@ pub fn report_recovery(path: &Path, recovery: &Recovery) {
             ),
             None => tracing::warn!(
                 %file, offset, bytes,
-                "the end of the journal is damaged and left out; it is not kept aside, because the disk is full or \
-                 the journal is only read: {reason}"
+                "the end of the journal is damaged and ignored; it is not kept aside, because the disk is full or \
+                 the journal is read-only: {reason}"
             ),
         }
     }
@@ -461,8 +471,8 @@ pub fn report_recovery(path: &Path, recovery: &Recovery) {
             %file,
             offset = recovery.position.0,
             synced = recovery.synced.map_or(0, |synced| synced.0),
-            "the journal ends before what had been synced: transactions answered as durable are \
-             missing, because the disk or someone else changed the file; restore a backup if they \
+            "the journal ends before its last synced position: transactions acknowledged as durable are \
+             missing, because the disk or another program changed the file; restore a backup if they \
              matter"
         );
     }
@@ -500,7 +510,7 @@ fn migrate(
     let comment = "brought to a newer schema by paceline";
     replace(&database.snapshot(), &[], comment, &mut loaded.log)
         .map_err(|error| failed(error.to_string()))?;
-    tracing::info!(from = %found.version, to = %schema.version, "brought the database to a newer schema");
+    tracing::info!(from = %found.version, to = %schema.version, "migrated the database to a newer schema");
     loaded.database = database;
     Ok(())
 }

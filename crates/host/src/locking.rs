@@ -1,13 +1,13 @@
 //! The locks of all clients, server-wide, behind one mutex.
 //!
-//! Effects and replies go to the clients' outboxes while the mutex is held, so their order is the
-//! order of what happened: a `stolen` before the stealer's reply (L4), a `locked` after the reply
-//! that said it would come. The reply to a steal whose loss must be written first takes its place at once and is
-//! filled in later, so that a `stolen` by the next thief stays behind it. Whenever a session that outlives the daemon is granted a lock or loses one,
-//! that is noted in the ledger under the same mutex (L5). Fencing numbers come from a range that is reserved on disk ahead
-//! ([`numbers`], L2). The table that shows the locks follows them ([`shown`]).
+//! Notices and replies go to the clients' outboxes, or to the listeners of sessions without a connection, while the
+//! mutex is held. So their order is the order of events: a `stolen` before the stealer's reply (L4), a `locked` after
+//! the reply that announced it. The reply to a steal whose loss must be written first takes its place at once and is
+//! filled in later, so that a `stolen` by the next thief stays behind it. When a session that outlives the daemon is
+//! granted a lock or loses one, that is noted in the ledger under the same mutex (L5). Fencing numbers come from a
+//! range that is reserved on disk in advance ([`numbers`], L2). The table of locks follows them ([`shown`]).
 //!
-//! The mutex is held for a bounded time (D4): a connection that had many locks gives them back in pieces, and lists are
+//! The mutex is held for a bounded time (D4): a connection that had many locks releases them in pieces, and lists are
 //! made in pieces.
 
 mod numbers;
@@ -46,19 +46,59 @@ const BOUND: Bound = Bound {
 pub enum LockOperation {
     /// Get in line.
     Lock,
-    /// Take it from whoever has it.
+    /// Take it from its owner.
     Steal,
     /// Give it back, or leave the line.
     Unlock,
 }
 
-/// When the reply to a steal leaves that takes a lock from a session that outlives the daemon.
+/// What a lock operation led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StealReply {
-    /// At once: the caller waits by itself until the loss is written.
-    AtOnce,
-    /// When the loss is written. What else is on its way to the client stays behind it.
-    WhenWritten,
+pub enum LockAnswer {
+    /// The session owns the lock.
+    Locked,
+    /// The session stands in line; a [`LockNotice`] follows when it owns the lock.
+    Waiting,
+    /// The session neither owns the lock nor stands in line.
+    Released,
+}
+
+/// What happened to a session's lock without an operation of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockNotice {
+    /// The lock.
+    pub lock: Arc<str>,
+    /// What happened.
+    pub change: LockChange,
+}
+
+/// What can happen to a lock of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockChange {
+    /// The session stood in line and owns it now.
+    Locked,
+    /// Another session stole it.
+    Stolen,
+}
+
+impl LockChange {
+    /// The word for it that clients know.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Locked => "locked",
+            Self::Stolen => "stolen",
+        }
+    }
+}
+
+/// Hears of the locks of a session that has no connection to send notices to.
+pub(crate) trait LockListener: Send + Sync {
+    /// Takes a notice. It is called while the locks are locked, so it must not call them. Returns the task to wake.
+    fn hear(self: Arc<Self>, notice: LockNotice) -> Option<Waker>;
+
+    /// The session has ended.
+    fn end(&self);
 }
 
 /// How many locks a connection that ends gives back at a time.
@@ -66,7 +106,7 @@ const RELEASED_MAX: usize = 1_000;
 
 /// All locks.
 pub struct Locking {
-    state: Mutex<State>,
+    state: Mutex<LockState>,
     /// The database that shows the locks and keeps the reserved numbers.
     own: OnceLock<Arc<Hosted>>,
     /// Each monitor of the table of locks, and each transaction that waits for it, has a copy.
@@ -81,7 +121,7 @@ pub struct Locking {
     tasks: Tasks,
 }
 
-struct State {
+struct LockState {
     locks: Locks,
     reservations: Reservations,
     sessions: BTreeMap<SessionId, Arc<Session>>,
@@ -89,7 +129,7 @@ struct State {
     shares: Shares,
     /// Whether the table of locks is being brought up to date.
     is_showing: bool,
-    /// Who lost which lock to a thief and was not told to the engine yet.
+    /// Sessions that lost a lock to a thief, which the engine does not know yet.
     lost: Vec<(SessionId, Arc<str>)>,
     /// Locks that have a row, or had one, because a session that outlives the daemon owns them.
     kept: BTreeSet<Arc<str>>,
@@ -104,7 +144,7 @@ impl Locking {
         // Without a reserved range nothing is granted; `begin` brings the first one.
         let locks = Locks::new(0, 0, SESSION_BYTES_MAX);
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(LockState {
                 locks,
                 reservations: Reservations::default(),
                 sessions: BTreeMap::new(),
@@ -123,12 +163,12 @@ impl Locking {
         }
     }
 
-    /// From now on the engine is told when a session loses a lock.
+    /// From now on the engine is called when a session loses a lock.
     pub(crate) fn tell_losses_to(&self, control: &Arc<Control>) {
         let _ = self.control.set(Arc::downgrade(control));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LockState> {
         crate::sync::lock(&self.state)
     }
 
@@ -137,7 +177,7 @@ impl Locking {
         let _ = self.audit.set(Arc::clone(audit));
     }
 
-    /// Fills in a steal's reply after the loss is written: after a restart the robbed session must not own
+    /// Fills in a client's reply to a steal after the loss is written: after a restart the robbed session must not own
     /// the lock again. Until then the reply counts against the client's memory.
     fn reply_when_written(&self, to: Arc<Session>, later: Arc<Later>, reply: Reply) {
         const HELD_BACK: usize = 256;
@@ -223,23 +263,67 @@ impl Locking {
         left > 0
     }
 
-    /// Does a lock operation and leaves its reply in the client's outbox. An error is to be
-    /// answered by the caller.
+    /// Takes, steals or releases a lock for a session. Other sessions are notified of what they lose or gain before this
+    /// returns.
+    /// That a session which outlives the daemon has lost a lock may not be written yet.
+    ///
+    /// # Errors
+    ///
+    /// When the operation is refused, which changes nothing.
     pub fn operate(
+        self: &Arc<Self>,
+        session: &Session,
+        operation: LockOperation,
+        name: &str,
+    ) -> Result<LockAnswer, LockError> {
+        self.operate_and(session, operation, name, |_, _| None)
+    }
+
+    /// The same for a connected client: the answer goes to its outbox, in order with its notices. The answer to a steal
+    /// from a session that outlives the daemon leaves when the loss is written, and what else is on its way to the
+    /// client stays behind it.
+    ///
+    /// # Errors
+    ///
+    /// When the operation is refused, which the caller answers.
+    pub fn operate_for_client(
         self: &Arc<Self>,
         session: &Session,
         ticket: Ticket,
         operation: LockOperation,
         name: &str,
-        steal_reply: StealReply,
     ) -> Result<(), LockError> {
+        let mut held_back = None;
+        let answer = self.operate_and(session, operation, name, |stealer, answer| {
+            held_back = stealer.map(|stealer| (stealer, Arc::new(Later::default())));
+            let reply = match &held_back {
+                Some((_, later)) => Reply::Later(Arc::clone(later)),
+                None => Reply::Lock(answer),
+            };
+            session.outbox.leave(Outgoing::Reply(ticket, reply))
+        })?;
+        if let Some((stealer, later)) = held_back {
+            self.reply_when_written(stealer, later, Reply::Lock(answer));
+        }
+        Ok(())
+    }
+
+    /// Does a lock operation. `leave` is called with the answer while the locks are locked, after other sessions were
+    /// notified, and with the session itself if it robs one that outlives the daemon.
+    fn operate_and(
+        self: &Arc<Self>,
+        session: &Session,
+        operation: LockOperation,
+        name: &str,
+        leave: impl FnOnce(Option<Arc<Session>>, LockAnswer) -> Option<Waker>,
+    ) -> Result<LockAnswer, LockError> {
         let mut state = self.state();
         if !state.sessions.contains_key(&session.id) {
             // Nothing would ever release what a session gets after its end.
             return Err(LockError::Ended);
         }
-        let text = state.operate(session, operation, name)?;
-        tracing::debug!(client = %session.name, lock = name, answer = text, "{operation:?}");
+        let answer = state.operate(session, operation, name)?;
+        tracing::debug!(client = %session.name, lock = name, ?answer, "{operation:?}");
         let mut wakers = state.drain_effects(&self.ledger);
         let mut lost = std::mem::take(&mut state.lost);
         let robs_kept = operation == LockOperation::Steal && state.kept.contains(name);
@@ -247,23 +331,14 @@ impl Locking {
         if operation == LockOperation::Unlock {
             lost.push((session.id, name.into()));
         }
-        let is_held_back = robs_kept && steal_reply == StealReply::WhenWritten;
-        let stealer = state.sessions.get(&session.id).filter(|_| is_held_back).cloned();
-        let held_back = stealer.map(|stealer| (stealer, Arc::new(Later::default())));
-        let reply = match &held_back {
-            Some((_, later)) => Reply::Later(Arc::clone(later)),
-            None => Reply::Text(text.into()),
-        };
-        wakers.extend(session.outbox.leave(Outgoing::Reply(ticket, reply)));
+        let stealer = state.sessions.get(&session.id).filter(|_| robs_kept).cloned();
+        wakers.extend(leave(stealer, answer));
         let range = state.next_range();
         let shows = self.begins_to_show(&mut state);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         if is_noted {
             self.ledger.write();
-        }
-        if let Some((stealer, later)) = held_back {
-            self.reply_when_written(stealer, later, Reply::Text(text.into()));
         }
         if let Some(audit) = self.audit.get().filter(|_| operation == LockOperation::Steal) {
             audit.record(&session.name, "steal", name);
@@ -273,7 +348,7 @@ impl Locking {
         }
         self.reserve(range);
         self.show(shows);
-        Ok(())
+        Ok(answer)
     }
 
     /// The locks that a session owns, with the fencing numbers.
@@ -284,7 +359,7 @@ impl Locking {
         owned.map(|(name, fencing)| (name.to_string(), fencing)).collect()
     }
 
-    /// A session that owned a lock in an earlier run owns it again; false if somebody else does.
+    /// A session that owned a lock in an earlier run owns it again; false if another session does.
     pub fn restore(&self, session: SessionId, name: &str, fencing: u64) -> bool {
         let mut state = self.state();
         state.kept.insert(name.into());
@@ -311,19 +386,19 @@ impl Locking {
     }
 }
 
-impl State {
+impl LockState {
     /// Does a lock operation, and counts what it changes; the answer.
     fn operate(
         &mut self,
         session: &Session,
         operation: LockOperation,
         name: &str,
-    ) -> Result<&'static str, LockError> {
+    ) -> Result<LockAnswer, LockError> {
         let bytes = cost(name);
         if operation == LockOperation::Unlock {
             self.locks.unlock(session.id, name)?;
             self.give_back(session, bytes);
-            return Ok("{}");
+            return Ok(LockAnswer::Released);
         }
         // What it has asked for already is counted, and is refused below.
         let is_new = self.locks.standing(session.id, name).is_none();
@@ -337,7 +412,7 @@ impl State {
         if is_new && done.is_err() {
             self.give_back(session, bytes);
         }
-        Ok(if done? { "{\"locked\":true}" } else { "{\"locked\":false}" })
+        Ok(if done? { LockAnswer::Locked } else { LockAnswer::Waiting })
     }
 
     /// Counts what a lock of a connection takes.
@@ -354,29 +429,29 @@ impl State {
         })
     }
 
-    /// Gives back what [`State::take`] took.
+    /// Gives back what [`LockState::take`] took.
     fn give_back(&mut self, session: &Session, bytes: usize) {
         if session.peer().is_some() && bytes > 0 {
             self.shares.give_back(Holder::of(session), bytes as u64);
         }
     }
 
-    /// Leaves what happened in the outboxes of those it happened to.
+    /// Tells what happened to those it happened to.
     fn drain_effects(&mut self, ledger: &Ledger) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while let Some(effect) = self.locks.poll_effect() {
-            let (session, item) = match effect {
+            let (session, lock, change) = match effect {
                 Effect::Locked { session, name, .. } => {
                     self.note(ledger, &name, Cause::Asked);
-                    (session, Outgoing::Locked(name))
+                    (session, name, LockChange::Locked)
                 }
                 Effect::Stolen { session, name } => {
                     self.lost.push((session, Arc::clone(&name)));
-                    (session, Outgoing::Stolen(name))
+                    (session, name, LockChange::Stolen)
                 }
             };
             if let Some(session) = self.sessions.get(&session) {
-                wakers.extend(session.outbox.leave(item));
+                wakers.extend(session.notify(LockNotice { lock, change }));
             }
         }
         wakers

@@ -1,8 +1,7 @@
 //! A clock that a simulator moves, with random numbers that repeat.
 //!
-//! Owns the time, the sleepers and a seed. Time stands still until [`MadeClock::advance_to`]; the sleepers
-//! whose time has come are woken then, in the order of their times. The same seed gives the same numbers in
-//! the same order of calls.
+//! Owns the time, the sleepers and a seed. Time stands still until [`MadeClock::advance_to`], which wakes the sleepers
+//! that are due, in the order of their times. The same seed gives the same numbers in the same order of calls.
 
 use paceline_types::{Time, UuidSource};
 use std::collections::BTreeMap;
@@ -14,10 +13,10 @@ const START_US: i64 = 1_800_000_000_000_000;
 
 /// A clock that a simulator moves.
 #[derive(Debug)]
-pub struct MadeClock(Mutex<State>);
+pub struct MadeClock(Mutex<MadeTime>);
 
 #[derive(Debug)]
-struct State {
+struct MadeTime {
     now: Time,
     /// Those who sleep, by the time they want to be woken at.
     sleepers: BTreeMap<(Time, u64), Waker>,
@@ -30,7 +29,7 @@ impl MadeClock {
     #[must_use]
     pub fn begin(now: Time, seed: u64) -> &'static Self {
         let random = UuidSource::from_number(seed);
-        let state = State { now, sleepers: BTreeMap::new(), next: 0, random };
+        let state = MadeTime { now, sleepers: BTreeMap::new(), next: 0, random };
         Box::leak(Box::new(Self(Mutex::new(state))))
     }
 
@@ -69,7 +68,7 @@ impl MadeClock {
         Sleep { clock: self, until: time, number: None }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MadeTime> {
         self.0.lock().unwrap_or_else(crate::broken)
     }
 }

@@ -1,14 +1,15 @@
 //! What is on its way to one client.
 //!
-//! Anyone may push; only the client's own connection takes. Order is the order of pushing. Bytes
-//! of notifications are counted, and a client that lets them pile up past its share is cut off
-//! (promise D1); bytes of replies are counted apart, so that its connection can stop reading
-//! further requests. What only this client keeps in memory counts in the budget of its peer. A client that has taken
-//! everything may be sent one item whatever others leave unread. Pushing never blocks and never runs the connection's
-//! code: it only leaves the item and wakes the task.
+//! Any thread may push; only the client's own connection takes. Items leave in the order of pushing. Bytes of
+//! notifications are counted, and a client that lets them pile up beyond its share is disconnected (promise D1). Bytes
+//! of replies are counted separately, so that the connection can stop reading requests. Memory that is used for this
+//! client only counts in the budget of its peer. A client that has taken everything may be sent one item whatever
+//! others leave unread. Pushing never blocks and never runs the connection's code: it only leaves the item and wakes
+//! the task.
 
 use crate::budget::{Budget, Part};
 use crate::database::SELECTED_ROWS_MIN;
+use crate::locking::{LockAnswer, LockNotice};
 use crate::update::Told;
 pub(crate) use crate::update::{Body, LaterBody};
 pub use crate::update::{SharedText, Update, UpdateText};
@@ -57,10 +58,8 @@ pub enum Outgoing {
         /// The content they are applied to.
         rows: Snapshot,
     },
-    /// The client now owns this lock.
-    Locked(Arc<str>),
-    /// The client has lost this lock to another.
-    Stolen(Arc<str>),
+    /// The client got a lock, or lost one to another.
+    Lock(LockNotice),
     /// The monitor of this id is no more, because its database changed shape.
     MonitorCanceled(Ticket),
 }
@@ -77,7 +76,7 @@ impl Outgoing {
             Self::Reply(ticket, reply) => ticket.len() + reply.own(),
             Self::Update(update) => update.own(),
             Self::ConditionUpdate { monitor, .. } => monitor.len() + ITEM_BYTES,
-            Self::Locked(name) | Self::Stolen(name) => name.len() + ITEM_BYTES,
+            Self::Lock(notice) => notice.lock.len() + ITEM_BYTES,
             Self::MonitorCanceled(monitor) => monitor.len() + ITEM_BYTES,
         }
     }
@@ -98,13 +97,15 @@ pub enum Reply {
     Dump(Box<Dump>),
     /// The same, with whether the client's last transaction was known and the last one now.
     Since {
-        /// Whether only what changed since is told.
+        /// Whether only what changed since is sent.
         found: bool,
         /// The last transaction.
         transaction: Uuid,
         /// The content, or the changes.
         content: Content,
     },
+    /// The answer to a lock operation.
+    Lock(LockAnswer),
     /// A JSON text that is ready.
     Text(Vec<u8>),
     /// An answer that is still being read. It keeps its place; the connection takes it, and what is
@@ -121,6 +122,16 @@ pub enum Reply {
 pub struct Later(Mutex<Option<Reply>>);
 
 impl Later {
+    /// Puts the answer in.
+    pub(crate) fn set(&self, reply: Reply) {
+        *self.reply() = Some(reply);
+    }
+
+    /// Takes the answer out, if it is there.
+    pub(crate) fn take(&self) -> Option<Reply> {
+        self.reply().take()
+    }
+
     fn reply(&self) -> MutexGuard<'_, Option<Reply>> {
         crate::sync::lock(&self.0)
     }
@@ -145,7 +156,7 @@ impl Reply {
             Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => SNAPSHOT_REPLY_BYTES,
             Self::Text(text) | Self::Since { content: Content::Text(text), .. } => text.len() + 32,
             Self::Failed(error) => error_cost(error),
-            Self::Word(_) => 64,
+            Self::Word(_) | Self::Lock(_) => 64,
         }
     }
 }
@@ -160,7 +171,7 @@ impl Reply {
     }
 }
 
-/// What a result keeps that nobody else does. Rows are weighed with the snapshot that they are of, if that is kept; if
+/// What a result alone keeps in memory. Rows are weighed with the snapshot that they are of, if that is kept; if
 /// not, they are few and small, and each counts.
 fn result_own(result: &OpResult) -> usize {
     match result {
@@ -193,7 +204,7 @@ fn error_cost(error: &Error) -> usize {
 #[derive(Debug)]
 pub struct Outbox {
     budget: Arc<Budget>,
-    state: Mutex<State>,
+    state: Mutex<Unsent>,
 }
 
 /// What a connection wants to be woken for.
@@ -207,7 +218,7 @@ pub enum Interest {
 }
 
 #[derive(Debug)]
-struct State {
+struct Unsent {
     items: VecDeque<Item>,
     /// How many items were taken; so the number of the first that waits.
     taken: u64,
@@ -219,7 +230,7 @@ struct State {
     finishing: Option<&'static str>,
     waker: Option<Waker>,
     interest: Interest,
-    /// What all items keep that nobody else does.
+    /// What the items alone keep in memory.
     part: Part,
 }
 
@@ -235,7 +246,7 @@ struct Item {
 
 impl Outbox {
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
-        let state = State {
+        let state = Unsent {
             items: VecDeque::new(),
             taken: 0,
             reply_bytes: 0,
@@ -256,7 +267,7 @@ impl Outbox {
         &self.budget
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Unsent> {
         crate::sync::lock(&self.state)
     }
 
@@ -271,7 +282,7 @@ impl Outbox {
             Outgoing::Reply(ticket, reply) => ticket.len() + reply.cost(),
             Outgoing::Update(update) => update.cost(),
             Outgoing::ConditionUpdate { monitor, .. } => monitor.len() + SNAPSHOT_REPLY_BYTES,
-            Outgoing::Locked(name) | Outgoing::Stolen(name) => name.len() + 64,
+            Outgoing::Lock(notice) => notice.lock.len() + 64,
             Outgoing::MonitorCanceled(monitor) => monitor.len() + 64,
         };
         if state.closed.is_some() {
@@ -330,7 +341,7 @@ impl Outbox {
     pub(crate) fn told(&self, number: u64) -> Option<Waker> {
         let mut state = self.state();
         let at = usize::try_from(number.checked_sub(state.taken)?).ok()?;
-        let State { items, notice_bytes, part, .. } = &mut *state;
+        let Unsent { items, notice_bytes, part, .. } = &mut *state;
         let Item { item: Outgoing::Update(update), cost: counted, own } = items.get_mut(at)? else {
             return None;
         };
@@ -359,7 +370,7 @@ impl Outbox {
             Outgoing::Reply(_, Reply::Later(place)) => Arc::ptr_eq(place, later),
             _ => false,
         };
-        let State { items, reply_bytes, part, .. } = &mut *state;
+        let Unsent { items, reply_bytes, part, .. } = &mut *state;
         if let Some(place) = items.iter_mut().find(|waiting| is_place(&waiting.item)) {
             *reply_bytes = *reply_bytes - place.cost + cost;
             place.cost = cost;
@@ -485,7 +496,7 @@ enum Combined {
     Not,
 }
 
-impl State {
+impl Unsent {
     /// Whether the client has left so much unread that further updates are combined.
     fn is_behind(&self) -> bool {
         self.notice_bytes > COMBINE_BYTES_MIN
@@ -568,7 +579,7 @@ impl State {
         } else if self.notice_bytes > allowed.min(EXCUSED_BYTES_MAX) {
             self.close("it does not read the notifications it asked for");
         } else if budget.is_spent() && self.part.bytes() > SHARE_BYTES_MIN {
-            self.close("there is no memory for its answers: clients leave too much unread");
+            self.close("no memory is left for its answers: clients leave too much unread");
         }
         let wanted = self.interest == Interest::Items || self.closed.is_some();
         if wanted { self.waker.take() } else { None }

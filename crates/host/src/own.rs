@@ -1,5 +1,5 @@
-//! The databases that are the server's own: `Paceline`, with its state, and `_Server`, which tells
-//! clients what is served.
+//! The databases that are the server's own: `Paceline`, with its state, and `_Server`, which lists the databases that
+//! are served.
 
 use paceline_tables::json;
 use paceline_tables::schema::Schema;

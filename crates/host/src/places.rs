@@ -1,8 +1,8 @@
 //! Places for connections at a door's socket.
 //!
-//! Promises that no user and no address takes all places: each has a bound of its own beside the total,
-//! users without a role have a small one together, and some places are kept for root and for the user who
-//! runs the daemon. Refused connections are logged in bounds.
+//! Promises that no user and no address takes all places: each has a bound beside the total, users without a role share
+//! a small one, and some places are reserved for root and the user who runs the daemon. The log lines about refused
+//! connections are bounded.
 
 use crate::access::Granted;
 use paceline_types::Role;
@@ -128,11 +128,11 @@ pub struct Places {
     name: String,
     capacity: Capacity,
     all: Arc<Semaphore>,
-    state: Mutex<State>,
+    state: Mutex<Occupied>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Occupied {
     taken: usize,
     strangers: usize,
     /// Only peers that have places.
@@ -186,13 +186,13 @@ impl Places {
         drop(self.all.acquire_many(total).await);
     }
 
-    fn full(&self, state: &State, peer: Peer) -> Option<Full> {
+    fn full(&self, state: &Occupied, peer: Peer) -> Option<Full> {
         let Capacity { total, kept, each, strangers, strangers_each } = self.capacity;
         let (all, own) = match peer {
             Peer::Owner => (total, usize::MAX),
             Peer::User(_) => (total.saturating_sub(kept), each),
             Peer::Stranger(_) => (total.saturating_sub(kept), strangers_each),
-            // Over a network nobody is known yet: there the total is the bound.
+            // Over a network the client is not known yet: there the total is the bound.
             Peer::Address(_) => (total, each),
         };
         if state.taken >= all {
@@ -205,12 +205,12 @@ impl Places {
         (taken >= own).then_some(Full::Of(peer))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Occupied> {
         self.state.lock().unwrap_or_else(crate::broken)
     }
 }
 
-impl State {
+impl Occupied {
     fn log(&mut self, name: &str, full: Full) {
         self.refused += 1;
         let now = Instant::now();

@@ -5,7 +5,8 @@ use crate::budget::Whole;
 use crate::database::shares::{Full, Holder};
 use crate::database::{Hosted, MonitorShare};
 use crate::holdings::{Holding, Holdings};
-use crate::outbox::{Outbox, Ticket};
+use crate::locking::{LockListener, LockNotice};
+use crate::outbox::{Outbox, Outgoing, Ticket};
 use crate::places::Peer;
 use paceline_locks::SessionId;
 use paceline_tables::monitor::Monitor;
@@ -13,10 +14,10 @@ use paceline_types::Role;
 use paceline_types::limits::{REPLY_BYTES_MAX, SHARE_BYTES_MIN};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::task::Waker;
 
 /// A client connection.
-#[derive(Debug)]
 pub struct Session {
     /// Its number, never used again.
     pub id: SessionId,
@@ -35,6 +36,8 @@ pub struct Session {
     change_aware: AtomicBool,
     /// Whether its locks are kept for the next run, and if so whether its lease is long.
     kept: OnceLock<bool>,
+    /// Where notices of its locks go instead of its outbox, if it has no connection.
+    listener: OnceLock<Weak<dyn LockListener>>,
     holdings: Holdings,
     /// What its requests hold that wait to be written.
     queued_bytes: AtomicUsize,
@@ -56,7 +59,7 @@ pub(crate) struct Memory {
 pub struct MonitorRecord {
     /// What it watches.
     pub database: Arc<Hosted>,
-    /// What it wants to hear.
+    /// What it sends.
     pub monitor: Arc<Monitor>,
     /// What it takes of the memory that clients may hold.
     pub(crate) _holding: Arc<Holding>,
@@ -66,6 +69,12 @@ pub struct MonitorRecord {
     pub(crate) _steps: Arc<MonitorShare>,
     /// Has the table of locks follow the locks, if it watches that.
     pub(crate) _locks: Option<Arc<()>>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("id", &self.id).field("name", &self.name).finish()
+    }
 }
 
 impl std::fmt::Debug for MonitorRecord {
@@ -91,6 +100,7 @@ impl Session {
             read_only,
             change_aware: AtomicBool::new(false),
             kept: OnceLock::new(),
+            listener: OnceLock::new(),
             holdings: memory.holdings.clone(),
             queued_bytes: AtomicUsize::new(0),
             monitors: Mutex::default(),
@@ -127,6 +137,27 @@ impl Session {
 
     pub(crate) fn kept(&self) -> Option<bool> {
         self.kept.get().copied()
+    }
+
+    /// From now on notices of its locks go to `listener` instead of its outbox.
+    pub(crate) fn listen(&self, listener: Weak<dyn LockListener>) {
+        let _ = self.listener.set(listener);
+    }
+
+    /// Tells of one of its locks. Returns the task to wake, which the caller does once it holds no lock of its own.
+    pub(crate) fn notify(&self, notice: LockNotice) -> Option<Waker> {
+        match self.listener.get() {
+            Some(listener) => listener.upgrade()?.hear(notice),
+            None => self.outbox.leave(Outgoing::Lock(notice)),
+        }
+    }
+
+    /// It has ended: nothing more is sent, and its listener is called.
+    pub(crate) fn close(&self) {
+        self.outbox.close("it is gone");
+        if let Some(listener) = self.listener.get().and_then(Weak::upgrade) {
+            listener.end();
+        }
     }
 
     /// Takes note of what the client said about that.

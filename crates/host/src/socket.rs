@@ -37,7 +37,7 @@ pub fn watch_peer(stream: &TcpStream) {
         .and_then(|()| sockopt::set_socket_keepalive(stream, true));
     if let Err(error) = set {
         // The peer has gone again already, or the system does not know these options.
-        tracing::debug!(%error, "a peer that vanishes would not be noticed");
+        tracing::debug!(%error, "cannot enable keepalive: a vanished peer would not be noticed");
     }
 }
 
@@ -47,7 +47,7 @@ pub fn watch_peer(stream: &TcpStream) {
 /// At a unix socket it also ends when the client has sent file descriptors. They lie in the socket until it is read, and
 /// one of them may be the client's own end of this connection, or of another: that end would stay open after the client
 /// has died, and the connection with it. No protocol of ours has a use for them. A socket that is read needs none of
-/// this, because whoever reads without asking for descriptors drops them.
+/// this, because a read that does not ask for descriptors drops them.
 ///
 /// Takes a descriptor of its own while it is waited for.
 pub fn left(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
@@ -58,7 +58,7 @@ pub fn left(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
             Err(error) => Err(error),
         };
         if let Err(error) = ended {
-            tracing::warn!(%error, "a client that leaves is not noticed until its connection is read");
+            tracing::warn!(%error, "cannot watch a connection: its end is noticed only when it is read");
             std::future::pending::<()>().await;
         }
     }
@@ -76,14 +76,14 @@ pub fn closed(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
             Err(error) => Err(error),
         };
         if let Err(error) = ended {
-            tracing::warn!(%error, "a client that leaves is not noticed while it is worked for");
+            tracing::warn!(%error, "cannot watch a connection: its end is not noticed while a request is handled");
             std::future::pending::<()>().await;
         }
     }
 }
 
 async fn until_closed(socket: OwnedFd) -> io::Result<()> {
-    // Interest in urgent data is also told of the end, but not of ordinary data.
+    // A poll for urgent data also reports the end, but not ordinary data.
     if sockopt::socket_domain(&socket)? == AddressFamily::UNIX {
         let socket = UnixStream::from_std(socket.into())?;
         while !socket.ready(Interest::PRIORITY).await?.is_read_closed() {
@@ -122,7 +122,7 @@ fn nothing() -> io::Result<()> {
     Err(io::ErrorKind::WouldBlock.into())
 }
 
-/// Whether descriptors lie in a unix socket that nobody has read yet.
+/// Whether a unix socket has unread descriptors.
 fn has_descriptors(socket: BorrowedFd<'_>) -> bool {
     let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", socket.as_raw_fd()));
     let about = about.unwrap_or_default();
@@ -130,8 +130,8 @@ fn has_descriptors(socket: BorrowedFd<'_>) -> bool {
     count.is_some_and(|count| count.trim() != "0")
 }
 
-/// Binds a unix socket that those may use whom `mode` lets. A socket that nobody listens on any more is
-/// replaced; one that somebody listens on, or a file of another kind, is not.
+/// Binds a unix socket with this file mode. A socket that no process listens on any more is
+/// replaced; one that a process listens on, or a file of another kind, is not.
 pub fn bind_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if let Ok(metadata) = std::fs::symlink_metadata(path) {
         if !metadata.file_type().is_socket() {

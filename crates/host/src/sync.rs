@@ -1,8 +1,8 @@
 //! Taking the locks of shared state.
 //!
-//! A poisoned lock ends the process ([`crate::broken`]). With the feature `simulated` a simulator can let
-//! other threads run before a lock is taken, and runs them while one is held by another: so it decides in
-//! which order threads come to the locks. Without the feature nothing of that is compiled.
+//! A poisoned lock ends the process ([`crate::broken`]). With the feature `simulated`, a simulator can run other
+//! threads before a lock is taken, and while another thread holds it: so it decides in which order threads get the
+//! locks. Without the feature none of that is compiled.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -14,7 +14,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(crate::broken)
 }
 
-/// Takes a lock if nobody has it.
+/// Takes a lock if it is free.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     #[cfg(feature = "simulated")]
     simulated::let_others_run();

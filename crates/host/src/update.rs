@@ -1,5 +1,5 @@
-//! What a monitor tells a client: a text, changes that are combined until the client reads, or a text that is still being
-//! made.
+//! What a monitor sends to a client: a text, changes that are combined until the client reads, or a text that is still
+//! being made.
 
 use crate::budget::{Budget, Part};
 use crate::outbox::{ITEM_BYTES, Ticket};
@@ -18,7 +18,7 @@ pub struct Update {
     pub id: Ticket,
     /// The last transaction in it.
     pub transaction: Uuid,
-    /// What the client wants to hear.
+    /// What the client monitors.
     pub monitor: Arc<Monitor>,
     /// The schema that the changes are of.
     schema: Arc<Schema>,
@@ -41,7 +41,7 @@ pub(crate) type LaterBody = OnceLock<Option<Arc<Body>>>;
 /// The `<table-updates>` object of an update.
 #[derive(Debug)]
 pub enum UpdateText {
-    /// Nothing is to be told.
+    /// There is nothing to send.
     Nothing,
     /// A text that is ready.
     Ready(SharedText),

@@ -1,13 +1,12 @@
-//! One client's connection: reads messages, lets the host do what they ask, writes what comes.
+//! One client's connection: reads messages, has the host do what they ask, writes what the host leaves in the outbox.
 //!
-//! One task a connection. It reads even while answers wait, so that a client may send thousands of
-//! requests before it reads the first answer; it stops reading when the answers that wait pass a
-//! bound. What it keeps of answers that the client does not take counts in the budget of all connections.
-//! An idle connection keeps 16 KiB of buffer at most. A client that is silent for a probe interval is asked
-//! for an echo, and cut off if it stays silent for another. While the connection is not read (too many answers wait, or
-//! a long message waits for its turn) and all there is to send is sent, silence is not the client's and is not judged.
-//! That the client has left is noticed then as well, and by a task of its own while this one works for a client that has
-//! asked for a lock (promise L3).
+//! One task per connection. It reads even while answers wait, so that a client may send thousands of requests before it
+//! reads the first answer. It stops reading when the waiting answers exceed a bound. Answers that the client does not
+//! take count in the budget of all connections. An idle connection keeps at most 16 KiB of buffer. A client that is
+//! silent for a probe interval is sent an echo request, and disconnected if it stays silent for another interval. The
+//! probe does not run while the connection is not read (too many answers wait, or a long message waits for its turn)
+//! and everything is sent: that silence is not the client's. The connection notices then as well that the client has
+//! left; while its task works for a client that has asked for a lock, a separate task notices it (promise L3).
 
 use crate::intake::Intake;
 use crate::methods::Methods;
@@ -328,7 +327,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         self.part.set(bytes);
         if bytes > 4 * SHARE_BYTES_MIN && self.part.budget().is_exceeded() {
             let outbox = &self.methods.session().outbox;
-            outbox.close("there is no memory for its answers: clients leave too much unread");
+            outbox.close("no memory is left for its answers: clients leave too much unread");
         }
     }
 

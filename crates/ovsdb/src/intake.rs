@@ -1,9 +1,9 @@
 //! What a client sends: from bytes to messages that are handled, no faster than there is room for answers.
 //!
-//! Promises that no message is handled while too many of the client's answers wait, or after it was found to have left,
-//! also if it came in one piece with others; what was read beyond that is kept, at most as much as one read gives. What is kept counts in
-//! the budget of all connections, and a message that has not ended may be as long as this connection's share of
-//! it. Long messages are handled in turn (`turns.rs`).
+//! Promises that no message is handled while too many of the client's answers wait, or after the client was found to
+//! have left, even if it arrived together with others. What was read beyond that is kept, at most as much as one read
+//! gives. What is kept counts in the budget of all connections, and an unfinished message may be as long as this
+//! connection's share of it. Long messages are handled in turn (`turns.rs`).
 
 use crate::methods::Methods;
 use crate::turns::{PeerTurns, Turn};

@@ -16,5 +16,5 @@ mod turns;
 pub mod wire;
 
 pub use remote::{ParseRemoteError, Remote};
-pub use serve::{Door, DoorOptions, open};
+pub use serve::{DoorOptions, OvsdbDoor, open};
 pub use tls::TlsFiles;

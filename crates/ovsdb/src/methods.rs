@@ -2,17 +2,19 @@
 
 use crate::respond::lock_error;
 use crate::wire::Message;
-use paceline_host::{
-    Host, Hosted, LockOperation, Outgoing, Reply, Session, StealReply, Ticket, WatchRequest,
-};
+use paceline_host::{Host, Hosted, LockOperation, Outgoing, Reply, Session, Ticket, WatchRequest};
 use paceline_tables::json::Json;
 use paceline_tables::monitor::Version;
-use paceline_tables::{Error, tag};
+use paceline_tables::{Error, Transaction, tag};
 use paceline_types::{LOCK_NAME_RULE, Role, Uuid, valid_lock_name};
 use std::sync::Arc;
 
 /// How many transactions are run before it is looked how much their answers take.
 const TOGETHER_MAX: usize = 16;
+
+/// What a request leads to at once: its answer, or nothing yet where the host leaves the answer in the outbox. An error
+/// is the answer to a request that is refused.
+type Answered = Result<Option<Reply>, Reply>;
 
 /// What one client can do.
 pub(crate) struct Methods {
@@ -21,7 +23,7 @@ pub(crate) struct Methods {
     /// The database of the client's last call; an answer leaves behind what is written there.
     turned_to: Option<Arc<Hosted>>,
     /// Transactions on that database that are to be run together.
-    pending: Vec<(Ticket, Vec<Json>)>,
+    pending: Vec<(Ticket, Transaction)>,
     /// Whether it has asked for a lock.
     has_locked: bool,
 }
@@ -65,7 +67,8 @@ impl Methods {
         match message {
             Message::Request { id, method, params } => {
                 let ticket: Ticket = id.into();
-                if let Err(reply) = self.request(&ticket, &method, params) {
+                let answered = self.request(&ticket, &method, params);
+                if let Some(reply) = answered.unwrap_or_else(Some) {
                     self.answer(ticket, reply);
                 }
             }
@@ -80,8 +83,8 @@ impl Methods {
         }
     }
 
-    /// Does one request. `Err` is its answer, good or bad, if there is one already.
-    fn request(&mut self, ticket: &Ticket, method: &str, params: Vec<Json>) -> Result<(), Reply> {
+    /// Does one request.
+    fn request(&mut self, ticket: &Ticket, method: &str, params: Vec<Json>) -> Answered {
         if method != "transact" {
             self.run_pending();
         }
@@ -93,20 +96,20 @@ impl Methods {
             "monitor_cond_since" => self.monitor(ticket, params, method, Version::V3),
             "monitor_cond_change" => self.monitor_cond_change(ticket, params),
             "monitor_cancel" => self.monitor_cancel(ticket, &params),
-            "echo" => Err(text(&Json::Array(params))),
+            "echo" => answer(&Json::Array(params)),
             "lock" => self.lock(ticket, &params, LockOperation::Lock, method),
             "steal" => self.lock(ticket, &params, LockOperation::Steal, method),
             "unlock" => self.lock(ticket, &params, LockOperation::Unlock, method),
             "list_dbs" => {
                 let names = self.host.databases();
                 let names = names.iter().map(|db| Json::string(db.name.clone())).collect();
-                Err(text(&Json::Array(names)))
+                answer(&Json::Array(names))
             }
             "get_schema" => {
                 let database = self.database(&params, method)?;
-                Err(text(&database.schema().to_json()))
+                answer(&database.schema().to_json())
             }
-            "get_server_id" => Err(text(&Json::string(self.host.server_id.to_string()))),
+            "get_server_id" => answer(&Json::string(self.host.server_id.to_string())),
             "set_db_change_aware" => self.set_change_aware(params),
             "convert" => self.convert(ticket, params),
             _ => Err(Reply::Word("unknown method")),
@@ -159,15 +162,15 @@ impl Methods {
         }
     }
 
-    fn transact(&mut self, ticket: &Ticket, mut params: Vec<Json>) -> Result<(), Reply> {
+    fn transact(&mut self, ticket: &Ticket, mut params: Vec<Json>) -> Answered {
         let database = self.database(&params, "transact").inspect_err(|_| self.run_pending())?;
         params.remove(0);
         self.turn_to(&database);
-        self.pending.push((ticket.clone(), params));
+        self.pending.push((ticket.clone(), params.into()));
         if self.pending.len() >= TOGETHER_MAX {
             self.run_pending();
         }
-        Ok(())
+        Ok(None)
     }
 
     fn monitor(
@@ -176,7 +179,7 @@ impl Methods {
         params: Vec<Json>,
         method: &str,
         version: Version,
-    ) -> Result<(), Reply> {
+    ) -> Answered {
         let database = self.database(&params, method)?;
         let wanted = if version == Version::V3 { 4 } else { 3 };
         let mut params = params;
@@ -200,10 +203,11 @@ impl Methods {
         let request =
             WatchRequest { ticket: ticket.clone(), id: monitor_id, requests, version, since };
         self.turn_to(&database);
-        database.watch(&self.session, request).map_err(Reply::Failed)
+        database.watch(&self.session, request).map_err(Reply::Failed)?;
+        Ok(None)
     }
 
-    fn monitor_cond_change(&mut self, ticket: &Ticket, mut params: Vec<Json>) -> Result<(), Reply> {
+    fn monitor_cond_change(&mut self, ticket: &Ticket, mut params: Vec<Json>) -> Answered {
         if params.len() != 3 {
             let error = Error::syntax(&Json::Array(params), "invalid parameters");
             return Err(Reply::Failed(error));
@@ -222,10 +226,11 @@ impl Methods {
         self.turn_to(&database);
         database
             .rewatch(&self.session, ticket.clone(), (old_id, new_id), conditions)
-            .map_err(Reply::Failed)
+            .map_err(Reply::Failed)?;
+        Ok(None)
     }
 
-    fn monitor_cancel(&mut self, ticket: &Ticket, params: &[Json]) -> Result<(), Reply> {
+    fn monitor_cancel(&mut self, ticket: &Ticket, params: &[Json]) -> Answered {
         let [id] = params else { return Err(Reply::Word("invalid parameters")) };
         let id = self::ticket(id);
         let Some(database) = self.monitored(&id) else {
@@ -233,7 +238,7 @@ impl Methods {
         };
         self.turn_to(&database);
         database.unwatch(&self.session, ticket.clone(), id);
-        Ok(())
+        Ok(None)
     }
 
     /// The database that the client watches under this id, or will when it has been converted.
@@ -249,7 +254,7 @@ impl Methods {
         params: &[Json],
         operation: LockOperation,
         method: &str,
-    ) -> Result<(), Reply> {
+    ) -> Answered {
         if self.session.read_only {
             return Err(Reply::Word(
                 "lock and unlock methods not allowed, DB server is read only.",
@@ -266,20 +271,21 @@ impl Methods {
         self.has_locked = true;
         self.host
             .locking()
-            .operate(&self.session, ticket.clone(), operation, name, StealReply::WhenWritten)
-            .map_err(|error| Reply::Failed(lock_error(error, operation, params)))
+            .operate_for_client(&self.session, ticket.clone(), operation, name)
+            .map_err(|error| Reply::Failed(lock_error(error, operation, params)))?;
+        Ok(None)
     }
 
-    fn set_change_aware(&mut self, params: Vec<Json>) -> Result<(), Reply> {
+    fn set_change_aware(&mut self, params: Vec<Json>) -> Answered {
         let [Json::Bool(aware)] = params.as_slice() else {
             let details = "set_db_change_aware: true or false parameter expected";
             return Err(Reply::Failed(Error::syntax(&Json::Array(params), details)));
         };
         self.session.set_change_aware(*aware);
-        Err(Reply::Text(b"{}".to_vec()))
+        Ok(Some(Reply::Text(b"{}".to_vec())))
     }
 
-    fn convert(&mut self, ticket: &Ticket, params: Vec<Json>) -> Result<(), Reply> {
+    fn convert(&mut self, ticket: &Ticket, params: Vec<Json>) -> Answered {
         let database = self.database(&params, "convert")?;
         let [_, schema] = params.as_slice() else {
             let error = Error::syntax(&Json::Array(params), "array expected");
@@ -287,7 +293,10 @@ impl Methods {
         };
         self.turn_to(&database);
         let converted = self.host.on_converted();
-        database.convert(&self.session, ticket.clone(), schema, converted).map_err(Reply::Failed)
+        database
+            .convert(&self.session, ticket.clone(), schema, converted)
+            .map_err(Reply::Failed)?;
+        Ok(None)
     }
 }
 
@@ -310,8 +319,8 @@ fn ticket(json: &Json) -> Ticket {
     text.into()
 }
 
-fn text(json: &Json) -> Reply {
+fn answer(json: &Json) -> Answered {
     let mut text = Vec::new();
     json.write(&mut text);
-    Reply::Text(text)
+    Ok(Some(Reply::Text(text)))
 }

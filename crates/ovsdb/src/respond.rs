@@ -1,9 +1,11 @@
 //! Answers: the one place where results, refusals and events become JSON-RPC text.
 //!
-//! A large answer is written piece by piece: [`Writer`] keeps the one it is in the middle of.
+//! A large answer is written in pieces: [`Writer`] keeps the one that it has begun.
 
 use crate::wire::PROBE_ID;
-use paceline_host::{Content, LockError, LockOperation, Outgoing, Reply, Ticket, UpdateText};
+use paceline_host::{
+    Content, LockAnswer, LockError, LockOperation, Outgoing, Reply, Ticket, UpdateText,
+};
 use paceline_tables::json::write_string;
 use paceline_tables::monitor::{Dump, Moving, Telling, Version};
 use paceline_tables::{Error, OpResult, Selected, tag};
@@ -121,8 +123,7 @@ impl Writer {
                 self.unfinished = Some(Unfinished { ticket: monitor, body });
                 self.go_on(out);
             }
-            Outgoing::Locked(name) => write_notice("locked", &name, out),
-            Outgoing::Stolen(name) => write_notice("stolen", &name, out),
+            Outgoing::Lock(notice) => write_notice(notice.change.word(), &notice.lock, out),
             Outgoing::MonitorCanceled(id) => {
                 out.extend_from_slice(b"{\"id\":null,\"method\":\"monitor_canceled\",\"params\":[");
                 out.extend_from_slice(&id);
@@ -144,6 +145,15 @@ impl Writer {
                 begin_error(&ticket, out);
                 write_string(word.as_bytes(), out);
                 out.push(b'}');
+            }
+            Reply::Lock(answer) => {
+                begin_result(out);
+                out.extend_from_slice(match answer {
+                    LockAnswer::Locked => b"{\"locked\":true}",
+                    LockAnswer::Waiting => b"{\"locked\":false}",
+                    LockAnswer::Released => b"{}",
+                });
+                end_result(&ticket, out);
             }
             Reply::Text(text) => {
                 begin_result(out);
@@ -275,8 +285,8 @@ fn write_moving(
     }
     let more = moving.write(PIECE_BYTES, out);
     if !more && version == Version::V3 && !moving.has_begun() {
-        // The new conditions hold from this transaction on, also if nothing is told: a
-        // client that comes back with an older one would hear of rows it never saw.
+        // The new conditions hold from this transaction on, also if nothing is sent: a
+        // client that returns with an older one would be sent changes of rows it never saw.
         out.extend_from_slice(b"{}]}");
     } else if !moving.has_begun() {
         out.truncate(start);
@@ -360,7 +370,7 @@ pub(crate) fn lock_error(
             Error::new(tag::RESOURCES, "this connection holds as many locks as its memory allows")
         }
         LockError::TooManyTogether(_) => Error::new(tag::RESOURCES, error.to_string()),
-        // Nobody reads this answer.
+        // This answer is not read.
         LockError::Ended => Error::new(tag::RESOURCES, "the connection has ended"),
         LockError::Exhausted => Error::new(
             tag::RESOURCES,

@@ -65,7 +65,7 @@ impl Default for DoorOptions {
 
 /// A remote that is open for clients; closes and tidies up when dropped.
 #[derive(Debug)]
-pub struct Door {
+pub struct OvsdbDoor {
     /// Where it listens, with the port that was really bound.
     pub remote: Remote,
     task: tokio::task::JoinHandle<()>,
@@ -79,7 +79,7 @@ struct Socket {
     inode: u64,
 }
 
-impl Drop for Door {
+impl Drop for OvsdbDoor {
     fn drop(&mut self) {
         self.task.abort();
         if let Some(Socket { path, inode }) = &self.socket
@@ -97,7 +97,11 @@ enum Listener {
 }
 
 /// Opens a remote. An error says what is in the way.
-pub async fn open(host: Arc<Host>, remote: &Remote, options: &DoorOptions) -> Result<Door, String> {
+pub async fn open(
+    host: Arc<Host>,
+    remote: &Remote,
+    options: &DoorOptions,
+) -> Result<OvsdbDoor, String> {
     let fail = |error: io::Error| format!("cannot listen on {remote}: {error}");
     let (listener, bound, socket) = match remote {
         Remote::Unix(path) => {
@@ -124,7 +128,7 @@ pub async fn open(host: Arc<Host>, remote: &Remote, options: &DoorOptions) -> Re
     let places = Places::new(bound.to_string(), options.capacity);
     let own = Accept { host, places, turns: Turns::new(), options: options.clone() };
     let task = tokio::spawn(accept(own, listener));
-    Ok(Door { remote: bound, task, socket })
+    Ok(OvsdbDoor { remote: bound, task, socket })
 }
 
 /// What a listener works with.
@@ -293,7 +297,7 @@ async fn serve<S>(
     let methods = Methods::new(host, session.clone());
     let end = tokio::select! {
         end = Connection::new(stream, methods, bounds, turns.of(place.peer())).run() => end,
-        () = taken_away(peer.granted) => End::Cut("its role was taken away".to_owned()),
+        () = taken_away(peer.granted) => End::Cut("its role was revoked".to_owned()),
     };
     match end {
         End::Closed => tracing::debug!(client = %session.name, "disconnected"),

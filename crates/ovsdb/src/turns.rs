@@ -1,9 +1,9 @@
-//! Turns of long messages, which take many times their length to parse.
+//! Turns of long messages, which take many times their length in memory to parse.
 //!
-//! Promises that of all connections of a remote together no more than [`LONG_BYTES_TOGETHER_MAX`] have their turn at a
-//! time, and that of each user or address only so much waits with the others: who sends a long message waits for the
-//! messages of the own kind before it, and for one turn of each other, however many those have sent. A turn
-//! is had only for a message that is there, so nobody holds one by sending slowly.
+//! Promises that the connections of a remote together parse at most [`LONG_BYTES_TOGETHER_MAX`] at a time, and that
+//! each user or address takes turns with the others: a client that sends a long message waits for the earlier messages
+//! of its own user or address, and for one turn of each other, however many those have sent. A turn is taken only for a
+//! complete message, so no client holds one by sending slowly.
 
 use paceline_host::{Peer, broken};
 use paceline_types::limits::LONG_BYTES_TOGETHER_MAX;

@@ -6,7 +6,7 @@ use crate::notify::notify;
 use paceline_api::Reload;
 use paceline_host::{Host, Policy};
 use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
-use paceline_ovsdb::{Door, DoorOptions, Remote, TlsFiles};
+use paceline_ovsdb::{DoorOptions, OvsdbDoor, Remote, TlsFiles};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -139,7 +139,7 @@ async fn serve(
         return Ok(());
     }
     let api = paceline_api::Api::new(host.clone(), api)?;
-    let mut doors: Vec<Door> = Vec::new();
+    let mut doors: Vec<OvsdbDoor> = Vec::new();
     for remote in remotes {
         doors.push(paceline_ovsdb::open(host.clone(), remote, &door_options).await?);
     }
@@ -203,19 +203,19 @@ async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Si
 /// their way. What clients hold stays theirs in the next run.
 async fn drain(
     host: &Host,
-    api: &paceline_api::Door,
+    api: &paceline_api::ApiDoor,
     http: &paceline_http::Door,
     drain_max: Duration,
 ) {
     let control = host.control();
-    control.tell_ending();
+    control.begin_ending();
     // Requests on connections that are open already are served; only then nothing new is taken.
     let drained = async {
         http.drain().await;
         control.drain().await;
     };
     if tokio::time::timeout(drain_max, drained).await.is_err() {
-        let (requests, connections) = (control.unfinished(), control.connections());
+        let (requests, connections) = (control.unfinished(), control.http().connections());
         let sessions = host.locking().passing_sessions();
         tracing::warn!(
             requests,
@@ -277,14 +277,15 @@ async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
 }
 
 /// The one line that says the daemon is ready, and where.
-fn announce(host: &Host, doors: &[Door], api: &paceline_api::Door, policy: Policy) {
+fn announce(host: &Host, doors: &[OvsdbDoor], api: &paceline_api::ApiDoor, policy: Policy) {
     let mut doors: Vec<String> =
         doors.iter().map(|door| format!("ovsdb {}", door.remote)).collect();
     doors.push(format!("api unix:{}", api.socket.display()));
     doors.extend(api.tcp.map(|address| format!("api http://{address}")));
     doors.extend(
         host.control()
-            .door()
+            .http()
+            .state()
             .listening
             .into_iter()
             .map(|(name, address)| format!("http {name} {address}")),

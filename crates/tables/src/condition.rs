@@ -2,7 +2,7 @@
 //!
 //! A condition is a list of clauses. Operations want all of them to hold, monitors any of them.
 
-use crate::error::Error;
+use crate::error::{Error, tag};
 use crate::json::Json;
 use crate::schema::{ColumnId, TableSchema, Type};
 use crate::value::{Atom, Datum, Symbols};
@@ -125,9 +125,13 @@ impl Condition {
         table: &TableSchema,
         symbols: Option<&mut Symbols<'_>>,
     ) -> Result<Self, Error> {
-        let clauses = Clause::parse_all(json, table, symbols)?;
+        Clause::parse_all(json, table, symbols).map(Self::all_of)
+    }
+
+    /// The condition of these clauses, for those who ask whether all of them hold.
+    pub(crate) fn all_of(clauses: Vec<Clause>) -> Self {
         let tested = tested_by(&clauses);
-        Ok(Self { clauses, tested, ..Self::default() })
+        Self { clauses, tested, ..Self::default() }
     }
 
     /// Whether every clause holds for `row`.
@@ -156,6 +160,11 @@ impl Condition {
             }
             _ => None,
         })
+    }
+
+    /// The number of clauses that are tested one by one.
+    pub(crate) fn len(&self) -> usize {
+        self.clauses.len()
     }
 
     /// Whether a clause looks at `column`.
@@ -201,6 +210,21 @@ impl Clause {
             Self::Constant(_) => 1,
             Self::Compare { argument, .. } => 1 + argument.steps(),
         }
+    }
+
+    /// A comparison of a column of type `ty`.
+    pub(crate) fn new(
+        column: ColumnId,
+        ty: &Type,
+        function: Function,
+        argument: Datum,
+    ) -> Result<Self, Error> {
+        if function.is_order() && (!ty.is_numeric() || ty.max > 1) {
+            let details = format!("a column of type {} has no order", ty.describe());
+            return Err(Error::new(tag::SYNTAX, details));
+        }
+        let argument = argument.fitted(ty, argument_bounds(ty, function))?;
+        Ok(Self::Compare { column, function, argument })
     }
 
     /// Parses an array of clauses on columns of `table`.

@@ -44,6 +44,8 @@ pub mod tag {
     pub const REFERENCE: &str = "referential integrity violation";
     /// Memory, disk or a configured bound is used up.
     pub const RESOURCES: &str = "resources exhausted";
+    /// What a `wait` waits for did not come in time.
+    pub const TIMED_OUT: &str = "timed out";
     /// Writing failed.
     pub const IO: &str = "I/O error";
     /// What the caller asked for is not allowed now.

@@ -29,5 +29,6 @@ pub use mutation::Mutation;
 pub use record::{write_record, write_snapshot};
 pub use store::{Row, Snapshot, Store, WeakSnapshot, row_memory, row_uuid};
 pub use transact::{
-    Context, Database, Done, Estimate, Interest, OpResult, Outcome, Selected, Work,
+    Context, Database, Done, Estimate, Interest, OpResult, Operations, Outcome, Selected, Test,
+    Transaction, Work,
 };

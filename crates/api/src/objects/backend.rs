@@ -1,8 +1,9 @@
 //! Backends: servers that do the same work. The servers are objects of their own.
 
 use super::Object;
-use paceline_catalogue::{BACKENDS, Kind};
-use serde_json::{Value, json};
+use super::values::text;
+use paceline_catalogue::{BACKENDS, Kind, SERVERS};
+use paceline_tables::{Function, Transaction};
 
 /// The table Backend.
 pub(super) struct Backend;
@@ -10,8 +11,7 @@ pub(super) struct Backend;
 impl Object for Backend {
     const KIND: &'static Kind = &BACKENDS;
 
-    fn delete_parts(key: &str) -> Vec<Value> {
-        let found = json!([["backend", "==", key]]);
-        vec![json!({ "op": "delete", "table": "Server", "where": found })]
+    fn delete_parts(key: &str, transaction: Transaction) -> Transaction {
+        transaction.delete(SERVERS.table, [("backend", Function::Equal, text(key))])
     }
 }

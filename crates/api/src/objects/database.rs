@@ -1,100 +1,47 @@
 //! Transactions on Paceline's own database, and what their errors mean to a client.
 
-use super::Object;
-use super::is_row;
+use super::values::Row;
+use super::{Object, identity, tests_of};
 use crate::App;
 use crate::identity::Identity;
 use crate::respond::{Problem, shown};
 use paceline_catalogue::kind_of;
-use paceline_host::{Host, Interest, Outgoing, Reply, Session, Ticket, own};
-use paceline_tables::{Error, OpResult, Violation, json as tables_json, tag};
-use serde_json::{Map, Value, json};
-use std::future::poll_fn;
+use paceline_host::{Author, Hosted, own};
+use paceline_tables::{Error, OpResult, Transaction, Violation, tag};
+use serde_json::json;
 use std::sync::Arc;
-use std::task::Poll;
 
-/// Columns of a row, as the database writes them.
-pub(crate) type Row = Map<String, Value>;
-
-/// Deepest nesting of what is sent to the database.
-const DEPTH_MAX: usize = 128;
-
-/// A session for one transaction, ended when this is dropped.
-struct OneUse {
-    host: Arc<Host>,
-    session: Arc<Session>,
+/// The daemon's own database.
+fn own_database(app: &App) -> Result<Arc<Hosted>, Error> {
+    let missing = || Error::new(tag::IO, "there is no database");
+    app.host.database(own::DATABASE).ok_or_else(missing)
 }
 
-impl Drop for OneUse {
-    fn drop(&mut self) {
-        self.host.end_session(&self.session);
-    }
+/// A transaction of no operations yet.
+pub(super) fn begin(app: &App) -> Result<Transaction, Problem> {
+    let database = own_database(app).map_err(|error| own_problem(&error))?;
+    Ok(Transaction::on(&database.schema()))
 }
 
-/// Runs operations as one transaction. The session has the caller's name, so that whoever watches or
-/// audits the database sees who it was.
+/// Runs a transaction as the caller, whose name monitors and the audit log show.
 pub(crate) async fn transact(
     app: &App,
-    identity: &Identity,
-    operations: Vec<Value>,
+    caller: &Identity,
+    transaction: Transaction,
 ) -> Result<Vec<OpResult>, Error> {
-    let gone = |what: &str| Error::new(tag::IO, what.to_owned());
-    let database = app.host.database(own::DATABASE).ok_or_else(|| gone("there is no database"))?;
-    let text = Value::Array(operations).to_string();
-    let parsed = tables_json::parse(text.as_bytes(), DEPTH_MAX)?;
-    let operations = parsed.as_array().unwrap_or_default().to_vec();
-    let title = identity.title();
-    let session = app.host.begin_session(Some(identity.role), |id| format!("{title}#{}", id.0));
-    let one_use = OneUse { host: Arc::clone(&app.host), session: Arc::clone(&session) };
-    // Planning an edit of many rules takes a while, which others must not feel.
-    tokio::task::block_in_place(|| {
-        let ticket: Ticket = Arc::from(&b"0"[..]);
-        database.transact(&session, [(ticket, operations)]);
-        database.flush();
-    });
-    let reply = reply(&session).await;
-    drop(one_use);
-    match reply {
-        Some(Reply::Results(results)) => {
-            let failed = results.iter().find_map(|result| match result {
-                OpResult::Error(error) => Some(error.clone()),
-                _ => None,
-            });
-            failed.map_or(Ok(results), Err)
-        }
-        Some(Reply::Failed(error)) => Err(error),
-        _ => Err(gone("the transaction was not answered")),
-    }
-}
-
-async fn reply(session: &Session) -> Option<Reply> {
-    poll_fn(|cx| {
-        loop {
-            match session.outbox.take() {
-                Some(Outgoing::Reply(_, reply)) => return Poll::Ready(Some(reply)),
-                Some(_) => continue,
-                None if session.outbox.closed().is_some() => return Poll::Ready(None),
-                None if session.outbox.register(cx.waker(), Interest::Items) => continue,
-                None => return Poll::Pending,
-            }
-        }
-    })
-    .await
+    // The number tells the calls of one caller apart.
+    let name = format!("{}#{}", caller.title(), app.host.number_call().0);
+    let author = Author { name: &name, role: caller.role };
+    own_database(app)?.transact_as(author, transaction).await
 }
 
 /// Runs an edit, which is answered when it is on disk.
 pub(crate) async fn edit(
     app: &App,
-    identity: &Identity,
-    mut operations: Vec<Value>,
+    caller: &Identity,
+    transaction: Transaction,
 ) -> Result<Vec<OpResult>, Error> {
-    operations.push(json!({ "op": "commit", "durable": true }));
-    transact(app, identity, operations).await
-}
-
-/// The operation that selects rows.
-pub(super) fn select(table: &str, found: Value) -> Value {
-    json!({ "op": "select", "table": table, "where": found })
+    transact(app, caller, transaction.durable()).await
 }
 
 /// The rows of the first select in `results`.
@@ -105,9 +52,8 @@ pub(crate) fn rows(results: &[OpResult]) -> Vec<Row> {
     });
     let Some(selected) = selected else { return Vec::new() };
     let row = |at: usize| {
-        let mut text = Vec::new();
-        selected.write_row(at, &mut text);
-        serde_json::from_slice(&text).unwrap_or_default()
+        let columns = selected.columns(at);
+        columns.map(|(name, value)| (name.to_owned(), value.clone())).collect()
     };
     (0..selected.rows().len()).map(row).collect()
 }
@@ -121,31 +67,32 @@ pub(super) fn first_row(results: &[OpResult]) -> Option<Row> {
 /// All rows of a table.
 pub(crate) async fn select_all(
     app: &App,
-    identity: &Identity,
+    caller: &Identity,
     table: &str,
 ) -> Result<Vec<Row>, Problem> {
-    let results = transact(app, identity, vec![select(table, json!([]))]).await;
+    let results = transact(app, caller, begin(app)?.select(table, [])).await;
     results.map(|results| rows(&results)).map_err(|error| own_problem(&error))
 }
 
 /// The row of this name or number.
 pub(super) async fn select_one<O: Object>(
     app: &App,
-    identity: &Identity,
+    caller: &Identity,
     key: &str,
 ) -> Result<Option<Row>, Problem> {
-    let found = is_row::<O>(key)?;
-    let results = transact(app, identity, vec![select(O::KIND.table, found)]).await;
+    let found = identity::<O>(key)?;
+    let select = begin(app)?.select(O::KIND.table, tests_of(&found));
+    let results = transact(app, caller, select).await;
     // A name that no row can have is an error of the database's, and the caller's.
     results.map(|results| first_row(&results)).map_err(|error| problem::<O>(&error, key))
 }
 
-/// The answer to whoever makes what is there.
+/// The answer to a client that creates an object that exists.
 pub(super) fn exists<O: Object>() -> Problem {
     Problem::conflict(format!("a {} of this {} exists already", O::KIND.word, O::KIND.id))
 }
 
-/// What an error of the database means to whoever edited the object `key`.
+/// What an error of the database means to a client that edited the object `key`.
 pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
     match (error.tag, &error.violation) {
         (tag::CONSTRAINT, None) if error.details.contains("identical values") => exists::<O>(),
@@ -157,7 +104,7 @@ pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
     }
 }
 
-/// What an error of the database means to whoever edited several objects.
+/// What an error of the database means to a client that edited several objects.
 pub(crate) fn own_problem(error: &Error) -> Problem {
     if error.tag == tag::PERMISSION {
         return refused(error);
@@ -173,8 +120,8 @@ pub(crate) fn own_problem(error: &Error) -> Problem {
     }
     match error.tag {
         tag::CONSTRAINT | tag::REFERENCE => Problem::constraint(error.details.clone(), json!({})),
-        "timed out" => Problem::conflict("what the edit is based on changed meanwhile")
-            .hint("look again and send the edit once more"),
+        tag::TIMED_OUT => Problem::conflict("the object changed meanwhile")
+            .hint("read it again and repeat the edit"),
         tag::RESOURCES | tag::IO => Problem::not_kept(error),
         tag::NOT_ALLOWED => Problem::permission().hint(error.details.clone()),
         tag::SYNTAX => Problem::bad_request(error.details.clone()),

@@ -1,24 +1,21 @@
 //! Pieces of transactions that several kinds of objects need.
 
-use super::database::{self, Row, first_row, select, select_one};
-use super::{Object, describe, is_row, no_such};
+use super::database::{self, first_row, select_one};
+use super::{Object, Row, columns_of, describe, identity, no_such, tests_of};
 use crate::App;
 use crate::identity::Identity;
 use crate::respond::{Answer, Problem, ok};
 use axum::http::header::{HeaderMap, HeaderValue, IF_NONE_MATCH};
-use serde_json::{Value, json};
+use paceline_tables::Transaction;
+use paceline_tables::value::Datum;
 
-/// The operation that fails the transaction if the row is gone.
-pub(super) fn assert_there<O: Object>(key: &str) -> Result<Value, Problem> {
-    let columns = super::identity::<O>(key)?;
-    let names: Vec<&String> = columns.keys().collect();
-    Ok(json!({
-        "op": "wait", "timeout": 0, "table": O::KIND.table, "where": is_row::<O>(key)?,
-        "columns": names, "until": "==", "rows": [columns],
-    }))
+/// Has a transaction fail if the row with these columns is gone.
+pub(super) fn expect_there<O: Object>(transaction: Transaction, found: &Row) -> Transaction {
+    let names = found.keys().map(String::as_str);
+    transaction.expect(O::KIND.table, tests_of(found), names, [columns_of(found)])
 }
 
-/// Whether whoever sent these headers wants to make something, and not to replace it. Of two who make
+/// Whether the headers ask to create an object and not to replace one. Of two clients that create
 /// the same at once the unique index of the table lets one through.
 pub(super) fn only_creates(headers: &HeaderMap) -> Result<bool, Problem> {
     match headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes) {
@@ -29,25 +26,23 @@ pub(super) fn only_creates(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// Sets columns of a row that is there, if `check` has nothing against it; answers the object.
+/// Sets a column of a row that is there, if `check` has nothing against it; answers the object.
 pub(super) async fn set<O: Object>(
     app: &App,
-    identity: &Identity,
+    caller: &Identity,
     key: &str,
-    columns: Value,
+    (column, value): (&str, Datum),
     check: impl FnOnce(&Row) -> Result<(), Problem>,
 ) -> Answer {
-    let Some(old) = select_one::<O>(app, identity, key).await? else {
+    let Some(old) = select_one::<O>(app, caller, key).await? else {
         return Err(no_such::<O>(key));
     };
     check(&old)?;
-    let found = is_row::<O>(key)?;
-    let operations = vec![
-        assert_there::<O>(key)?,
-        json!({ "op": "update", "table": O::KIND.table, "where": found, "row": columns }),
-        select(O::KIND.table, found),
-    ];
-    let results = database::edit(app, identity, operations).await;
+    let (table, found) = (O::KIND.table, identity::<O>(key)?);
+    let changed = expect_there::<O>(database::begin(app)?, &found)
+        .update(table, tests_of(&found), [(column, value)])
+        .select(table, tests_of(&found));
+    let results = database::edit(app, caller, changed).await;
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;
     ok(&first_row(&results).as_ref().map(describe::<O>).unwrap_or_default())
 }

@@ -1,12 +1,13 @@
 //! Settings of the catalogue as members of objects: how a body becomes columns, and how columns are shown.
 //!
-//! Promises that a setting that is simply a column needs nothing but its entry in the catalogue. What is not simply a
-//! column, the object reads and shows by itself.
+//! Promises that a setting that is simply a column needs nothing but its entry in the catalogue. The object itself
+//! reads and shows any other setting.
 
-use super::database::Row;
+use super::values::{Row, flag, number, shown, shown_one, text, texts};
 use crate::members::Members;
 use crate::respond::Problem;
 use paceline_catalogue::{Default, Each, Figure, Holds, Kind, Measure, Setting, Shape};
+use paceline_tables::value::{Atom, Datum};
 use serde_json::{Map, Value, json};
 
 /// The word of the database for a list that is there and empty.
@@ -30,17 +31,11 @@ impl Reading {
     }
 }
 
-/// How the database writes that an optional column has no value.
-pub(super) fn nothing() -> Value {
-    json!(["set", []])
-}
-
-/// How the database writes that a column has the value that it begins with.
-fn nothing_of(setting: &Setting) -> Value {
+/// The value that a column begins with.
+const fn nothing_of(setting: &Setting) -> Datum {
     match setting.holds {
-        Holds::Flag(_) | Holds::Switch(_) => Value::Bool(false),
-        Holds::Map | Holds::NumberedMap(..) => json!(["map", []]),
-        _ => nothing(),
+        Holds::Flag(_) | Holds::Switch(_) => flag(false),
+        _ => Datum::Empty,
     }
 }
 
@@ -106,17 +101,17 @@ impl Reader<'_> {
         members: &mut Members,
     ) -> Result<(), Problem> {
         let is_given = members.has(setting.name);
-        let flag = members.peek(setting.name).and_then(Value::as_bool);
-        let object = match flag {
+        let given = members.peek(setting.name).and_then(Value::as_bool);
+        let object = match given {
             Some(_) => {
                 members.take(setting.name);
                 None
             }
             None => members.object(setting.name)?,
         };
-        let is_on = flag == Some(true) || object.is_some();
+        let is_on = given == Some(true) || object.is_some();
         if is_given || self.reading.resets() {
-            self.row.insert(setting.column.into(), is_on.into());
+            self.row.insert(setting.column.into(), flag(is_on));
         }
         // What is off has nothing of how.
         let reading = if is_given && !is_on { &Reading::Replace } else { self.reading };
@@ -147,47 +142,51 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A value as the database writes it.
-    fn value(&self, setting: &Setting, members: &Members, value: Value) -> Result<Value, Problem> {
+    /// The value of a column.
+    fn value(&self, setting: &Setting, members: &Members, value: Value) -> Result<Datum, Problem> {
         let (name, holds) = (setting.name, &setting.holds);
         let cannot = |expected: String| {
             let message = format!("{}: expected {expected}, found {value}", members.path(name));
             Err(Problem::constraint(message, (self.place)(setting.column)))
         };
         match (holds, &value) {
-            (Holds::Flag(_) | Holds::Choice, Value::Bool(_)) => Ok(value),
-            (Holds::Texts(_), Value::String(text)) => Ok(json!(["set", [text]])),
-            (Holds::Texts(each), Value::Array(texts)) if texts.iter().all(Value::is_string) => {
-                let is_none = texts.is_empty() && *each == Each::Protocol;
-                Ok(if is_none { json!(["set", [NONE]]) } else { set(texts) })
+            (Holds::Flag(_) | Holds::Choice, Value::Bool(is_on)) => Ok(flag(*is_on)),
+            (Holds::Texts(_), Value::String(one)) => Ok(text(one)),
+            (Holds::Texts(each), Value::Array(all)) if all.iter().all(Value::is_string) => {
+                let is_none = all.is_empty() && *each == Each::Protocol;
+                Ok(if is_none { text(NONE) } else { texts(all.iter().filter_map(Value::as_str)) })
             }
             (Holds::Map, Value::Object(texts)) if texts.values().all(Value::is_string) => {
-                Ok(json!(["map", texts.iter().collect::<Vec<_>>()]))
+                let pair = |(key, text): (&String, &Value)| {
+                    (Atom::string(key), Atom::string(text.as_str().unwrap_or_default()))
+                };
+                Ok(Datum::map_of(texts.iter().map(pair).collect()))
             }
             (Holds::NumberedMap(min, max), Value::Object(texts))
                 if texts.values().all(Value::is_string) =>
             {
                 let number = |key: &String| key.parse().ok().filter(|n| (min..=max).contains(&n));
-                let pairs: Option<Vec<(i64, &Value)>> =
-                    texts.iter().map(|(key, text)| Some((number(key)?, text))).collect();
-                match pairs {
-                    Some(pairs) => Ok(json!(["map", pairs])),
+                let pair = |(key, text): (&String, &Value)| {
+                    Some((Atom::Integer(number(key)?), Atom::string(text.as_str()?)))
+                };
+                match texts.iter().map(pair).collect() {
+                    Some(pairs) => Ok(Datum::map_of(pairs)),
                     None => cannot(format!("members named {min} to {max}")),
                 }
             }
-            (Holds::Integer(min, max), Value::Number(number)) => match number.as_i64() {
-                Some(number) if (min..=max).contains(&&number) => Ok(value),
+            (Holds::Integer(min, max), Value::Number(given)) => match given.as_i64() {
+                Some(given) if (min..=max).contains(&&given) => Ok(number(given)),
                 _ => cannot(format!("a whole number of {min} to {max}")),
             },
             (Holds::OneOf(words), Value::String(word)) => match words.contains(&word.as_str()) {
-                true => Ok(value),
+                true => Ok(text(word)),
                 // An object cannot be without it, so the body is none.
                 false if setting.default == Default::Required => {
                     Err(members.wrong(name, &expected(holds), &value))
                 }
                 false => cannot(words.join(" or ")),
             },
-            (holds, Value::String(_)) if is_text(holds) => Ok(value),
+            (holds, Value::String(one)) if is_text(holds) => Ok(text(one)),
             (holds, _) => Err(members.wrong(name, &expected(holds), &value)),
         }
     }
@@ -216,10 +215,10 @@ pub(super) fn show(kind: &'static Kind, row: &Row, object: &mut Map<String, Valu
         let shown = match setting.holds {
             Holds::Table(inner) => show_table(inner, row).map(Value::Object),
             Holds::Switch(inner) => {
-                let is_on = row.get(setting.column) == Some(&Value::Bool(true));
+                let is_on = row.get(setting.column) == Some(&flag(true));
                 is_on.then(|| show_table(inner, row).map_or(Value::Bool(true), Value::Object))
             }
-            _ => row.get(setting.column).and_then(|value| shown(&setting.holds, value)),
+            _ => row.get(setting.column).and_then(|value| show_value(&setting.holds, value)),
         };
         object.extend(shown.map(|value| (setting.name.to_owned(), value)));
     }
@@ -229,31 +228,37 @@ pub(super) fn show(kind: &'static Kind, row: &Row, object: &mut Map<String, Valu
 fn show_table(inner: &'static [Setting], row: &Row) -> Option<Map<String, Value>> {
     let shown: Map<String, Value> = inner
         .iter()
-        .filter_map(|one| Some((one.name.to_owned(), shown(&one.holds, row.get(one.column)?)?)))
+        .filter_map(|one| {
+            Some((one.name.to_owned(), show_value(&one.holds, row.get(one.column)?)?))
+        })
         .collect();
     (!shown.is_empty()).then_some(shown)
 }
 
 /// The value of a column as clients see it; none if there is none.
-fn shown(holds: &Holds, value: &Value) -> Option<Value> {
+fn show_value(holds: &Holds, value: &Datum) -> Option<Value> {
     match holds {
-        Holds::Texts(each) => {
-            let texts = elements(value);
-            let is_none = *each == Each::Protocol && texts == [json!(NONE)];
-            let list = if is_none { Vec::new() } else { texts.to_vec() };
-            (is_none || !list.is_empty()).then_some(Value::Array(list))
+        Holds::Texts(each) if *each == Each::Protocol && *value == text(NONE) => {
+            Some(Value::Array(Vec::new()))
         }
+        Holds::Texts(_) => show_set(value),
         Holds::Map | Holds::NumberedMap(..) => by_name(value),
-        _ => Some(value.clone()).filter(|value| !value.is_array()),
+        _ => shown_one(value),
     }
 }
 
-/// A map of the database as an object; none if it is empty.
-fn by_name(value: &Value) -> Option<Value> {
-    let member = |(key, value): (&Value, &Value)| {
-        (key.as_str().map_or_else(|| key.to_string(), str::to_owned), value.clone())
+/// A set as a list; none if it is empty.
+fn show_set(value: &Datum) -> Option<Value> {
+    let list: Vec<Value> = value.atoms().iter().map(shown).collect();
+    (!list.is_empty()).then_some(Value::Array(list))
+}
+
+/// A map as an object; none if it is empty.
+fn by_name(value: &Datum) -> Option<Value> {
+    let member = |(key, value): &(Atom, Atom)| {
+        (key.as_str().map_or_else(|| shown(key).to_string(), str::to_owned), shown(value))
     };
-    let members: Map<String, Value> = pairs(value).map(member).collect();
+    let members: Map<String, Value> = value.pairs().iter().map(member).collect();
     (!members.is_empty()).then_some(Value::Object(members))
 }
 
@@ -262,43 +267,11 @@ pub(super) fn show_figures(figures: &[Figure], row: &Row) -> Map<String, Value> 
     let show = |figure: &Figure| {
         let value = row.get(figure.name)?;
         let value = match figure.measure {
-            Measure::Texts => Some(elements(value)).filter(|all| !all.is_empty()).map(Into::into),
+            Measure::Texts => show_set(value),
             Measure::Counts => by_name(value),
-            _ => Some(value.clone()).filter(|value| !value.is_array()),
+            _ => shown_one(value),
         };
         Some((figure.name.to_owned(), value?))
     };
     figures.iter().filter_map(show).collect()
-}
-
-/// A set of these elements as the database writes it, each once.
-fn set(elements: &[Value]) -> Value {
-    let mut each: Vec<&Value> = Vec::new();
-    for element in elements {
-        if !each.contains(&element) {
-            each.push(element);
-        }
-    }
-    json!(["set", each])
-}
-
-/// The elements of a set, as the database writes it.
-fn elements(value: &Value) -> &[Value] {
-    match value.as_array().map(Vec::as_slice) {
-        Some([Value::String(word), Value::Array(many)]) if word == "set" => many,
-        Some(_) => &[],
-        None => std::slice::from_ref(value),
-    }
-}
-
-/// The pairs of a map, as the database writes it.
-pub(crate) fn pairs(value: &Value) -> impl Iterator<Item = (&Value, &Value)> {
-    let many = match value.as_array().map(Vec::as_slice) {
-        Some([Value::String(word), Value::Array(many)]) if word == "map" => many.as_slice(),
-        _ => &[],
-    };
-    many.iter().filter_map(|pair| match pair.as_array().map(Vec::as_slice) {
-        Some([key, value]) => Some((key, value)),
-        _ => None,
-    })
 }

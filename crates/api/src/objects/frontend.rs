@@ -1,11 +1,12 @@
 //! Frontends: where requests come in.
 
 use super::Object;
-use super::database::Row;
-use super::fields::{Reading, pairs};
+use super::fields::Reading;
+use super::values::Row;
 use crate::members::Members;
 use crate::respond::{Problem, shown};
 use paceline_catalogue::{FRONTENDS, Kind};
+use paceline_tables::value::{Atom, Datum};
 use serde_json::{Map, Value, json};
 
 /// The table Frontend.
@@ -41,20 +42,15 @@ impl Object for Frontend {
     }
 
     fn show(row: &Row, object: &mut Map<String, Value>) {
-        let line = |(_, text): (&Value, &Value)| {
+        let line = |(_, text): &(Atom, Atom)| {
             let (backend, when) = text.as_str()?.split_once(WHEN)?;
             Some(json!({ "when": when, "backend": backend }))
         };
-        let lines: Vec<Value> =
-            row.get("use_backend").into_iter().flat_map(pairs).filter_map(line).collect();
-        let keys = |number: &Value| {
-            let mut keys = row.get("tls_key").into_iter().flat_map(pairs);
-            keys.find(|(own, _)| *own == number).map(|(_, key)| key.clone())
-        };
-        let certificates = row.get("tls_certificate").into_iter().flat_map(pairs);
-        let certificates: Vec<Value> = certificates
-            .map(|(number, file)| json!({ "certificate": file, "key": keys(number) }))
-            .collect();
+        let pairs = |column: &str| row.get(column).map(Datum::pairs).unwrap_or_default();
+        let lines: Vec<Value> = pairs("use_backend").iter().filter_map(line).collect();
+        let keys = |number: &Atom| row.get("tls_key")?.value_of(number)?.as_str();
+        let certificate = |(number, file): &(Atom, Atom)| json!({ "certificate": file.as_str(), "key": keys(number) });
+        let certificates: Vec<Value> = pairs("tls_certificate").iter().map(certificate).collect();
         for (name, list) in [("use_backend", lines), ("tls", certificates)] {
             if !list.is_empty() {
                 object.insert(name.into(), Value::Array(list));
@@ -93,8 +89,7 @@ fn word(members: &mut Members, name: &'static str) -> Result<String, Problem> {
 }
 
 /// A map from the place of each text, from 1.
-fn numbered(texts: Vec<String>) -> Value {
-    let pairs: Vec<Value> =
-        (1..).zip(texts).map(|(at, text): (i64, _)| json!([at, text])).collect();
-    json!(["map", pairs])
+fn numbered(texts: Vec<String>) -> Datum {
+    let numbered = (1..).zip(texts);
+    Datum::map_of(numbered.map(|(at, text)| (Atom::Integer(at), Atom::string(&text))).collect())
 }

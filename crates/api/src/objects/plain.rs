@@ -1,4 +1,4 @@
-//! Objects that are what the catalogue says of them and nothing else.
+//! Objects that have nothing beyond their entry in the catalogue.
 
 use super::Object;
 use paceline_catalogue::{CHECKPOINTS, Kind, SERVERS, USERS};

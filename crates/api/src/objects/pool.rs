@@ -1,7 +1,7 @@
 //! Pools: their range of priorities, and the verbs that start, stop and keep them.
 
-use super::database::Row;
-use super::fields::{Reading, nothing};
+use super::fields::Reading;
+use super::values::{Row, flag, number, shown_one, text, text_in};
 use super::{Object, edit, verb_of};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
@@ -10,11 +10,15 @@ use crate::router::Routes;
 use crate::{App, Shared};
 use axum::extract::{Extension, Path, State};
 use paceline_catalogue::{Kind, POOLS};
+use paceline_tables::value::Datum;
 use paceline_types::{PoolId, Priority};
 use serde_json::{Map, Value, json};
 
 /// The pool that always exists.
 pub(crate) const DEFAULT: &str = "default";
+
+/// What a range of priorities is.
+const BOTH_ENDS: &str = "two whole numbers, the lowest and the highest priority";
 
 /// The table Pool.
 pub(super) struct Pool;
@@ -28,22 +32,22 @@ impl Object for Pool {
                 let message = "started: expected none, because state is given";
                 return Err(Problem::bad_request(message));
             }
-            row.insert("state".into(), if started { "started" } else { "stopped" }.into());
+            row.insert("state".into(), text(if started { "started" } else { "stopped" }));
         }
         let (low, high) = match members.given("priority") {
             None if !reading.resets() => return Ok(()),
-            None | Some(Value::Null) => (nothing(), nothing()),
+            None | Some(Value::Null) => (Datum::Empty, Datum::Empty),
             Some(value) => match value.as_array().map(Vec::as_slice) {
-                Some([low, high]) if low.is_i64() && high.is_i64() => {
-                    if [low, high].into_iter().any(|end| *end == Priority::REJECTED) {
+                Some([low, high]) => {
+                    let (Some(low), Some(high)) = (low.as_i64(), high.as_i64()) else {
+                        return Err(members.wrong("priority", BOTH_ENDS, &value));
+                    };
+                    if [low, high].contains(&Priority::REJECTED.into()) {
                         return Err(reserved("priority", Self::KIND.table, "priority_min"));
                     }
-                    (low.clone(), high.clone())
+                    (number(low), number(high))
                 }
-                _ => {
-                    let expected = "two whole numbers, the lowest and the highest priority";
-                    return Err(members.wrong("priority", expected, &value));
-                }
+                _ => return Err(members.wrong("priority", BOTH_ENDS, &value)),
             },
         };
         row.insert("priority_min".into(), low);
@@ -52,12 +56,11 @@ impl Object for Pool {
     }
 
     fn show(row: &Row, object: &mut Map<String, Value>) {
-        if let (Some(low @ Value::Number(_)), Some(high)) =
-            (row.get("priority_min"), row.get("priority_max"))
-        {
-            object.insert("priority".into(), json!([low, high]));
+        let end = |column: &str| row.get(column).and_then(shown_one);
+        if let Some(low) = end("priority_min") {
+            object.insert("priority".into(), json!([low, end("priority_max")]));
         }
-        let is_default = row.get("name").and_then(Value::as_str) == Some(DEFAULT);
+        let is_default = text_in(row, "name") == Some(DEFAULT);
         let state = if is_default { "started" } else { "stopped" };
         object.entry("state").or_insert(state.into());
         if is_default {
@@ -142,7 +145,7 @@ async fn drain(
 }
 
 async fn set_state(app: &Shared, identity: &Identity, name: &str, state: &str) -> Answer {
-    edit::set::<Pool>(app, identity, name, json!({ "state": state }), |_| Ok(())).await
+    edit::set::<Pool>(app, identity, name, ("state", text(state)), |_| Ok(())).await
 }
 
 async fn persist(
@@ -168,11 +171,11 @@ async fn unpersist(
 }
 
 async fn set_persistent(app: &Shared, identity: &Identity, name: &str, wanted: bool) -> Answer {
-    let check = |row: &Row| match row.get("persistent") == Some(&Value::Bool(wanted)) {
+    let check = |row: &Row| match row.get("persistent") == Some(&flag(wanted)) {
         true => Err(already(if wanted { "persistent" } else { "transient" })),
         false => Ok(()),
     };
-    edit::set::<Pool>(app, identity, name, json!({ "persistent": wanted }), check).await
+    edit::set::<Pool>(app, identity, name, ("persistent", flag(wanted)), check).await
 }
 
 fn already(what: &str) -> Problem {

@@ -1,8 +1,9 @@
 //! Resources: their parents are references in the database and names to clients.
 
 use super::Object;
-use super::database::{self, Row, rows, select};
-use super::fields::{Reading, nothing};
+use super::database::{self, begin, rows};
+use super::fields::Reading;
+use super::values::{Row, text, text_in, texts};
 use crate::identity::Identity;
 use crate::members::Members;
 use crate::operation::{Form, Parameter};
@@ -10,6 +11,9 @@ use crate::respond::{Problem, shown};
 use crate::{App, query};
 use axum::http::Uri;
 use paceline_catalogue::{Kind, RESOURCES};
+use paceline_tables::value::{Atom, Datum};
+use paceline_tables::{Function, Transaction};
+use paceline_types::Uuid;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
@@ -24,13 +28,13 @@ impl Object for Resource {
     const DELETE_QUERY: &'static [Parameter] = &[Parameter {
         name: "orphan",
         form: Form::Flag,
-        doc: "Whether to delete it although other resources are below it.",
+        doc: "Whether to delete it although it has children.",
     }];
 
     fn read(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
         if members.is_null("parents") || (reading.resets() && !members.has("parents")) {
             members.take("parents");
-            row.insert("parents".into(), nothing());
+            row.insert("parents".into(), Datum::Empty);
         } else if members.has("parents") {
             let parents = members.texts("parents")?;
             if parents.len() > PARENTS_MAX {
@@ -38,7 +42,7 @@ impl Object for Resource {
                 return Err(Problem::bad_request(message));
             }
             // Names for now; they become references when the row is written.
-            row.insert("parents".into(), json!(parents));
+            row.insert("parents".into(), texts(parents.iter().map(String::as_str)));
         } else {
             members.take("parents");
         }
@@ -46,67 +50,77 @@ impl Object for Resource {
     }
 
     fn show(row: &Row, object: &mut Map<String, Value>) {
-        object.insert("parents".into(), row.get("parents").cloned().unwrap_or_default());
+        let parents: Option<Value> =
+            row.get("parents").map(|set| set.atoms().iter().map(Atom::as_str).collect());
+        object.insert("parents".into(), parents.unwrap_or_default());
     }
 }
 
-/// Turns the names of parents into references. Answers also the operations that make sure, inside the
-/// transaction, that the parents are still those.
+/// Turns the names of parents into references. Returns also a transaction that makes sure that the parents are still
+/// those.
 pub(super) async fn find_parents<O: Object>(
     app: &App,
-    identity: &Identity,
+    caller: &Identity,
     key: &str,
     mut row: Row,
-) -> Result<(Row, Vec<Value>), Problem> {
-    let names = row.get("parents").filter(|parents| **parents != nothing()).cloned();
-    let Some(Value::Array(names)) = names.filter(|_| O::KIND.table == Resource::KIND.table) else {
-        return Ok((row, Vec::new()));
-    };
-    let selects = names.iter().map(|name| select(O::KIND.table, json!([["name", "==", name]])));
-    let results = database::transact(app, identity, selects.collect()).await;
+) -> Result<(Row, Transaction), Problem> {
+    let (table, mut checked) = (O::KIND.table, begin(app)?);
+    let names = row.get("parents").filter(|_| table == Resource::KIND.table);
+    let names: Vec<String> = names
+        .into_iter()
+        .flat_map(Datum::atoms)
+        .filter_map(Atom::as_str)
+        .map(str::to_owned)
+        .collect();
+    if names.is_empty() {
+        return Ok((row, checked));
+    }
+    let selects = names.iter().fold(begin(app)?, |selects, name| {
+        selects.select(table, [("name", Function::Equal, text(name))])
+    });
+    let results = database::transact(app, caller, selects).await;
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;
-    let (mut found, mut checks) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
     for (name, result) in names.iter().zip(&results) {
         let parent = rows(std::slice::from_ref(result)).into_iter().next();
-        let Some(uuid) = parent.and_then(|parent| parent.get("_uuid").cloned()) else {
-            let place = json!({ "table": O::KIND.table, "row": key, "column": "parents" });
-            let name = shown(name.as_str().unwrap_or_default());
-            let message = format!("there is no resource {name:?}");
+        let Some(uuid) = parent.as_ref().and_then(uuid_of) else {
+            let place = json!({ "table": table, "row": key, "column": "parents" });
+            let message = format!("there is no resource {:?}", shown(name));
             return Err(Problem::constraint(message, place).hint("make the parents first"));
         };
-        checks.push(json!({
-            "op": "wait", "timeout": 0, "table": O::KIND.table, "where": [["_uuid", "==", uuid]],
-            "columns": ["name"], "until": "==", "rows": [{ "name": name }],
-        }));
+        let uuid = Atom::Uuid(uuid);
+        let is_it = [("_uuid", Function::Equal, Datum::One(uuid.clone()))];
+        checked = checked.expect(table, is_it, ["name"], [[("name", text(name))]]);
         found.push(uuid);
     }
-    row.insert("parents".into(), json!(["set", found]));
-    Ok((row, checks))
+    row.insert("parents".into(), Datum::set_of(found));
+    Ok((row, checked))
 }
 
 /// Children that a refusal names.
 const CHILDREN_NAMED_MAX: usize = 5;
 
-/// That a resource which is to be deleted has no children, unless the query says `orphan`. Returns the operation that
-/// makes sure of it inside the transaction.
+/// That a resource which is to be deleted has no children, unless the query says `orphan`. Returns a transaction that
+/// makes sure of it.
 pub(super) async fn no_children<O: Object>(
     app: &App,
-    identity: &Identity,
+    caller: &Identity,
     key: &str,
     uri: &Uri,
-) -> Result<Vec<Value>, Problem> {
-    if O::KIND.table != Resource::KIND.table || query::flag(uri, "orphan")? {
-        return Ok(Vec::new());
+) -> Result<Transaction, Problem> {
+    let (table, nothing) = (O::KIND.table, begin(app)?);
+    if table != Resource::KIND.table || query::flag(uri, "orphan")? {
+        return Ok(nothing);
     }
     let problem = |error| database::problem::<O>(&error, key);
-    let own = vec![select(O::KIND.table, json!([["name", "==", key]]))];
-    let own = rows(&database::transact(app, identity, own).await.map_err(problem)?);
-    let Some(uuid) = own.first().and_then(|row| row.get("_uuid")) else { return Ok(Vec::new()) };
-    let below = json!([["parents", "includes", uuid]]);
-    let children = vec![select(O::KIND.table, below.clone())];
-    let children = rows(&database::transact(app, identity, children).await.map_err(problem)?);
+    let own = begin(app)?.select(table, [("name", Function::Equal, text(key))]);
+    let own = rows(&database::transact(app, caller, own).await.map_err(problem)?);
+    let Some(uuid) = own.first().and_then(uuid_of) else { return Ok(nothing) };
+    let below = [("parents", Function::Includes, Datum::One(Atom::Uuid(uuid)))];
+    let children = begin(app)?.select(table, below.clone());
+    let children = rows(&database::transact(app, caller, children).await.map_err(problem)?);
     if !children.is_empty() {
-        let names = children.iter().filter_map(|row| row.get("name")?.as_str());
+        let names = children.iter().filter_map(|row| text_in(row, "name"));
         let mut names: Vec<String> = names.map(|name| format!("{:?}", shown(name))).collect();
         names.sort();
         let more = names.len().saturating_sub(CHILDREN_NAMED_MAX);
@@ -116,61 +130,52 @@ pub(super) async fn no_children<O: Object>(
         let hint = "delete the children first; DELETE with ?orphan deletes it and leaves them without this parent";
         return Err(Problem::conflict(message).hint(hint));
     }
-    Ok(vec![json!({ "op": "wait", "timeout": 0, "table": O::KIND.table, "where": below,
-        "columns": ["name"], "until": "==", "rows": [] })])
+    let none: [[(&str, Datum); 0]; 0] = [];
+    Ok(nothing.expect(table, below, ["name"], none))
 }
 
 /// Turns references to parents into names.
 pub(super) async fn name_parents<O: Object>(
     app: &App,
-    identity: &Identity,
+    caller: &Identity,
     found: &mut [Row],
 ) -> Result<(), Problem> {
     if O::KIND.table != Resource::KIND.table {
         return Ok(());
     }
-    let wanted: Vec<String> = found.iter().flat_map(references).collect();
-    let known: Vec<Row> = match found {
+    let known: HashMap<Uuid, String> = match found {
         // One row: only its parents are looked up.
-        [_] => {
-            let by_uuid =
-                |uuid: &String| select(O::KIND.table, json!([["_uuid", "==", ["uuid", uuid]]]));
-            let selects = wanted.iter().map(by_uuid).collect();
-            let results = database::transact(app, identity, selects).await;
+        [one] => {
+            let selects = references(one).fold(begin(app)?, |selects, uuid| {
+                let is_it = ("_uuid", Function::Equal, Datum::One(Atom::Uuid(uuid)));
+                selects.select(O::KIND.table, [is_it])
+            });
+            let results = database::transact(app, caller, selects).await;
             let results = results.map_err(|error| Problem::internal(&error.to_string()))?;
-            results.iter().flat_map(|result| rows(std::slice::from_ref(result))).collect()
+            let parents = results.iter().flat_map(|result| rows(std::slice::from_ref(result)));
+            parents.filter_map(|row| named(&row)).collect()
         }
-        _ => found.to_vec(),
+        _ => found.iter().filter_map(named).collect(),
     };
-    let names: HashMap<String, Value> = known.iter().filter_map(named).collect();
     for row in found {
-        let mut parents: Vec<&Value> =
-            references(row).iter().filter_map(|uuid| names.get(uuid)).collect();
-        parents.sort_by_key(|name| name.as_str().unwrap_or_default());
-        row.insert("parents".into(), json!(parents));
+        let parents =
+            texts(references(row).filter_map(|uuid| known.get(&uuid)).map(String::as_str));
+        row.insert("parents".into(), parents);
     }
     Ok(())
 }
 
-fn named(row: &Row) -> Option<(String, Value)> {
-    let uuid = row.get("_uuid").and_then(reference)?;
-    Some((uuid.to_owned(), row.get("name")?.clone()))
+fn named(row: &Row) -> Option<(Uuid, String)> {
+    Some((uuid_of(row)?, text_in(row, "name")?.to_owned()))
+}
+
+/// The UUID of a row.
+fn uuid_of(row: &Row) -> Option<Uuid> {
+    row.get("_uuid")?.single()?.as_uuid()
 }
 
 /// The parents of a row.
-fn references(row: &Row) -> Vec<String> {
-    let parents = row.get("parents");
-    let many = match parents.and_then(Value::as_array).map(Vec::as_slice) {
-        Some([Value::String(word), Value::Array(many)]) if word == "set" => many.as_slice(),
-        Some(_) => parents.map(std::slice::from_ref).unwrap_or_default(),
-        None => &[],
-    };
-    many.iter().filter_map(reference).map(str::to_owned).collect()
-}
-
-fn reference(value: &Value) -> Option<&str> {
-    match value.as_array().map(Vec::as_slice) {
-        Some([Value::String(word), Value::String(uuid)]) if word == "uuid" => Some(uuid),
-        _ => None,
-    }
+fn references(row: &Row) -> impl Iterator<Item = Uuid> {
+    let parents = row.get("parents").map(Datum::atoms).unwrap_or_default();
+    parents.iter().filter_map(Atom::as_uuid)
 }

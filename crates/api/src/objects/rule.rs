@@ -1,9 +1,10 @@
 //! Rules: what they match and do, written as in TOML, and the verbs on the running list.
 
-use super::database::{self, Row, edit, first_row, select, select_all};
-use super::fields::{Reading, nothing};
+use super::database::{self, begin, edit, first_row, select_all};
+use super::fields::Reading;
 use super::pool::reserved;
-use super::{Object, describe, made, read_row, verb_of};
+use super::values::{Row, flag, number, number_in, text, text_in};
+use super::{Object, columns_of, describe, made, read_row, verb_of};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::openapi::{name_of, new_of};
@@ -16,7 +17,8 @@ use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
 use paceline_catalogue::{Kind, RULES, SAVED_RULES};
 use paceline_host::words::{Criterion, PatternMode, parse_action, parse_criteria, show_criteria};
-use paceline_tables::tag;
+use paceline_tables::value::Datum;
+use paceline_tables::{Function, tag};
 use paceline_types::{Name, Priority};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -57,7 +59,7 @@ fn read_match(members: &mut Members, reading: &Reading, row: &mut Row) -> Result
     let patterns = members.object("match")?;
     let Some(mut patterns) = patterns else {
         if given || reading.resets() {
-            row.insert("criteria".into(), "".into());
+            row.insert("criteria".into(), text(""));
         }
         return Ok(());
     };
@@ -78,7 +80,7 @@ fn read_match(members: &mut Members, reading: &Reading, row: &mut Row) -> Result
             criteria.push(Criterion { attribute: name.clone(), mode, nocase, pattern });
         }
     }
-    row.insert("criteria".into(), show_criteria(&criteria).into());
+    row.insert("criteria".into(), text(&show_criteria(&criteria)));
     Ok(())
 }
 
@@ -131,14 +133,14 @@ fn read_action(members: &mut Members, reading: &Reading, row: &mut Row) -> Resul
         return Err(Problem::bad_request(message));
     }
     if named || reading.resets() {
-        row.insert("action".into(), action.map_or_else(nothing, Value::String));
+        row.insert("action".into(), action.map_or(Datum::Empty, |action| text(&action)));
     }
     Ok(())
 }
 
 /// Shows what a rule matches and does.
 pub(super) fn show(row: &Row, object: &mut Map<String, Value>) {
-    let text = |column: &str| row.get(column).and_then(Value::as_str).unwrap_or_default();
+    let text = |column: &str| text_in(row, column).unwrap_or_default();
     let mut patterns: Map<String, Value> = Map::new();
     for criterion in parse_criteria(text("criteria")).unwrap_or_default() {
         let mut pattern = json!({ criterion.mode.to_string(): criterion.pattern });
@@ -175,7 +177,7 @@ pub(super) fn verbs(routes: Routes) -> Routes {
     let add = operation(Role::Operator, "/v1/rules", "add_rule", add);
     let clear_all = "Clears the running list of rules";
     let clear_all = operation(Role::Operator, "/v1/rules/clear", "clear_rules", clear_all);
-    let save_all = "Makes the saved list of rules equal to the running one";
+    let save_all = "Saves the running list of rules";
     let save_all = operation(Role::Admin, "/v1/rules/save", "save_rules", save_all);
     let verb = |path, verb, summary| verb_of::<Rule>(Role::Operator, path, verb, summary);
     routes
@@ -198,44 +200,44 @@ async fn new(
     let key = given.map_or_else(|| "new".to_owned(), |number| number.to_string());
     let columns = read_row::<Rule>(members, &Reading::Create, &key)?;
     for tries in 1.. {
-        let number = match given {
-            Some(number) => u64::from(number),
+        let own = match given {
+            Some(own) => u64::from(own),
             None => next_number(&app, &identity).await?,
         };
+        let value = number(i64::try_from(own).unwrap_or(i64::MAX));
         let mut row = columns.clone();
-        row.insert("number".into(), number.into());
-        let operations = vec![
-            json!({ "op": "insert", "table": Rule::KIND.table, "row": row }),
-            select(Rule::KIND.table, json!([["number", "==", number]])),
-        ];
-        match edit(&app, &identity, operations).await {
+        row.insert("number".into(), value.clone());
+        let table = Rule::KIND.table;
+        let added = begin(&app)?
+            .insert(table, columns_of(&row))
+            .select(table, [("number", Function::Equal, value)]);
+        match edit(&app, &identity, added).await {
             Ok(results) => {
                 return made(
                     &first_row(&results).as_ref().map(describe::<Rule>).unwrap_or_default(),
                 );
             }
-            // Somebody else took the number in between.
+            // Another client took the number in between.
             Err(error)
                 if given.is_none()
                     && tries < TRIES_MAX
                     && error.tag == tag::CONSTRAINT
                     && error.details.contains("identical values") => {}
-            Err(error) => return Err(database::problem::<Rule>(&error, &number.to_string())),
+            Err(error) => return Err(database::problem::<Rule>(&error, &own.to_string())),
         }
     }
-    Err(Problem::conflict("the list of rules changed again and again"))
+    Err(Problem::conflict("the list of rules changed too often meanwhile"))
 }
 
 async fn next_number(app: &Shared, identity: &Identity) -> Result<u64, Problem> {
     let rules = select_all(app, identity, Rule::KIND.table).await?;
-    let last = rules.iter().filter_map(|row| row.get("number")?.as_u64()).max().unwrap_or(0);
+    let last = rules.iter().filter_map(|row| number_in(row, "number")).max().unwrap_or(0);
     Ok(last + STEP)
 }
 
 /// `POST /v1/rules/clear`: the running list only
 async fn clear(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
-    let delete = json!({ "op": "delete", "table": Rule::KIND.table, "where": [] });
-    let cleared = edit(&app, &identity, vec![delete]).await;
+    let cleared = edit(&app, &identity, begin(&app)?.delete(Rule::KIND.table, [])).await;
     cleared.map_err(|error| database::problem::<Rule>(&error, ""))?;
     done()
 }
@@ -252,17 +254,18 @@ async fn save(State(app): State<Shared>, Extension(identity): Extension<Identity
                 .collect()
         };
         let rules: Vec<Row> = rules.iter().map(kept).collect();
-        let mut operations = vec![
-            // What is saved is the list as it is now, not as it was when it was read.
-            json!({ "op": "wait", "timeout": 0, "table": Rule::KIND.table, "where": [],
-                    "columns": columns, "until": "==", "rows": rules }),
-            json!({ "op": "delete", "table": SAVED_RULES.table, "where": [] }),
-        ];
-        let insert = |row| json!({ "op": "insert", "table": SAVED_RULES.table, "row": row });
-        operations.extend(rules.into_iter().map(insert));
-        match edit(&app, &identity, operations).await {
+        // What is saved is the list as it is now, not as it was when it was read.
+        let compared = columns.iter().copied();
+        let expected = rules.iter().map(columns_of);
+        let cleared = begin(&app)?
+            .expect(Rule::KIND.table, [], compared, expected)
+            .delete(SAVED_RULES.table, []);
+        let saved = rules.iter().fold(cleared, |transaction, row| {
+            transaction.insert(SAVED_RULES.table, columns_of(row))
+        });
+        match edit(&app, &identity, saved).await {
             Ok(_) => return done(),
-            Err(error) if error.tag == "timed out" && tries < TRIES_MAX => {}
+            Err(error) if error.tag == tag::TIMED_OUT && tries < TRIES_MAX => {}
             Err(error) => return Err(database::problem::<Rule>(&error, "")),
         }
     }
@@ -274,8 +277,8 @@ async fn enable(
     Extension(identity): Extension<Identity>,
     Path(number): Path<String>,
 ) -> Answer {
-    let columns = json!({ "disabled": false });
-    super::edit::set::<Rule>(&app, &identity, &number, columns, |_| Ok(())).await
+    let column = ("disabled", flag(false));
+    super::edit::set::<Rule>(&app, &identity, &number, column, |_| Ok(())).await
 }
 
 async fn disable(
@@ -283,6 +286,6 @@ async fn disable(
     Extension(identity): Extension<Identity>,
     Path(number): Path<String>,
 ) -> Answer {
-    let columns = json!({ "disabled": true });
-    super::edit::set::<Rule>(&app, &identity, &number, columns, |_| Ok(())).await
+    let column = ("disabled", flag(true));
+    super::edit::set::<Rule>(&app, &identity, &number, column, |_| Ok(())).await
 }

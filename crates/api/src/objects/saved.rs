@@ -1,8 +1,8 @@
 //! Saved rules, which are only read here: `POST /v1/rules/save` writes them.
 
 use super::Object;
-use super::database::Row;
 use super::rule;
+use super::values::Row;
 use paceline_catalogue::{Kind, SAVED_RULES};
 use serde_json::{Map, Value};
 

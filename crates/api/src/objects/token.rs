@@ -1,10 +1,11 @@
-//! Tokens: made, listed and revoked. A token is shown once, when it is made; what is kept is its hash.
+//! Tokens: issued, listed and revoked. A token is shown once, when it is issued; only its hash is stored.
 //!
-//! The first token lies in the file `token` of the data directory and in no row. It is listed as
-//! `admin`, and revoking it puts another one into the file, so that an admin is never locked out.
+//! The first token is in the file `token` of the data directory and in no row. It is listed as `admin`. Revoking it
+//! writes another one to the file, so that an admin is never locked out.
 
-use super::database::{self, Row, edit, select_all};
-use super::{Object, delete, describe};
+use super::database::{self, begin, edit, select_all};
+use super::values::{Row, number, number_in, text};
+use super::{Object, columns_of, delete, describe};
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::moment::rfc3339_of_ms;
@@ -41,7 +42,7 @@ impl Object for Token {
 
     fn show(row: &Row, object: &mut Map<String, Value>) {
         for member in ["created", "expires"] {
-            let moment = row.get(member).and_then(Value::as_u64).map(rfc3339_of_ms);
+            let moment = number_in(row, member).map(rfc3339_of_ms);
             object.extend(moment.map(|text| (member.to_owned(), Value::String(text))));
         }
     }
@@ -52,7 +53,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let all = "/v1/tokens";
     let list_of = "Lists tokens, without the tokens themselves";
     let list_of = Operation::new(Role::Admin, "GET", all, "list_tokens", list_of);
-    let issue = "Issues a token, which is shown this once";
+    let issue = "Issues a token, which is shown only once";
     let issue = Operation::new(Role::Admin, "POST", all, "issue_token", issue);
     let issue = issue.takes(&new_of(Token::KIND)).gives(201, "IssuedToken").fails(EDIT);
     let revoke_of = ("/v1/tokens/{name}", "revoke_token", "Revokes a token");
@@ -146,19 +147,23 @@ async fn new(
     let New { name, role, user, life } = New::read(members)?;
     let token = secret::<BYTES>().map_err(|error| Problem::internal(&error.to_string()))?;
     let created_ms = wall_ms();
-    let mut row = json!({
-        "name": name, "role": role.word(), "user": user,
-        "hash": hex(&hash(&token)), "created": created_ms,
-    });
-    if let (Some(life), Some(row)) = (life, row.as_object_mut()) {
-        row.insert("expires".into(), created_ms.saturating_add(life.0 / 1_000_000).into());
+    let moment = |ms: u64| number(i64::try_from(ms).unwrap_or(i64::MAX));
+    let mut row = Row::from([
+        ("name".into(), text(&name)),
+        ("role".into(), text(role.word())),
+        ("user".into(), text(&user)),
+        ("hash".into(), text(&hex(&hash(&token)))),
+        ("created".into(), moment(created_ms)),
+    ]);
+    if let Some(life) = life {
+        row.insert("expires".into(), moment(created_ms.saturating_add(life.0 / 1_000_000)));
     }
-    let insert = json!({ "op": "insert", "table": Token::KIND.table, "row": row });
-    edit(&app, &identity, vec![insert]).await.map_err(|error| match error.tag {
+    let insert = begin(&app)?.insert(Token::KIND.table, columns_of(&row));
+    edit(&app, &identity, insert).await.map_err(|error| match error.tag {
         tag::CONSTRAINT if error.details.contains("at most") => Problem::resources(error.details),
         _ => database::problem::<Token>(&error, &name),
     })?;
-    let mut made = describe::<Token>(row.as_object().unwrap_or(&Map::new()));
+    let mut made = describe::<Token>(&row);
     made["token"] = token.into();
     created(&made)
 }

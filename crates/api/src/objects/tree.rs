@@ -1,16 +1,17 @@
-//! The resources with who holds them and who waits for them.
+//! The resources with the requests that hold them and those that wait for them.
 
 use super::Object as _;
-use super::database::{Row, select_all};
+use super::database::select_all;
 use super::resource::{Resource, name_parents};
+use super::values::{Row, text_in};
 use crate::identity::Identity;
 use crate::respond::Answer;
 use crate::{App, Shared, large};
 use axum::extract::{Extension, State};
 use paceline_host::WaitsFor;
+use paceline_tables::value::{Atom, Datum};
 use paceline_types::RequestId;
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Most requests that are looked at for their claims.
@@ -22,12 +23,12 @@ const CLAIMS_MAX: usize = 1_000_000;
 /// What is known of one resource.
 #[derive(Default, Serialize)]
 struct Node {
-    parents: Vec<Value>,
+    parents: Vec<String>,
     holders: Vec<u64>,
     waiters: Vec<u64>,
 }
 
-/// A resource as it is told.
+/// A resource as it is shown.
 #[derive(Serialize)]
 struct Named<'a> {
     name: &'a str,
@@ -51,13 +52,11 @@ pub(super) async fn tree(
 /// The tree as it is sent.
 fn drawn(app: &App, rows: Vec<Row>) -> Vec<u8> {
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
-    for mut row in rows {
-        let Some(Value::String(name)) = row.remove("name") else { continue };
-        if let Some(Value::Array(parents)) = row.remove("parents") {
-            nodes.entry(name).or_default().parents = parents;
-        } else {
-            nodes.entry(name).or_default();
-        }
+    for row in &rows {
+        let Some(name) = text_in(row, "name") else { continue };
+        let parents = row.get("parents").map(Datum::atoms).unwrap_or_default();
+        let parents = parents.iter().filter_map(Atom::as_str).map(str::to_owned).collect();
+        nodes.entry(name.to_owned()).or_default().parents = parents;
     }
     let mut left = CLAIMS_MAX;
     app.host.control().look(RequestId(0), REQUESTS_MAX, |request, why| {

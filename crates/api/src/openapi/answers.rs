@@ -1,4 +1,4 @@
-//! Schemas of answers that are no objects of the catalogue. None forbids further members, and no word is an enum.
+//! Schemas of answers that are not objects of the catalogue. None forbids further members, and no word is an enum.
 
 use super::schema::{name_of, or_null};
 use crate::operation::refer;
@@ -54,7 +54,7 @@ fn held() -> Value {
         "Renewed": answer(json!({ "expires_at": or_null(moment()) }), &[]),
         "Released": answer(json!({
             "released": flag(),
-            "written": { "type": "boolean", "description": "False: it is released, but that is not on disk yet." },
+            "written": { "type": "boolean", "description": "False if the release is not on disk yet." },
         }), &[]),
         "Permit": answer(json!({
             "permit": { "type": "string", "description": "Its name, for its user and for operators." },
@@ -63,7 +63,7 @@ fn held() -> Value {
         }), &["permit", "expires_at"]),
         "LockGrant": answer(json!({
             "lock": text(), "fencing": number(),
-            "written": { "type": "boolean", "description": "False: it is yours, but that is not on disk yet." },
+            "written": { "type": "boolean", "description": "False if the grant is not on disk yet." },
         }), &["written"]),
         "Lock": answer(json!({
             "name": text(), "owner": or_null(text()), "fencing": or_null(number()),
@@ -73,7 +73,7 @@ fn held() -> Value {
         "IssuedToken": { "allOf": [
             refer(&name_of(&TOKENS)),
             answer(json!({
-                "token": { "type": "string", "description": "The token, which is shown this once." },
+                "token": { "type": "string", "description": "The token, which is shown only once." },
             }), &[]),
         ] },
     })

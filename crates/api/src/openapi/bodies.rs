@@ -1,4 +1,4 @@
-//! Schemas of bodies that are no objects of the catalogue. Each has exactly the members that its handler reads.
+//! Schemas of bodies that are not objects of the catalogue. Each has exactly the members that its handler reads.
 
 use super::schema::or_null;
 use serde_json::{Map, Value, json};
@@ -65,7 +65,7 @@ pub(super) fn all() -> Map<String, Value> {
         }), &["session"]),
         "Unlock": body(json!({ "session": session }), &[]),
         "Cancel": body(json!({
-            "reason": { "type": "string", "description": "Why, for the client whose request it is." },
+            "reason": { "type": "string", "description": "The reason, which the client of the request is shown." },
         }), &[]),
     });
     if let Value::Object(all) = all { all } else { Map::new() }

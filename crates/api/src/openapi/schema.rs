@@ -86,7 +86,7 @@ fn object(kind: &'static Kind, used: Use) -> Value {
         _ if kind.table == "Token" => {}
         _ => {
             object["properties"]["figures"] = json!({
-                "description": "Ignored, so that what was read can be sent back.",
+                "description": "Ignored, so that an object that was read can be sent back unchanged.",
             });
         }
     }

@@ -193,7 +193,7 @@ fn frontends_show_what_was_counted_at_them() {
     let world = World::new();
     let mut client = world.unix();
     client.put("/v1/frontends/web", json!({ "listen": "127.0.0.1:0" })).expect(201);
-    let tally = world.host.control().tally("web");
+    let tally = world.host.control().http().tally("web");
     tally.connections.store(3, Ordering::Relaxed);
     tally.accepted.store(5, Ordering::Relaxed);
     tally.requests.store(7, Ordering::Relaxed);
@@ -225,7 +225,7 @@ fn frontends_show_what_was_counted_at_them() {
     drop(tally);
     client.delete("/v1/frontends/web").expect(204);
     client.put("/v1/frontends/web", json!({ "listen": "127.0.0.1:0" })).expect(201);
-    assert_eq!(world.host.control().tally("web").requests.load(Ordering::Relaxed), 0);
+    assert_eq!(world.host.control().http().tally("web").requests.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -243,11 +243,11 @@ fn the_status_tells_how_the_door_stands() {
             .expect(201);
     }
     let control = world.host.control();
-    control.tell_listening(vec![("web".into(), "127.0.0.1:81".into())]);
+    control.http().report_listening(vec![("web".into(), "127.0.0.1:81".into())]);
     let message = "cannot listen".to_owned();
     let problem =
         |frontend: &str| DoorProblem { frontend: Some(frontend.into()), message: message.clone() };
-    control.tell_problems(vec![problem("other"), problem("third")]);
+    control.http().report_problems(vec![problem("other"), problem("third")]);
     let snapshot = control.snapshot();
     for (id, _) in control.servers() {
         let (_, server) = snapshot.routing().server(id).unwrap();
@@ -270,9 +270,9 @@ fn the_status_tells_how_the_door_stands() {
     until(|| figures("other")["problem"] == message);
     until(|| figures("web")["listening"] == json!(["127.0.0.1:81"]));
     assert_eq!(figures("web").get("problem"), None);
-    control.tell_problems(vec![]);
+    control.http().report_problems(vec![]);
     until(|| figures("other").get("problem").is_none());
-    control.tell_ending();
+    control.begin_ending();
     let status = client.get("/v1/status").expect(200);
     assert_eq!((&status["draining"], status["http"].get("problem")), (&json!(true), None));
 }

@@ -1,7 +1,7 @@
 //! A host in a temporary directory with its API open.
 
 use crate::client::{Client, Events};
-use paceline_api::{Address, Api, Door, Limits, Options};
+use paceline_api::{Address, Api, ApiDoor, Limits, Options};
 use paceline_host::{Host, Policy, RealDisk};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Everything a test needs; gone when dropped.
 pub struct World {
-    pub door: Option<Door>,
+    pub door: Option<ApiDoor>,
     pub host: Arc<Host>,
     pub token: String,
     pub directory: PathBuf,

@@ -1,9 +1,9 @@
-//! The roles of users and tokens, found in one step.
+//! The roles of users and tokens, looked up in one step.
 //!
-//! A token is found by the first half of its hash, and the other half is compared without stopping at
-//! the first difference, so that the time of an answer tells nothing about a token. Whoever holds a
-//! [`Granted`] can wait for its end: it ends when its row is deleted, stands for somebody else, or gives
-//! a role that may hold nothing any more. Any other role is taken over at once, and what is held stays.
+//! A token is looked up by the first half of its hash. The other half is compared in constant time, so that the
+//! response time reveals nothing about a token. The holder of a [`Granted`] can wait for its end. It ends when its row
+//! is deleted, when the row names another user, or when the new role may hold nothing. Any other change of role takes
+//! effect at once, and what the client holds stays.
 
 use crate::clock::Clock;
 use paceline_model::{FIRST_TOKEN, Grant, TokenRow};
@@ -45,7 +45,7 @@ impl Granted {
         self.role.store(number.unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// Whether its time is over, by the wall clock.
+    /// Whether it has expired, by the wall clock.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.expires_ms.is_some_and(|ms| ms <= self.clock.wall_ms())
@@ -89,13 +89,13 @@ impl Granted {
     }
 }
 
-struct Held {
+struct RowGrant {
     granted: Arc<Granted>,
     /// Dropping it tells everyone who holds what it granted.
     _alive: watch::Sender<()>,
 }
 
-impl Held {
+impl RowGrant {
     fn new(user: String, role: Role, expires_ms: Option<u64>, clock: Clock) -> Self {
         let (alive, ended) = watch::channel(());
         let granted = Granted { user, role: AtomicUsize::new(0), expires_ms, clock, ended };
@@ -107,13 +107,13 @@ impl Held {
 struct HeldToken {
     name: String,
     rest: Half,
-    held: Held,
+    held: RowGrant,
 }
 
 /// Everybody who has a role by a row.
 pub(super) struct Grants {
     clock: Clock,
-    users: HashMap<String, Held>,
+    users: HashMap<String, RowGrant>,
     /// By the first half of their hashes.
     tokens: HashMap<Half, HeldToken>,
     /// The first half of the hash of the first token.
@@ -128,11 +128,11 @@ impl Grants {
     pub(super) fn add(&mut self, grant: Grant) {
         match grant {
             Grant::User { name, role } => {
-                self.users.insert(name.clone(), Held::new(name, role, None, self.clock));
+                self.users.insert(name.clone(), RowGrant::new(name, role, None, self.clock));
             }
             Grant::Token(TokenRow { name, hash, role, user, expires_ms }) => {
                 let (first, rest) = halves(&hash);
-                let held = Held::new(user, role, expires_ms, self.clock);
+                let held = RowGrant::new(user, role, expires_ms, self.clock);
                 self.tokens.insert(first, HeldToken { name, rest, held });
             }
         }
@@ -182,7 +182,7 @@ impl Grants {
         }
         let (first, rest) = halves(&hash);
         let name = FIRST_TOKEN.to_owned();
-        let held = Held::new(name.clone(), Role::Admin, None, self.clock);
+        let held = RowGrant::new(name.clone(), Role::Admin, None, self.clock);
         self.tokens.insert(first, HeldToken { name, rest, held });
         self.first = Some(first);
     }

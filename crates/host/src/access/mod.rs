@@ -1,10 +1,9 @@
 //! Who may do what: one check behind every door, and a record of what it refused (promise A1).
 //!
-//! Owns the roles that rows of the tables User and Token give, in memory, as of the last commit that
-//! was published (`grants.rs`). The user who started the daemon and root are admin; any other user of
-//! this machine has the role of its row, or none. Promises that a refusal is always the same error,
-//! and that refusals cannot fill the disk: of those that come too fast only the number is recorded
-//! (`refusals.rs`). It never sees a token, only hashes.
+//! Owns the roles that rows of the tables User and Token give, in memory, as of the last published commit
+//! (`grants.rs`). The user who started the daemon and root are admin. Any other user of this machine has the role of
+//! its row, or none. Promises that a refusal is always the same error, and that refusals cannot fill the disk: beyond a
+//! bound they are only counted (`refusals.rs`). It never sees a token, only hashes.
 
 mod grants;
 mod refusals;
@@ -22,7 +21,7 @@ use refusals::{Kind, Refusals};
 use rustix::process::geteuid;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-/// What whoever is refused is told, at every door.
+/// The error of a refusal, the same at every door.
 pub const REFUSED: &str = "caller does not have the necessary permission";
 
 /// The name of user 0, whatever the system calls it.
@@ -78,7 +77,7 @@ impl Access {
         changes.into_iter().filter_map(|(_, new)| new).for_each(|new| grants.add(new));
     }
 
-    /// Gives the role admin to whoever has the token with this hash, which no row keeps; the one that
+    /// Gives the role admin to the token with this hash, which is in no row; the one that
     /// had it before has it no longer.
     pub fn set_first_token(&self, hash: [u8; 32]) {
         self.grants.write().unwrap_or_else(crate::broken).set_first_token(hash);
@@ -145,7 +144,7 @@ impl Access {
         self.check_role(&session.name, session.role(), need, what)
     }
 
-    /// The same for somebody with a role, if they have one.
+    /// The same for a caller with this role, if it has one.
     pub(crate) fn check_role(
         &self,
         who: &str,
@@ -160,12 +159,12 @@ impl Access {
         Err(Error::new(tag::PERMISSION, REFUSED))
     }
 
-    /// Records that somebody was refused something.
+    /// Records that a client was refused something.
     pub fn refused(&self, who: &str, what: &str) {
         self.note(Kind::Known, who, what);
     }
 
-    /// Records that somebody was refused of whom only the place is known.
+    /// Records a refusal of a client of which only the address is known.
     pub fn refused_unknown(&self, from: &str, what: &str) {
         self.note(Kind::Unknown, from, what);
     }
@@ -179,7 +178,7 @@ impl Access {
         audit.refused(who, &what, left_out);
     }
 
-    /// Records how many refusals were left out and not told yet.
+    /// Records how many refusals were only counted since the last record.
     pub(crate) fn close(&self) {
         let left_out = self.refusals.lock().unwrap_or_else(crate::broken).take_left_out();
         if let Some(audit) = self.audit.get().filter(|_| left_out > 0) {

@@ -1,7 +1,7 @@
-//! How many refusals are recorded: a burst at once, then one a second; of the others the number.
+//! Which refusals are recorded: a burst, then one per second. The others are only counted.
 //!
-//! Those of whom only the place is known have a bound of their own, so that a stranger who tries
-//! tokens cannot hide what someone with a role is refused.
+//! Refusals of unauthenticated clients have a bound of their own, so that a client that guesses tokens cannot hide the
+//! refusals of clients that have a role.
 
 use paceline_types::Time;
 
@@ -14,9 +14,9 @@ const PER_NANOS: u64 = 1_000_000_000;
 /// Whose refusals.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// Of somebody with a name.
+    /// Of a client whose name is known.
     Known,
-    /// Of somebody without.
+    /// Of an unauthenticated client.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ impl Refusals {
         }
     }
 
-    /// How many were not recorded and not told yet.
+    /// How many were not recorded, and whose number is not recorded yet.
     pub(super) fn take_left_out(&mut self) -> u64 {
         std::mem::take(&mut self.known.left_out) + std::mem::take(&mut self.unknown.left_out)
     }

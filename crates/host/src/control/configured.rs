@@ -1,5 +1,5 @@
-//! What a transaction changed in the configuration, for those who watch: which rows, never values, and
-//! nothing of tokens, whose names are for admins.
+//! What a transaction changed in the configuration, for clients that follow events: which rows, never values, and
+//! nothing about tokens, whose names are for admins only.
 
 use crate::audit::{op_of, row_title};
 use crate::own;
@@ -48,7 +48,7 @@ impl Configured {
     }
 }
 
-/// The changes that everybody who may look may hear of.
+/// The changes that every viewer may see.
 fn told<'a>(schema: &'a Schema, changes: &'a Changes) -> impl Iterator<Item = &'a RowChange> {
     let is_token = |change: &RowChange| &*schema.table(change.table).name == own::TOKEN_TABLE;
     changes.rows.iter().filter(move |change| !is_token(change))

@@ -1,4 +1,4 @@
-//! What happens to requests and to the configuration, for those who watch.
+//! Events of requests and of the configuration, for clients that follow them.
 
 use super::Configured;
 use paceline_engine::{Effect, Ended, Outcome};

@@ -1,4 +1,4 @@
-//! The engine's figures, taken a piece at a time so that nobody waits long for its lock.
+//! The engine's figures, read in pieces so that no request waits long for the engine's lock.
 
 use super::Control;
 use paceline_claims::NodeKey;
@@ -35,8 +35,7 @@ impl Control {
         self.resource_figures(&mut figures);
         self.backend_figures(&snapshot, &mut figures);
         self.server_figures(&snapshot, &mut figures);
-        figures.frontends = self.tallies.figures();
-        self.add_door_figures(&mut figures.frontends);
+        figures.frontends = self.http.figures();
         figures
     }
 

@@ -1,10 +1,10 @@
 //! Requests that outlive the daemon once they run.
 //!
-//! Owns the terms of each such request. Whenever the engine starts one, or one that runs ends, its key is
-//! noted in the ledger under the engine's lock. So the ledger has grants and releases in the engine's own
-//! order, and the row of a permit is written from what the engine holds.
+//! Owns the terms of each such request. When the engine starts one, and when a running one ends, its key is noted in
+//! the ledger under the engine's lock. So the ledger has grants and releases in the engine's own order, and the row of
+//! a permit is written from what the engine holds.
 
-use super::{Admission, Control, Permit, State};
+use super::{Admission, Control, EngineState, Permit};
 use crate::kept::{Cause, KeptPermit, Key};
 use paceline_claims::{Graph, Holding};
 use paceline_engine::{RequestError, Snapshot, prepare_held};
@@ -157,7 +157,7 @@ impl Control {
     }
 
     /// A request was let run, if it is one that is kept.
-    pub(super) fn note_granted(&self, state: &mut State, id: RequestId) {
+    pub(super) fn note_granted(&self, state: &mut EngineState, id: RequestId) {
         let Some(kept) = state.kept.get_mut(&id) else { return };
         if let Some(grant) = state.engine.grant(id) {
             let us = self.us_of(grant.since);
@@ -168,7 +168,7 @@ impl Control {
 
     /// An edit renamed checkpoints: the rows of permits that these count name them. Those that had rows at the edit name
     /// them by its record already; this is for those that were written since.
-    pub(super) fn note_renamed(&self, state: &State, old: &Snapshot, new: &Snapshot) {
+    pub(super) fn note_renamed(&self, state: &EngineState, old: &Snapshot, new: &Snapshot) {
         let names: BTreeSet<&str> = old.renamed_checkpoints(new).map(|(_, name)| name).collect();
         if names.is_empty() {
             return;
@@ -181,8 +181,8 @@ impl Control {
         }
     }
 
-    /// A request is over. Answers whether it was one that ran and is kept, which is to be written.
-    pub(super) fn note_ended(&self, state: &mut State, id: RequestId, cause: Cause) -> bool {
+    /// A request has ended. Returns whether it ran and is kept, so that this must be written.
+    pub(super) fn note_ended(&self, state: &mut EngineState, id: RequestId, cause: Cause) -> bool {
         let kept = state.kept.remove(&id);
         let had_row = kept.is_some_and(|kept| kept.granted.is_some());
         if had_row {
@@ -192,7 +192,7 @@ impl Control {
     }
 }
 
-impl State {
+impl EngineState {
     fn held_permit(&self, id: RequestId) -> Option<HeldPermit<'_>> {
         let KeptRequest { terms, unknown, granted } = self.kept.get(&id)?;
         let (granted_us, waited) = (*granted)?;

@@ -1,6 +1,6 @@
-//! Requests as a list shows them: of what can be long, the beginning.
+//! Requests as lists show them. Values that can be long are cut.
 
-use super::{Control, State};
+use super::{Control, EngineState};
 use paceline_engine::{WaitsFor, Why};
 use paceline_types::{Known, On, Place, Request, RequestId, SessionId, Span};
 
@@ -106,7 +106,7 @@ fn beginning(text: &str, max: usize) -> Box<str> {
     }
 }
 
-impl State {
+impl EngineState {
     /// Says of permits when they were granted.
     fn date(&self, listed: &mut [Listed]) {
         for one in listed {

@@ -1,13 +1,11 @@
 //! The engine in service: one mutex around it, the clock read under it, wakes outside it.
 //!
-//! Requests are prepared against the shared snapshot without the lock; what a call has to tell is
-//! taken out under the lock and delivered after it (events go to a channel under it, which keeps
-//! their order). Nobody polls: a thread of its own sleeps until the
-//! engine asks to be called. Locks of other parts may be taken inside the engine's (that of the named
-//! locks), never the other way round.
+//! Requests are prepared against the shared snapshot without the lock. The effects of a call are taken out under the
+//! lock and delivered after it; events go to a channel under the lock, which keeps their order. There is no polling: a
+//! thread sleeps until the engine asks to be called. The lock of the named locks may be taken inside the engine's lock,
+//! never the other way round.
 
 mod configured;
-mod door;
 mod event;
 mod figures;
 mod kept;
@@ -16,11 +14,9 @@ mod numbers;
 mod permit;
 mod planner;
 mod servers;
-mod tally;
 mod timer;
 
 pub use configured::{Configured, Edited};
-pub use door::{DoorProblem, DoorState};
 pub use event::Event;
 pub(crate) use kept::HeldPermit;
 pub use kept::Terms;
@@ -29,9 +25,9 @@ pub use permit::{Admission, Permit, Reroute, Waiting};
 pub(crate) use planner::{
     Consequence, Graphs, Planned, Planner, Renamed, check_growth, constraint,
 };
-pub use tally::Tally;
 
 use crate::clock::Clock;
+use crate::http::HttpPart;
 use crate::kept::{Cause, Ledger};
 use crate::locking::Locking;
 use kept::KeptRequest;
@@ -44,7 +40,6 @@ use paceline_types::{Known, Reason, Refusal, Request, RequestId, SessionId, Unkn
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
-use tally::Tallies;
 use timer::Timer;
 use tokio::sync::{Notify, broadcast, oneshot, watch};
 
@@ -60,38 +55,34 @@ const EVENTS_MAX: usize = 4_096;
 
 /// The engine, shared by all doors.
 pub struct Control {
-    state: Mutex<State>,
+    state: Mutex<EngineState>,
     /// The configuration in use.
     snapshot: RwLock<Arc<Snapshot>>,
-    /// Its generation, for those who only ask whether it is still the one they know.
+    /// Its generation, for callers that only check whether it has changed.
     generation: AtomicU64,
-    /// The same, for those who follow it.
+    /// The same, for tasks that follow it.
     followed: watch::Sender<Arc<Snapshot>>,
     clock: Clock,
     locking: Arc<Locking>,
     /// Where changes of what is held are noted.
     ledger: Arc<Ledger>,
     timer: Arc<Timer>,
-    /// Where requests' comings and goings are told, if somebody listens.
+    /// Where events of requests are sent, if there is a listener.
     events: broadcast::Sender<Event>,
     numbers: Numbers,
-    /// What the HTTP door counts.
-    tallies: Tallies,
-    /// What the HTTP door tells of itself.
-    door: Mutex<DoorState>,
-    /// The generation of the configuration that it last did what it could for.
-    door_at: watch::Sender<u64>,
+    /// What the HTTP door reports, which follows the configuration.
+    http: HttpPart,
     /// Whether doors finish what they have, because the daemon is about to end.
     ending: AtomicBool,
     /// Whether the daemon ends.
     draining: AtomicBool,
-    /// Told when nobody waits any more.
+    /// Notified when no request waits any more.
     drained: Notify,
 }
 
-struct State {
+struct EngineState {
     engine: Engine,
-    /// Who wants to hear what becomes of a waiting request.
+    /// The callers of waiting requests.
     waiters: BTreeMap<RequestId, oneshot::Sender<Decided>>,
     /// Requests that outlive the daemon once they run.
     kept: BTreeMap<RequestId, KeptRequest>,
@@ -109,8 +100,8 @@ pub enum NotWaiting {
 /// How a request is taken in.
 enum Way {
     /// It is settled when its permit is dropped.
-    Held,
-    /// It is over as soon as it may run.
+    UntilDropped,
+    /// It ends as soon as it may run.
     Once,
     /// The same as held, and it outlives the daemon.
     Kept(Terms),
@@ -129,7 +120,7 @@ struct Effects {
 /// What became of a request that waited.
 type Decided = Result<Grant, Refusal>;
 
-/// What is to be told when the lock is free again; nothing to one whose session ended.
+/// Decisions to send when the lock is free again; none to a caller whose session ended.
 type Told = Vec<(oneshot::Sender<Decided>, Option<Decided>)>;
 
 impl Control {
@@ -145,16 +136,18 @@ impl Control {
             snapshot: RwLock::new(engine.snapshot()),
             generation: AtomicU64::new(engine.snapshot().generation()),
             followed: watch::channel(engine.snapshot()).0,
-            state: Mutex::new(State { engine, waiters: BTreeMap::new(), kept: BTreeMap::new() }),
+            state: Mutex::new(EngineState {
+                engine,
+                waiters: BTreeMap::new(),
+                kept: BTreeMap::new(),
+            }),
             clock,
             locking,
             ledger,
             timer: Arc::default(),
             events: broadcast::channel(EVENTS_MAX).0,
             numbers: Numbers::default(),
-            tallies: Tallies::default(),
-            door: Mutex::default(),
-            door_at: watch::channel(0).0,
+            http: HttpPart::new(),
             ending: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: Notify::new(),
@@ -191,10 +184,10 @@ impl Control {
     ///
     /// When it is no request: a number or a name is out of bounds.
     pub fn admit(self: &Arc<Self>, request: Request) -> Result<Admission, RequestError> {
-        self.admit_as(request, Way::Held)
+        self.admit_as(request, Way::UntilDropped)
     }
 
-    /// The same for a request that is over as soon as it may run: for whoever only wants to be let
+    /// The same for a request that ends as soon as it may run: for a caller that only wants to be let
     /// through.
     ///
     /// # Errors
@@ -221,7 +214,7 @@ impl Control {
 
     fn submit(
         self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, EngineState>,
         prepared: Prepared,
         way: Way,
         logs: bool,
@@ -284,15 +277,41 @@ impl Control {
         Ok(self.call(|engine, now| engine.explain(now, &prepared, &owns)))
     }
 
+    /// What the HTTP door reports of itself.
+    #[must_use]
+    pub const fn http(&self) -> &HttpPart {
+        &self.http
+    }
+
+    /// Waits until the HTTP door did what it could for the configuration in use, so that [`HttpPart::state`] shows it.
+    /// Returns at once if no door is open; the caller bounds the wait.
+    pub async fn until_http_done(&self) {
+        let generation = self.snapshot().generation();
+        if self.followed.receiver_count() > 0 {
+            self.http.until_done(generation).await;
+        }
+    }
+
+    /// The daemon begins to end: what its doors have is finished first.
+    pub fn begin_ending(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the daemon begins to end.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
     /// Whether the daemon ends, and doors must take nothing new.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// The daemon ends: doors take nothing new. Returns when nobody waits any more.
+    /// The daemon ends: doors take nothing new. Returns when no request waits any more.
     pub async fn drain(&self) {
-        // Under the lock, so that whoever was admitted before is seen to wait or to run.
+        // Under the lock, so that every request admitted before is seen to wait or to run.
         let state = self.state();
         self.draining.store(true, Ordering::Relaxed);
         drop(state);
@@ -310,13 +329,13 @@ impl Control {
             let refusal = Refusal::lasting(Reason::Ending);
             state.engine.end(now, id);
             self.note_ended(&mut state, id, Cause::Ended);
-            // One that is gone has told so itself.
+            // A caller that is gone has said so itself.
             let _ = sender.send(Err(refusal));
         }
         self.finish(state);
     }
 
-    /// Takes a request that waits out of its queue: its client is refused for this reason.
+    /// Cancels a waiting request: its client is refused for this reason.
     ///
     /// # Errors
     ///
@@ -342,7 +361,7 @@ impl Control {
         Ok(())
     }
 
-    /// A session is over: its waiters leave, and its permits are settled.
+    /// A session has ended: its waiters leave, and its permits are settled.
     pub(crate) fn end_session(&self, session: SessionId) {
         self.call(|engine, now| engine.end_session(now, session));
     }
@@ -359,7 +378,7 @@ impl Control {
         let new = state.engine.snapshot();
         let generation = new.generation();
         // Under the engine's lock, because edits are followed in order.
-        self.tallies.rename(&new);
+        self.http.rename(&new);
         self.note_renamed(&state, &old, &new);
         *self.snapshot.write().unwrap_or_else(crate::broken) = new;
         // Behind it: who sees the number finds the configuration.
@@ -367,12 +386,12 @@ impl Control {
         self.finish(state);
         // Two edits may come here in either order; what is in use is read anew, under the channel's lock.
         self.followed.send_modify(|followed| *followed = self.snapshot());
-        self.tallies.configure(&self.snapshot());
+        self.http.configure(&self.snapshot());
         // It may be large, and is dropped only when the lock is free.
         drop(old);
     }
 
-    /// A request is over, whether it waited or ran.
+    /// A request has ended, whether it waited or ran.
     fn end(&self, id: RequestId, cause: Cause) {
         let mut state = self.state();
         let ended = state.engine.end(self.clock.now(), id);
@@ -395,7 +414,7 @@ impl Control {
 
     fn tell(&self, event: impl FnOnce() -> Event) {
         if self.events.receiver_count() > 0 {
-            // Whoever listened may be gone just now.
+            // The last listener may have left just now.
             let _ = self.events.send(event());
         }
     }
@@ -414,7 +433,7 @@ impl Control {
     }
 
     /// Lets the lock go; then tells whom it concerns, and has the engine called when it asks for it.
-    fn finish(&self, mut state: MutexGuard<'_, State>) {
+    fn finish(&self, mut state: MutexGuard<'_, EngineState>) {
         let Effects { told, matches, is_noted } = self.take_effects(&mut state);
         let next = state.engine.poll_timeout();
         let number = state.engine.next_number();
@@ -424,7 +443,7 @@ impl Control {
             self.drained.notify_one();
         }
         for (sender, decided) in told {
-            // One that is gone has told so itself, or is about to.
+            // A caller that is gone has said so itself, or is about to.
             let _ = decided.map(|decided| sender.send(decided));
         }
         for (id, rule) in matches {
@@ -440,7 +459,7 @@ impl Control {
     }
 
     /// What the last call has to tell: to waiters, and of rules that log.
-    fn take_effects(&self, state: &mut State) -> Effects {
+    fn take_effects(&self, state: &mut EngineState) -> Effects {
         let mut effects = Effects::default();
         while let Some(effect) = state.engine.poll_effect() {
             if let Some(event) = Event::of_effect(&effect) {
@@ -471,7 +490,7 @@ impl Control {
 
     /// The engine, locked. It is held for a fraction of a microsecond, which is far less than putting
     /// a thread to sleep and waking it takes: so a short while is spent asking again first.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EngineState> {
         let spins = if cfg!(feature = "simulated") { 0 } else { SPINS_MAX };
         for round in 0..spins {
             if let Ok(state) = self.state.try_lock() {

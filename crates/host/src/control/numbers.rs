@@ -1,6 +1,6 @@
-//! The numbers of requests: reserved on disk ahead, so that none is used again after a restart.
+//! The numbers of requests: reserved on disk in advance, so that none is used again after a restart.
 //!
-//! Where the disk took no reservation, requests go on with numbers that are not reserved. A permit that outlives the
+//! If the disk takes no reservation, requests go on with numbers that are not reserved. A permit that outlives the
 //! daemon is named by its number, so the record that holds its row reserves the number as well (`kept/mod.rs`).
 
 use super::Control;
@@ -97,7 +97,7 @@ impl Numbers {
         }
     }
 
-    /// Leaves a reservation to be written; whether nobody else has done so.
+    /// Leaves a reservation to be written; whether no other thread has done so.
     fn reserve(&self, own: &Arc<Hosted>, until: u64, more: u64, clock: Clock) -> bool {
         let order = Ordering::Relaxed;
         if self.until.compare_exchange(until, more, order, order).is_err() {
@@ -108,7 +108,7 @@ impl Numbers {
         let done = Box::new(move |outcome: Result<(), Error>| match outcome {
             Ok(()) => drop(synced.fetch_max(more, Ordering::Relaxed)),
             Err(error) => {
-                tracing::error!(%error, "cannot reserve numbers of requests");
+                tracing::error!(%error, "cannot reserve request numbers");
                 // A request after that time tries again.
                 retry_at.store(clock.now().plus(RETRY).0, Ordering::Relaxed);
                 reserved.fetch_min(until, Ordering::Relaxed);

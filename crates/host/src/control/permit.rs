@@ -1,16 +1,16 @@
 //! What a caller holds: a permit while its work runs, or a place in the queues.
 //!
-//! Both give back everything when they are dropped, so nothing is lost whichever way a caller ends.
+//! Dropping either releases everything, so nothing is lost whichever way a caller ends.
 
 use super::servers::Moved;
-use super::{Control, Decided};
+use super::{Control, Decided, EngineState, Event};
 use crate::kept::Cause;
 use paceline_engine::Grant;
 use paceline_routing::Site;
 use paceline_types::{Refusal, RequestId, Span};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
@@ -31,7 +31,7 @@ pub struct Permit {
     id: RequestId,
     grant: Grant,
     /// None if it was settled as soon as it could run.
-    held: Option<Held>,
+    held: Option<Admitted>,
     /// Whether its frontend logged values when it came.
     logs: bool,
 }
@@ -48,32 +48,32 @@ pub enum Reroute {
 }
 
 /// That a request waits: a future of its permit. Dropping it leaves the queue; if it was granted by then
-/// and nobody has heard of it, nothing is spent either.
+/// and the caller does not know, nothing is spent either.
 #[derive(Debug)]
 pub struct Waiting {
-    held: Option<Held>,
+    held: Option<Admitted>,
     id: RequestId,
     logs: bool,
     receiver: oneshot::Receiver<Decided>,
 }
 
 /// A request that is given back when this is dropped.
-struct Held {
+struct Admitted {
     control: Arc<Control>,
     id: RequestId,
-    /// Whether somebody has its permit. Until then nothing can have been done with it.
+    /// Whether a caller has its permit. Until then nothing can have been done with it.
     has_permit: bool,
     /// Why it ends. Unless its client asked for that, its row stays if the daemon shuts down.
     cause: Cause,
 }
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for Admitted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Held").field(&self.id).finish()
+        f.debug_tuple("Admitted").field(&self.id).finish()
     }
 }
 
-impl Drop for Held {
+impl Drop for Admitted {
     fn drop(&mut self) {
         match self.has_permit {
             true => self.control.end(self.id, self.cause),
@@ -82,13 +82,47 @@ impl Drop for Held {
     }
 }
 
+/// How requests end that nothing was done for.
+impl Control {
+    fn withdraw(&self, id: RequestId) {
+        let mut state = self.state();
+        if state.engine.withdraw(self.clock.now(), id) {
+            self.tell(|| Event::Left { id });
+        }
+        self.forget(state, id);
+    }
+
+    /// The client left before it had a permit: the request leaves its queue, or is withdrawn if it
+    /// was granted in that moment. Nothing is spent either way.
+    fn leave(&self, id: RequestId) {
+        let mut state = self.state();
+        let now = self.clock.now();
+        let was_there = state.engine.cancel(now, id) || state.engine.withdraw(now, id);
+        drop(state.waiters.remove(&id));
+        if was_there {
+            self.tell(|| Event::Left { id });
+        }
+        self.forget(state, id);
+    }
+
+    /// A request left that nothing was done for.
+    fn forget(&self, mut state: MutexGuard<'_, EngineState>, id: RequestId) {
+        let is_noted = self.note_ended(&mut state, id, Cause::Asked);
+        self.finish(state);
+        if is_noted {
+            self.ledger.write();
+        }
+    }
+}
+
 impl Permit {
     pub(super) fn new(control: &Arc<Control>, id: RequestId, logs: bool, grant: Grant) -> Self {
-        let held = Held { control: Arc::clone(control), id, has_permit: true, cause: Cause::Ended };
+        let held =
+            Admitted { control: Arc::clone(control), id, has_permit: true, cause: Cause::Ended };
         Self { id, grant, held: Some(held), logs }
     }
 
-    /// One whose request is over already.
+    /// One whose request has ended already.
     pub(super) const fn over(id: RequestId, grant: Grant) -> Self {
         Self { id, grant, held: None, logs: false }
     }
@@ -113,7 +147,7 @@ impl Permit {
     }
 
     /// Its server could not be reached: another one that was not tried before. If none of these has room
-    /// it waits for one, with its rank; then this permit is over, and there may be another.
+    /// it waits for one, with its rank; then this permit has ended, and there may be another.
     pub fn reroute(&mut self) -> Reroute {
         let Some(held) = &mut self.held else { return Reroute::Nowhere };
         let control = Arc::clone(&held.control);
@@ -139,7 +173,7 @@ impl Permit {
         }
     }
 
-    /// Whoever asked has gone, and nothing was done: what was spent is given back with all the rest.
+    /// The client left, and nothing was done: what was spent is given back with all the rest.
     pub fn withdraw(self) {
         if let Some(held) = &self.held {
             held.control.withdraw(self.id);
@@ -168,7 +202,7 @@ impl Permit {
     #[must_use]
     pub fn slept(&self) -> Vec<(Box<str>, Span)> {
         match &self.held {
-            // Whoever began at once slept nowhere, and the engine need not be asked.
+            // A request that began at once waited nowhere, and the engine need not be asked.
             Some(held) if self.grant.since > self.grant.arrival => held.control.slept(self.id),
             _ => vec![],
         }
@@ -183,7 +217,7 @@ impl Waiting {
         receiver: oneshot::Receiver<Decided>,
     ) -> Self {
         let control = Arc::clone(control);
-        let held = Some(Held { control, id, has_permit: false, cause: Cause::Ended });
+        let held = Some(Admitted { control, id, has_permit: false, cause: Cause::Ended });
         Self { held, id, logs, receiver }
     }
 

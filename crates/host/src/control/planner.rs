@@ -1,8 +1,8 @@
 //! Edits on their way to the engine: planned before they are committed, used when they are published.
 //!
-//! A transaction that changed the head is planned while the head is locked, so that the next one is
-//! planned behind it; what cannot work is a constraint violation, and the head is put back. When the
-//! commit is published, the engine swaps its configuration, which cannot fail.
+//! A transaction that changed the head is planned while the head is locked, so the next one is planned on top of it. An
+//! edit that cannot work is a constraint violation, and the head is restored. When the commit is published, the engine
+//! swaps its configuration, which cannot fail.
 
 use super::{Configured, Control, Event};
 use crate::access::Access;
@@ -19,7 +19,7 @@ use paceline_types::{Claim, RequestId, Role, Uuid};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Claims that an edit may give those who hold permits, beyond what they have: each takes some 140 bytes of memory
+/// Claims that an edit may give the holders of permits, beyond what they have: each takes some 140 bytes of memory
 /// and as many of the record of the edit.
 const CLAIMS_ADDED_MAX: usize = 1_000_000;
 
@@ -48,10 +48,10 @@ pub(crate) struct Planner {
     control: Arc<Control>,
     access: Arc<Access>,
     audit: Arc<Audit>,
-    state: Mutex<State>,
+    state: Mutex<Plans>,
 }
 
-struct State {
+struct Plans {
     model: Model,
     /// The configuration behind the last plan, whether it is in use yet or not.
     planned: Arc<Snapshot>,
@@ -91,7 +91,7 @@ impl Planner {
         control.configure(&plan);
         let planned = control.snapshot();
         let graphs = vec![Arc::clone(planned.graph())];
-        let state = Mutex::new(State { model, planned, graphs, warnings });
+        let state = Mutex::new(Plans { model, planned, graphs, warnings });
         Ok(Self { control, access, audit, state })
     }
 
@@ -124,7 +124,7 @@ impl Planner {
         changes: &Arc<Changes>,
         who: &str,
     ) -> Result<Planned, Error> {
-        let State { model, planned, graphs: known, warnings } = &mut *self.state();
+        let Plans { model, planned, graphs: known, warnings } = &mut *self.state();
         let (configures, grants) = (model.concerns(changes), model.concerns_grants(changes));
         if !configures && !grants {
             return Ok(Planned::default());
@@ -167,7 +167,7 @@ impl Planner {
 
     /// The rows of permits that an edit of the resources changes, to be put in the record of the edit.
     pub fn follow(&self, store: &Store, graphs: &Graphs) -> Vec<Put> {
-        let State { model, graphs: known, .. } = &mut *self.state();
+        let Plans { model, graphs: known, .. } = &mut *self.state();
         let puts = followed(model, store, graphs);
         // Only now: what is claimed may be a row that has just gone.
         model.forget_gone(store, |id| known.iter().any(|graph| graph.name(id).is_some()));
@@ -190,7 +190,7 @@ impl Planner {
         control: &Control,
         ids: &[RequestId],
     ) -> Vec<(RequestId, Option<PermitRow>)> {
-        let State { model, graphs, .. } = &*self.state();
+        let Plans { model, graphs, .. } = &*self.state();
         control.kept(ids, |graph, permit, holding| {
             if holding.is_empty() {
                 return PermitRow::of(permit, &Claims::default());
@@ -204,7 +204,7 @@ impl Planner {
 
     /// What a restored permit claims, by the names that resources have now.
     pub fn claims_of(&self, permit: &KeptPermit) -> Vec<Claim> {
-        let State { model, planned, .. } = &*self.state();
+        let Plans { model, planned, .. } = &*self.state();
         let name = |row: &Uuid| {
             let id = model.resource_of(*row)?;
             planned.graph().name(id).map(Box::from)
@@ -221,7 +221,7 @@ impl Planner {
 
     /// What it takes to find out whether an edit would work, without this planner.
     pub fn trial(&self) -> Trial {
-        let State { model, planned, .. } = &*self.state();
+        let Plans { model, planned, .. } = &*self.state();
         Trial { model: model.clone(), planned: Arc::clone(planned) }
     }
 
@@ -257,7 +257,7 @@ impl Planner {
         state.graphs = vec![Arc::clone(state.planned.graph())];
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Plans> {
         crate::sync::lock(&self.state)
     }
 }
@@ -285,7 +285,7 @@ impl Trial {
     }
 }
 
-/// That an edit does not give those who hold permits more claims than there is room for (D1). To delete a
+/// That an edit does not give the holders of permits more claims than there is room for (D1). To delete a
 /// resource that is held gives each of its holders a claim for each of its children.
 pub(crate) fn check_growth(model: &Model, store: &Store, (old, new): &Graphs) -> Result<(), Error> {
     let schema = model.schema();

@@ -1,13 +1,12 @@
-//! What the HTTP door asks of the engine: servers up and down, other servers, where time was spent.
+//! What the HTTP door asks of the engine: whether servers are up, other servers for a request, where it waited.
 
-use super::{Control, Decided, Event, State};
-use crate::kept::Cause;
+use super::{Control, Decided, Event};
 use paceline_engine::{Grant, Quota, Rerouted, Snapshot};
 use paceline_routing::{Address, ServerFigures};
 use paceline_types::{
     Attributes, Known, Place, Priority, Refusal, Request, RequestId, ServerId, Span, Time,
 };
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
 /// What became of a request that could not reach its server.
@@ -80,36 +79,6 @@ impl Control {
     pub fn values(&self, attributes: &Attributes) -> Vec<(Box<str>, Option<String>)> {
         let frontend = attributes.known(Known::Frontend);
         self.state().engine.values(frontend, attributes, Priority::START)
-    }
-
-    pub(super) fn withdraw(&self, id: RequestId) {
-        let mut state = self.state();
-        if state.engine.withdraw(self.clock.now(), id) {
-            self.tell(|| Event::Left { id });
-        }
-        self.forget(state, id);
-    }
-
-    /// Whoever asked has gone before it had a permit: the request leaves its queue, or is withdrawn if it
-    /// was granted in that moment. Nothing is spent either way.
-    pub(super) fn leave(&self, id: RequestId) {
-        let mut state = self.state();
-        let now = self.clock.now();
-        let was_there = state.engine.cancel(now, id) || state.engine.withdraw(now, id);
-        drop(state.waiters.remove(&id));
-        if was_there {
-            self.tell(|| Event::Left { id });
-        }
-        self.forget(state, id);
-    }
-
-    /// A request left that nothing was done for.
-    fn forget(&self, mut state: MutexGuard<'_, State>, id: RequestId) {
-        let is_noted = self.note_ended(&mut state, id, Cause::Asked);
-        self.finish(state);
-        if is_noted {
-            self.ledger.write();
-        }
     }
 
     /// Another server for a request that could not reach its own. Where the request has to wait for one, its caller is

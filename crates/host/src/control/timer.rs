@@ -1,7 +1,7 @@
-//! The thread that calls the engine when it asks for it.
+//! The thread that calls the engine when the engine asks for it.
 //!
-//! It sleeps until the earliest time it was armed for, and is woken before that only when something
-//! earlier comes. It ends with the engine. With the clock of a simulator a task does the same.
+//! It sleeps until the earliest time it was armed for, and is woken earlier only by an earlier time. It ends with the
+//! engine. With a simulator's clock, a task does the same.
 
 use super::Control;
 use crate::clock::Clock;
@@ -111,6 +111,6 @@ pub(super) fn spawn(control: &Arc<Control>) {
         }
     });
     if let Err(error) = spawned {
-        tracing::error!(%error, "cannot start the timer: nothing that waits will be woken");
+        tracing::error!(%error, "cannot start the timer: requests that wait will not be woken");
     }
 }

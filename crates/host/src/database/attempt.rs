@@ -1,15 +1,15 @@
 //! One try of a transaction against the head.
 //!
-//! Promises that a long transaction runs on a thread that no task of the runtime needs, and that the tasks which wait for
+//! Promises that a long transaction runs on a thread that no task of the runtime needs, and that tasks which wait for
 //! the head meanwhile block no such thread either. The length is estimated from the operations. An estimate may be too
-//! low, so a transaction that takes more steps than it says is undone and runs again aside.
+//! low, so a transaction that takes more steps than estimated is undone and runs again on such a thread.
 
-use super::queue::{Answer, Commit, Entry};
+use super::allowed::Unkept;
+use super::queue::{Answer, Commit};
 use super::waits::Request;
 use super::{CHANGES_NEED, Head, Hosted, Long, aside};
-use crate::control::Planned;
 use crate::outbox::Reply;
-use paceline_tables::{Context, Done, Error, Estimate, OpResult, Outcome, Work, tag};
+use paceline_tables::{Context, Done, Estimate, OpResult, Outcome, Work, tag};
 use paceline_types::limits::{CHANGE_STEPS_MAX, READ_AT_ONCE_STEPS_MAX, WAITS_STEPS_MAX};
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ impl Hosted {
         request: Request,
         number: Option<u64>,
     ) -> Vec<u64> {
-        let estimate = Estimate::of(&request.operations, head.database.store());
+        let estimate = Estimate::of(&*request.operations, head.database.store());
         let most = match estimate {
             Estimate { only_reads: true, .. } => READ_AT_ONCE_STEPS_MAX,
             Estimate { may_wait: true, .. } => WAITS_STEPS_MAX,
             // A change by this client is refused in any case, so it must not keep others waiting.
-            _ if request.session.role() < Some(CHANGES_NEED) => READ_AT_ONCE_STEPS_MAX,
+            _ if request.asker.who().role < Some(CHANGES_NEED) => READ_AT_ONCE_STEPS_MAX,
             _ => CHANGE_STEPS_MAX,
         };
         if estimate.work <= READ_AT_ONCE_STEPS_MAX {
@@ -56,22 +56,23 @@ impl Hosted {
 
     /// Runs the operations of `request` if they take at most so many steps. Answers how many they took, too.
     fn execute_for(&self, head: &mut Head, request: &Request, most: u64) -> (Outcome, u64) {
-        let session = &request.session;
+        let (who, session) = (request.asker.who(), request.asker.session());
+        let owns = |name: &str| session.is_some_and(|one| self.locking.owns(one.id, name));
         let context = Context {
             elapsed_ms: self.clock.now().ms_since(request.created),
-            owns_lock: &|name| self.locking.owns(session.id, name),
-            read_only: self.policy.read_only || session.read_only,
+            owns_lock: &owns,
+            read_only: self.policy.read_only || who.read_only,
             maintained: &self.maintained,
         };
-        let mut work = match session.role() < Some(CHANGES_NEED) && self.is_writable(session) {
+        let mut work = match who.role < Some(CHANGES_NEED) && self.is_writable(who) {
             true => Work::without_changes(most),
             false => Work::at_most(most),
         };
-        let mut outcome = head.database.execute_within(&request.operations, &context, &mut work);
+        let mut outcome = head.database.execute_within(&*request.operations, &context, &mut work);
         head.steps += work.spent();
         if work.is_change_refused()
             && let Outcome::Done(Done { results, .. }) = &mut outcome
-            && let Err(refused) = self.check_changes(session)
+            && let Err(refused) = self.check_changes(who)
         {
             let is_error = |result: &&mut OpResult| matches!(result, OpResult::Error(_));
             results.iter_mut().filter(is_error).for_each(|result| {
@@ -99,59 +100,36 @@ impl Hosted {
             }
         };
         head.pin_large(&request, &mut done.results);
-        let mut answer = Answer {
-            session: request.session.clone(),
-            ticket: request.ticket.clone(),
-            reply: Reply::Results(done.results),
-        };
+        let mut answer = Answer { to: request.asker.clone(), reply: Reply::Results(done.results) };
         let Some(changes) = done.changes else {
             // A file that is broken cannot be synced, and an error is the answer at once.
-            let broken = head.broken.clone().filter(|_| done.durable);
-            if let Some(error) = broken {
-                return self.refuse(head, answer, error);
+            if let Some(error) = head.broken.clone().filter(|_| done.durable) {
+                answer.add_error(error);
+                head.answer(answer, false, None);
+                self.repair_later();
+                return Vec::new();
             }
             head.answer(answer, done.durable, Some(request));
             return Vec::new();
         };
-        if let Some(error) = head.broken.clone() {
-            head.undo(&changes);
-            return self.refuse(head, answer, error);
+        match self.keep(head, request.asker.who(), changes) {
+            Ok((changes, consequence)) => {
+                let commit = Commit {
+                    consequence,
+                    bytes: changes.memory(),
+                    comment: done.comment,
+                    durable: done.durable || self.policy.durable,
+                    answer: Some(answer),
+                    ..Commit::own(changes, head.database.schema().clone())
+                };
+                self.submit(head, commit)
+            }
+            Err(unkept) => {
+                let again = matches!(unkept, Unkept::Refused(_)).then_some(request);
+                answer.add_error(unkept.into_error());
+                head.answer(answer, false, again);
+                Vec::new()
+            }
         }
-        let Planned { consequence, graphs, renamed } =
-            match self.judge(head, &request.session, &changes) {
-                Ok(planned) => planned,
-                Err(error) => {
-                    head.undo(&changes);
-                    if let Reply::Results(results) = &mut answer.reply {
-                        results.push(OpResult::Error(error));
-                    }
-                    head.answer(answer, false, Some(request));
-                    return Vec::new();
-                }
-            };
-        let changes = self.with_claims(head, changes, (graphs, renamed));
-        let woken = head.waits.touched_by(&changes);
-        head.push(Entry::Commit(Commit {
-            consequence,
-            bytes: changes.memory(),
-            changes,
-            schema: head.database.schema().clone(),
-            comment: done.comment,
-            durable: done.durable || self.policy.durable,
-            answer: Some(answer),
-            done: None,
-        }));
-        woken
-    }
-
-    /// Answers that the journal's file is broken. Every such answer is a reason to try again to
-    /// replace it.
-    fn refuse(self: &Arc<Self>, head: &mut Head, mut answer: Answer, error: Error) -> Vec<u64> {
-        if let Reply::Results(results) = &mut answer.reply {
-            results.push(OpResult::Error(error));
-        }
-        head.answer(answer, false, None);
-        self.repair_later();
-        Vec::new()
     }
 }

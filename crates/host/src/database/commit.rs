@@ -1,13 +1,14 @@
-//! The committer: takes what waits in the queue, writes it, syncs if asked, publishes it.
+//! The committer: takes the entries of the queue, writes them, syncs if asked, publishes them.
 //!
-//! There is one committer per database at a time. The role is taken by whoever has something to
-//! commit and finds nobody at it, so that a lone client's transaction is written by the thread that
-//! ran it; whoever comes while it is taken leaves its entry behind, and many entries go to one
-//! write and one sync. What waits for the disk (a sync, a large write, any write to a disk that was slow just now) moves the
-//! role to a thread that may block; a small write that waits unexpectedly leaves other threads to the runtime (`brief.rs`). The head is locked only to take entries and to undo.
+//! There is one committer per database at a time. A thread that has something to commit takes the role if it is free,
+//! so a lone client's transaction is written by the thread that ran it. While the role is taken, other threads leave
+//! their entries in the queue, and many entries share one write and one sync. Work that waits for the disk (a sync, a
+//! large write, any write to a disk that was slow just now) moves the role to a thread that may block. A small write
+//! that waits unexpectedly leaves other threads to the runtime (`brief.rs`). The head is locked only to take entries
+//! and to undo.
 //!
-//! If writing fails, every change not yet published is undone, newest first, and refused; what was
-//! only read, or is to be watched from there on, is done again.
+//! If writing fails, every change not yet published is undone, newest first, and refused. Reads, and monitors that were
+//! to begin there, are done again.
 
 use super::Hosted;
 use super::queue::{Answer, Commit, Entry, Step};
@@ -56,7 +57,7 @@ struct Segment {
 }
 
 impl Hosted {
-    /// Writes and publishes what waits, unless somebody is at it already.
+    /// Writes and publishes what waits, unless another thread is the committer.
     pub fn flush(self: &Arc<Self>) {
         if self.begin_committing() {
             for_all(|| self.run_committer(VecDeque::new(), Patience::None));
@@ -170,7 +171,7 @@ impl Hosted {
         }
     }
 
-    /// A small write is over that began at this time.
+    /// Notes that a small write, which began at this time, has ended.
     fn note_speed(&self, began: Time) {
         let now = self.clock.now();
         if u128::from(now.0.saturating_sub(began.0)) >= LONG.as_nanos() {
@@ -288,11 +289,11 @@ impl Hosted {
         publish_run(&mut run, watchers, gathered, tellers);
     }
 
-    /// Takes back every change that is not published, newest first, and tells those who wait. What
+    /// Takes back every change that is not published, newest first, and reports the failure. What
     /// was only read from the head, and what was to be watched from it on, is done again.
     fn undo(self: &Arc<Self>, mut entries: VecDeque<Entry>, error: &Error) {
         if let Some(failures) = self.troubles.failed(self.clock.now()) {
-            tracing::error!(database = %self.name, %error, failures, "writing failed, undoing what was not on disk");
+            tracing::error!(database = %self.name, %error, failures, "cannot write the journal; undoing transactions that are not on disk");
         }
         let (mut failed, mut steps, mut charges) = (Vec::new(), Vec::new(), Vec::new());
         {
@@ -336,7 +337,7 @@ impl Hosted {
 }
 
 /// Publishes transactions that were written together. Those who only watch get one update with
-/// their net effect. Those who also wait for an answer here hear of each change by itself: before the
+/// their net effect. Clients that also wait for an answer here get each change by itself: before the
 /// answer that belongs to it or has seen it, and after every answer that has not.
 fn publish_run(
     run: &mut Vec<Entry>,
@@ -347,7 +348,10 @@ fn publish_run(
     let commits: Vec<&Commit> = run.iter().filter_map(Entry::commit).collect();
     let several = run.len() > 1 && !commits.is_empty() && !watchers.is_idle();
     let waiting: BTreeSet<SessionId> = match several {
-        true => run.iter().filter_map(Entry::answer).map(|answer| answer.session.id).collect(),
+        true => {
+            let answers = run.iter().filter_map(Entry::answer);
+            answers.filter_map(|answer| answer.to.session()).map(|session| session.id).collect()
+        }
         false => BTreeSet::new(),
     };
     let first = watchers.publish(&commits, &waiting, gathered, tellers);

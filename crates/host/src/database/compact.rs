@@ -1,8 +1,8 @@
 //! Compaction: the journal is rewritten as one schema and one record of everything.
 //!
-//! The content comes from a snapshot, on a thread of its own, while transactions go on in the old
-//! file; what they append meanwhile is copied behind it. Only the last short piece and the rename
-//! happen between two transactions. The same way a broken journal is replaced by a good one.
+//! The content comes from a snapshot, on a separate thread, while transactions go on in the old file. What they append
+//! meanwhile is copied behind it. Only the last short piece and the rename happen between two transactions. A broken
+//! journal is replaced by a good one in the same way.
 
 use super::Hosted;
 use super::queue::{Entry, Step};
@@ -28,7 +28,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.0.compacting.store(false, Ordering::Release);
-        // Something may wait for its turn. Whoever drops this may hold locks, so it begins elsewhere.
+        // Something may wait for its turn. The thread that drops this may hold locks, so it begins elsewhere.
         let database = self.0.clone();
         self.0.tasks.spawn_blocking(move || database.begin_next());
     }
@@ -99,7 +99,7 @@ impl Hosted {
     /// Takes note that the journal can be written.
     pub(super) fn note_written(&self) {
         if let Some(failures) = self.troubles.worked() {
-            tracing::info!(database = %self.name, failures, "writing works again");
+            tracing::info!(database = %self.name, failures, "the journal can be written again");
         }
     }
 

@@ -1,9 +1,10 @@
 //! Conversion of a database in service to another schema.
 //!
-//! While it runs, requests on this database are held; others go on. When everything before it is
-//! published, the content is converted and the journal replaced on a thread that may block; then
-//! the head is swapped, parked transactions and monitors are cancelled, and held requests run.
+//! While it runs, requests on this database are deferred; others go on. When everything before it is published, the
+//! content is converted and the journal replaced on a thread that may block. Then the head is swapped, parked
+//! transactions and monitors are cancelled, and the deferred requests run.
 
+use super::asker::Asker;
 use super::compact::{Turn, replace};
 use super::queue::{Answer, Entry, Step, Work};
 use super::waits::Request;
@@ -21,14 +22,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// A request that came during a conversion. It counts as one that waits until it is dropped.
-pub(super) struct Held {
-    asked: Asked,
-    charge: Charge,
+/// A request that came during a conversion. One of a client counts as one that waits until it is dropped.
+pub(super) struct Deferred {
+    asked: DeferredCall,
+    charge: Option<Charge>,
 }
 
 /// What a client asked for.
-pub(super) enum Asked {
+pub(super) enum DeferredCall {
     Transact(Request),
     /// With its place among the monitors.
     Watch(WatchRequest, MonitorShare),
@@ -63,17 +64,25 @@ pub struct Converted {
     pub unaware: Box<dyn FnOnce() -> Vec<Arc<Session>> + Send>,
 }
 
-impl Held {
-    pub(super) fn new(session: &Arc<Session>, asked: Asked) -> Self {
+impl Deferred {
+    pub(super) fn new(session: &Arc<Session>, asked: DeferredCall) -> Self {
         let bytes = asked.bytes();
         session.charge(bytes);
         let mut part = session.outbox.budget().part();
         part.set(bytes);
-        Self { asked, charge: Charge { session: session.clone(), bytes, _part: part } }
+        let charge = Charge { session: session.clone(), bytes, _part: part };
+        Self { asked, charge: Some(charge) }
+    }
+
+    pub(super) fn transaction(request: Request) -> Self {
+        match request.asker.session().cloned() {
+            Some(session) => Self::new(&session, DeferredCall::Transact(request)),
+            None => Self { asked: DeferredCall::Transact(request), charge: None },
+        }
     }
 
     fn is_of(&self, session: &Session) -> bool {
-        self.charge.session.id == session.id
+        self.charge.as_ref().is_some_and(|charge| charge.session.id == session.id)
     }
 }
 
@@ -83,7 +92,7 @@ impl Drop for Charge {
     }
 }
 
-impl Asked {
+impl DeferredCall {
     /// Bytes of memory that this holds.
     fn bytes(&self) -> usize {
         const ASKED: usize = 256;
@@ -96,7 +105,7 @@ impl Asked {
                 ASKED + ticket.len() + old_id.len() + new_id.len() + conditions.memory()
             }
             Self::Unwatch(ticket, id) => ASKED + ticket.len() + id.len(),
-            Self::Convert(conversion) => ASKED + conversion.answer.ticket.len() + conversion.bytes,
+            Self::Convert(conversion) => ASKED + conversion.answer.to.bytes() + conversion.bytes,
         }
     }
 }
@@ -106,11 +115,11 @@ impl Head {
     pub(super) fn take_held(&mut self, session: &Session, ticket: &Ticket) -> Option<Request> {
         let held = self.converting.as_mut()?;
         let at = held.iter().position(|held| match &held.asked {
-            Asked::Transact(request) => request.is(session, ticket),
+            DeferredCall::Transact(request) => request.asker.is(session, ticket),
             _ => false,
         })?;
         match held.remove(at)?.asked {
-            Asked::Transact(request) => Some(request),
+            DeferredCall::Transact(request) => Some(request),
             _ => None,
         }
     }
@@ -141,12 +150,12 @@ impl Hosted {
             let details = format!("new schema name ({new}) does not match database name ({name})");
             return Err(Error::new("invalid parameters", details));
         }
-        let answer =
-            Answer { session: session.clone(), ticket, reply: Reply::Text(b"{}".to_vec()) };
+        let to = Asker::Client { session: session.clone(), ticket };
+        let answer = Answer { to, reply: Reply::Text(b"{}".to_vec()) };
         let conversion = Conversion { schema, bytes: json.memory(), answer, converted };
         let mut head = self.head();
         match &mut head.converting {
-            Some(held) => held.push_back(Held::new(session, Asked::Convert(conversion))),
+            Some(held) => held.push_back(Deferred::new(session, DeferredCall::Convert(conversion))),
             None => self.begin_conversion(&mut head, conversion),
         }
         Ok(())
@@ -156,8 +165,8 @@ impl Hosted {
     pub fn holds_monitor(&self, session: &Session, id: &Ticket) -> bool {
         let head = self.head();
         head.converting.iter().flatten().any(|held| match &held.asked {
-            Asked::Watch(request, _) => held.is_of(session) && request.id == *id,
-            Asked::Rewatch(_, (_, new_id), _) => held.is_of(session) && new_id == id,
+            DeferredCall::Watch(request, _) => held.is_of(session) && request.id == *id,
+            DeferredCall::Rewatch(_, (_, new_id), _) => held.is_of(session) && new_id == id,
             _ => false,
         })
     }
@@ -223,9 +232,11 @@ impl Hosted {
                 for number in head.waits.all() {
                     // Clients that do not follow such changes are disconnected instead.
                     let request = head.waits.take(number);
-                    if let Some(request) = request.filter(|r| r.session.is_change_aware()) {
-                        let reply = Outgoing::Reply(request.ticket, Reply::Word("canceled"));
-                        wakers.extend(request.session.outbox.leave(reply));
+                    let is_aware = |one: &Request| {
+                        one.asker.session().is_some_and(|session| session.is_change_aware())
+                    };
+                    if let Some(request) = request.filter(is_aware) {
+                        wakers.extend(request.asker.leave(Reply::Word("canceled")));
                     }
                 }
                 drop(head);
@@ -237,13 +248,13 @@ impl Hosted {
             }
             Err(error) => Reply::Failed(error),
         };
-        wakers.extend(answer.session.outbox.leave(Outgoing::Reply(answer.ticket, reply)));
+        wakers.extend(answer.to.leave(reply));
         wakers.into_iter().for_each(Waker::wake);
         for session in unaware {
             session.outbox.finish("a database was converted and it does not follow such changes");
         }
         self.run_held();
-        // What was held leaves even if nobody calls again; if this thread is the committer, it
+        // What was deferred leaves even if there is no further call; if this thread is the committer, it
         // finds the entries by itself.
         self.flush();
     }
@@ -254,17 +265,25 @@ impl Hosted {
         let mut head = self.head();
         while let Some(held) = head.converting.as_mut().and_then(VecDeque::pop_front) {
             // It counts until what it leads to does.
-            let Held { asked, charge } = held;
-            let session = &charge.session;
-            let is_gone = session.outbox.closed().is_some();
-            let (ticket, begun) = match asked {
-                Asked::Convert(conversion) => return self.begin_conversion(&mut head, conversion),
-                _ if is_gone => continue,
-                Asked::Transact(request) => {
+            let Deferred { asked, charge } = held;
+            let asked = match asked {
+                DeferredCall::Convert(conversion) => {
+                    return self.begin_conversion(&mut head, conversion);
+                }
+                DeferredCall::Transact(request) if request.asker.is_gone() => continue,
+                DeferredCall::Transact(request) => {
                     self.begin(&mut head, request);
                     continue;
                 }
-                Asked::Unwatch(ticket, id) => {
+                other => other,
+            };
+            let Some(Charge { session, .. }) = &charge else { continue };
+            if session.outbox.closed().is_some() {
+                continue;
+            }
+            let (ticket, begun) = match asked {
+                DeferredCall::Convert(_) | DeferredCall::Transact(_) => continue,
+                DeferredCall::Unwatch(ticket, id) => {
                     if session.monitor(&id).is_some() {
                         head.begin_unwatch(session.clone(), ticket, id);
                     } else {
@@ -273,14 +292,14 @@ impl Hosted {
                     }
                     continue;
                 }
-                Asked::Watch(request, place) => {
+                DeferredCall::Watch(request, place) => {
                     let ticket = request.ticket.clone();
                     let monitor = request.parse(head.database.schema());
                     let begun = monitor
                         .and_then(|m| self.begin_watch(&mut head, session, request, (m, place)));
                     (ticket, begun)
                 }
-                Asked::Rewatch(ticket, ids, conditions) => {
+                DeferredCall::Rewatch(ticket, ids, conditions) => {
                     let changed =
                         changed_monitor(session, &ids.0, &conditions, head.database.schema());
                     let begun = changed.and_then(|monitors| {

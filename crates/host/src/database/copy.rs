@@ -1,8 +1,8 @@
-//! Copies of databases, to be served again another day.
+//! Copies of databases, for backups.
 //!
-//! A copy of the daemon's own database is older than what happens after it, so it must not say who holds
-//! what, nor give numbers again that were given since. Promises that nothing is held in a copy, and that
-//! the fencing and request numbers of a daemon that serves it are above all given before (L2).
+//! A copy of the daemon's own database is older than what happens after it. So it must not say who holds what, and must
+//! not give out numbers that were given out since. Promises that nothing is held in a copy, and that the fencing and
+//! request numbers of a daemon that serves it are above all that were given out before (L2).
 
 use super::{Hosted, compact};
 use crate::clock::wall_ms;

@@ -1,12 +1,12 @@
-//! Edits of the server's own, what is written by now, and edits that are only tried.
+//! Edits of the server's own, the content as it is written, and dry runs.
 //!
-//! Promises that an edit is on disk when it is answered, that one that is tried leaves no trace, and
-//! that what is read has nothing in it that nobody has heard of yet: like every reader it waits in the
-//! queue behind what it has seen.
+//! Promises that an edit is on disk when it returns, that a dry run leaves no trace, and that a reader sees nothing
+//! that may still be undone: like every reader it waits in the queue behind what it has seen.
 
+use super::Hosted;
+use super::allowed::Unkept;
+use super::asker::Who;
 use super::queue::{Commit, Entry, Step};
-use super::{Head, Hosted};
-use crate::control::Planned;
 use paceline_tables::json::Json;
 use paceline_tables::{Changes, Context, Database, Error, OpResult, Outcome, Snapshot, Store, tag};
 use paceline_types::Role;
@@ -45,25 +45,16 @@ impl Hosted {
             let Some((changes, comment)) = self.execute(&mut head.database, &operations)? else {
                 return Ok(());
             };
-            // Every refused change is a reason to try again to replace the broken file.
-            head.check_whole(&changes).inspect_err(|_| self.repair_later())?;
-            self.check_author(author, &changes).inspect_err(|_| head.database.undo(&changes))?;
-            let planned = self.planner.get().map(|p| p.plan(&head.database, &changes, author.name));
-            let planned = planned.transpose().inspect_err(|_| head.database.undo(&changes))?;
-            let Planned { consequence, graphs, renamed } = planned.unwrap_or_default();
-            let changes = self.with_claims(&mut head, changes, (graphs, renamed));
-            let schema = head.database.schema().clone();
-            let woken = head.waits.touched_by(&changes);
-            head.push(Entry::Commit(Commit {
-                bytes: 0,
+            let kept = self.keep(&mut head, Who::author(author), changes);
+            let (changes, consequence) = kept.map_err(Unkept::into_error)?;
+            let commit = Commit {
                 consequence,
-                changes: Arc::clone(&changes),
-                schema,
                 comment,
                 durable: true,
-                answer: None,
                 done: Some(Box::new(move |outcome| drop(sender.send(outcome)))),
-            }));
+                ..Commit::own(changes, head.database.schema().clone())
+            };
+            let woken = self.submit(&mut head, commit);
             self.retry(&mut head, woken);
         }
         self.flush_blocking();
@@ -95,7 +86,7 @@ impl Hosted {
         trial.map_or(Ok(()), |trial| trial.plan(&copy, &changes))
     }
 
-    /// That whoever edits may change what was changed.
+    /// That the author may make these changes.
     fn check_author(&self, author: Author<'_>, changes: &Changes) -> Result<(), Error> {
         let Some(planner) = self.planner.get() else { return Ok(()) };
         let (need, what) = planner.least_role(changes);
@@ -113,7 +104,7 @@ impl Hosted {
         let done = match database.execute(operations, &context) {
             Outcome::Done(done) => done,
             Outcome::Waiting { .. } => {
-                return Err(Error::new("timed out", "the database changed meanwhile"));
+                return Err(Error::new(tag::TIMED_OUT, "the database changed meanwhile"));
             }
         };
         let failed = done.results.into_iter().find_map(|result| match result {
@@ -166,19 +157,6 @@ impl Hosted {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.planner.get().map(super::Planner::warnings).unwrap_or_default()
-    }
-}
-
-impl Head {
-    /// That the journal's file can be written; if not, the changes are undone.
-    fn check_whole(&mut self, changes: &Changes) -> Result<(), Error> {
-        match self.broken.clone() {
-            None => Ok(()),
-            Some(error) => {
-                self.database.undo(changes);
-                Err(error)
-            }
-        }
     }
 }
 

@@ -5,10 +5,10 @@
 //! figures is there, a task does so every second. Nothing is written to the journal.
 
 use super::Hosted;
-use super::queue::{Commit, Entry};
+use super::queue::Commit;
 use super::watchers::Watchers;
-use paceline_tables::json::Json;
 use paceline_tables::schema::TableId;
+use paceline_tables::{Operations, Transaction};
 use paceline_types::{Span, Time};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,24 +18,18 @@ const FRESH_MS: u64 = 1_000;
 
 impl Hosted {
     /// Brings figures up to date if one of these operations looks at a table that has some.
-    pub(super) fn show_figures_to(self: &Arc<Self>, operations: &[Json]) {
+    pub(super) fn show_figures_to(self: &Arc<Self>, operations: &Transaction) {
         if self.planner.get().is_none() {
             return;
         }
         let schema = self.schema();
-        let named = |operation: &Json| {
-            let table = operation.as_object()?.get("table")?.as_str()?;
-            schema.table_id(table).filter(|table| self.has_figures(*table))
-        };
-        let reads = |operation: &&Json| {
-            let op = operation.as_object().and_then(|operation| operation.get("op")?.as_str());
-            op == Some("select")
-        };
-        let mut looking = operations.iter().filter(|operation| named(operation).is_some());
-        match looking.clone().any(|operation| reads(&operation)) {
-            true => self.show_figures_now(),
-            false if looking.next().is_some() => self.show_figures(),
-            false => {}
+        let has_figures =
+            |table: &str| schema.table_id(table).is_some_and(|table| self.has_figures(table));
+        let operations = Operations::from(operations);
+        if operations.selected_tables().any(has_figures) {
+            self.show_figures_now();
+        } else if operations.tables().any(has_figures) {
+            self.show_figures();
         }
     }
 
@@ -46,7 +40,7 @@ impl Hosted {
         }
     }
 
-    /// Sees to it that figures are brought up to date every second while somebody watches some. To be
+    /// Updates the figures every second while a client monitors some. To be
     /// called when a monitor was added, with the watchers still locked: so is the decision to stop.
     pub(super) fn follow_figures(self: &Arc<Self>, watchers: &Watchers) {
         if self.planner.get().is_none()
@@ -66,7 +60,7 @@ impl Hosted {
         });
     }
 
-    /// Whether somebody watches figures still. If not, the next monitor of some begins anew.
+    /// Whether a client still monitors figures. If not, the next monitor of figures starts the updates again.
     fn goes_on_following(&self) -> bool {
         self.with_watchers(|watchers| {
             let is_watched = watchers.watches(&self.schema(), |table| self.has_figures(table));
@@ -98,17 +92,9 @@ impl Hosted {
         let schema = head.database.schema().clone();
         match head.database.refresh(puts) {
             Ok(changes) if changes.is_empty() => {}
-            Ok(changes) => head.push(Entry::Commit(Commit {
-                bytes: 0,
-                consequence: None,
-                changes: Arc::new(changes),
-                schema,
-                comment: String::new(),
-                durable: false,
-                answer: None,
-                done: None,
-            })),
-            Err(error) => tracing::error!(%error, "cannot show figures"),
+            // A transaction that waits for a figure is tried again when its row changes otherwise, or its time is up.
+            Ok(changes) => drop(self.submit(&mut head, Commit::own(Arc::new(changes), schema))),
+            Err(error) => tracing::error!(%error, "cannot update the live figures"),
         }
     }
 

@@ -1,10 +1,9 @@
-//! Rows of what clients hold: written from what is held, and brought along with edits of the resources.
+//! Rows of what clients hold: written from what is held, and updated with edits of the resources.
 //!
-//! A permit's row names what it claims by the UUIDs of the resources, and by name what no resource is.
-//! When an edit changes the resources, a holder keeps what it held and gains what its sub-trees gained
-//! (C1): its row changes in the record of the edit itself, by the same function that the engine uses. A
-//! permit that the engine granted under an earlier graph than the head's is brought along in the same
-//! way before its row is written.
+//! A permit's row names its claims by the UUIDs of the resources, and by name where there is no resource. When an edit
+//! changes the resources, a holder keeps what it held and gains what its sub-trees gained (C1): its row changes in the
+//! record of the edit itself, by the same function that the engine uses. A permit that the engine granted under an
+//! earlier graph than the head's is updated in the same way before its row is written.
 
 use super::{Head, Hosted};
 use crate::control::{Control, Graphs, Renamed};
@@ -94,7 +93,7 @@ impl Hosted {
         });
     }
 
-    /// The rows of permits as they are held now; none for those that are not.
+    /// The rows of permits as they are held now; none for a permit that is not held.
     pub(crate) fn kept_permits(
         &self,
         control: &Control,
@@ -137,7 +136,7 @@ fn with_puts(head: &mut Head, changes: Arc<Changes>, puts: Vec<Put>) -> Arc<Chan
         Ok(claims) => Arc::new(merge([&*changes, &claims])),
         Err(error) => {
             debug_assert!(false, "claims cannot be brought along: {error}");
-            tracing::error!(%error, "claims cannot be brought along with the resources");
+            tracing::error!(%error, "cannot update the claims of permits after an edit of the resources");
             changes
         }
     }

@@ -1,7 +1,7 @@
 //! Work of clients that a few threads of a database do beside everything else, in turns.
 //!
-//! Promises that each user or address has one turn for one of every other, however many connections it has and
-//! however much it has asked for; among the connections of one, each has its turn likewise.
+//! Promises that each user or address gets one turn for every turn of another, however many connections it has and
+//! however much it has asked for. The connections of one user or address take turns likewise.
 
 use crate::places::Peer;
 use crate::session::Session;
@@ -30,14 +30,19 @@ impl Whose {
     pub(super) fn of(session: &Session) -> Self {
         Self { peer: session.peer(), session: session.id }
     }
+
+    /// That of no client.
+    pub(super) const fn nobody(session: SessionId) -> Self {
+        Self { peer: None, session }
+    }
 }
 
 /// Work that waits, and how many threads are at it.
 pub(super) struct Lane<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<LaneState<T>>,
 }
 
-struct State<T> {
+struct LaneState<T> {
     running: usize,
     waiting: Turns<T>,
 }
@@ -54,7 +59,7 @@ struct Ring<K, V> {
 
 impl<T> Default for Lane<T> {
     fn default() -> Self {
-        let state = State { running: 0, waiting: Turns(Ring::default()) };
+        let state = LaneState { running: 0, waiting: Turns(Ring::default()) };
         Self { state: Mutex::new(state) }
     }
 }
@@ -119,7 +124,7 @@ impl<T> Turns<T> {
 }
 
 impl<T> Lane<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, LaneState<T>> {
         crate::sync::lock(&self.state)
     }
 

@@ -9,11 +9,10 @@ use crate::own::LOCK_TABLE;
 use paceline_claims::{Graph, ResourceId};
 use paceline_model::schema::RESOURCE;
 use paceline_model::{Model, ModelError, Put};
-use paceline_tables::json::Json;
 use paceline_tables::monitor::merge;
 use paceline_tables::schema::{Column, ColumnId, TableId, TableSchema};
 use paceline_tables::value::{Atom, Datum};
-use paceline_tables::{Changes, Error, Row, tag};
+use paceline_tables::{Changes, Error, Operations, Row, Transaction, tag};
 use paceline_types::Uuid;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -55,10 +54,9 @@ impl Hosted {
     }
 
     /// Whether operations look at the table of locks.
-    pub(super) fn look_at_locks(&self, operations: &[Json]) -> bool {
-        let mut objects = operations.iter().filter_map(Json::as_object);
-        let is_locks = |table: &Json| table.as_str() == Some(LOCK_TABLE);
-        self.lock_table.is_some() && objects.any(|it| it.get("table").is_some_and(is_locks))
+    pub(super) fn look_at_locks(&self, operations: &Transaction) -> bool {
+        let mut tables = Operations::from(operations).tables();
+        self.lock_table.is_some() && tables.any(|table| table == LOCK_TABLE)
     }
 
     /// The table of locks was changed back: rows that are different now are shown again.
@@ -73,7 +71,7 @@ impl Hosted {
         }
     }
 
-    /// Changes rows of the server's own, found by their key column. `done` hears how it ended.
+    /// Changes rows of the server's own, found by their key column. `done` is called with the outcome.
     pub(crate) fn maintain(
         self: &Arc<Self>,
         table: &str,
@@ -144,22 +142,12 @@ impl Hosted {
                 self.repair_later();
             }
             Ok(changes) => {
-                let changes = Arc::new(changes);
-                let again = head.waits.touched_by(&changes);
-                head.push(Entry::Commit(Commit {
-                    bytes: 0,
-                    consequence: None,
-                    changes: Arc::clone(&changes),
-                    schema,
-                    comment: String::new(),
-                    durable,
-                    answer: None,
-                    done,
-                }));
+                let commit = Commit { durable, done, ..Commit::own(Arc::new(changes), schema) };
+                let again = self.submit(head, commit);
                 self.retry(head, again);
             }
             Err(error) => {
-                tracing::error!(database = %self.name, %error, "cannot maintain the server's own rows");
+                tracing::error!(database = %self.name, %error, "cannot update the server's own rows");
                 if let Some(done) = done {
                     done(Err(error));
                 }
@@ -218,7 +206,7 @@ impl Hosted {
     }
 }
 
-/// Leaves transient resources to the next start if to delete them now would give those who hold permits more claims
+/// Leaves transient resources to the next start if deleting them now would give the holders of permits more claims
 /// than there is room for (D1). Unlike an edit, a start cannot be refused.
 fn spare_resources(
     model: &mut Model,

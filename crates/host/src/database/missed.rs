@@ -1,9 +1,9 @@
-//! What a client has missed that comes back with `monitor_cond_since`.
+//! What a client missed that returns with `monitor_cond_since`.
 //!
-//! The committer takes the transactions that the client does not know out of the history, which costs a
-//! pointer each, keeps the place of the answer in the client's outbox and adds the monitor. The net effect
-//! is computed and encoded beside it, in pieces, on a thread that tells (`tellers.rs`); updates that follow stay
-//! behind the answer until it is there. Only a short answer is made by the committer itself.
+//! The committer takes the transactions that the client does not know out of the history, which costs a pointer each,
+//! reserves the place of the answer in the client's outbox and adds the monitor. The net effect is computed and encoded
+//! in pieces on another thread (`tellers.rs`). Updates that follow stay behind the answer until it is complete. The
+//! committer itself makes only short answers.
 
 use crate::outbox::{Content, Later, Reply};
 use crate::session::Session;

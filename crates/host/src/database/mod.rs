@@ -1,11 +1,12 @@
-//! One database in service: its head, its queue to the disk, and who watches it.
+//! One database in service: its head, its queue to the disk, and its monitors.
 //!
-//! A transaction is run against the head under its lock and left in the queue; the committer writes
-//! and publishes it (`commit.rs`). Reads that find nothing in the queue are answered at once. The
-//! locks are taken in this order, never the other way: writer, head, then watchers, locks, outboxes.
-//! No lock but the writer's is held while the disk is waited for, and nobody waits for the writer's.
+//! A transaction runs against the head under the head's lock and is left in the queue. The committer writes and
+//! publishes it (`commit.rs`). Reads are answered at once if the queue is empty. The locks are taken in this order,
+//! never the other way: writer, head, then watchers, locks, outboxes. Only the writer's lock is held while waiting for
+//! the disk, and no thread waits for the writer's lock.
 
 mod allowed;
+mod asker;
 mod attempt;
 mod commit;
 mod compact;
@@ -53,11 +54,12 @@ use crate::locking::Locking;
 use crate::outbox::{Outgoing, Reply, Ticket};
 use crate::session::Session;
 use crate::tasks::Tasks;
+use asker::Asker;
 use paceline_journal::Log;
 use paceline_locks::SessionId;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
-use paceline_tables::{Database, Error, Estimate, Interest, OpResult, tag};
+use paceline_tables::{Database, Error, Estimate, Interest, OpResult, Transaction};
 use paceline_types::limits::READ_AT_ONCE_STEPS_MAX;
 use paceline_types::{Role, Span};
 use queue::{Answer, Entry};
@@ -77,11 +79,11 @@ pub struct Hosted {
     head: Mutex<Head>,
     /// How many transactions that take long have the head, or are about to.
     held_long: AtomicUsize,
-    /// The schema of the head, for those who want nothing else of it.
+    /// The schema of the head, readable without its lock.
     schema: Mutex<Arc<Schema>>,
     writer: Mutex<Option<Box<dyn Log>>>,
     watchers: Mutex<Watchers>,
-    /// Clients that have left, to be taken from the watchers by whoever has those locked.
+    /// Clients that have left, which the next thread that locks the watchers removes from them.
     departed: Mutex<Vec<SessionId>>,
     /// How many monitors each client has, those included that are not in `watchers` yet.
     monitors: Mutex<shares::Shares>,
@@ -135,7 +137,7 @@ struct Head {
     /// What transactions took in all, roughly.
     steps: u64,
     queue: VecDeque<Entry>,
-    /// Whether somebody has the committer's role.
+    /// Whether a thread has the committer's role.
     committing: bool,
     waits: Waits,
     /// Snapshots that wait for clients.
@@ -143,7 +145,7 @@ struct Head {
     /// Why the journal's file can no longer be written.
     broken: Option<Error>,
     /// Requests that wait for a conversion to end.
-    converting: Option<VecDeque<convert::Held>>,
+    converting: Option<VecDeque<convert::Deferred>>,
     /// A conversion that waits for a compaction to end.
     next_conversion: Option<convert::Conversion>,
 }
@@ -166,8 +168,8 @@ pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Says while it lives that a transaction has the head for long, so that nobody waits for the head on a thread that others
-/// need.
+/// Marks, while it lives, that a transaction has the head for long, so that no task waits for the head on a thread
+/// that others need.
 struct Long<'a>(&'a AtomicUsize);
 
 impl<'a> Long<'a> {
@@ -213,7 +215,7 @@ impl Hosted {
         done
     }
 
-    /// Takes clients that have left from the watchers, unless somebody has those locked, who does it then.
+    /// Removes clients that have left from the watchers, unless another thread has those locked, which does it then.
     fn forget_departed(&self) {
         while !lock(&self.departed).is_empty() {
             let Some(mut watchers) = crate::sync::try_lock(&self.watchers) else { return };
@@ -231,12 +233,19 @@ impl Hosted {
     /// Runs transactions of a client, one after the other under one lock of the head. Their replies
     /// are left in the client's outbox, at once or when they are written; call [`Hosted::flush`]
     /// after this.
-    pub fn transact(
+    pub fn transact<T: Into<Transaction>>(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        transactions: impl IntoIterator<Item = (Ticket, Vec<Json>)>,
+        transactions: impl IntoIterator<Item = (Ticket, T)>,
     ) {
-        let mut transactions = transactions.into_iter().peekable();
+        self.run_all(transactions.into_iter().map(|(ticket, transaction)| {
+            (Asker::Client { session: session.clone(), ticket }, transaction.into())
+        }));
+    }
+
+    /// Runs transactions of one client or caller, one after the other under one lock of the head.
+    fn run_all(self: &Arc<Self>, transactions: impl Iterator<Item = (Asker, Transaction)>) {
+        let mut transactions = transactions.peekable();
         if let Some((_, operations)) = transactions.peek() {
             self.show_figures_to(operations);
         }
@@ -245,9 +254,9 @@ impl Hosted {
         let mut head = self.head();
         let created = self.clock.now();
         let mut turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, created.plus(TURN_MAX));
-        for (at, (ticket, operations)) in transactions.enumerate() {
-            if session.outbox.closed().is_some() {
-                // Nobody reads the answers.
+        for (at, (asker, operations)) in transactions.enumerate() {
+            if asker.is_gone() {
+                // The answers would not be read.
                 return;
             }
             // Those who wait already do so on threads that others need, so they go before one that takes long.
@@ -271,22 +280,19 @@ impl Hosted {
                 self.show_locks();
                 head = self.head();
             }
-            if let Err(results) = self.check_transact(&head, session, &operations) {
-                let reply = Reply::Results(results);
-                head.answer(Answer { session: session.clone(), ticket, reply }, false, None);
+            if let Err(results) = self.check_transact(&head, asker.who(), &operations) {
+                head.answer(Answer { to: asker, reply: Reply::Results(results) }, false, None);
                 continue;
             }
             let operations = Arc::new(operations);
             tried.push(Arc::clone(&operations));
-            let request = Request { session: session.clone(), ticket, operations, created };
-            self.accept(&mut head, request);
+            self.accept(&mut head, Request { asker, operations, created });
         }
     }
 
     fn accept(self: &Arc<Self>, head: &mut Head, request: Request) {
         if let Some(held) = &mut head.converting {
-            let session = request.session.clone();
-            held.push_back(convert::Held::new(&session, convert::Asked::Transact(request)));
+            held.push_back(convert::Deferred::transaction(request));
             return;
         }
         self.begin(head, request);
@@ -294,11 +300,14 @@ impl Hosted {
 
     /// Runs a new request, unless another one of its client waits under the same id.
     fn begin(self: &Arc<Self>, head: &mut Head, request: Request) {
-        if head.waits.find(request.session.id, &request.ticket).is_some() {
+        if let Asker::Client { session, ticket } = &request.asker
+            && head.waits.find(session.id, ticket).is_some()
+        {
             let name = std::iter::once(Json::string(self.name.clone()));
-            let params = Json::Array(name.chain(request.operations.iter().cloned()).collect());
+            let operations = request.operations.written().unwrap_or_default().iter().cloned();
+            let params = Json::Array(name.chain(operations).collect());
             let error = Error::syntax(&params, "transact: duplicate request ID");
-            request.session.outbox.push(Outgoing::Reply(request.ticket, Reply::Failed(error)));
+            request.asker.answer(Reply::Failed(error));
             return;
         }
         self.run(head, request, None);
@@ -323,17 +332,15 @@ impl Hosted {
         timeout_ms: Option<u64>,
         looks: (Interest, u64),
     ) {
-        // A client that has left is told nothing, and nobody would take its transaction away.
-        if request.session.outbox.closed().is_some() {
+        // A client that has left gets no answer, and nothing would remove its transaction.
+        if request.asker.is_gone() {
             return;
         }
         let watched = (self.lock_table == Some(looks.0.table)).then(|| self.locking.watch());
         let earliest = head.waits.next_deadline();
         let parked = head.waits.park(number, request, timeout_ms, looks, watched);
-        if let Err((request, details)) = parked {
-            let error = Error::new(tag::RESOURCES, details);
-            let reply = Reply::Results(vec![OpResult::Error(error)]);
-            request.session.outbox.push(Outgoing::Reply(request.ticket, reply));
+        if let Err((request, error)) = parked {
+            request.asker.answer(Reply::Results(vec![OpResult::Error(error)]));
         }
         if head.waits.next_deadline() != earliest {
             self.rearm.notify_one();
@@ -342,8 +349,8 @@ impl Hosted {
 
     /// Lets an answer that has nothing to do with this database leave behind those that wait here.
     pub fn answer(&self, session: &Arc<Session>, ticket: Ticket, reply: Reply) {
-        let answer = Answer { session: session.clone(), ticket, reply };
-        self.head().answer(answer, false, None);
+        let to = Asker::Client { session: session.clone(), ticket };
+        self.head().answer(Answer { to, reply }, false, None);
     }
 
     /// Cancels a transaction that is parked, or held back during a conversion; false if there is none
@@ -380,7 +387,7 @@ impl Hosted {
             head.waits.take(number);
         }
         drop(head);
-        // It must not wait while somebody tells those who watch.
+        // It must not wait while another thread sends updates.
         lock(&self.departed).push(session.id);
         self.forget_departed();
     }
@@ -434,9 +441,6 @@ impl Head {
         if let Some((session, bytes)) = entry.charge() {
             session.charge(bytes);
         }
-        if let Entry::Commit(commit) = &entry {
-            self.pins.note(&commit.changes);
-        }
         self.queue.push_back(entry);
     }
 
@@ -444,7 +448,7 @@ impl Head {
     /// is in front of it is undone.
     fn answer(&mut self, answer: Answer, sync: bool, again: Option<Request>) {
         if self.queue.is_empty() && !self.committing && !sync {
-            answer.session.outbox.push(Outgoing::Reply(answer.ticket, answer.reply));
+            answer.to.answer(answer.reply);
         } else {
             self.push(Entry::Answer { answer, sync, again });
         }

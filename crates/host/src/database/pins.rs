@@ -7,6 +7,7 @@
 //! whose snapshots are the oldest are cut off until the rest is within the bound (promise D1). Keeps no snapshot itself, and
 //! weighs them while no lock is held.
 
+use super::asker::Asker;
 use super::waits::Request;
 use super::{Head, Hosted};
 use crate::session::Session;
@@ -34,7 +35,7 @@ pub(super) struct Pins {
     pub(super) bytes_max: usize,
     /// The oldest first, among them some that are over.
     all: Vec<Pin>,
-    /// How many there were when those that are over were last thrown out.
+    /// How many there were when ended pins were last removed.
     swept: usize,
     /// What changes may have added since the last time they were weighed.
     changed: usize,
@@ -60,11 +61,11 @@ impl Default for Pins {
 }
 
 impl Pins {
-    fn add(&mut self, session: &Arc<Session>, rows: &Snapshot) {
+    fn add(&mut self, session: Weak<Session>, rows: &Snapshot) {
         if self.all.len() >= PINS_MIN + 2 * self.swept {
             self.sweep();
         }
-        self.all.push(Pin { session: Arc::downgrade(session), rows: rows.downgrade() });
+        self.all.push(Pin { session, rows: rows.downgrade() });
     }
 
     fn sweep(&mut self) {
@@ -133,6 +134,15 @@ impl Pins {
 impl Head {
     /// The content now, for an answer to a client.
     pub(super) fn pin(&mut self, session: &Arc<Session>) -> Snapshot {
+        self.pin_for(Arc::downgrade(session))
+    }
+
+    /// The same for the answer to a transaction.
+    pub(super) fn pin_to(&mut self, asker: &Asker) -> Snapshot {
+        self.pin_for(asker.pinned_by())
+    }
+
+    fn pin_for(&mut self, session: Weak<Session>) -> Snapshot {
         let rows = self.database.snapshot();
         self.pins.add(session, &rows);
         rows
@@ -144,12 +154,12 @@ impl Head {
         if !is_large(results) {
             return;
         }
-        let content = self.pin(&request.session);
+        let content = self.pin_to(&request.asker);
         let store = self.database.store();
         let is_there = |table, row: &Row| {
             store.row(table, row_uuid(row)).is_some_and(|now| Arc::ptr_eq(now, row))
         };
-        let only_reads = Estimate::only_reads(&request.operations);
+        let only_reads = Estimate::only_reads(&*request.operations);
         pin(results, &content, |table, row| only_reads || is_there(table, row));
     }
 
@@ -167,7 +177,7 @@ impl Hosted {
         self.tasks.spawn_blocking(move || {
             let cut = weighing.run(now);
             if cut > 0 {
-                tracing::warn!(database = %name, clients = cut, "cut off clients that do not read");
+                tracing::warn!(database = %name, clients = cut, "disconnected clients that do not read their answers");
             }
         });
     }
@@ -186,7 +196,9 @@ impl Weighing {
                 && let Some(session) = session.upgrade()
                 && session.outbox.closed().is_none()
             {
-                session.outbox.close("it does not read, and what it asked for has become old");
+                session.outbox.close(
+                    "it does not read, and the rows it asked for have changed too much since",
+                );
                 cut += 1;
             }
             later = rows;

@@ -1,10 +1,10 @@
-//! What waits for its position to be on disk before anyone hears of it.
+//! What waits for its position to be on disk before it is published.
 //!
 //! Entries leave in the order they came in. A commit is published when it is written (or synced, if
 //! it is durable); an answer that was read from the head leaves behind the commits it has seen.
 
 use crate::control::Consequence;
-use crate::outbox::{Outgoing, Reply, Ticket};
+use crate::outbox::{Reply, Ticket};
 use crate::session::Session;
 use paceline_journal::Log;
 use paceline_tables::monitor::Monitor;
@@ -15,7 +15,9 @@ use paceline_types::limits::SNAPSHOT_REPLY_BYTES;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::asker::Asker;
 use super::waits::Request;
+use super::{Head, Hosted};
 
 /// One step of the queue.
 pub(super) enum Entry {
@@ -43,7 +45,7 @@ pub(super) struct Commit {
     pub(super) comment: String,
     pub(super) durable: bool,
     pub(super) answer: Option<Answer>,
-    /// What it means to the engine, done when it is published, before anybody hears of it.
+    /// What it means to the engine, done when it is published, before updates and replies leave.
     pub(super) consequence: Option<Consequence>,
     /// Told when it is published, or why it was undone.
     pub(super) done: Option<Done>,
@@ -54,8 +56,7 @@ pub(super) type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// A reply and where it goes.
 pub(super) struct Answer {
-    pub(super) session: Arc<Session>,
-    pub(super) ticket: Ticket,
+    pub(super) to: Asker,
     pub(super) reply: Reply,
 }
 
@@ -90,6 +91,17 @@ pub(super) struct Step {
 
 pub(super) type Work = Box<dyn FnOnce(Result<&mut dyn Log, &Error>) + Send>;
 
+impl Hosted {
+    /// Puts changes that the head has already in line to be written: the one way for changes into the queue. Returns the
+    /// parked transactions that they may let go on.
+    pub(super) fn submit(&self, head: &mut Head, commit: Commit) -> Vec<u64> {
+        let woken = head.waits.touched_by(&commit.changes);
+        head.pins.note(&commit.changes);
+        head.push(Entry::Commit(commit));
+        woken
+    }
+}
+
 impl Entry {
     /// The transaction, if this is one.
     pub(super) fn commit(&self) -> Option<&Commit> {
@@ -120,11 +132,11 @@ impl Entry {
         match self {
             Self::Commit(commit) => {
                 let answer = commit.answer.as_ref()?;
-                Some((&answer.session, ENTRY + commit.bytes + answer.bytes()))
+                Some((answer.to.session()?, ENTRY + commit.bytes + answer.bytes()))
             }
             Self::Answer { answer, again, .. } => {
                 let again = again.as_ref().map_or(0, Request::bytes);
-                Some((&answer.session, ENTRY + again + answer.bytes()))
+                Some((answer.to.session()?, ENTRY + again + answer.bytes()))
             }
             Self::Watch(Watch { session, ticket, id, .. }) => {
                 Some((session, ENTRY + ticket.len() + id.len() + SNAPSHOT_REPLY_BYTES))
@@ -142,7 +154,21 @@ impl Entry {
 }
 
 impl Commit {
-    /// Tells whoever waits for this transaction that `error` undid it.
+    /// Changes that the server itself makes, without an answer.
+    pub(super) fn own(changes: Arc<Changes>, schema: Arc<Schema>) -> Self {
+        Self {
+            changes,
+            bytes: 0,
+            schema,
+            comment: String::new(),
+            durable: false,
+            answer: None,
+            consequence: None,
+            done: None,
+        }
+    }
+
+    /// Reports to the caller of this transaction that `error` undid it.
     pub(super) fn fail(self, error: &Error) {
         if let Some(answer) = self.answer {
             answer.fail(error);
@@ -156,12 +182,19 @@ impl Commit {
 impl Answer {
     /// Bytes of memory this holds.
     fn bytes(&self) -> usize {
-        self.ticket.len() + self.reply.cost()
+        self.to.bytes() + self.reply.cost()
     }
 
-    /// Leaves the answer in its client's outbox.
+    /// Sends the answer. Returns the task to wake.
     pub(super) fn leave(self) -> Option<Waker> {
-        self.session.outbox.leave(Outgoing::Reply(self.ticket, self.reply))
+        self.to.leave(self.reply)
+    }
+
+    /// Adds an error behind the results.
+    pub(super) fn add_error(&mut self, error: Error) {
+        if let Reply::Results(results) = &mut self.reply {
+            results.push(OpResult::Error(error));
+        }
     }
 
     /// Sends the answer that the transaction failed: no operation counts, and the error says why.

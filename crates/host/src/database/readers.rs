@@ -4,14 +4,12 @@
 //! snapshot, its answer takes its place among the client's answers and updates at once and is filled in
 //! when it is there. A few threads do this work for a database, in turns (`lane.rs`).
 
-use super::lane::Whose;
+use super::asker::Asker;
 use super::queue::Answer;
 use super::waits::Request;
 use super::{Head, Hosted};
 use crate::outbox::{Later, Reply};
-use crate::session::Session;
-use paceline_tables::json::Json;
-use paceline_tables::{Context, Snapshot, Work};
+use paceline_tables::{Context, Snapshot, Transaction, Work};
 use paceline_types::limits::READ_STEPS_MAX;
 use std::sync::Arc;
 
@@ -21,9 +19,9 @@ pub(super) const READ_BYTES: usize = 1 << 20;
 
 /// A transaction that only reads, on these rows.
 pub(super) struct Read {
-    session: Arc<Session>,
+    asker: Asker,
     later: Arc<Later>,
-    operations: Arc<Vec<Json>>,
+    operations: Arc<Transaction>,
     rows: Snapshot,
 }
 
@@ -31,14 +29,12 @@ impl Hosted {
     /// Reads what `request` asks for on a thread of its own, from the rows as they are now.
     pub(super) fn read_beside(self: &Arc<Self>, head: &mut Head, request: Request) {
         let later = Arc::new(Later::default());
-        let session = request.session.clone();
-        let (operations, rows) = (Arc::clone(&request.operations), head.pin(&session));
-        let read = Read { session: session.clone(), later: Arc::clone(&later), operations, rows };
-        session.charge(READ_BYTES);
-        let whose = Whose::of(&session);
-        let reply = Reply::Later(later);
-        let answer = Answer { session, ticket: request.ticket.clone(), reply };
-        head.answer(answer, false, Some(request));
+        let asker = request.asker.clone();
+        let (operations, rows) = (Arc::clone(&request.operations), head.pin_to(&asker));
+        let read = Read { asker: asker.clone(), later: Arc::clone(&later), operations, rows };
+        asker.charge(READ_BYTES);
+        let whose = asker.whose();
+        head.answer(Answer { to: asker, reply: Reply::Later(later) }, false, Some(request));
         if self.readers.add([whose], read) {
             let this = Arc::clone(self);
             self.tasks.spawn_blocking(move || this.run_reads());
@@ -52,19 +48,19 @@ impl Hosted {
     }
 
     fn run_read(&self, read: Read) {
-        let Read { session, later, operations, rows } = read;
+        let Read { asker, later, operations, rows } = read;
         let mut waker = None;
-        if session.outbox.closed().is_none() {
+        if !asker.is_gone() {
             let reply = self.select(&operations, &rows);
-            waker = session.outbox.fill(&later, reply);
+            waker = asker.fill(&later, reply);
         }
-        session.discharge(READ_BYTES);
+        asker.discharge(READ_BYTES);
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    fn select(&self, operations: &[Json], rows: &Snapshot) -> Reply {
+    fn select(&self, operations: &Transaction, rows: &Snapshot) -> Reply {
         // No `assert` is among these operations, so no lock is asked for.
         let context = Context {
             elapsed_ms: 0,

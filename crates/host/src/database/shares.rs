@@ -60,7 +60,7 @@ impl Shares {
         Self { bound, all: 0, sessions: BTreeMap::new(), peers: BTreeMap::new() }
     }
 
-    /// Whether nobody has anything.
+    /// Whether nothing is taken.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         (self.all, self.sessions.len(), self.peers.len()) == (0, 0, 0)

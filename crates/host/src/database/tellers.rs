@@ -1,9 +1,9 @@
-//! Updates that take long to make, and answers to clients that come back: made in pieces, beside the committer.
+//! Updates that take long to make, and answers to clients that return: made in pieces, beside the committer.
 //!
-//! The committer tells of a commit itself as long as that takes few steps. What would take more keeps its place
-//! in the outboxes and is made here, once for all who watch the same; what follows stays behind it. A few
-//! threads do this for a database, in turns (`lane.rs`), one piece at a time. Changes that wait for this are kept
-//! in memory: beyond a bound the clients are cut off whose updates wait longest.
+//! The committer makes the updates of a commit itself as long as that takes few steps. A longer update reserves its
+//! place in the outboxes and is made here, once for all clients that watch the same. What follows stays behind it. A
+//! few threads do this for a database, in turns (`lane.rs`), one piece at a time. The changes that wait for this are
+//! kept in memory. Beyond a bound, the clients whose updates wait longest are disconnected.
 
 use super::Hosted;
 use super::lane::{Lane, Whose};
@@ -43,7 +43,7 @@ impl Default for Tellers {
 }
 
 impl Tellers {
-    /// Keeps changes of so many bytes until they are told.
+    /// Keeps changes of so many bytes until they are sent.
     pub(super) fn keep(&self, bytes: usize) -> Arc<Kept> {
         self.kept.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(Kept { all: Arc::clone(&self.kept), bytes })

@@ -1,7 +1,7 @@
-//! What the log says about a journal that cannot be written.
+//! What is logged about a journal that cannot be written.
 //!
-//! The first failure is a line of its own. While failures go on there is one line a second with their
-//! count, and one more when writing works again, so that a full or broken disk cannot fill the log.
+//! The first failure is logged. While failures go on, there is one line per second with their count, and one more when
+//! writing works again. So a full or broken disk cannot fill the log.
 
 use paceline_types::Time;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub(super) struct Troubles {
 struct Counts {
     /// When the last line was written.
     said: Time,
-    /// Failures since that line, those it told not included.
+    /// Failures since that line, without those that it reported.
     unsaid: u64,
     /// Failures since writing last worked.
     all: u64,

@@ -1,16 +1,16 @@
-//! Transactions that wait: parked until a row they look at changes, or their time is up.
+//! Transactions that wait: parked until a row that they look at changes, or until they time out.
 //!
-//! They are few, those of each client and all together, and look at few rows, so that a change which matters
-//! to all of them takes little more time than another. One timer serves a database: it sleeps until the earliest deadline here.
+//! Both each client and all clients together have few of them, and they look at few rows, so a change that affects all
+//! of them takes little more time than another. One timer serves a database: it sleeps until the earliest deadline.
 
+use super::asker::Asker;
 use super::shares::{Bound, Full, Holder, Shares};
 use crate::holdings::Holding;
 use crate::outbox::Ticket;
 use crate::session::Session;
 use paceline_locks::SessionId;
-use paceline_tables::json::Json;
 use paceline_tables::schema::TableId;
-use paceline_tables::{Changes, Interest};
+use paceline_tables::{Changes, Error, Interest, Transaction, tag};
 use paceline_types::Time;
 use paceline_types::limits::{
     WAITS_DATABASE_MAX, WAITS_KEPT, WAITS_KEPT_STEPS, WAITS_MAX, WAITS_PEER_MAX,
@@ -19,30 +19,27 @@ use paceline_types::limits::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A transaction a client asked for.
+/// A transaction that a client or caller asked for.
 pub(super) struct Request {
-    pub(super) session: Arc<Session>,
-    pub(super) ticket: Ticket,
-    pub(super) operations: Arc<Vec<Json>>,
+    pub(super) asker: Asker,
+    pub(super) operations: Arc<Transaction>,
     /// When it was first tried.
     pub(super) created: Time,
 }
 
 impl Request {
-    /// Whether a client sent this under this ticket.
-    pub(super) fn is(&self, session: &Session, ticket: &Ticket) -> bool {
-        self.session.id == session.id && self.ticket == *ticket
-    }
-
     /// Bytes of memory this holds.
     pub(super) fn bytes(&self) -> usize {
-        256 + self.ticket.len() + self.operations.iter().map(Json::memory).sum::<usize>()
+        256 + self.asker.bytes() + self.operations.memory()
     }
 }
 
-/// A parked transaction.
+/// A parked transaction of a client.
 struct Parked {
-    request: Request,
+    session: Arc<Session>,
+    ticket: Ticket,
+    operations: Arc<Transaction>,
+    created: Time,
     deadline: Option<Time>,
     interest: Interest,
     /// The steps that trying it takes.
@@ -97,7 +94,8 @@ impl Default for Waits {
 
 impl Waits {
     /// Parks `request` under the number it had before, or a new one, with what it looks at and the steps
-    /// that trying it takes; it keeps `watched` as long as it waits. Gives it back, with the reason, if there are too many already.
+    /// that trying it takes; it keeps `watched` as long as it waits. Gives it back, with the reason, if there are too many
+    /// already, or if a caller in the process asked for it, which does not wait.
     pub(super) fn park(
         &mut self,
         number: Option<u64>,
@@ -105,22 +103,39 @@ impl Waits {
         timeout_ms: Option<u64>,
         (interest, work): (Interest, u64),
         watched: Option<Arc<()>>,
-    ) -> Result<(), (Request, &'static str)> {
-        let holding = match self.take_share(&request.session, request.bytes(), work) {
+    ) -> Result<(), (Request, Error)> {
+        let Asker::Client { session, .. } = &request.asker else {
+            let error = Error::new(tag::TIMED_OUT, "the database changed meanwhile");
+            return Err((request, error));
+        };
+        let holding = match self.take_share(session, request.bytes(), work) {
             Ok(holding) => holding,
-            Err(details) => return Err((request, details)),
+            Err(details) => return Err((request, Error::new(tag::RESOURCES, details))),
+        };
+        let Request { asker: Asker::Client { session, ticket }, operations, created } = request
+        else {
+            return Ok(());
         };
         let number = number.unwrap_or_else(|| {
             self.next += 1;
             self.next
         });
-        let deadline = timeout_ms.map(|ms| request.created.plus_ms(ms));
-        self.by_request.insert((request.session.id, request.ticket.clone()), number);
+        let deadline = timeout_ms.map(|ms| created.plus_ms(ms));
+        self.by_request.insert((session.id, ticket.clone()), number);
         self.by_table.insert((interest.table, number));
         self.deadlines.extend(deadline.map(|deadline| (deadline, number)));
-        let (_holding, _watched) = (holding, watched);
-        self.parked
-            .insert(number, Parked { request, deadline, interest, work, _holding, _watched });
+        let parked = Parked {
+            session,
+            ticket,
+            operations,
+            created,
+            deadline,
+            interest,
+            work,
+            _holding: holding,
+            _watched: watched,
+        };
+        self.parked.insert(number, parked);
         Ok(())
     }
 
@@ -164,14 +179,15 @@ impl Waits {
 
     /// Takes a parked transaction out, to be tried again or forgotten.
     pub(super) fn take(&mut self, number: u64) -> Option<Request> {
-        let Parked { request, deadline, interest, work, .. } = self.parked.remove(&number)?;
-        self.give_back_share(&request.session, work);
-        self.by_request.remove(&(request.session.id, request.ticket.clone()));
+        let Parked { session, ticket, operations, created, deadline, interest, work, .. } =
+            self.parked.remove(&number)?;
+        self.give_back_share(&session, work);
+        self.by_request.remove(&(session.id, ticket.clone()));
         self.by_table.remove(&(interest.table, number));
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, number));
         }
-        Some(request)
+        Some(Request { asker: Asker::Client { session, ticket }, operations, created })
     }
 
     /// The number of the transaction that a client sent under this ticket.

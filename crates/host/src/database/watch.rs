@@ -1,6 +1,7 @@
 //! Monitors at the request of clients.
 
-use super::convert::{Asked, Held};
+use super::asker::Who;
+use super::convert::{Deferred, DeferredCall};
 use super::queue::{Entry, Rewatch, Watch};
 use super::shares::{Bound, Full, Holder, Shares};
 use super::{Head, Hosted, lock};
@@ -113,7 +114,7 @@ impl Hosted {
         request: WatchRequest,
     ) -> Result<(), Error> {
         let named = request.requests.as_object().into_iter().flat_map(|object| object.iter());
-        self.check_read(session, "monitor", named.map(|(name, _)| name))?;
+        self.check_read(Who::of(session), "monitor", named.map(|(name, _)| name))?;
         let tables = watched_tables(&request.requests, &self.schema());
         if tables.iter().any(|table| Some(*table) == self.lock_table) {
             self.show_locks();
@@ -126,7 +127,7 @@ impl Hosted {
         let is_same = Arc::ptr_eq(&schema, head.database.schema());
         let place = self.place_for_monitor(session);
         if let Some(held) = &mut head.converting {
-            held.push_back(Held::new(session, Asked::Watch(request, place?)));
+            held.push_back(Deferred::new(session, DeferredCall::Watch(request, place?)));
             return Ok(());
         }
         let monitor = if is_same { monitor } else { request.parse(head.database.schema()) };
@@ -178,8 +179,8 @@ impl Hosted {
         let changed = changed_monitor(session, &old_id, &conditions, &schema);
         let mut head = self.head();
         if let Some(held) = &mut head.converting {
-            let asked = Asked::Rewatch(ticket, (old_id, new_id), conditions);
-            held.push_back(Held::new(session, asked));
+            let asked = DeferredCall::Rewatch(ticket, (old_id, new_id), conditions);
+            held.push_back(Deferred::new(session, asked));
             return Ok(());
         }
         if !Arc::ptr_eq(&schema, head.database.schema()) {
@@ -216,7 +217,7 @@ impl Hosted {
         let mut head = self.head();
         match &mut head.converting {
             // It may be one that is held itself.
-            Some(held) => held.push_back(Held::new(session, Asked::Unwatch(ticket, id))),
+            Some(held) => held.push_back(Deferred::new(session, DeferredCall::Unwatch(ticket, id))),
             None => head.begin_unwatch(session.clone(), ticket, id),
         }
     }

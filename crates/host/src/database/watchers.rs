@@ -1,8 +1,8 @@
-//! Who watches a database, and what it has published lately.
+//! The monitors of a database, and what it has published lately.
 //!
-//! Monitors that want the same are one group: its update is encoded once for all its members. Groups are
-//! found by the tables they watch, so a commit looks only at those that watch a table it changed. Touched
-//! only by whoever publishes, in the order of the queue, and by clients that leave.
+//! Monitors that watch the same are one group, whose update is encoded once for all members. Groups are found by the
+//! tables they watch, so a commit looks only at the groups that watch a table it changed. Only the publishing thread,
+//! in the order of the queue, and clients that leave touch this.
 
 use crate::budget::Budget;
 use crate::outbox::{Body, Content, Later, LaterBody, Outgoing, Reply, Ticket, Update};
@@ -21,7 +21,7 @@ use super::missed::Missed;
 use super::queue::{Commit, Rewatch, Watch};
 use super::tellers::{Job, Kept, Member, Tellers, UpdateJob};
 
-/// So many monitors are told in well under a millisecond.
+/// Updating this many monitors takes well under a millisecond.
 const MANY: usize = 500;
 
 /// The most that is done to combine changes with others, for clients that are behind, by whoever publishes: a step for
@@ -65,13 +65,13 @@ impl Group {
         Self { monitor, row_steps, members: BTreeMap::new() }
     }
 
-    /// Whether somebody is there to be told.
+    /// Whether there is a monitor to update.
     fn is_open(&self) -> bool {
         self.members.values().any(|session| session.outbox.closed().is_none())
     }
 }
 
-/// What whoever publishes has left to do when it has let go of the watchers, and how much it may still do before.
+/// What the publishing thread has left to do after it unlocks the watchers, and how much it may still do before.
 pub(super) struct Gathered {
     pub(super) wakers: Vec<Waker>,
     /// What takes too long to be done here.
@@ -89,13 +89,13 @@ impl Default for Gathered {
     }
 }
 
-/// One or more transactions to be told as one.
+/// One or more transactions that are sent as one update.
 struct News<'a> {
     changes: &'a Arc<Changes>,
     schema: &'a Arc<Schema>,
     /// The id of the last of them.
     transaction: Uuid,
-    /// The tables that somebody watches, with how many rows of each have changed and their bytes.
+    /// The tables that have monitors, with how many rows of each have changed and their bytes.
     tables: Vec<(TableId, usize, usize)>,
     kept: Option<Arc<Kept>>,
     buffer: Vec<u8>,
@@ -114,7 +114,7 @@ impl From<Text> for Told {
     }
 }
 
-/// What a group is told.
+/// What a group is sent.
 enum Text {
     Nothing,
     Ready(Arc<Body>),
@@ -146,9 +146,9 @@ impl<'a> News<'a> {
         self.tables.iter().filter_map(of_table).fold(0, usize::saturating_add)
     }
 
-    /// What a group is told, made here if there are steps left for that.
+    /// What a group is sent, made here if there are steps left for that.
     fn text(&mut self, group: &Group, gathered: &mut Gathered) -> Text {
-        // The text counts once, for one of those who get it.
+        // The text counts once, for one of the clients that get it.
         let Some(first) = group.members.values().next().filter(|_| group.is_open()) else {
             return Text::Nothing;
         };
@@ -184,7 +184,7 @@ impl<'a> News<'a> {
         Some(seen)
     }
 
-    /// Leaves what a group is told with one of its members.
+    /// Leaves a group's update with one of its members.
     fn leave(
         &self,
         (id, session): (&Ticket, &Arc<Session>),
@@ -249,7 +249,7 @@ impl Watchers {
         }
     }
 
-    /// Whether somebody watches a table of which `matters` says so.
+    /// Whether there is a monitor of a table for which `matters` holds.
     pub(super) fn watches(&self, schema: &Schema, matters: impl Fn(TableId) -> bool) -> bool {
         schema.table_ids().filter(|table| matters(*table)).any(|table| self.is_watched(table))
     }
@@ -304,7 +304,7 @@ impl Watchers {
         let tables: Vec<TableId> = news.tables.iter().map(|(table, ..)| *table).collect();
         for (at, table) in tables.iter().enumerate() {
             for (number, monitor) in self.watching(*table) {
-                // One that watches several of these tables hears of all of them at the first.
+                // A group that watches several of these tables is sent all of them with the first.
                 if tables.iter().take(at).any(|earlier| monitor.table(*earlier).is_some()) {
                     continue;
                 }
@@ -334,7 +334,7 @@ impl Watchers {
     ) {
         let transaction = Uuid::from_halves(self.epoch, number);
         let mut news = News::new(self, &commit.changes, &commit.schema, transaction);
-        // Clients that watch the same share what is encoded, as they do when all are told.
+        // Clients that watch the same share what is encoded, as they do when all are updated.
         let mut all: BTreeMap<u64, Told> = BTreeMap::new();
         for session in only {
             for ((_, id), number) in self.of_session(*session) {
@@ -377,7 +377,7 @@ impl Watchers {
         self.members.len() > MANY
     }
 
-    /// Whether nobody watches.
+    /// Whether there is no monitor.
     pub(super) fn is_idle(&self) -> bool {
         self.groups.is_empty()
     }

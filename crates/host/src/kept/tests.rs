@@ -7,7 +7,7 @@ mod numbered;
 use super::KeptSession;
 use crate::{
     Admission, Author, Host, LockError, LockOperation, Outgoing, Permit, Policy, Process, RealDisk,
-    Reply, StealReply, Terms,
+    Reply, Terms,
 };
 use paceline_journal::disk::{Death, Faults, FaultyDisk};
 use paceline_tables::{Error, json};
@@ -243,8 +243,7 @@ fn locks_of_sessions_that_outlive_the_daemon_are_kept_as_they_are_owned_l5() {
         (&bob, Lock, "handed-over"),
         (&ann, Unlock, "handed-over"),
     ] {
-        let reply = crate::StealReply::WhenWritten;
-        host.locking().operate(who, (*b"t").into(), operation, name, reply).unwrap();
+        host.locking().operate_for_client(who, (*b"t").into(), operation, name).unwrap();
     }
     let fencing = |who: &crate::Session, name| host.locking().fencing(who.id, name).unwrap();
     let expected = [
@@ -266,7 +265,6 @@ fn locks_of_sessions_that_outlive_the_daemon_are_kept_as_they_are_owned_l5() {
 #[test]
 fn the_reply_to_a_steal_comes_before_the_next_theft_l4() {
     use crate::LockOperation::{Lock, Steal};
-    use crate::StealReply::WhenWritten;
     let world = World::new("steals");
     let host = Arc::clone(world.host());
     let (ann, _) = session(&host, Some(Span::from_secs(30)), vec![]);
@@ -275,16 +273,16 @@ fn the_reply_to_a_steal_comes_before_the_next_theft_l4() {
     let runtime = world.runs[0].0.handle().clone();
     let entered = runtime.enter();
     let word = |who: &crate::Session| match who.outbox.take() {
-        Some(Outgoing::Reply(_, Reply::Text(text))) => String::from_utf8(text).unwrap(),
-        Some(Outgoing::Stolen(_)) => "stolen".to_owned(),
+        Some(Outgoing::Reply(_, Reply::Lock(answer))) => format!("{answer:?}"),
+        Some(Outgoing::Lock(notice)) => notice.change.word().to_owned(),
         other => format!("{other:?}"),
     };
     for (who, operation) in [(&ann, Lock), (&thief, Steal), (&next, Steal)] {
-        host.locking().operate(who, (*b"t").into(), operation, "leader", WhenWritten).unwrap();
+        host.locking().operate_for_client(who, (*b"t").into(), operation, "leader").unwrap();
     }
     // No task has run yet, so the thief's reply is held back, and what came after it stays behind it.
     assert_eq!(word(&thief), "None");
-    assert_eq!([word(&ann), word(&ann)], ["{\"locked\":true}", "stolen"]);
+    assert_eq!([word(&ann), word(&ann)], ["Locked", "stolen"]);
     drop(entered);
     let (runtime, _) = &world.runs[0];
     runtime.block_on(async {
@@ -296,7 +294,7 @@ fn the_reply_to_a_steal_comes_before_the_next_theft_l4() {
         });
         taken.await;
     });
-    assert_eq!([word(&thief), word(&thief)], ["{\"locked\":true}", "stolen"]);
+    assert_eq!([word(&thief), word(&thief)], ["Locked", "stolen"]);
 }
 
 /// Resources are renamed and moved while claims on them are held, waited for and granted: after a restart
@@ -479,9 +477,7 @@ fn a_session_that_has_ended_gets_no_lock_l5() {
     let host = world.host();
     let (session, _) = session(host, Some(Span::from_secs(5)), vec![]);
     host.end_session(&session);
-    let ticket = std::sync::Arc::from(&b"1"[..]);
-    let done =
-        host.locking().operate(&session, ticket, LockOperation::Lock, "l", StealReply::AtOnce);
+    let done = host.locking().operate(&session, LockOperation::Lock, "l");
     assert_eq!(done, Err(LockError::Ended));
     assert!(host.locking().shown("l").is_none());
 }
@@ -496,7 +492,7 @@ fn no_lock_is_granted_once_the_daemon_retires_l1_l5() {
     let (ann, _) = session(&host, Some(Span::from_secs(30)), vec![]);
     let (bob, _) = session(&host, Some(Span::from_secs(30)), vec![]);
     for who in [&ann, &bob] {
-        host.locking().operate(who, (*b"t").into(), Lock, "leader", StealReply::AtOnce).unwrap();
+        host.locking().operate(who, Lock, "leader").unwrap();
     }
     let fencing = host.locking().fencing(ann.id, "leader").unwrap();
     world.written();

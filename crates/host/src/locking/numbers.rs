@@ -1,10 +1,11 @@
-//! The fencing numbers of locks: reserved on disk ahead, so that none is used again after a restart (L2).
+//! The fencing numbers of locks: reserved on disk in advance, so that none is used again after a restart (L2).
 //!
-//! Whoever uses numbers asks for the next range when half of the last one is used. At most one reservation is under way.
-//! One that fails is repeated after [`RETRY_PAUSE`] until it is written. So while few numbers are left a reservation is
-//! under way, and locks are granted again when a full disk has room (J5), also to sessions that wait for want of a number.
+//! The next range is requested when half of the last one is used. At most one reservation is under way. A reservation
+//! that fails is repeated after [`RETRY_PAUSE`] until it is written. So while few numbers are left a reservation is
+//! under way, and locks are granted again when a full disk has room (J5), also to sessions that wait because there was
+//! no number.
 
-use super::{Locking, State};
+use super::{LockState, Locking};
 use crate::database::{Hosted, OwnRow};
 use crate::own;
 use paceline_locks::Locks;
@@ -46,7 +47,7 @@ impl Default for Reservations {
     }
 }
 
-impl State {
+impl LockState {
     /// The range to reserve now, if few numbers are left and no reservation is under way. The caller passes it to
     /// [`Locking::reserve`] once it has dropped the mutex.
     pub(super) fn next_range(&mut self) -> Option<Range> {
@@ -96,7 +97,7 @@ impl Locking {
         }
     }
 
-    /// Reserves what [`State::next_range`] found due; the numbers are used once that is on disk.
+    /// Reserves what [`LockState::next_range`] found due; the numbers are used once that is on disk.
     pub(super) fn reserve(self: &Arc<Self>, range: Option<Range>) {
         if let (Some(own), Some(range)) = (self.own.get(), range) {
             self.write_range(own, range);
@@ -129,7 +130,7 @@ impl Locking {
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         if had_failed {
-            tracing::info!("fencing numbers are reserved again");
+            tracing::info!("fencing numbers can be reserved again");
         }
         self.show(shows);
         if has_granted || range.is_some() {
@@ -145,7 +146,7 @@ impl Locking {
     fn retry_later(self: &Arc<Self>, error: &Error) {
         let before = self.state().reservations.failed.replace(error.clone());
         if before.is_none() {
-            tracing::error!(%error, "cannot reserve fencing numbers; trying again");
+            tracing::error!(%error, "cannot reserve fencing numbers; retrying");
         }
         let (this, clock) = (Arc::downgrade(self), self.clock);
         self.tasks.spawn(async move {

@@ -1,18 +1,18 @@
-//! What is shown of the locks: in lists, and in the table Lock of the daemon's own database.
+//! The locks as lists and the table Lock of the daemon's own database show them.
 //!
-//! Of those who wait for a lock the first [`WAITERS_SHOWN_MAX`] are shown, and the number of all. An operation only
-//! marks locks as changed. While a client watches the table, a job brings it up to date away from the tasks of
-//! others, at most once in [`SHOW_PAUSE`]; else the next client that looks at the table does. So what a change costs
-//! depends neither on how many wait nor on how many changes there are at a time (D4).
+//! Of the sessions that wait for a lock, the first [`WAITERS_SHOWN_MAX`] are shown, and the number of all. An operation
+//! only marks locks as changed. While a client monitors the table, a job updates it at most once per [`SHOW_PAUSE`],
+//! away from the tasks of others. Otherwise the next client that reads the table does. So the cost of a change depends
+//! neither on the number of waiters nor on the number of simultaneous changes (D4).
 
-use super::{Locking, State, in_turns};
+use super::{LockState, Locking, in_turns};
 use crate::database::OwnRow;
 use paceline_locks::{LockView, SessionId};
 use paceline_tables::value::{Atom, Datum};
 use paceline_types::Span;
 use std::sync::Arc;
 
-/// How many of those who wait for a lock are shown.
+/// How many of the sessions that wait for a lock are shown.
 pub(super) const WAITERS_SHOWN_MAX: usize = 100;
 
 /// How many names are copied before others that want a lock have their turn.
@@ -104,7 +104,7 @@ impl Locking {
 
     /// Whether the caller is to call [`Locking::show`] once it has dropped the mutex: someone watches the table of
     /// locks, it is behind, and nothing else brings it up to date.
-    pub(super) fn begins_to_show(&self, state: &mut State) -> bool {
+    pub(super) fn begins_to_show(&self, state: &mut LockState) -> bool {
         if state.is_showing || !state.locks.has_changed() || !self.is_watched() {
             return false;
         }
@@ -161,7 +161,7 @@ impl Locking {
     }
 }
 
-impl State {
+impl LockState {
     fn session_name(&self, session: SessionId) -> &str {
         self.sessions.get(&session).map_or("unknown", |session| &session.name)
     }

@@ -1,6 +1,6 @@
 //! What the locks of connections may take, and that they are granted while there are numbers.
 
-use super::{Bound, LockOperation, RELEASED_MAX, Shares, StealReply};
+use super::{Bound, LockOperation, RELEASED_MAX, Shares};
 use crate::kept::tests::World;
 use crate::places::Peer;
 use crate::{Host, Hosted, Outgoing, Session, WatchRequest};
@@ -23,10 +23,8 @@ fn the_locks_of_one_user_leave_room_for_others_d1() {
     let bound = Bound { connection: u64::MAX, peer: 3 * one, all: 6 * one, kept: one };
     host.locking().state().shares = Shares::new(bound);
     let connect = |peer| host.begin_session_of(peer, Some(Role::Client), |id| id.0.to_string());
-    let operate = |session: &_, operation, name| {
-        let ticket = Arc::from(&b"1"[..]);
-        host.locking().operate(session, ticket, operation, name, StealReply::AtOnce)
-    };
+    let operate =
+        |session: &_, operation, name| host.locking().operate(session, operation, name).map(drop);
     let full = |which| Err(LockError::TooManyTogether(which));
     let of_one = full("the locks of all connections of one client");
     let (a, b) = (connect(Peer::User(1)), connect(Peer::User(1)));
@@ -69,10 +67,8 @@ fn locks_are_granted_again_when_a_full_disk_has_room_j5() {
     let world = World::new("lock-room");
     let host = world.host();
     let connect = || host.begin_session(Some(Role::Client), |id| id.0.to_string());
-    let operate = |session: &_, operation, name| {
-        let ticket = Arc::from(&b"1"[..]);
-        host.locking().operate(session, ticket, operation, name, StealReply::AtOnce)
-    };
+    let operate =
+        |session: &_, operation, name| host.locking().operate(session, operation, name).map(drop);
     let (owner, waiter, other) = (connect(), connect(), connect());
     operate(&owner, Lock, "held").unwrap();
     operate(&waiter, Lock, "held").unwrap();
@@ -100,7 +96,7 @@ async fn hear_locked(session: &Session) -> Arc<str> {
     std::future::poll_fn(|context| {
         loop {
             match session.outbox.take() {
-                Some(Outgoing::Locked(name)) => return Poll::Ready(name),
+                Some(Outgoing::Lock(notice)) => return Poll::Ready(notice.lock),
                 Some(_) => {}
                 None if session.outbox.register(context.waker(), crate::Interest::Items) => {}
                 None => return Poll::Pending,
@@ -120,9 +116,8 @@ fn a_start_on_a_full_disk_serves_j5() {
     let host = world.host();
     let session = host.begin_session(Some(Role::Client), |id| id.0.to_string());
     let lock = || {
-        let ticket = Arc::from(&b"1"[..]);
         let operation = LockOperation::Lock;
-        host.locking().operate(&session, ticket, operation, "l", StealReply::AtOnce)
+        host.locking().operate(&session, operation, "l").map(drop)
     };
     assert_eq!(lock(), Err(LockError::Exhausted));
     world.inject("");
@@ -138,8 +133,7 @@ fn a_start_on_a_full_disk_serves_j5() {
 }
 
 fn ask(host: &Host, session: &Session, operation: LockOperation, name: &str) {
-    let ticket = Arc::from(&b"1"[..]);
-    host.locking().operate(session, ticket, operation, name, StealReply::AtOnce).unwrap();
+    host.locking().operate(session, operation, name).unwrap();
 }
 
 fn connected(host: &Arc<Host>) -> Arc<Session> {

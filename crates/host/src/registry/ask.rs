@@ -1,9 +1,8 @@
-//! Permits that are asked for: waited for, written, told; and those that several clients ask for under
-//! one name.
+//! How permits are asked for: the request waits, the grant is written, the client is answered. Several clients may ask
+//! for one permit under one name.
 //!
-//! A name that a client chose is first pending. All clients that ask for it with the same body wait for one
-//! request, and when the last of them leaves, the request leaves its queue. Dropping one of these futures
-//! leaves nothing behind.
+//! A name that a client chose is first pending. All clients that ask for it with the same body wait for one request.
+//! When the last of them leaves, the request leaves its queue. Dropping one of these futures leaves nothing behind.
 
 use super::permits::{PermitView, Slot, Terms};
 use super::shares::{Amount, Share};
@@ -46,8 +45,8 @@ enum Stage {
     Waiting(Waiting),
     /// It was granted, and no client knows of it.
     Granted(Untold),
-    /// It was given.
-    Given(RequestId),
+    /// A client has it.
+    Handed(RequestId),
     /// It was turned away, for all who wait.
     Failed(AskError),
 }
@@ -95,7 +94,7 @@ impl Registry {
         Ok(self.hold(&mut untold, terms, None, share)?)
     }
 
-    /// Asks for a permit that is over as soon as it is given: nothing is held.
+    /// Asks for a permit that ends as soon as it is granted: nothing is held.
     ///
     /// # Errors
     ///
@@ -178,14 +177,14 @@ impl Registry {
                     let share = share.take().ok_or(HoldError::PermitOver)?;
                     match written.and_then(|()| self.hold(untold, terms, Some(chosen), share)) {
                         Ok(view) => {
-                            *stage = Stage::Given(view.request);
+                            *stage = Stage::Handed(view.request);
                             return Ok((view, true));
                         }
                         Err(error) => Stage::Failed(error.into()),
                     }
                 }
                 Stage::Failed(error) => return Err(error.clone()),
-                Stage::Given(request) => {
+                Stage::Handed(request) => {
                     check(granted)?;
                     // Another one may have its name by now.
                     let view = self.permit(&chosen.name).ok().filter(|now| now.request == *request);

@@ -1,4 +1,4 @@
-//! Why something cannot be held, or is held no longer.
+//! Why something cannot be held, or is no longer held.
 
 use paceline_engine::RequestError;
 use paceline_locks::LockError;
@@ -14,7 +14,7 @@ pub enum HoldError {
     NoPermit,
     /// Its lease ran out, and what it held is given back.
     PermitExpired,
-    /// The permit that was waited for was given, and is over by now.
+    /// The permit that was waited for was granted, and has ended since.
     PermitOver,
     /// There is no such session.
     NoSession,

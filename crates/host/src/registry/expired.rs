@@ -1,4 +1,4 @@
-//! Names of what ran out, so that a late renewal hears why it fails. The oldest are forgotten first.
+//! Names of what expired, so that a late renewal is told why it fails. The oldest are forgotten first.
 
 use std::collections::{HashSet, VecDeque};
 

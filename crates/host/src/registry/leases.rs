@@ -1,6 +1,6 @@
-//! Leases, in the order they run out, and the one task that sleeps until the next one does.
+//! Leases, in the order in which they expire, and the one task that sleeps until the next one does.
 
-use super::{HoldError, Registry, State};
+use super::{Entries, HoldError, Registry};
 use paceline_types::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -147,7 +147,7 @@ impl Registry {
     }
 }
 
-impl State {
+impl Entries {
     /// Remembers that something ran out: a session with its permits.
     fn note_expired(&mut self, leased: &Leased) {
         let (Leased::Session(name) | Leased::Permit(name)) = leased;

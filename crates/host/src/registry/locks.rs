@@ -1,10 +1,10 @@
-//! Locks of sessions: asked for, waited for, given back.
+//! Locks of sessions: requested, waited for, released.
 //!
-//! A session that asks stands in line while its request waits, and leaves the line when that ends
-//! without the lock, whichever way it ends.
+//! A session stands in line while its request waits, and leaves the line when the request ends without the lock,
+//! whichever way it ends.
 
 use super::ask::{check, see_who_left};
-use super::mailbox::Turn;
+use super::standings::Turn;
 use super::{HeldSession, HoldError, Registry};
 use crate::LockOperation;
 use crate::access::Granted;
@@ -39,8 +39,8 @@ impl Registry {
             Asking::Wait(_) => LockOperation::Lock,
             Asking::Steal => LockOperation::Steal,
         };
-        let asked = session.mailbox.operate(operation, name)?;
-        // A client that is not told that its session owns the lock gives back what it asked for.
+        let asked = session.standings.operate(operation, name)?;
+        // If the client is not answered that its session owns the lock, what it asked for is released.
         let untold = Untold { session, name, number: asked.number, is_told: false };
         if let Asking::Wait(wait) = asking
             && !asked.owns
@@ -78,7 +78,7 @@ impl Registry {
     /// When it does neither own it nor stand in line.
     pub async fn unlock(&self, session: &HeldSession, name: &str) -> Result<bool, HoldError> {
         let what = format!("lock {name} of {}", session.key);
-        if let Err(error) = session.mailbox.operate(LockOperation::Unlock, name) {
+        if let Err(error) = session.standings.operate(LockOperation::Unlock, name) {
             return self.released_again(&what).await.ok_or(error);
         }
         Ok(self.forgotten(|| what).await)
@@ -89,7 +89,7 @@ impl Registry {
     }
 }
 
-/// What a session asked for and its client was not told of. Dropping it gives it back.
+/// What a session asked for and its client does not know yet. Dropping it releases it.
 struct Untold<'a> {
     session: &'a HeldSession,
     name: &'a str,
@@ -107,7 +107,7 @@ impl Untold<'_> {
 impl Drop for Untold<'_> {
     fn drop(&mut self) {
         if !self.is_told {
-            self.session.mailbox.give_back(self.name, self.number);
+            self.session.standings.give_back(self.name, self.number);
         }
     }
 }

@@ -1,29 +1,29 @@
 //! What clients hold: sessions, permits and locks, and the leases that end them.
 //!
-//! A session or a permit is in one of two states: held, or gone. It goes when it is given back, when
-//! its lease runs out, or when the connection it is bound to ends, whichever comes first; a permit of
-//! a session goes with it. Time is looked at in every call, so a lease that ran out is over whether or
-//! not the task that sweeps has come by (P2). The lock is never held while the host is called.
+//! A session or a permit is in one of two states: held, or gone. It is gone when it is released, when its lease
+//! expires, or when the connection that it is bound to ends, whichever comes first. The permits of a session go with
+//! it. Every call checks the time, so an expired lease has ended whether or not the task that removes it has run (P2).
+//! The lock is never held while the host is called.
 
 mod ask;
 mod error;
 mod expired;
 mod leases;
 mod locks;
-mod mailbox;
 mod permits;
 mod restore;
 mod sessions;
 mod shares;
+mod standings;
 #[cfg(test)]
 mod tests;
 
 pub use ask::Chosen;
 pub use error::{AskError, HoldError};
 pub use locks::Asking;
-pub use mailbox::Notice;
 pub use permits::{PermitView, Terms};
 pub use sessions::{Beginning, HeldSession, SessionView};
+pub use standings::Notice;
 
 use crate::{Clock, Host, KeptSession};
 use expired::Expired;
@@ -54,7 +54,7 @@ pub struct HoldLimits {
     pub bytes_max: usize,
     /// Names and bookkeeping of the locks that sessions own or wait for.
     pub lock_bytes_max: usize,
-    /// Leases that ran out and are remembered, so that a late renewal hears why it fails.
+    /// Expired leases that are remembered, so that a late renewal is told why it fails.
     pub expired_max: usize,
 }
 
@@ -76,14 +76,14 @@ pub struct Registry {
     clock: Clock,
     keys: Keys,
     shares: Arc<Shares>,
-    state: Mutex<State>,
+    state: Mutex<Entries>,
     /// Woken when an earlier lease came.
     rearm: Notify,
     /// What happens to the locks of sessions.
     notices: broadcast::Sender<Notice>,
 }
 
-struct State {
+struct Entries {
     sessions: HashMap<String, SessionEntry>,
     /// The names under which sessions are shown.
     names: HashMap<SessionId, String>,
@@ -109,7 +109,7 @@ impl Registry {
             keys,
             host,
             shares: Shares::new(limits),
-            state: Mutex::new(State {
+            state: Mutex::new(Entries {
                 sessions: HashMap::new(),
                 names: HashMap::new(),
                 keys: HashMap::new(),
@@ -138,7 +138,7 @@ impl Registry {
         (state.sessions.len(), state.by_request.len())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Entries> {
         crate::sync::lock(&self.state)
     }
 }

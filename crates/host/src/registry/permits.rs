@@ -1,9 +1,9 @@
-//! Permits that are held: put into the books, renewed, settled. How they are asked for is in `ask.rs`.
+//! Permits that are held: registered, renewed, settled. How they are asked for is in `ask.rs`.
 
 use super::ask::{Chosen, Pending, Untold};
 use super::leases::{LeaseKey, Leased, checked};
 use super::shares::Share;
-use super::{HeldSession, HoldError, Lease, Registry, State};
+use super::{Entries, HeldSession, HoldError, Lease, Registry};
 use crate::control::{self, Permit};
 use crate::kept::UNSYNCED_LEASE_MAX;
 use paceline_engine::Grant;
@@ -15,13 +15,13 @@ const UNWRITTEN_MAX: usize = 100_000;
 
 /// A name in use.
 pub(super) enum Slot {
-    /// Asked for, and not given yet.
+    /// Asked for, and not granted yet.
     Pending(Arc<Pending>, usize),
-    /// Given.
+    /// Granted, and a client has it.
     Held(Box<HeldPermit>),
 }
 
-/// A permit that somebody holds. Dropping it settles the request, unless the daemon ends and leaves it
+/// A permit that a client holds. Dropping it settles the request, unless the daemon ends and leaves it
 /// to the next run.
 pub(super) struct HeldPermit {
     pub(super) permit: Permit,
@@ -48,10 +48,10 @@ impl Belonging {
     }
 }
 
-/// What a client is told of a permit.
+/// A permit as its client sees it.
 #[derive(Clone, Debug)]
 pub struct PermitView {
-    /// Its name; nothing if it is over already.
+    /// Its name; empty if it has ended already.
     pub name: String,
     /// Its request.
     pub request: RequestId,
@@ -119,7 +119,7 @@ impl Terms {
 }
 
 impl Registry {
-    /// What a client is told of a request that runs, or did.
+    /// A running or ended request as its client sees it.
     pub(super) fn describe(&self, permit: &Permit, user: &str) -> PermitView {
         let Grant { priority, pool, arrival, since, .. } = *permit.grant();
         let granted_us = self.host.control().granted_us(permit.id(), since);
@@ -146,7 +146,7 @@ impl Registry {
     }
 
     /// The same, for what was given back: whether it is on disk. What is not is tried again by itself, and
-    /// whoever gives it back once more hears whether it is by then.
+    /// a client that releases it again learns whether it is by then.
     pub(super) async fn forgotten(&self, what: impl FnOnce() -> String) -> bool {
         let is_written = self.written().await.is_ok();
         if is_written && self.state().unwritten.is_empty() {
@@ -173,7 +173,7 @@ impl Registry {
         if is_known { Some(self.forgotten(|| what.to_owned()).await) } else { None }
     }
 
-    /// Holds a permit for whoever is told of it next. It must be on disk, and its session not over.
+    /// Holds a permit for the client that is answered next. It must be on disk, and its session must exist.
     pub(super) fn hold(
         &self,
         untold: &mut Untold,
@@ -182,7 +182,7 @@ impl Registry {
         share: Share,
     ) -> Result<PermitView, HoldError> {
         let span = terms.span()?;
-        // It is taken only here, and those who wait for it hear what became of it.
+        // It is taken only here, and the clients that wait for it get the outcome.
         let permit = untold.0.take().ok_or(HoldError::PermitOver)?;
         let mut view = self.describe(&permit, &terms.user);
         view.name = match chosen {
@@ -268,7 +268,7 @@ impl Registry {
         Ok(Some(lease.ends))
     }
 
-    /// Settles a permit because whoever has it says so; whether that is on disk, or none if there is no
+    /// Settles a permit at the request of its client; whether that is on disk, or none if there is no
     /// such permit.
     pub async fn settle(&self, name: &str) -> Option<bool> {
         let held = self.state().take_permit(name);
@@ -323,7 +323,7 @@ impl Registry {
     }
 }
 
-impl State {
+impl Entries {
     /// Takes a permit out, to be dropped without the lock.
     pub(super) fn take_permit(&mut self, name: &str) -> Option<Box<HeldPermit>> {
         let Some(Slot::Held(_)) = self.permits.get(name) else { return None };
@@ -340,7 +340,7 @@ impl State {
         Some(held)
     }
 
-    /// What a client is told; the lease of a session is the session's.
+    /// The view of a client; the lease of a session is the session's.
     pub(super) fn view(&self, held: &HeldPermit) -> PermitView {
         let session = held.of.session.as_ref().and_then(|key| self.sessions.get(key));
         let lease = session.map_or(held.lease, |entry| entry.lease);

@@ -1,4 +1,4 @@
-//! What an earlier run left: its sessions, locks and permits go on, each with its whole lease.
+//! What an earlier run left: its sessions, locks and permits continue, each with its full lease.
 
 use super::leases::LEASE;
 use super::permits::Belonging;
@@ -27,7 +27,7 @@ impl Registry {
         let mut bound: Vec<KeptSession> = Vec::new();
         for mut kept in sessions {
             if kept.lease.is_none() && kept.processes.is_empty() {
-                // Nobody can tell when it is over, but a lease can.
+                // Its end cannot be noticed, so a lease ends it.
                 kept.lease = Some(LEASE);
                 keeper.change_session(&kept.name, |kept| kept.lease = Some(LEASE));
             }
@@ -43,7 +43,7 @@ impl Registry {
             if let Some(session) = known.get(&session)
                 && self.host.locking().restore(session.session.id, &name, fencing)
             {
-                session.mailbox.restore(name);
+                session.standings.restore(name);
             }
         }
         for kept in permits {
@@ -51,14 +51,14 @@ impl Registry {
         }
         keeper.write();
         let (sessions, locks, permits) = counts;
-        tracing::info!(sessions, locks, permits, "what clients held in the last run is theirs");
+        tracing::info!(sessions, locks, permits, "restored what clients held in the last run");
         self.state().restored = bound;
         Ok(())
     }
 
     /// Begins to end what is over: bound sessions whose processes are dead, and leases that ran out. To be
     /// called once the doors are open, because until then nothing that ends is given back. Answers the bound
-    /// sessions with their users, for whoever knows their roles.
+    /// sessions with their users, for the caller, which knows their roles.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Registry {
         // Locks are required only until a permit is given, so nothing is kept of the session that owned them.
         let session = session.map(|session| session.key.clone());
         let of = Belonging { session, span: kept.lease, ..Belonging::default() };
-        // It fails only if its session is over, and then so is the permit.
+        // It fails only if its session has ended, and then so has the permit.
         drop(self.add_permit(permit, view, digest(&kept.digest), of, share));
     }
 }

@@ -1,13 +1,13 @@
 //! Sessions: begun, renewed, ended.
 //!
-//! A session is kept as a row before it is told, and so are its locks; the daemon's own end leaves them
+//! A session is written as a row before it is acknowledged, and so are its locks. When the daemon ends, they are left
 //! for the next run.
 
 use super::leases::{Leased, checked};
-use super::mailbox::Mailbox;
 use super::permits::HeldPermit;
 use super::shares::{Amount, Share};
-use super::{HoldError, Lease, Registry, State};
+use super::standings::Standings;
+use super::{Entries, HoldError, Lease, Registry};
 use crate::{Host, KeptSession, Process, Processes, Session};
 use paceline_types::{Role, SessionId, Span, Time};
 use std::collections::BTreeSet;
@@ -22,8 +22,8 @@ pub struct HeldSession {
     pub key: String,
     /// What the host knows it as.
     pub session: Arc<Session>,
-    /// What is told to it about locks.
-    pub(super) mailbox: Arc<Mailbox>,
+    /// Its locks.
+    pub(super) standings: Arc<Standings>,
     /// Whether its lease is too long to be waited for after a crash of the machine.
     pub(super) is_long: bool,
 }
@@ -50,7 +50,7 @@ pub struct Beginning {
     pub process: Option<Process>,
 }
 
-/// What a client is told of a session.
+/// A session as its client sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionView {
     /// The lease, unless the session is bound to a connection.
@@ -99,9 +99,9 @@ impl Registry {
     ) -> (Arc<HeldSession>, SessionView) {
         session.set_change_aware(true);
         session.keep_locks(kept.is_long());
-        let mailbox = Mailbox::new(&self.host, &session, self.notices.clone(), share.taker());
+        let standings = Standings::new(&self.host, &session, self.notices.clone(), share.taker());
         let (key, span, is_long) = ((self.keys)(&kept.salt), kept.lease, kept.is_long());
-        let shared = Arc::new(HeldSession { key: key.clone(), session, mailbox, is_long });
+        let shared = Arc::new(HeldSession { key: key.clone(), session, standings, is_long });
         let mut state = self.state();
         let now = self.clock.now();
         let begin = |span| state.leases.begin(now, span, Leased::Session(key.clone()));
@@ -147,7 +147,7 @@ impl Registry {
         Ok(Some(lease.ends))
     }
 
-    /// Ends a session because whoever has it says so: everything it holds is given back. Answers whether
+    /// Ends a session at the request of its client: everything it holds is released. Answers whether
     /// that is on disk, or none if there is no such session.
     pub async fn give_up_session(&self, key: &str) -> Option<bool> {
         let what = format!("session {key}");
@@ -163,7 +163,7 @@ impl Registry {
         Some(self.forgotten(|| what).await)
     }
 
-    /// Ends a session whose time is over: everything it holds is given back, unless the daemon ends
+    /// Ends a session whose lease expired: everything it holds is released, unless the daemon ends
     /// too and leaves it to the next run.
     pub fn end_session(&self, key: &str) {
         let Some((entry, permits)) = self.take_session(key) else { return };
@@ -215,7 +215,11 @@ impl Registry {
             return self.end_session(&key);
         }
         if let Err(error) = self.watch(&[kept]) {
-            tracing::error!(session = name, error, "what it holds stays held");
+            tracing::error!(
+                session = name,
+                error,
+                "cannot watch the processes of a session; what it holds stays held"
+            );
         }
     }
 
@@ -254,7 +258,7 @@ impl Registry {
     }
 }
 
-/// A session of the host that nobody knows yet. Dropping it ends it.
+/// A session of the host that no client knows yet. Dropping it ends it.
 struct Begun<'a> {
     host: &'a Host,
     session: Option<Arc<Session>>,
@@ -281,9 +285,9 @@ impl HeldSession {
     #[cfg(test)]
     pub(super) const LOOKS: &std::thread::LocalKey<std::cell::Cell<usize>> = &LOOKS;
 
-    /// Waits until it is over.
+    /// Waits until it has ended.
     pub async fn ended(&self) {
-        self.mailbox.closed().await;
+        self.standings.closed().await;
     }
 
     /// The name under which it is shown, which is also that of its row.
@@ -321,7 +325,7 @@ impl SessionView {
     }
 }
 
-impl State {
+impl Entries {
     /// A session that is not over, whether or not it has been swept.
     pub(super) fn live(&self, key: &str, now: Time) -> Result<&SessionEntry, HoldError> {
         match self.sessions.get(key) {

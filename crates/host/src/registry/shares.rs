@@ -1,10 +1,9 @@
-//! What clients have of what there is room for, counted by user.
+//! What clients use of bounded resources, counted by user.
 //!
-//! Promises (D1) that no user takes all of it: each has a quarter at most, all users together leave a tenth
-//! free, and only root and the user who runs the daemon may take that too. Sessions, requests (those that wait
-//! and those that run), the bytes that clients gave them with their bookkeeping, and those of locks (owned and
-//! waited for) are counted, also those of an earlier run. Its mutex is taken last, and nothing is called while it
-//! is held.
+//! Promises (D1) that no user takes all of it: each has at most a quarter, all users together leave a tenth free, and
+//! only root and the user who runs the daemon may use that tenth. It counts sessions, requests (waiting and running),
+//! the bytes that clients gave them with their bookkeeping, and those of locks (owned and waited for), including those
+//! of an earlier run. Its mutex is taken last, and nothing is called while it is held.
 
 use super::{HoldError, HoldLimits};
 use crate::KeptPermit;
@@ -158,7 +157,7 @@ impl Shares {
 
 #[cfg(test)]
 impl Shares {
-    /// Whether nobody has anything.
+    /// Whether nothing is taken.
     pub(super) fn is_empty(&self) -> bool {
         let taken = crate::sync::lock(&self.taken);
         (taken.all, taken.users, taken.each.len()) == Default::default()

@@ -343,7 +343,7 @@ fn one_user_leaves_room_for_locks_to_others_d1() {
             let asked = world.registry.lock(&second, "lock00", wait, None, pending());
             assert!(matches!(world.block_on(asked), Err(HoldError::Taken { .. })));
         }
-        second.mailbox.operate(crate::LockOperation::Lock, "lock00").unwrap();
+        second.standings.operate(crate::LockOperation::Lock, "lock00").unwrap();
         assert_eq!(lock(&world, &first, 90), full);
         for (session, number) in [(&second, 3), (&second, 0), (&first, 0), (&first, 1), (&first, 2)]
         {

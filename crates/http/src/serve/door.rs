@@ -206,8 +206,8 @@ impl Keeper {
                     let rereads = matches!(order, Order::Reload);
                     if let Err(message) = self.configure(&snapshot, rereads) {
                         tracing::error!("the HTTP door cannot open: {message}");
-                        self.control.tell_problems(vec![message.into()]);
-                        self.control.tell_followed(snapshot.generation());
+                        self.control.http().report_problems(vec![message.into()]);
+                        self.control.http().report_done(snapshot.generation());
                     }
                 }
                 Order::Drain(done) => {
@@ -285,7 +285,7 @@ impl Keeper {
             tracing::info!("all frontends and backends are as configured again");
         }
         self.show(&problems);
-        self.control.tell_followed(snapshot.generation());
+        self.control.http().report_done(snapshot.generation());
         self.problems.clone_from(&problems);
         Ok(problems)
     }
@@ -374,14 +374,14 @@ impl Keeper {
             .map(|open| (open.frontend.clone().unwrap_or_default(), open.bound.to_string().into()));
         let mut listening: Vec<(Box<str>, Box<str>)> = listed.collect();
         listening.sort();
-        self.control.tell_listening(listening);
+        self.control.http().report_listening(listening);
         let told = problems.iter().map(|Problem { of, message, .. }| match of {
             Owner::Frontend(name) => {
                 DoorProblem { frontend: Some(name.clone()), message: message.clone() }
             }
             Owner::Backend(_) => format!("{of}: {message}").into(),
         });
-        self.control.tell_problems(told.collect());
+        self.control.http().report_problems(told.collect());
     }
 
     async fn drain(&mut self) {

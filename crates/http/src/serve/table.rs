@@ -130,7 +130,8 @@ impl Table {
                 kept.ok_or(())
             });
             if let Ok(extras) = extras {
-                let frontend = LiveFrontend::new(snapshot, spec, control.tally(&spec.name), extras);
+                let frontend =
+                    LiveFrontend::new(snapshot, spec, control.http().tally(&spec.name), extras);
                 table.frontends.insert(spec.name.clone(), Arc::new(frontend));
             }
         }

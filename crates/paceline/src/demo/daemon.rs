@@ -54,7 +54,7 @@ pub struct Daemon {
     /// None when it has ended.
     runtime: Option<Runtime>,
     host: Arc<Host>,
-    doors: Option<(paceline_ovsdb::Door, paceline_api::Door)>,
+    doors: Option<(paceline_ovsdb::OvsdbDoor, paceline_api::ApiDoor)>,
 }
 
 impl Daemon {
@@ -96,7 +96,7 @@ fn configure(host: &Host) -> Result<(), String> {
 async fn open(
     host: &Arc<Host>,
     data: &Path,
-) -> Result<(paceline_ovsdb::Door, paceline_api::Door), String> {
+) -> Result<(paceline_ovsdb::OvsdbDoor, paceline_api::ApiDoor), String> {
     let remote = Remote::Unix(data.join("ovsdb.sock"));
     let frame_bytes_max = paceline_types::limits::FRAME_BYTES_MAX;
     let options = DoorOptions { frame_bytes_max, ..DoorOptions::default() };

@@ -168,6 +168,7 @@ impl Execution<'_> {
 }
 
 /// The mutations of one operation.
+#[derive(Clone, Debug)]
 pub(super) struct Mutations {
     list: Vec<Mutation>,
     /// The columns whose elements are computed with: that takes all elements together.
@@ -179,6 +180,11 @@ impl Mutations {
         let computes = list.iter().filter(|mutation| !mutation.is_by_element());
         let whole = computes.map(|mutation| mutation.column).collect();
         Self { list, whole }
+    }
+
+    /// The columns that they change.
+    pub(super) fn columns(&self) -> impl Iterator<Item = ColumnId> {
+        self.list.iter().map(|mutation| mutation.column)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,36 +1,40 @@
 //! Transactions: a list of operations that happen all or not at all.
 //!
 //! [`Database::execute`] runs the operations against the head at once and answers their results
-//! with the changes, which the caller writes to the journal and publishes, or undoes. Each
-//! operation is parsed when its turn comes, so the results of those before an error are given too.
+//! with the changes, which the caller writes to the journal and publishes, or undoes. What an OVSDB client wrote is
+//! parsed operation by operation, so the results of those before an error are given too.
 //! Nothing here waits, reads a clock or writes: an unsatisfied `wait` is an outcome.
 
 mod commit;
 mod edit;
 mod estimate;
 mod gather;
+mod operation;
 mod operations;
 mod result;
 mod rows;
 mod settle;
 mod wait;
 mod work;
+mod written;
 
 pub(crate) use edit::Edit;
 pub use estimate::Estimate;
+pub use operation::{Operations, Test, Transaction};
 pub(crate) use operations::default_row;
 pub use result::{OpResult, Selected};
 pub use wait::Interest;
 pub use work::Work;
 
 use crate::changes::Changes;
-use crate::error::Error;
+use crate::error::{Error, tag};
 use crate::json::Json;
 use crate::members::{Kinds, Members};
 use crate::schema::{Schema, TableId};
 use crate::store::{Snapshot, Store, row_uuid};
 use crate::value::Symbols;
 use gather::Gathering;
+use operation::{Item, Operation};
 use paceline_types::UuidSource;
 use rows::Rows;
 use std::sync::Arc;
@@ -163,20 +167,24 @@ impl Database {
     }
 
     /// Runs `operations` against the head, for the server itself: they may take as long as they do.
-    pub fn execute(&mut self, operations: &[Json], context: &Context<'_>) -> Outcome {
+    pub fn execute<'a>(
+        &mut self,
+        operations: impl Into<Operations<'a>>,
+        context: &Context<'_>,
+    ) -> Outcome {
         self.execute_within(operations, context, &mut Work::unlimited())
     }
 
     /// Runs `operations` against the head, if they take no more than `work`.
-    pub fn execute_within(
+    pub fn execute_within<'a>(
         &mut self,
-        operations: &[Json],
+        operations: impl Into<Operations<'a>>,
         context: &Context<'_>,
         work: &mut Work,
     ) -> Outcome {
         let rows = Rows::of_head(&mut self.store);
         let mut execution = Execution::new(rows, Symbols::new(&mut self.uuids), context, work);
-        let mut results = match execution.run_all(operations) {
+        let mut results = match execution.run_all(operations.into()) {
             Ran::ToTheEnd(results) => results,
             Ran::Ended(outcome) => {
                 execution.rows.abort();
@@ -218,20 +226,20 @@ impl Database {
 impl Snapshot {
     /// Runs `operations`, which only read (see [`Estimate`]), if they take no more than `work`.
     #[must_use]
-    pub fn execute_within(
+    pub fn execute_within<'a>(
         &self,
-        operations: &[Json],
+        operations: impl Into<Operations<'a>>,
         context: &Context<'_>,
         mut work: Work,
         mut uuids: UuidSource,
     ) -> Vec<OpResult> {
         let rows = Rows::of_snapshot(self);
         let mut execution = Execution::new(rows, Symbols::new(&mut uuids), context, &mut work);
-        match execution.run_all(operations) {
+        match execution.run_all(operations.into()) {
             Ran::ToTheEnd(results) | Ran::Ended(Outcome::Done(Done { results, .. })) => results,
             Ran::Ended(Outcome::Waiting { .. }) => {
                 let details = "a transaction that waits cannot be run on a snapshot";
-                vec![OpResult::Error(Error::new(crate::error::tag::NOT_ALLOWED, details))]
+                vec![OpResult::Error(Error::new(tag::NOT_ALLOWED, details))]
             }
         }
     }
@@ -249,13 +257,23 @@ impl<'a> Execution<'a> {
     }
 
     /// Runs the operations one after the other.
-    fn run_all(&mut self, operations: &[Json]) -> Ran {
+    fn run_all(&mut self, operations: Operations<'_>) -> Ran {
+        if !operations.is_on(self.rows.schema()) {
+            let details = "the database was converted after the transaction was made";
+            let results = vec![OpResult::Error(Error::new(tag::NOT_ALLOWED, details))];
+            return Ran::Ended(Outcome::Done(Done { results, ..Done::default() }));
+        }
         self.announce_names(operations);
         let mut results = Vec::with_capacity(operations.len());
         let mut failed = None;
-        for (i, operation) in operations.iter().enumerate() {
+        for (i, item) in operations.items().enumerate() {
             let name = || format!("ovsdb operation {} of {}", i + 1, operations.len());
-            match self.run(operation, name) {
+            let result = match item {
+                Item::Written(json) => self.run_written(json, name),
+                Item::Made(Ok(operation)) => self.run_made(operation),
+                Item::Made(Err(error)) => Err(error.clone().into()),
+            };
+            match result {
                 Ok(result) => results.push(result),
                 Err(Stop::Unsatisfied(timeout_ms, interest)) => {
                     return Ran::Ended(Outcome::Waiting { timeout_ms, interest });
@@ -279,9 +297,10 @@ impl<'a> Execution<'a> {
 
     /// Takes note of names whose UUID the client chose, because an operation may refer to a row
     /// that only a later one inserts.
-    fn announce_names(&mut self, operations: &[Json]) {
-        for operation in operations.iter().filter_map(Json::as_object) {
-            if let Some(Json::String(name)) = operation.get("uuid-name")
+    fn announce_names(&mut self, operations: Operations<'_>) {
+        for item in operations.items() {
+            if let Item::Written(Json::Object(operation)) = item
+                && let Some(Json::String(name)) = operation.get("uuid-name")
                 && let Some(Json::String(uuid)) = operation.get("uuid")
                 && let Ok(uuid) = uuid.parse()
             {
@@ -290,33 +309,35 @@ impl<'a> Execution<'a> {
         }
     }
 
-    fn run(&mut self, operation: &Json, name: impl Fn() -> String) -> Result<OpResult, Stop> {
-        self.work.spend_operation(operation)?;
+    /// Runs an operation that a client wrote.
+    fn run_written(&mut self, json: &Json, name: impl Fn() -> String) -> Result<OpResult, Stop> {
+        self.work.spend_operation(json)?;
         let name = name();
-        let mut members = Members::new(operation, &name);
+        let mut members = Members::new(json, &name);
         let word = members.required("op", Kinds::ID).and_then(Json::as_str);
-        let result = match word {
-            Some("insert") => self.insert(&mut members),
-            Some("select") => self.select(&mut members),
-            Some("update") => self.update(&mut members),
-            Some("mutate") => self.mutate(&mut members),
-            Some("delete") => self.delete(&mut members),
-            Some("wait") => self.wait(&mut members),
-            Some("commit") => self.set_durable(&mut members),
-            Some("abort") => Err(Error::new("aborted", "aborted by request").into()),
-            Some("comment") => self.add_comment(&mut members),
-            Some("assert") => self.assert_lock(&mut members),
-            Some(other) => {
-                members.fail(format!("No operation \"{other}\""));
-                Ok(OpResult::Empty)
-            }
-            None => Ok(OpResult::Empty),
+        let result = match word.map(|word| self.parse(word, &mut members)) {
+            Some(Ok(Some(operation))) => self.perform(operation),
+            Some(Ok(None)) | None => Ok(OpResult::Empty),
+            Some(Err(error)) => Err(error.into()),
         };
         // A problem of form comes before whatever the operation itself found.
         members.finish()?;
         let result = result?;
-        if matches!(word, Some("insert" | "update" | "mutate" | "delete" | "commit")) {
-            self.check_writable(word.unwrap_or_default())?;
+        if let Some(word @ ("insert" | "update" | "mutate" | "delete" | "commit")) = word {
+            self.check_writable(word)?;
+        }
+        Ok(result)
+    }
+
+    /// Runs an operation that was made in the process.
+    fn run_made(&mut self, operation: &Operation) -> Result<OpResult, Stop> {
+        self.work.spend(operation.steps())?;
+        if let Some(table) = operation.table().filter(|_| operation.is_change()) {
+            self.check_changeable(table)?;
+        }
+        let result = self.perform(operation.clone())?;
+        if operation.is_change() || matches!(operation, Operation::Commit { .. }) {
+            self.check_writable(operation.word())?;
         }
         Ok(result)
     }
@@ -326,12 +347,12 @@ impl<'a> Execution<'a> {
         if self.context.read_only {
             let details =
                 format!("{word} operation not allowed when database server is in read only mode");
-            return Err(Error::new(crate::error::tag::NOT_ALLOWED, details));
+            return Err(Error::new(tag::NOT_ALLOWED, details));
         }
         if database.starts_with('_') {
             let details =
                 format!("{word} operation not allowed on table in reserved database {database}");
-            return Err(Error::new(crate::error::tag::NOT_ALLOWED, details));
+            return Err(Error::new(tag::NOT_ALLOWED, details));
         }
         Ok(())
     }

@@ -111,6 +111,17 @@ impl Selected {
         &self.rows
     }
 
+    /// The selected columns of row number `at`, by name.
+    pub fn columns(&self, at: usize) -> impl Iterator<Item = (&str, &Datum)> {
+        let schema = self.schema.table(self.table);
+        let row = self.rows.get(at);
+        let named = |column: &ColumnId| (&*schema.column(*column).name, *column);
+        row.into_iter().flat_map(move |row| {
+            let value = move |(name, column): (_, ColumnId)| (name, &row[column.index()]);
+            self.columns.iter().map(named).map(value)
+        })
+    }
+
     /// Appends row number `at` as a JSON object.
     pub fn write_row(&self, at: usize, out: &mut Vec<u8>) {
         let schema = self.schema.table(self.table);

@@ -1,64 +1,51 @@
 //! The `wait` operation: a transaction that holds until rows are, or are no longer, as given.
 
-use super::operations::{columns_or_all, values_in};
+use super::operations::values_in;
 use super::{Execution, OpResult, Stop};
 use crate::changes::RowChange;
 use crate::condition::Condition;
-use crate::error::Error;
-use crate::json::Json;
-use crate::members::{Kinds, Members};
+use crate::error::{Error, tag};
 use crate::schema::{ColumnId, TableId};
 use crate::store::{Row, Store};
 use crate::value::Datum;
 
+/// What a `wait` waits for.
+pub(super) struct Until {
+    /// The rows, with all their columns.
+    pub(super) expected: Vec<Vec<Datum>>,
+    /// Whether the rows found must be these, or must not.
+    pub(super) until_equal: bool,
+    /// How long it may wait; for ever if none.
+    pub(super) timeout_ms: Option<u64>,
+}
+
 impl Execution<'_> {
-    pub(super) fn wait(&mut self, members: &mut Members<'_>) -> Result<OpResult, Stop> {
-        let timeout = members.optional("timeout", Kinds::INTEGER);
-        let condition = members.required("where", Kinds::ARRAY).and_then(Json::as_array);
-        let columns = members.optional("columns", Kinds::ARRAY);
-        let until = members.required("until", Kinds::STRING);
-        let rows = members.required("rows", Kinds::ARRAY).and_then(Json::as_array);
-        let table = self.table(members);
-        members.check()?;
-        let (Some(table), Some(condition), Some(until), Some(rows)) =
-            (table, condition, until, rows)
-        else {
-            return Ok(OpResult::Empty);
-        };
-        let condition = self.condition(condition, table)?;
-        let schema = self.rows.schema().clone();
-        let columns = columns_or_all(schema.table(table), columns)?;
-        let timeout_ms = wait_timeout(timeout)?;
-        let until_equal = match until.as_str() {
-            Some("==") => true,
-            Some("!=") => false,
-            _ => return Err(Error::syntax(until, "\"until\" must be \"==\" or \"!=\"").into()),
-        };
-        // Each expected row is made with all its columns, and compared.
-        self.work.spend_times(rows.len(), 2 * schema.table(table).columns.len())?;
-        let mut expected = Vec::with_capacity(rows.len());
-        for row in rows {
-            expected.push(self.parse_row(row, table)?.0);
-        }
+    pub(super) fn wait(
+        &mut self,
+        table: TableId,
+        condition: Condition,
+        columns: Vec<ColumnId>,
+        until: &Until,
+    ) -> Result<OpResult, Stop> {
         self.before_looking(table, &condition, &columns)?;
         let actual = self.rows.matching(table, &condition, self.work)?;
         self.work.spend_times(2, values_in(&actual, &columns))?;
-        let equal = same_rows(&columns, &actual, &expected);
-        if equal == until_equal {
+        let equal = same_rows(&columns, &actual, &until.expected);
+        if equal == until.until_equal {
             return Ok(OpResult::Empty);
         }
         let elapsed = self.context.elapsed_ms;
-        if timeout_ms.is_some_and(|timeout| elapsed >= timeout) {
+        if until.timeout_ms.is_some_and(|timeout| elapsed >= timeout) {
             let details = match elapsed {
                 0 => "\"where\" clause test failed".to_owned(),
                 _ => format!("\"wait\" timed out after {elapsed} ms"),
             };
-            return Err(Error::new("timed out", details).into());
+            return Err(Error::new(tag::TIMED_OUT, details).into());
         }
         // What the transaction has changed itself may depend on any row of the table.
         let is_changed = self.rows.is_changed() || !self.gathering.is_empty();
         let seen = (!is_changed).then(|| Box::new((condition, columns)));
-        Err(Stop::Unsatisfied(timeout_ms, Interest { table, seen }))
+        Err(Stop::Unsatisfied(until.timeout_ms, Interest { table, seen }))
     }
 }
 
@@ -88,13 +75,6 @@ impl Interest {
             }
         })
     }
-}
-
-fn wait_timeout(json: Option<&Json>) -> Result<Option<u64>, Error> {
-    let Some(json @ Json::Integer(timeout)) = json else { return Ok(None) };
-    let timeout =
-        u64::try_from(*timeout).map_err(|_| Error::syntax(json, "timeout must be nonnegative"))?;
-    Ok(Some(timeout))
 }
 
 /// Whether both lists have the same distinct values in `columns`.

@@ -29,7 +29,12 @@ const BYTES_A_STEP: usize = 16;
 /// The steps that reading an operation takes; those of a long one are counted up to about `most`.
 pub(super) fn operation_steps(operation: &Json, most: u64) -> usize {
     let bytes = usize::try_from(most).unwrap_or(usize::MAX).saturating_mul(BYTES_A_STEP);
-    OPERATION_STEPS + operation.memory_up_to(bytes) / BYTES_A_STEP
+    steps_of(operation.memory_up_to(bytes))
+}
+
+/// The steps that an operation of so many bytes takes, whatever it looks at.
+pub(super) const fn steps_of(bytes: usize) -> usize {
+    OPERATION_STEPS + bytes / BYTES_A_STEP
 }
 
 impl Work {

@@ -127,6 +127,22 @@ impl Atom {
         Ok(atom)
     }
 
+    /// This atom as one of type `base`, checking its constraints.
+    pub(crate) fn fitted(self, base: &BaseType) -> Result<Self, Error> {
+        let atom = match (base.atom, self) {
+            (AtomType::Real, Self::Integer(integer)) => Self::Real(integer as f64),
+            (_, atom) => atom,
+        };
+        if atom.kind() != Self::default_of(base.atom).kind() {
+            return Err(Error::new(tag::SYNTAX, format!("expected {}", base.atom.name())));
+        }
+        if atom.as_bytes().is_some_and(|text| text.contains(&0)) {
+            return Err(Error::new(tag::SYNTAX, "null bytes are not supported in strings"));
+        }
+        atom.check(base)?;
+        Ok(atom)
+    }
+
     /// Checks this atom against the constraints of `base`.
     pub fn check(&self, base: &BaseType) -> Result<(), Error> {
         let violation = |details: String| Err(Error::new(tag::CONSTRAINT, details));

@@ -228,6 +228,47 @@ impl Datum {
         Ok(Self::from_sorted(atoms))
     }
 
+    /// The set of these atoms, in any order; of those that are equal it has one.
+    #[must_use]
+    pub fn set_of(mut atoms: Vec<Atom>) -> Self {
+        atoms.sort();
+        atoms.dedup();
+        Self::from_sorted(atoms)
+    }
+
+    /// The map of these pairs, in any order; of those with equal keys it has the last.
+    #[must_use]
+    pub fn map_of(mut pairs: Vec<(Atom, Atom)>) -> Self {
+        pairs.reverse();
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        pairs.dedup_by(|later, kept| later.0 == kept.0);
+        Self::from_sorted_pairs(pairs)
+    }
+
+    /// This value as one of type `ty` with so many elements, checking all constraints. What is wrong with it is said
+    /// in the words of [`Datum::parse`].
+    pub(crate) fn fitted(self, ty: &Type, bounds: (u32, u32)) -> Result<Self, Error> {
+        let class = if ty.value.is_some() { "map" } else { "set" };
+        if let Some(details) = given_details(class, self.len(), bounds) {
+            return Err(Error::new(tag::SYNTAX, details));
+        }
+        Ok(match (self, &ty.value) {
+            (Self::Empty, _) => Self::Empty,
+            (Self::One(atom), None) => Self::One(atom.fitted(&ty.key)?),
+            (Self::Set(atoms), None) => {
+                let atoms = atoms.iter().map(|atom| atom.clone().fitted(&ty.key));
+                Self::set_of(atoms.collect::<Result<_, _>>()?)
+            }
+            (Self::Map(pairs), Some(value_type)) => {
+                let fitted = |(key, value): &(Atom, Atom)| {
+                    Ok((key.clone().fitted(&ty.key)?, value.clone().fitted(value_type)?))
+                };
+                Self::map_of(pairs.iter().map(fitted).collect::<Result<_, Error>>()?)
+            }
+            _ => return Err(Error::new(tag::SYNTAX, format!("expected {}", ty.describe()))),
+        })
+    }
+
     /// Checks every element against the constraints of `ty`.
     pub fn check(&self, ty: &Type) -> Result<(), Error> {
         for key in self.keys() {
@@ -359,16 +400,23 @@ fn unwrap_array<'a>(json: &'a Json, word: &str) -> Option<&'a [Json]> {
     }
 }
 
-fn check_given(json: &Json, class: &str, n: usize, (min, max): (u32, u32)) -> Result<(), Error> {
-    if n >= min as usize && n <= max as usize {
-        return Ok(());
+fn check_given(json: &Json, class: &str, n: usize, bounds: (u32, u32)) -> Result<(), Error> {
+    match given_details(class, n, bounds) {
+        None => Ok(()),
+        Some(details) => Err(Error::syntax(json, details)),
     }
-    let details = if (min, max) == (1, 1) {
+}
+
+/// What is wrong with a set or map of `n` members, if that is too few or too many.
+fn given_details(class: &str, n: usize, (min, max): (u32, u32)) -> Option<String> {
+    if n >= min as usize && n <= max as usize {
+        return None;
+    }
+    Some(if (min, max) == (1, 1) {
         format!("{class} must have exactly one member but {n} are present")
     } else {
         format!("{class} must have {min} to {max} members but {n} are present")
-    };
-    Err(Error::syntax(json, details))
+    })
 }
 
 const _: () = assert!(size_of::<Datum>() == 24, "a column's value should stay small");

@@ -10,6 +10,7 @@ mod gathered;
 mod generate;
 mod history;
 mod journal;
+mod made;
 mod model;
 mod monitors;
 mod random;

@@ -5,7 +5,7 @@ use super::{Conn, Flight, USERS, What, World};
 use crate::client::{self, Ask, Done};
 use crate::model::{Graph, Hold};
 use paceline_host::registry::{Asking, Beginning, Chosen, Terms};
-use paceline_host::{Granted, LockOperation, Process, StealReply};
+use paceline_host::{Granted, LockOperation, Process};
 use paceline_sim::rng::Rng;
 use paceline_types::{Attributes, Claim, Mode, Request, Role, Span, Unknown};
 use std::collections::{BTreeMap, BTreeSet};
@@ -378,13 +378,8 @@ impl World {
         }
         self.note(|_| format!("connection {number}: {operation:?} {name}"));
         let locking = Arc::clone(self.daemon()?.host.locking());
-        let done = locking.operate(
-            &session,
-            ticket.to_be_bytes().into(),
-            operation,
-            name,
-            StealReply::WhenWritten,
-        );
+        let ticket = ticket.to_be_bytes().into();
+        let done = locking.operate_for_client(&session, ticket, operation, name);
         done.map_err(|error| format!("connection {number}: {operation:?} {name}: {error}"))
     }
 

@@ -4,7 +4,7 @@ use super::{Edit, Flight, What, World};
 use crate::client::Done;
 use crate::model::{Hold, LockItem, Model, PermitItem, SessionItem};
 use paceline_host::registry::{HeldSession, HoldError, PermitView, SessionView};
-use paceline_host::{Granted, Outgoing, Reply};
+use paceline_host::{Granted, LockAnswer, LockChange, Outgoing, Reply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
@@ -317,20 +317,23 @@ impl World {
     fn read_connection(&mut self, number: u64, item: Outgoing) -> Result<(), String> {
         let Some(conn) = self.conns.get_mut(&number) else { return Ok(()) };
         let (name, is_steal) = match item {
-            Outgoing::Reply(ticket, Reply::Text(text)) => {
+            Outgoing::Reply(ticket, Reply::Lock(answer)) => {
                 let ticket = <[u8; 8]>::try_from(&*ticket).map(u64::from_be_bytes);
                 let asked = ticket.ok().and_then(|ticket| conn.asked.remove(&ticket));
-                let Some((name, is_steal)) = asked.filter(|_| text == b"{\"locked\":true}") else {
+                let Some((name, is_steal)) = asked.filter(|_| answer == LockAnswer::Locked) else {
                     return Ok(());
                 };
                 (name, is_steal)
             }
-            Outgoing::Locked(name) if conn.locks.contains(&*name) => (name.to_string(), false),
-            Outgoing::Stolen(name) => {
-                if self.model.conn_locks.get(&*name).is_some_and(|(owner, _)| *owner == number) {
-                    self.model.conn_locks.remove(&*name);
+            Outgoing::Lock(notice) if notice.change == LockChange::Stolen => {
+                let owner = self.model.conn_locks.get(&*notice.lock);
+                if owner.is_some_and(|(owner, _)| *owner == number) {
+                    self.model.conn_locks.remove(&*notice.lock);
                 }
                 return Ok(());
+            }
+            Outgoing::Lock(notice) if conn.locks.contains(&*notice.lock) => {
+                (notice.lock.to_string(), false)
             }
             _ => return Ok(()),
         };

@@ -1,6 +1,7 @@
 //! Databases in service on a disk that fails when told to, with clients that are only an outbox.
 
 mod backlog;
+mod calls;
 mod held;
 mod long;
 mod monitors;

@@ -1,9 +1,8 @@
-//! What the HTTP door counts of each frontend: plain atomics, which nobody locks to count.
+//! What the HTTP door counts for each frontend: plain atomics, so that counting takes no lock.
 //!
-//! A tally outlives edits of its frontend, and follows it when it is renamed. The tally of a deleted frontend
-//! is dropped with the last connection that uses it.
+//! A tally outlives edits of its frontend, and follows it when it is renamed. The tally of a deleted frontend is
+//! dropped with the last connection that uses it.
 
-use super::Control;
 use paceline_engine::Snapshot;
 use paceline_model::FrontendFigures;
 use std::collections::BTreeMap;
@@ -63,9 +62,17 @@ impl Tallies {
         self.0.lock().unwrap_or_else(crate::broken)
     }
 
+    pub(super) fn tally(&self, frontend: &str) -> Arc<Tally> {
+        Arc::clone(self.all().entry(frontend.into()).or_default())
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.all().values().map(|tally| tally.connections.load(Ordering::Relaxed)).sum()
+    }
+
     /// Gives those of frontends that an edit renamed their new names, so that connections count where they came
     /// in whatever that is called. To be called for each edit, in order.
-    pub fn rename(&self, snapshot: &Snapshot) {
+    pub(super) fn rename(&self, snapshot: &Snapshot) {
         let mut all = self.all();
         let renamed: Vec<(&str, Arc<Tally>)> = snapshot
             .renamed_frontends()
@@ -74,54 +81,40 @@ impl Tallies {
         all.extend(renamed.into_iter().map(|(new, tally)| (new.into(), tally)));
     }
 
-    /// Drops those of frontends that are gone, unless somebody still counts there.
-    pub fn configure(&self, snapshot: &Snapshot) {
+    /// Drops the tallies of deleted frontends, except those that connections still use.
+    pub(super) fn configure(&self, snapshot: &Snapshot) {
         let frontends = snapshot.routing().frontends();
         let is_there = |name: &str| frontends.iter().any(|frontend| *frontend.name == *name);
         self.all().retain(|name, tally| Arc::strong_count(tally) > 1 || is_there(name));
     }
 
-    pub fn figures(&self) -> BTreeMap<Box<str>, FrontendFigures> {
+    pub(super) fn figures(&self) -> BTreeMap<Box<str>, FrontendFigures> {
         self.all().iter().map(|(name, tally)| (name.clone(), tally.figures())).collect()
-    }
-}
-
-impl Control {
-    /// Where to count what happens at a frontend. To be asked for once in a while, not per request.
-    #[must_use]
-    pub fn tally(&self, frontend: &str) -> Arc<Tally> {
-        Arc::clone(self.tallies.all().entry(frontend.into()).or_default())
-    }
-
-    /// Connections that are open at all frontends of the HTTP door.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        self.tallies.all().values().map(|tally| tally.connections.load(Ordering::Relaxed)).sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Tallies;
-    use crate::control::Control;
     use std::sync::atomic::Ordering;
 
     #[test]
     fn a_tally_is_one_for_all_and_goes_with_its_frontend() {
-        let control = Control::for_tests();
-        let (web, again) = (control.tally("web"), control.tally("web"));
+        let tallies = Tallies::default();
+        // No frontend is configured.
+        let snapshot = paceline_engine::Engine::new(1).snapshot();
+        let (web, again) = (tallies.tally("web"), tallies.tally("web"));
         web.requests.fetch_add(1, Ordering::Relaxed);
         for status in [0, 99, 100, 200, 299, 404, 503, 599, 600] {
             again.respond(status);
         }
-        let count = |tallies: &Tallies| tallies.figures().len();
-        let figures = control.tallies.figures()["web"].clone();
+        let figures = tallies.figures()["web"].clone();
         assert_eq!((figures.requests, figures.responses), (1, [1, 2, 0, 1, 2]));
-        // No frontend is configured; somebody still counts at this one.
-        control.tallies.configure(&control.snapshot());
-        assert_eq!(count(&control.tallies), 1);
+        // A connection still uses this one.
+        tallies.configure(&snapshot);
+        assert_eq!(tallies.figures().len(), 1);
         drop((web, again));
-        control.tallies.configure(&control.snapshot());
-        assert_eq!(count(&control.tallies), 0);
+        tallies.configure(&snapshot);
+        assert_eq!(tallies.figures().len(), 0);
     }
 }

@@ -1,12 +1,13 @@
-//! What the host tells a session about its locks.
+//! The locks of a session that outlives its connection: what it has asked for, and which requests wait for them.
 //!
-//! A session that is kept has no task of its own. What comes to its outbox is taken out by whoever left
-//! it there: the outbox wakes a waker, and this one takes the mail. It locks nothing but itself and
-//! never calls the host from there, so it may be woken from anywhere.
+//! Such a session has no task of its own. The host passes it every notice while the locks are locked. It stores the
+//! notice in order, and the waker that it returns delivers it after the locks are unlocked. Neither calls the host, so
+//! both may run anywhere.
 
 use super::HoldError;
 use super::shares::{Amount, Share, Taker};
-use crate::{Host, Interest, LockOperation, Outgoing, Reply, Session, StealReply, Ticket};
+use crate::locking::{LockChange, LockListener, LockNotice};
+use crate::{Host, LockAnswer, LockOperation, Session};
 use paceline_locks::LockError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -18,8 +19,8 @@ use tokio::sync::{Semaphore, broadcast, oneshot};
 pub struct Notice {
     /// The lock.
     pub lock: Arc<str>,
-    /// `locked` or `stolen`.
-    pub what: &'static str,
+    /// What happened to it.
+    pub change: LockChange,
     /// The name of the session.
     pub session: String,
 }
@@ -30,7 +31,7 @@ pub(super) struct Asked {
     pub(super) number: u64,
     /// Whether the session owns the lock now.
     pub(super) owns: bool,
-    /// If not, this is told of its turn; closed if the session ends.
+    /// If not, this receives its turn; closed if the session ends.
     pub(super) turn: oneshot::Receiver<Turn>,
 }
 
@@ -42,29 +43,30 @@ pub(super) enum Turn {
     GivenUp,
 }
 
-/// The mail of one session.
-pub(super) struct Mailbox {
+/// The locks of one session.
+pub(super) struct Standings {
     host: Weak<Host>,
     session: Arc<Session>,
     /// Whose share its locks count in.
     taker: Taker,
     /// Held for one operation: those of one session happen one after the other.
     turn: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<Lines>,
     notices: broadcast::Sender<Notice>,
-    /// Closed when the session is over.
+    /// Closed when the session has ended.
     over: Semaphore,
 }
 
 #[derive(Default)]
-struct State {
-    next_ticket: u64,
-    /// Replies that are waited for; none for those that have not come.
-    replies: BTreeMap<u64, Option<Vec<u8>>>,
-    /// Who waits to hear that the session owns a lock.
+struct Lines {
+    /// The number of the last operation.
+    last: u64,
+    /// Requests that wait until the session owns a lock.
     waiting: BTreeMap<String, oneshot::Sender<Turn>>,
     /// The locks that the session owns or stands in line for.
     asked: BTreeMap<String, Standing>,
+    /// Notices that are not delivered yet, each with who waits for it.
+    heard: Vec<(LockNotice, Option<oneshot::Sender<Turn>>)>,
 }
 
 /// A lock that a session owns or stands in line for.
@@ -75,7 +77,7 @@ struct Standing {
     _share: Option<Share>,
 }
 
-impl Mailbox {
+impl Standings {
     pub(super) fn new(
         host: &Arc<Host>,
         session: &Arc<Session>,
@@ -84,9 +86,10 @@ impl Mailbox {
     ) -> Arc<Self> {
         let (host, session) = (Arc::downgrade(host), Arc::clone(session));
         let (turn, state, over) = (Mutex::default(), Mutex::default(), Semaphore::new(0));
-        let mailbox = Arc::new(Self { host, session, taker, turn, state, notices, over });
-        mailbox.take_mail();
-        mailbox
+        let standings = Arc::new(Self { host, session, taker, turn, state, notices, over });
+        let listener: Arc<dyn LockListener> = standings.clone();
+        standings.session.listen(Arc::downgrade(&listener));
+        standings
     }
 
     /// Does a lock operation. One that was refused changes nothing.
@@ -104,7 +107,7 @@ impl Mailbox {
     pub(super) fn give_back(self: &Arc<Self>, name: &str, number: u64) {
         let _turn = crate::sync::lock(&self.turn);
         if self.state().asked.get(name).is_some_and(|standing| standing.number == number) {
-            // It fails only if the session is over, and then there is nothing to give back.
+            // It fails only if the session has ended, and then there is nothing to release.
             let _ = self.operate_in_turn(LockOperation::Unlock, name);
         }
     }
@@ -129,38 +132,30 @@ impl Mailbox {
         let mut is_first = false;
         let number = {
             let mut state = self.state();
-            state.next_ticket += 1;
+            state.last += 1;
             if operation == LockOperation::Lock && !state.waiting.contains_key(name) {
                 is_first = true;
                 state.waiting.insert(name.to_owned(), sender);
             }
-            let number = state.next_ticket;
-            state.replies.insert(number, None);
-            number
+            state.last
         };
-        let ticket: Ticket = number.to_be_bytes().into();
         let done = match self.host.upgrade() {
-            Some(host) => {
-                // A request that steals waits by itself until the loss is written.
-                let at_once = StealReply::AtOnce;
-                host.locking().operate(&self.session, ticket, operation, name, at_once)
-            }
+            // A request that steals waits by itself until the loss is written.
+            Some(host) => host.locking().operate(&self.session, operation, name),
             None => Err(LockError::Ended),
         };
-        self.take_mail();
         let mut state = self.state();
-        let reply = state.replies.remove(&number).flatten();
-        let owns = reply.as_deref() == Some(b"{\"locked\":true}");
-        match (&done, operation) {
-            (Err(_), _) if is_first => drop(state.waiting.remove(name)),
-            (Err(_), _) => {}
-            (Ok(()), LockOperation::Unlock) => {
+        let owns = done == Ok(LockAnswer::Locked);
+        match &done {
+            Err(_) if is_first => drop(state.waiting.remove(name)),
+            Err(_) => {}
+            Ok(LockAnswer::Released) => {
                 state.asked.remove(name);
                 // Whatever waited for it stands in line no longer.
                 let waiter = state.waiting.remove(name);
                 waiter.into_iter().for_each(|waiter| drop(waiter.send(Turn::GivenUp)));
             }
-            (Ok(()), _) => {
+            Ok(LockAnswer::Locked | LockAnswer::Waiting) => {
                 state.asked.insert(name.to_owned(), Standing { number, _share: share });
                 if owns {
                     state.waiting.remove(name);
@@ -172,81 +167,70 @@ impl Mailbox {
         Ok(Asked { number, owns, turn })
     }
 
-    /// Waits until the session is over.
+    /// Waits until the session has ended.
     pub(super) async fn closed(&self) {
         // A permit is never given: it waits for the end.
         let _ = self.over.acquire().await;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Lines> {
         crate::sync::lock(&self.state)
-    }
-
-    /// Takes out what is there, and asks to be woken when more comes.
-    fn take_mail(self: &Arc<Self>) {
-        let waker = Waker::from(Arc::clone(self));
-        let mut state = self.state();
-        while self.session.outbox.closed().is_none() {
-            while let Some(item) = self.session.outbox.take() {
-                self.handle(&mut state, item);
-            }
-            if !self.session.outbox.register(&waker, Interest::Items) {
-                return;
-            }
-            if self.session.outbox.finishing().is_some() {
-                return;
-            }
-        }
-        // Whoever waits hears that nothing comes any more.
-        state.waiting.clear();
-        state.asked.clear();
-        self.over.close();
-        self.session.outbox.awake();
-    }
-
-    fn handle(&self, state: &mut State, item: Outgoing) {
-        let (lock, what) = match item {
-            Outgoing::Reply(ticket, Reply::Text(text)) => {
-                let number = <[u8; 8]>::try_from(&*ticket).map(u64::from_be_bytes);
-                if let Some(reply) = number.ok().and_then(|number| state.replies.get_mut(&number)) {
-                    *reply = Some(text);
-                }
-                return;
-            }
-            Outgoing::Locked(lock) => (lock, "locked"),
-            Outgoing::Stolen(lock) => (lock, "stolen"),
-            _ => return,
-        };
-        if what == "locked"
-            && let Some(sender) = state.waiting.remove(&*lock)
-        {
-            // One that is gone gives the lock back by itself.
-            let _ = sender.send(Turn::Came);
-        }
-        let session = self.session.name.clone();
-        // Nobody may be listening.
-        let _ = self.notices.send(Notice { lock, what, session });
     }
 }
 
-impl Wake for Mailbox {
+impl LockListener for Standings {
+    fn hear(self: Arc<Self>, notice: LockNotice) -> Option<Waker> {
+        let mut state = self.state();
+        if self.over.is_closed() {
+            // Its locks are about to be released, and no client knows of it any more.
+            return None;
+        }
+        let waiter = match notice.change {
+            LockChange::Locked => state.waiting.remove(&*notice.lock),
+            LockChange::Stolen => None,
+        };
+        state.heard.push((notice, waiter));
+        drop(state);
+        Some(Waker::from(self))
+    }
+
+    fn end(&self) {
+        let mut state = self.state();
+        // Dropping the senders ends every wait.
+        state.waiting.clear();
+        state.asked.clear();
+        self.over.close();
+    }
+}
+
+impl Wake for Standings {
+    /// Delivers what was heard, in order.
     fn wake(self: Arc<Self>) {
-        self.take_mail();
+        let mut state = self.state();
+        for (LockNotice { lock, change }, waiter) in std::mem::take(&mut state.heard) {
+            // A waiter that is gone gives the lock back by itself.
+            let _ = waiter.map(|waiter| waiter.send(Turn::Came));
+            let session = self.session.name.clone();
+            // There may be no listener.
+            let _ = self.notices.send(Notice { lock, change, session });
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Mailbox;
+    use super::Standings;
     use crate::LockOperation::{Lock, Steal, Unlock};
+    use crate::locking::{LockChange, LockListener as _, LockNotice};
     use crate::registry::tests::World;
     use crate::registry::{Asking, HoldError};
     use paceline_types::Span;
+    use std::sync::Arc;
 
-    /// How much a mailbox remembers.
-    fn remembered(mailbox: &Mailbox) -> usize {
-        let state = mailbox.state();
-        state.replies.len() + state.waiting.len() + state.asked.len()
+    /// How much is remembered of a session's locks.
+    fn remembered(standings: &Standings) -> usize {
+        let state = standings.state();
+        state.heard.len() + state.waiting.len() + state.asked.len()
     }
 
     fn name(number: usize) -> String {
@@ -258,7 +242,7 @@ mod tests {
     fn a_refused_ask_is_not_remembered_d1() {
         let world = World::new("refused");
         let (owner, asker) = (world.session(), world.session());
-        owner.mailbox.operate(Lock, "taken").unwrap();
+        owner.standings.operate(Lock, "taken").unwrap();
         for _ in 0..10 {
             let asked = world.registry.lock(
                 &asker,
@@ -270,34 +254,44 @@ mod tests {
             let refused = world.block_on(asked);
             assert!(matches!(refused, Err(HoldError::Taken { .. })), "{refused:?}");
         }
-        assert_eq!(remembered(&asker.mailbox), 0, "it does not stand in line");
+        assert_eq!(remembered(&asker.standings), 0, "it does not stand in line");
         // Nothing can be granted any more, so that every ask is refused at once.
         world.host().locking().stop();
         for number in 0..1_000 {
-            assert!(asker.mailbox.operate(Lock, &name(number)).is_err());
-            assert!(asker.mailbox.operate(Unlock, &name(number)).is_err());
+            assert!(asker.standings.operate(Lock, &name(number)).is_err());
+            assert!(asker.standings.operate(Unlock, &name(number)).is_err());
         }
-        assert_eq!(remembered(&asker.mailbox), 0);
+        assert_eq!(remembered(&asker.standings), 0);
     }
 
-    /// D1: the answer of a steal is held back until the loss is written. It comes when nobody waits for it, and
-    /// is not remembered.
+    /// A session that has ended hears nothing more of its locks, and neither does a client that follows events.
     #[test]
-    fn an_answer_that_was_held_back_is_not_remembered_d1() {
+    fn an_ended_session_hears_nothing() {
+        let world = World::new("deaf");
+        let session = world.session();
+        let mut notices = world.registry.listen();
+        session.standings.end();
+        let notice = LockNotice { lock: "leader".into(), change: LockChange::Locked };
+        assert!(Arc::clone(&session.standings).hear(notice).is_none());
+        assert!(notices.try_recv().is_err());
+    }
+
+    /// D1: notices of steals are delivered, and not remembered.
+    #[test]
+    fn what_was_delivered_is_not_remembered_d1() {
         let world = World::new("steals");
         let sessions = [world.session(), world.session()];
         let _entered = world.runtime().enter();
-        sessions[0].mailbox.operate(Lock, "leader").unwrap();
+        sessions[0].standings.operate(Lock, "leader").unwrap();
         world.written();
         for turn in 1..100 {
             let (thief, robbed) = (&sessions[turn % 2], &sessions[(turn + 1) % 2]);
-            thief.mailbox.operate(Steal, "leader").unwrap();
-            robbed.mailbox.operate(Unlock, "leader").unwrap();
+            thief.standings.operate(Steal, "leader").unwrap();
+            robbed.standings.operate(Unlock, "leader").unwrap();
             world.written();
-            // The answer leaves in a task of its own.
             world.settle();
         }
-        let counts = sessions.each_ref().map(|session| remembered(&session.mailbox));
+        let counts = sessions.each_ref().map(|session| remembered(&session.standings));
         assert_eq!(counts.iter().sum::<usize>(), 1, "the lock that one of them owns: {counts:?}");
     }
 }
