@@ -97,6 +97,8 @@ pub struct Policy {
     pub read_only: bool,
     /// Every transaction is synced before it is answered, as if it asked for that.
     pub durable: bool,
+    /// The daemon's own database is listed although other databases are served.
+    pub list_own: bool,
 }
 
 /// Everything the daemon serves.
@@ -236,9 +238,12 @@ impl Host {
                 ("leader", one(Atom::Boolean(true))),
                 ("schema", one(Atom::string(&hosted.schema().to_json().to_text()))),
             ];
-            OwnRow::of_text(&hosted.name, Some(values))
+            (hosted.name.clone(), values)
         };
-        let rows = self.databases().iter().map(row).collect();
+        let mut listed: BTreeMap<_, _> = self.listed().iter().map(row).collect();
+        let rows = self.databases().into_iter();
+        let rows = rows.map(|hosted| OwnRow::of_text(&hosted.name, listed.remove(&hosted.name)));
+        let rows = rows.collect();
         server.maintain("Database", "name", rows, false, None);
         server.flush();
     }
@@ -267,6 +272,19 @@ impl Host {
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
+    }
+
+    /// The databases that clients are shown, by name. A client that looks for the only database besides
+    /// `_Server` must find the one that it is for, so the daemon's own is left out where others are served.
+    #[must_use]
+    pub fn listed(&self) -> Vec<Arc<Hosted>> {
+        let mut databases = self.databases();
+        let is_given =
+            |db: &Arc<Hosted>| ![own::DATABASE, own::SERVER_DATABASE].contains(&&*db.name);
+        if !self.policy.list_own && databases.iter().any(is_given) {
+            databases.retain(|db| db.name != own::DATABASE);
+        }
+        databases
     }
 
     /// The locks.

@@ -175,7 +175,7 @@ Examples:
       OVSDB and the HTTP API on unix sockets in the data directory, the API also on
       127.0.0.1:7070; try: curl --unix-socket DIR/api.sock http://paceline/healthz
   paceline serve --database conf.db --ovsdb punix:/tmp/db.sock
-      conf.db as well; try: ovsdb-client list-dbs unix:/tmp/db.sock
+      conf.db as well; try: ovsdb-client dump unix:/tmp/db.sock
   paceline serve --ovsdb ptcp:6640:127.0.0.1
       on TCP, for this machine only
 
@@ -202,7 +202,12 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub database: Vec<PathBuf>,
 
-    /// Answer every transaction only when it is on disk, not just those that ask for it with
+    /// List the daemon's own database, Paceline, beside those of --database. Without this option, it is
+    /// listed only if no other database is served; clients can use its name in any case
+    #[arg(long)]
+    pub list_own: bool,
+
+    /// Sync every transaction to disk before it is answered, not only those that ask for it with
     /// {"op": "commit", "durable": true}
     #[arg(long)]
     pub durable: bool,

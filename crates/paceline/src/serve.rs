@@ -265,7 +265,8 @@ fn now_ms() -> u64 {
 }
 
 fn policy_of(options: &Serve) -> Policy {
-    Policy { read_only: options.read_only, durable: options.durable }
+    let Serve { read_only, durable, list_own, .. } = *options;
+    Policy { read_only, durable, list_own }
 }
 
 async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {

@@ -70,6 +70,8 @@ impl World {
         let daemon = Launch::serving(&scratch, database.as_ref())
             .option("--ovsdb", "ptcp:0:127.0.0.1")
             .option("--remote-role", remote)
+            // Tools of Open vSwitch look a database up in the list before they use it.
+            .arg("--list-own")
             .option("--socket-mode", "666")
             .api("127.0.0.1:0")
             .start()
