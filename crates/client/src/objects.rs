@@ -35,6 +35,10 @@ pub enum Kind {
     Tokens,
     /// Users of the daemon's machine that have a role, by name.
     Users,
+    /// The settings of the API: one object, whose name is empty.
+    Api,
+    /// The settings of the HTTP door as a whole: one object, whose name is empty.
+    Http,
 }
 
 impl Kind {
@@ -54,11 +58,16 @@ impl Kind {
             Self::Permits => "permits",
             Self::Tokens => "tokens",
             Self::Users => "users",
+            Self::Api => "api",
+            Self::Http => "http",
         }
     }
 
     fn path(self, name: &str) -> String {
-        format!("/v1/{}/{}", self.word(), segment(name))
+        match self {
+            Self::Api | Self::Http => format!("/v1/{}", self.word()),
+            _ => format!("/v1/{}/{}", self.word(), segment(name)),
+        }
     }
 }
 

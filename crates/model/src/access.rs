@@ -189,7 +189,7 @@ impl Model {
             return Ok(Grant::User { name, role });
         }
         if name == FIRST_TOKEN {
-            let message = "the first token has this name, which lies in the file token";
+            let message = "this name is reserved for the first token, which is in the file token";
             return Err(row.error("name", message.to_owned()));
         }
         let wrong = || row.error("hash", "expected 64 hexadecimal digits in lower case".to_owned());

@@ -10,6 +10,7 @@
 mod access;
 mod backend;
 mod checkpoint;
+mod columns;
 mod doubt;
 mod error;
 mod figures;

@@ -102,7 +102,13 @@ pub enum Command {
     /// List, create, change and delete checkpoints
     #[command(after_help = command::checkpoints::HELP)]
     Checkpoints(Box<command::checkpoints::Checkpoints>),
-    /// List, create, change and delete frontends, where requests come in
+    /// Show and change the settings of the API
+    #[command(after_help = command::single::API_HELP)]
+    Api(command::single::Single<crate::settings::Api>),
+    /// Show and change the settings of the HTTP door as a whole
+    #[command(after_help = command::single::HTTP_HELP)]
+    Http(command::single::Single<crate::settings::Http>),
+    /// List, create, change and delete frontends
     #[command(after_help = command::frontends::HELP)]
     Frontends(command::frontends::Frontends),
     /// List, create, change and delete backends

@@ -102,6 +102,8 @@ fn run(command: cli::Command) -> Result<ExitCode, Failure> {
         Command::Pools(pools) => command::pools::run(&pools)?,
         Command::Rules(rules) => command::rules::run(&rules)?,
         Command::Checkpoints(checkpoints) => command::checkpoints::run(&checkpoints)?,
+        Command::Api(api) => command::single::api(&api)?,
+        Command::Http(http) => command::single::http(&http)?,
         Command::Frontends(frontends) => command::frontends::run(&frontends)?,
         Command::Backends(backends) => command::backends::run(&backends)?,
         Command::Servers(servers) => command::servers::run(&servers)?,

@@ -30,6 +30,7 @@ pub mod restore;
 pub mod rules;
 mod run;
 pub mod servers;
+pub mod single;
 pub mod starter;
 pub mod status;
 pub mod token;
