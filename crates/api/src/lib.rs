@@ -35,6 +35,7 @@ mod router;
 mod secret;
 mod serve;
 mod sessions;
+mod sight;
 mod socket;
 mod status;
 mod token;

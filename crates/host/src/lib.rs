@@ -255,6 +255,12 @@ impl Host {
         usize::try_from(threads).ok()
     }
 
+    /// Whether the configuration lets viewers see the whole text of requests.
+    #[must_use]
+    pub fn shows_text(&self) -> bool {
+        self.database(own::DATABASE).is_some_and(|own| own.shows_text())
+    }
+
     /// The database of this name.
     #[must_use]
     pub fn database(&self, name: &str) -> Option<Arc<Hosted>> {
@@ -268,12 +274,6 @@ impl Host {
         databases.values().cloned().collect()
     }
 
-    /// What holds for all databases.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.policy
-    }
-
     /// The databases that clients are shown, by name. A client that looks for the only database besides
     /// `_Server` must find the one that it is for, so the daemon's own is left out where others are served.
     #[must_use]
@@ -285,6 +285,12 @@ impl Host {
             databases.retain(|db| db.name != own::DATABASE);
         }
         databases
+    }
+
+    /// What holds for all databases.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// The locks.
