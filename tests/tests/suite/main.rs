@@ -20,6 +20,7 @@ mod http;
 mod http_wire;
 mod manuals;
 mod network;
+mod metrics;
 mod openapi;
 mod ovsdb_values;
 mod owners;
