@@ -19,9 +19,7 @@ const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// Runs the daemon until it is told to end.
 pub fn run(options: Serve) -> Result<(), String> {
-    if options.sql.as_ref().is_some_and(|address| address != "none") {
-        tracing::warn!("--sql is ignored: this version has no such door");
-    }
+    doubts(&options).iter().for_each(|doubt| tracing::warn!("{doubt}"));
     let data = options.data.clone().filter(|data| !data.as_os_str().is_empty());
     let data = data.map_or_else(default_data, Ok)?;
     let remotes = remotes(&options, &data)?;
@@ -55,6 +53,13 @@ pub fn run(options: Serve) -> Result<(), String> {
     host.shut_down();
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
+}
+
+/// What is doubtful about the options.
+fn doubts(options: &Serve) -> Vec<String> {
+    let is_sql = options.sql.as_ref().is_some_and(|address| address != "none");
+    let sql = "--sql does nothing: this version has no SQL door".to_owned();
+    is_sql.then_some(sql).into_iter().collect()
 }
 
 /// Creates the data directory, if it is missing. Whoever may use the sockets in it may pass through it;
@@ -131,6 +136,7 @@ async fn serve(
     let mut api = paceline_api::Options::in_directory(&absolute(data), address);
     api.socket_mode = options.socket_mode;
     api.reload = Arc::clone(reload);
+    api.warnings = doubts(options);
     api.limits.connections = api.limits.connections.at_most(part_of_files(3, 5));
     let Requests { hangup, compact } = requests;
     let mut terminate = listen(SignalKind::terminate())?;
