@@ -217,7 +217,8 @@ impl Client {
         match lost {
             Lost::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let message = format!("caller may not connect to {target}");
-                let hint = "ask the user who started the daemon, or use a token over TCP";
+                let hint =
+                    "ask the user who started the daemon for access, or use a token over TCP";
                 Error::NotPermitted(Box::new(Answer {
                     status: 0,
                     error: "permission".into(),

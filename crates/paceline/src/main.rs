@@ -3,7 +3,7 @@
 //! Only this crate reads arguments, the environment and configuration. Data goes to stdout,
 //! everything else to stderr; exit codes are those of the manual: 0, 1 failed, 2 usage, 3 refused,
 //! 4 not found, 69 daemon unreachable, 75 queue full or waited too long, 77 not permitted.
-// They panic if nobody takes what is printed.
+// They panic if the output is closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// How long clients may take to read the last answers.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
-/// Runs the daemon until it is told to end.
+/// Runs the daemon until a signal ends it.
 pub fn run(options: Serve) -> Result<(), String> {
     doubts(&options).iter().for_each(|doubt| tracing::warn!("{doubt}"));
     let data = options.data.clone().filter(|data| !data.as_os_str().is_empty());
@@ -67,7 +67,7 @@ fn doubts(options: &Serve) -> Vec<String> {
 fn create(data: &Path, socket_mode: u32) -> Result<(), String> {
     let is_new = !data.exists();
     let failed = |error: std::io::Error| match data.exists() && !data.is_dir() {
-        true => format!("{} is not a directory; say another with --data DIR", data.display()),
+        true => format!("{} is not a directory; give another one with --data DIR", data.display()),
         false => format!("cannot create the directory {}: {error}", data.display()),
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(failed)?;
@@ -154,16 +154,16 @@ async fn serve(
     announce(&host, &doors, &api, policy);
     notify("READY=1");
     tokio::select! {
-        _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("told to end by SIGINT"),
+        _ = terminate.recv() => tracing::info!("received SIGTERM: draining"),
+        _ = interrupt.recv() => tracing::info!("received SIGINT: draining"),
         () = reload_when_asked(&host, &http, (&options.config, reload), hangup) => {}
         () = compact_when_asked(&host, compact) => {}
     }
     notify("STOPPING=1");
     tokio::select! {
         () = drain(&host, &api, &http, options.drain_max) => {}
-        _ = terminate.recv() => tracing::info!("told to end at once by SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("told to end at once by SIGINT"),
+        _ = terminate.recv() => tracing::info!("received a second signal, SIGTERM: exiting"),
+        _ = interrupt.recv() => tracing::info!("received a second signal, SIGINT: exiting"),
     }
     host.retire();
     Ok(())
@@ -195,7 +195,7 @@ async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Si
     let seconds = closed.as_secs_f64().ceil();
     tracing::warn!(
         seconds,
-        "the machine stopped while leases were held; the doors open when they are over"
+        "the machine stopped while leases were held; the doors open when they have expired"
     );
     notify(&format!("STATUS=waits {seconds} s for leases from before the machine stopped"));
     tokio::select! {
@@ -205,8 +205,8 @@ async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Si
     }
 }
 
-/// Takes nothing new, lets go on what waits for as long as it may, and sends the answers that are on
-/// their way. What clients hold stays theirs in the next run.
+/// Refuses new requests, lets waiting ones continue for as long as they may, and sends the last
+/// answers. What clients hold stays theirs in the next run.
 async fn drain(
     host: &Host,
     api: &paceline_api::Door,
@@ -227,7 +227,7 @@ async fn drain(
             requests,
             sessions,
             connections,
-            "--drain-max is over: cut the requests, sessions and HTTP connections that are left"
+            "--drain-max has passed: disconnected the remaining requests, sessions and HTTP connections"
         );
         // It may not have come to that yet: nothing new from here on.
         let _ = tokio::time::timeout(Duration::ZERO, control.drain()).await;
@@ -235,7 +235,7 @@ async fn drain(
     }
     host.retire();
     if tokio::time::timeout(CLOSE_MAX, api.close()).await.is_err() {
-        tracing::warn!("some clients did not take their answers in time");
+        tracing::warn!("some clients did not read their answers in time");
     }
 }
 
@@ -249,13 +249,13 @@ async fn reload_when_asked(
     while asked.recv().await.is_some() {
         host.reopen_audit();
         if files.is_empty() {
-            tracing::info!("opened the logs anew; there is no --config to apply");
+            tracing::info!("reopened the logs; there is no --config to apply");
         } else {
             let (host, files) = (host.clone(), files.to_vec());
             let applied = tokio::task::spawn_blocking(move || config::apply(&host, &files, false));
             let applied = applied.await.unwrap_or_else(|error| Err(error.to_string()));
             if let Err(message) = &applied {
-                tracing::error!("the configuration stays as it was:\n{message}");
+                tracing::error!("the configuration is unchanged:\n{message}");
             }
             reload.note(applied, now_ms());
         }
@@ -319,15 +319,17 @@ fn remotes(options: &Serve, data: &Path) -> Result<Vec<Remote>, String> {
     for remote in &options.ovsdb {
         let remote = match remote {
             RemoteOrNone::None if options.ovsdb.len() == 1 => return Ok(remotes),
-            RemoteOrNone::None => return Err("--ovsdb none does not go with other remotes".into()),
+            RemoteOrNone::None => {
+                return Err("--ovsdb none cannot be combined with other remotes".into());
+            }
             // Clients take a relative path for one in a directory of their own.
             RemoteOrNone::Remote(Remote::Unix(path)) => &Remote::Unix(absolute(path)),
             RemoteOrNone::Remote(remote) => remote,
         };
         if remote.is_open() && !options.allow_unauthenticated_remote {
             return Err(format!(
-                "{remote}: anyone who reaches that address could read and change everything; use \
-                 pssl: with client certificates, or say --allow-unauthenticated-remote"
+                "{remote}: any client that reaches this address could read and change everything; use \
+                 pssl: with client certificates, or give --allow-unauthenticated-remote"
             ));
         }
         remotes.push(remote.clone());
@@ -355,7 +357,7 @@ fn door_options(options: &Serve) -> DoorOptions {
     DoorOptions { frame_bytes_max, probe, tls, role, socket_mode, capacity }
 }
 
-/// Where the daemon keeps its data if nobody said.
+/// The default data directory.
 pub fn default_data() -> Result<PathBuf, String> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/paceline".into());
