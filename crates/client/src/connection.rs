@@ -93,7 +93,7 @@ impl Connection {
                 return Err(Lost::Protocol(what));
             }
         }
-        // Bytes nobody asked for would be taken for the next answer.
+        // Unexpected bytes would be taken for the next answer.
         Ok((head.status, answer, head.keeps && self.buffer.is_empty()))
     }
 

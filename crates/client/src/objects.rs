@@ -102,7 +102,7 @@ impl Client {
     /// Makes an object that is not there.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if it is there, also if somebody else made it just now; else as [`Self::put`].
+    /// [`Error::Conflict`] if it exists, also if another client created it just now; else as [`Self::put`].
     pub fn create(&self, kind: Kind, name: &str, members: &Value) -> Result<Value, Error> {
         let (path, body) = (kind.path(name), members.to_string());
         let message = Message::new(Method::Put, &path, body.as_bytes());

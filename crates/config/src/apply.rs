@@ -292,7 +292,7 @@ impl<'s> Table<'s> {
         ids.map(|id| (id, self.columns.column(id))).filter(|(_, column)| column.persistent)
     }
 
-    /// Whether a row is a server of a backend that goes: whoever made it, it is nothing without that.
+    /// Whether a row is a server of a backend that is deleted: it cannot exist without its backend, whatever file made it.
     fn goes_with_backend(&self, key: &str, plan: &Plan) -> bool {
         let Some((backend, _)) = key.split_once('/').filter(|_| self.name == SERVER) else {
             return false;

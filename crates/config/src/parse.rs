@@ -165,7 +165,7 @@ impl File {
         }
     }
 
-    /// Whether a further object may be there; it is told if not.
+    /// Whether there is room for another object; reports an error if not.
     fn has_room(&self, reader: &mut Reader<'_>, place: Place) -> bool {
         if self.objects.len() < OBJECTS_MAX {
             return true;
