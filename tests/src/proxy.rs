@@ -110,7 +110,7 @@ impl Proxy {
     pub fn reload(&self, config: &str) {
         let _ = self.scratch.write("http.toml", config);
         self.daemon.signal(Signal::HUP);
-        let words = [&["applied the configuration"][..], &["the configuration stays as it was"]];
+        let words = [&["applied the configuration"][..], &["the configuration is unchanged"]];
         let line = self.daemon.log_line_of(&words).unwrap();
         assert!(line.contains("applied"), "{line}: {:?}", self.daemon.log_line(&[""]));
     }

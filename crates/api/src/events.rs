@@ -8,6 +8,7 @@ use crate::App;
 use crate::Shared;
 use crate::identity::Identity;
 use crate::respond::{Problem, reason};
+use crate::sight::{OpenKeys, still_sees_all};
 use crate::turns::take;
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, State};
@@ -15,7 +16,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Frame;
 use paceline_host::registry::Notice;
-use paceline_host::{Configured, Edited, Event, Granted};
+use paceline_host::{Configured, Control, Edited, Event, Granted};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -39,7 +40,6 @@ const PIECES_MAX: usize = 256;
 const PIECE_PAUSE: Duration = Duration::from_millis(10);
 
 /// Writes events for all who follow them, as long as there are any.
-#[derive(Debug)]
 pub(crate) struct Press {
     pieces: broadcast::Sender<Piece>,
     /// There while a task waits for events.
@@ -53,11 +53,14 @@ struct Piece {
     first: u64,
     count: u64,
     text: Bytes,
+    /// The same for clients that may not see the keys of all checkpoints.
+    limited: Bytes,
 }
 
 /// Where events come from.
-#[derive(Debug)]
 struct Sources {
+    control: Arc<Control>,
+    keys: OpenKeys,
     requests: broadcast::Receiver<Event>,
     locks: broadcast::Receiver<Notice>,
     /// How many events were written.
@@ -127,27 +130,50 @@ impl Press {
 impl Sources {
     fn new(app: &App) -> Self {
         let (requests, locks) = (app.host.control().listen(), app.registry.listen());
-        Self { requests, locks, written: 0 }
+        let control = Arc::clone(app.host.control());
+        let keys = OpenKeys::now(&control);
+        Self { control, keys, requests, locks, written: 0 }
     }
 
     fn next_piece(&mut self) -> Option<Piece> {
         let (first, mut text) = (self.written, String::new());
+        let mut limited: Option<String> = None;
         while text.len() < PIECE_BYTES
-            && let Some(event) = self.next_text()
+            && let Some((event, is_limited)) = self.next_text()
         {
+            if is_limited.is_some() && limited.is_none() {
+                limited = Some(text.clone());
+            }
+            if let Some(limited) = &mut limited {
+                limited.push_str(is_limited.as_ref().unwrap_or(&event));
+            }
             text.push_str(&event);
             self.written += 1;
         }
-        let count = self.written - first;
-        (count > 0).then(|| Piece { first, count, text: text.into() })
+        let (count, text) = (self.written - first, Bytes::from(text));
+        // Nearly always the two are the same text.
+        let limited = limited.map_or_else(|| text.clone(), Bytes::from);
+        (count > 0).then_some(Piece { first, count, text, limited })
     }
 
-    fn next_text(&mut self) -> Option<String> {
+    /// The next event, and how it is shown to clients that may not see all of it, if that differs.
+    fn next_text(&mut self) -> Option<(String, Option<String>)> {
         match self.requests.try_recv() {
-            Ok(event) => return Some(of_request(&event)),
-            Err(TryRecvError::Lagged(count)) => return Some(missed(count)),
+            Ok(event) => return Some((of_request(&event), self.limited(event))),
+            Err(TryRecvError::Lagged(count)) => return Some((missed(count), None)),
             Err(TryRecvError::Empty | TryRecvError::Closed) => {}
         }
+        self.next_of_locks().map(|text| (text, None))
+    }
+
+    fn limited(&mut self, event: Event) -> Option<String> {
+        let Event::Refused { id, refusal } = event else { return None };
+        self.keys.renew(&self.control);
+        let refusal = self.keys.limited(&refusal)?;
+        Some(of_request(&Event::Refused { id, refusal }))
+    }
+
+    fn next_of_locks(&mut self) -> Option<String> {
         match self.locks.try_recv() {
             Ok(notice) => Some(of_lock(&notice)),
             Err(TryRecvError::Lagged(count)) => Some(missed(count)),
@@ -166,10 +192,9 @@ pub(crate) async fn follow(
     let (sender, receiver) = mpsc::channel(1);
     let pieces = app.press.follow(&app);
     tokio::spawn(async move {
-        let pump = pump(pieces, sender, identity.granted.clone());
         tokio::select! {
-            () = pump => {}
-            () = revoked(identity.granted) => {}
+            () = pump(&app, pieces, sender, &identity) => {}
+            () = revoked(identity.granted.clone()) => {}
             () = app.closing() => {}
         }
         drop(place);
@@ -193,10 +218,12 @@ async fn revoked(granted: Option<Arc<Granted>>) {
 
 /// Passes on what happens until the client is gone or may not look any more.
 async fn pump(
+    app: &App,
     (mut pieces, mut number): (broadcast::Receiver<Piece>, u64),
     sender: mpsc::Sender<Bytes>,
-    granted: Option<Arc<Granted>>,
+    identity: &Identity,
 ) {
+    let granted = &identity.granted;
     let mut next = Bytes::from_static(b": events of paceline\n\n");
     // A token that ends with time is looked at before anything is sent.
     while !granted.as_ref().is_some_and(|granted| granted.is_over())
@@ -205,7 +232,7 @@ async fn pump(
         next = tokio::select! {
             () = sender.closed() => break,
             piece = next_piece(&mut pieces) => match piece {
-                Some(piece) => since(&piece, &mut number),
+                Some(piece) => since(&piece, still_sees_all(app, identity), &mut number),
                 None => break,
             },
             () = tokio::time::sleep(ALIVE) => Bytes::from_static(b": alive\n\n"),
@@ -225,12 +252,13 @@ async fn next_piece(pieces: &mut broadcast::Receiver<Piece>) -> Option<Piece> {
 }
 
 /// A piece for a client that has read the events before `number`, after how many it missed.
-fn since(piece: &Piece, number: &mut u64) -> Bytes {
+fn since(piece: &Piece, sees_all: bool, number: &mut u64) -> Bytes {
+    let text = if sees_all { &piece.text } else { &piece.limited };
     let count = piece.first - *number;
     *number = piece.first + piece.count;
     match count {
-        0 => piece.text.clone(),
-        _ => [missed(count).as_bytes(), &piece.text].concat().into(),
+        0 => text.clone(),
+        _ => [missed(count).as_bytes(), text].concat().into(),
     }
 }
 
@@ -321,10 +349,10 @@ mod tests {
             for (pieces, number) in &mut late {
                 let piece = next_piece(pieces).await.unwrap();
                 assert_eq!(piece.text.as_ptr(), second.text.as_ptr(), "it is the same text");
-                assert_eq!(since(&piece, number), second.text);
+                assert_eq!(since(&piece, false, number), second.text);
                 assert_eq!(*number, 40);
             }
-            let told = since(&second, &mut early.1);
+            let told = since(&second, true, &mut early.1);
             assert!(told.starts_with(missed(20).as_bytes()) && told.ends_with(&second.text));
         });
     }

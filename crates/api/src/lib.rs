@@ -35,6 +35,7 @@ mod router;
 mod secret;
 mod serve;
 mod sessions;
+mod sight;
 mod socket;
 mod status;
 mod token;
@@ -67,6 +68,8 @@ pub(crate) struct App {
     pub(crate) first_token: token::First,
     /// How the configuration's files were last read.
     pub(crate) reload: Arc<Reload>,
+    /// What is doubtful about the options of the daemon.
+    pub(crate) warnings: Vec<String>,
     /// True when connections are to be closed.
     pub(crate) closing: watch::Sender<bool>,
 }
@@ -112,6 +115,7 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
         bodies: body::bodies(&limits),
         first_token: token::First::new(std::path::PathBuf::new()),
         reload: Arc::default(),
+        warnings: vec![],
         closing: watch::channel(false).0,
     };
     (runtime, Arc::new(app))

@@ -1,6 +1,7 @@
 //! Metrics for Prometheus.
 //!
-//! All names are in one table here. The figures of objects are the ephemeral columns of their rows.
+//! All names are in two tables here, which also make the HELP lines and `docs/metrics.md`. Figures of objects are the
+//! ephemeral columns of their rows.
 
 use crate::events::followers;
 use crate::identity::Identity;
@@ -35,10 +36,20 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 7] = [
                 "evaluations",
                 "paceline_rule_evaluations_total",
                 "counter",
-                "Requests it was tried on.",
+                "Requests that the rule was tried on.",
             ),
-            ("matches", "paceline_rule_matches_total", "counter", "Requests it matched."),
-            ("errors", "paceline_rule_errors_total", "counter", "Conditions that failed."),
+            (
+                "matches",
+                "paceline_rule_matches_total",
+                "counter",
+                "Requests that the rule matched.",
+            ),
+            (
+                "errors",
+                "paceline_rule_errors_total",
+                "counter",
+                "Conditions of the rule that could not be evaluated.",
+            ),
         ],
     ),
     (
@@ -46,12 +57,27 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 7] = [
         &["name"],
         "checkpoint",
         &[
-            ("arrived", "paceline_checkpoint_arrived_total", "counter", "Requests that came."),
+            ("arrived", "paceline_checkpoint_arrived_total", "counter", "Requests that arrived."),
             ("passed", "paceline_checkpoint_passed_total", "counter", "Requests that passed."),
-            ("refused", "paceline_checkpoint_refused_total", "counter", "Requests turned away."),
-            ("queued", "paceline_checkpoint_queued", "gauge", "Requests that wait there."),
-            ("inflight", "paceline_checkpoint_inflight", "gauge", "Requests that hold a count."),
-            ("keys", "paceline_checkpoint_keys", "gauge", "Keys with a counter."),
+            (
+                "refused",
+                "paceline_checkpoint_refused_total",
+                "counter",
+                "Requests that were refused.",
+            ),
+            (
+                "queued",
+                "paceline_checkpoint_queued",
+                "gauge",
+                "Requests that wait at the checkpoint.",
+            ),
+            (
+                "inflight",
+                "paceline_checkpoint_inflight",
+                "gauge",
+                "Requests that count towards its concurrency.",
+            ),
+            ("keys", "paceline_checkpoint_keys", "gauge", "Keys that have a counter."),
         ],
     ),
     (
@@ -59,8 +85,13 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 7] = [
         &["name"],
         "resource",
         &[
-            ("holding", "paceline_resource_holding", "gauge", "Requests that hold it."),
-            ("waiting", "paceline_resource_waiting", "gauge", "Requests that wait for it."),
+            ("holding", "paceline_resource_holding", "gauge", "Requests that hold the resource."),
+            (
+                "waiting",
+                "paceline_resource_waiting",
+                "gauge",
+                "Requests that wait for the resource.",
+            ),
         ],
     ),
     (
@@ -75,7 +106,7 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 7] = [
                 "counter",
                 "Connections that were accepted.",
             ),
-            ("requests", "paceline_frontend_requests_total", "counter", "Requests that came."),
+            ("requests", "paceline_frontend_requests_total", "counter", "Requests that arrived."),
             (
                 "responses",
                 "paceline_frontend_responses_total",
@@ -86,9 +117,14 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 7] = [
                 "left",
                 "paceline_frontend_left_total",
                 "counter",
-                "Requests whose client left before there was a response.",
+                "Requests whose client disconnected before the response began.",
             ),
-            ("cut", "paceline_frontend_cut_total", "counter", "Responses that were cut short."),
+            (
+                "cut",
+                "paceline_frontend_cut_total",
+                "counter",
+                "Responses that ended before they were complete.",
+            ),
         ],
     ),
     (
@@ -101,7 +137,7 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 7] = [
                 "refused",
                 "paceline_backend_refused_total",
                 "counter",
-                "Requests turned away because no server had room.",
+                "Requests that were refused because no server had room.",
             ),
         ],
     ),
@@ -110,11 +146,51 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 7] = [
         &["backend", "name"],
         "server",
         &[
-            ("up", "paceline_server_up", "gauge", "Whether the server is up."),
-            ("inflight", "paceline_server_inflight", "gauge", "Requests that the server has."),
+            ("up", "paceline_server_up", "gauge", "Whether the server is up (1) or down (0)."),
+            ("inflight", "paceline_server_inflight", "gauge", "Requests that the server works on."),
         ],
     ),
 ];
+
+/// A figure of the daemon as a whole, a gauge: its metric, its meaning, and its value if there is one.
+type Own = (&'static str, &'static str, fn(&App) -> Option<u64>);
+
+/// Figures of the daemon as a whole.
+const OWN: [Own; 8] = [
+    ("paceline_api_sessions", "Sessions of the API.", |app| Some(app.registry.counts().0 as u64)),
+    ("paceline_api_permits", "Permits that clients of the API hold.", |app| {
+        Some(app.registry.counts().1 as u64)
+    }),
+    (
+        "paceline_api_followers",
+        "Clients that follow the events.",
+        |app| Some(followers(app) as u64),
+    ),
+    ("paceline_tokens_expiring", "Valid tokens that expire within 14 days.", |app| {
+        Some(tokens(app).0)
+    }),
+    (
+        "paceline_token_next_expiry_timestamp_seconds",
+        "When the first of the valid tokens expires; absent if none of them does.",
+        |app| tokens(app).1,
+    ),
+    ("paceline_config_generation", "A number that grows with every edit.", |app| {
+        Some(app.host.control().snapshot().generation())
+    }),
+    (
+        "paceline_reload_success",
+        "Whether the last reload of the configuration files succeeded (1) or failed (0); absent without files.",
+        |app| app.reload.figures().map(|(succeeded, _)| u64::from(succeeded)),
+    ),
+    (
+        "paceline_reload_success_timestamp_seconds",
+        "When a reload of the configuration files last succeeded; absent without files.",
+        |app| app.reload.figures().map(|(_, at)| at.unwrap_or_default()),
+    ),
+];
+
+/// How long before its end a token counts as one that expires soon: 14 days.
+const SOON_MS: u64 = 14 * 86_400_000;
 
 /// A column, its metric, the type and the meaning.
 type Figure = (&'static str, &'static str, &'static str, &'static str);
@@ -191,38 +267,52 @@ fn title(row: &Row, keys: &[&str]) -> String {
 }
 
 fn own_figures(app: &App, text: &mut String) {
-    let (sessions, permits) = app.registry.counts();
-    let generation = app.host.control().snapshot().generation();
-    for (metric, help, value) in [
-        ("paceline_api_sessions", "Sessions of the API.", sessions as u64),
-        ("paceline_api_permits", "Permits that clients of the API hold.", permits as u64),
-        ("paceline_api_followers", "Clients that follow events.", followers(app) as u64),
-        (
-            "paceline_config_generation",
-            "Number of the configuration in use, which grows with every edit.",
-            generation,
-        ),
-    ] {
+    for (metric, help, value) in OWN {
+        let Some(value) = value(app) else { continue };
         head(text, metric, "gauge", help);
         let _ = writeln!(text, "{metric} {value}");
     }
-    let Some((succeeded, at)) = app.reload.figures() else { return };
-    let at = at.unwrap_or_default();
-    for (metric, help, value) in [
-        (
-            "paceline_reload_success",
-            "Whether the configuration's files were read without an error when they were last read.",
-            u64::from(succeeded),
-        ),
-        (
-            "paceline_reload_success_timestamp_seconds",
-            "When the configuration's files were last read without an error.",
-            at,
-        ),
-    ] {
-        head(text, metric, "gauge", help);
-        let _ = writeln!(text, "{metric} {value}");
+}
+
+/// How many valid tokens expire soon, and when the first of all expires, in seconds since 1970.
+fn tokens(app: &App) -> (u64, Option<u64>) {
+    let (expiries, now) = app.host.access().token_expiries();
+    let soon = expiries.iter().filter(|ms| **ms <= now.saturating_add(SOON_MS)).count() as u64;
+    (soon, expiries.iter().min().map(|ms| ms / 1_000))
+}
+
+#[cfg(test)]
+const PAGE_HEAD: &str = "\
+# Metrics
+
+`GET /metrics` returns these figures in the text format of Prometheus. The role viewer is enough. This page is generated from
+the tables in `crates/api/src/metrics.rs`, which also make the HELP lines; do not edit it.
+
+## The daemon
+
+| metric | type | meaning |
+| --- | --- | --- |
+";
+
+/// The page `docs/metrics.md`.
+#[cfg(test)]
+fn metrics_page() -> String {
+    let mut page = PAGE_HEAD.to_owned();
+    for (metric, help, _) in OWN {
+        let _ = writeln!(page, "| `{metric}` | gauge | {help} |");
     }
+    for (table, keys, label, figures) in TABLES {
+        let value = keys.iter().map(|key| key.to_uppercase()).collect::<Vec<_>>().join("/");
+        let _ = write!(
+            page,
+            "\n## Table `{table}`\n\nEach row has the label `{label}=\"{value}\"`.\n\n\
+             | metric | type | meaning |\n| --- | --- | --- |\n"
+        );
+        for (_, metric, kind, help) in figures {
+            let _ = writeln!(page, "| `{metric}` | {kind} | {help} |");
+        }
+    }
+    page
 }
 
 fn head(text: &mut String, metric: &str, kind: &str, help: &str) {
@@ -232,4 +322,25 @@ fn head(text: &mut String, metric: &str, kind: &str, help: &str) {
 /// A label's value, with what would end it escaped.
 fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::metrics_page;
+    use std::path::Path;
+
+    /// `REFERENCE_UPDATE=1` writes the page.
+    #[test]
+    fn the_page_of_metrics_is_made_from_the_tables() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+        let page = metrics_page();
+        if std::env::var_os("REFERENCE_UPDATE").is_some() {
+            std::fs::write(&file, &page).unwrap();
+        }
+        let written = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            written == page,
+            "docs/metrics.md is out of date: run the tests with REFERENCE_UPDATE=1"
+        );
+    }
 }

@@ -7,6 +7,7 @@ use crate::permits::no_request;
 use crate::request::Asked;
 use crate::respond::{Answer, Problem, done, ok, place, reason, shown};
 use crate::sessions::checked_name;
+use crate::sight::Sight;
 use crate::{App, Shared, body, large, query};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
@@ -42,13 +43,15 @@ pub(crate) async fn requests(
         let listed = app.host.control().list_of(session?.session.id, count.min(SESSION_LISTED_MAX));
         let now = app.wall.now();
         let listed = listed.into_iter().filter(|listed| listed.why.id.0 >= first);
-        let described = listed.map(|listed| describe(&app, &identity, listed, now));
+        let sight = Sight::of(&app, &identity);
+        let described = listed.map(|listed| describe(&app, &identity, sight.limit(listed), now));
         return ok(&described.collect::<Value>());
     }
     large::list(&identity, || {
         let listed = app.host.control().list(RequestId(first), count);
         let now = app.wall.now();
-        let describe = |listed| describe(&app, &identity, listed, now);
+        let sight = Sight::of(&app, &identity);
+        let describe = |listed| describe(&app, &identity, sight.limit(listed), now);
         large::text(&listed.into_iter().map(describe).collect::<Value>())
     })
     .await
@@ -127,9 +130,15 @@ fn waits_for(waits_for: &WaitsFor) -> Value {
 }
 
 /// `GET /v1/why/{request}`
-pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
+pub(crate) async fn why(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(id): Path<String>,
+) -> Answer {
     let id = number(&id)?;
+    let sight = Sight::of(&app, &identity);
     let listed = app.host.control().listed(id).ok_or_else(|| no_such(id))?;
+    let listed = sight.limit(listed);
     let why = &listed.why;
     let now = app.wall.now();
     let (arrived_at, since) = times(&listed, now);
@@ -148,7 +157,7 @@ pub(crate) async fn why(State(app): State<Shared>, Path(id): Path<String>) -> An
         "ahead": ahead,
         "ahead_total": why.in_line(),
         "holding": why.holding,
-        "behind": behind(&app, why, now),
+        "behind": behind(&app, &sight, why, now),
     });
     if let Some(members) = value.as_object_mut() {
         let times = [("until", why.until), ("deadline", why.deadline)];
@@ -211,10 +220,10 @@ fn times(listed: &Listed, now: Now) -> (String, String) {
 }
 
 /// The nearest of those ahead, described for people.
-fn behind(app: &App, why: &Why, now: Now) -> Value {
+fn behind(app: &App, sight: &Sight<'_>, why: &Why, now: Now) -> Value {
     let nearest = why.ahead.iter().take(BEHIND_MAX);
     let listed = nearest.filter_map(|id| app.host.control().listed(*id));
-    let described = listed.map(|ahead| {
+    let described = listed.map(|ahead| sight.limit(ahead)).map(|ahead| {
         json!({
             "request": ahead.why.id.0,
             "state": state(&ahead.why),

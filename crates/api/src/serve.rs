@@ -81,6 +81,8 @@ pub struct Options {
     pub limits: Limits,
     /// How the configuration's files were last read.
     pub reload: Arc<Reload>,
+    /// What is doubtful about the options that the daemon was started with.
+    pub warnings: Vec<String>,
 }
 
 impl Options {
@@ -90,7 +92,7 @@ impl Options {
         let (socket, token) = (data.join("api.sock"), data.join("token"));
         let secret = data.join("secret");
         let (socket_mode, limits, reload) = (SOCKET_MODE, Limits::default(), Arc::default());
-        Self { socket, socket_mode, token, secret, tcp, limits, reload }
+        Self { socket, socket_mode, token, secret, tcp, limits, reload, warnings: vec![] }
     }
 }
 
@@ -142,7 +144,7 @@ impl Api {
         let first_token = token::First::new(options.token.clone());
         let closing = watch::channel(false).0;
         let (press, bodies) = (Press::new(), body::bodies(&limits));
-        let reload = Arc::clone(&options.reload);
+        let (reload, warnings) = (Arc::clone(&options.reload), options.warnings.clone());
         let app = App {
             host,
             wall,
@@ -153,6 +155,7 @@ impl Api {
             bodies,
             first_token,
             reload,
+            warnings,
             closing,
         };
         let app = Arc::new(app);

@@ -21,6 +21,7 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
         .filter(|database| database.is_journaled())
         .map(|database| database.name.clone())
         .collect();
+    let warnings = [app.warnings.clone(), own_database(&app)?.warnings()].concat();
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
@@ -30,7 +31,7 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
         "sync": if policy.durable { "always" } else { "asked" },
         "databases": files,
         "open_files_max": getrlimit(Resource::Nofile).current,
-        "warnings": own_database(&app)?.warnings(),
+        "warnings": warnings,
         "draining": app.host.control().is_ending(),
         "http": http(&app),
     });

@@ -1,11 +1,10 @@
 //! The catalogue: every kind of object that users configure, and each of its settings, defined once.
 //!
 //! Owns names, columns, types, ranges, defaults, roles and one sentence of documentation for each setting. The
-//! configuration file, the API, its OpenAPI document, the command line and `docs/reference.md` are made from it,
-//! and a test holds the schema of the database to it. To add a setting, add its entry here, its column to the
-//! schema, and its meaning to the model.
+//! schema of the database, the configuration file, the API, its OpenAPI document, the command line and `docs/reference.md`
+//! are made from it. To add a setting, add its entry here and its meaning to the model.
 //!
-//! Never reads a file or a value itself: the doors do, as the catalogue says.
+//! Never reads a file or a value itself: the doors do, as the catalogue describes.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -22,16 +21,17 @@ pub use http::{BACKENDS, FRONTENDS, HTTP, SERVERS};
 pub use path::setting_of;
 pub use reference::reference;
 pub use setting::{Default, Each, Figure, Holds, Kind, Measure, Setting, Shape, Where};
-pub use who::{TOKENS, USERS};
+pub use who::{API, TOKENS, USERS};
 pub use work::{CHECKPOINTS, POOLS, RESOURCES, RULES, SAVED_RULES};
 
 /// Every kind of object, in the order of the reference page.
-pub const KINDS: [&Kind; 11] = [
+pub const KINDS: [&Kind; 12] = [
     &POOLS,
     &RULES,
     &SAVED_RULES,
     &CHECKPOINTS,
     &RESOURCES,
+    &API,
     &HTTP,
     &FRONTENDS,
     &BACKENDS,

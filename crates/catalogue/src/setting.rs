@@ -60,7 +60,7 @@ pub struct Setting {
     pub column: &'static str,
     /// What it may be.
     pub holds: Holds,
-    /// What it is where nothing is said.
+    /// Its default.
     pub default: Default,
     /// The least role that may set it on an object that exists.
     pub role: Role,
@@ -82,10 +82,10 @@ pub struct Setting {
     pub doc: &'static str,
 }
 
-/// What a setting is where nothing is said.
+/// The default of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Default {
-    /// It must be said.
+    /// It is required.
     Required,
     /// This value, as the file writes it.
     Value(&'static str),

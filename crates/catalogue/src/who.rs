@@ -1,4 +1,4 @@
-//! Users and tokens, which give clients their roles.
+//! The API as a whole, and users and tokens, which give clients their roles.
 
 use crate::setting::{Default, Holds, Kind, Setting, Shape, setting};
 use paceline_types::Role;
@@ -11,6 +11,27 @@ const ROLE: Setting = setting(
 )
 .such_as("\"viewer\"")
 .by_admin();
+
+/// The settings of the API as a whole.
+pub const API: Kind = Kind {
+    word: "api",
+    plural: "api",
+    table: "Api",
+    id: "",
+    within: None,
+    role: Role::Admin,
+    doc: "The API as a whole: one table `[api]`.",
+    settings: &[setting(
+        "show_text",
+        Holds::Flag(false),
+        Default::Value("false"),
+        "Whether viewers see the query strings, arguments and statements of requests, and the keys of checkpoints that are \
+         made from them. Without it, they see the path, the program or the first word. Operators see everything, and clients \
+         see all of their own requests.",
+    )
+    .by_admin()],
+    figures: &[],
+};
 
 /// Users of this machine.
 pub const USERS: Kind = Kind {

@@ -21,7 +21,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// What happens while the daemon cannot be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenAway {
-    /// Work goes on ungoverned: a permit is given that holds nothing, at once. Everything that only
+    /// Work continues without limits: a permit that holds nothing is granted at once. Everything that only
     /// the daemon can vouch for still fails as with `Closed`: permits with claims or required
     /// locks, sessions, locks, questions and changes.
     Open,
@@ -85,7 +85,7 @@ impl Client {
     /// A client that behaves as `options` say.
     ///
     /// # Errors
-    /// If the daemon cannot be reached now, unless work goes on while it is away.
+    /// If the daemon cannot be reached now, unless work continues while it is away.
     pub fn connect_with(target: &Target, options: Options) -> Result<Self, Error> {
         let is_open = options.when_away == WhenAway::Open;
         let inner = Inner {
@@ -217,7 +217,8 @@ impl Client {
         match lost {
             Lost::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let message = format!("caller may not connect to {target}");
-                let hint = "ask the user who started the daemon, or use a token over TCP";
+                let hint =
+                    "ask the user who started the daemon for access, or use a token over TCP";
                 Error::NotPermitted(Box::new(Answer {
                     status: 0,
                     error: "permission".into(),

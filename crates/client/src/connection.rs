@@ -93,7 +93,7 @@ impl Connection {
                 return Err(Lost::Protocol(what));
             }
         }
-        // Bytes nobody asked for would be taken for the next answer.
+        // Unexpected bytes would be taken for the next answer.
         Ok((head.status, answer, head.keeps && self.buffer.is_empty()))
     }
 
@@ -236,7 +236,7 @@ fn open_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     match net::connect(&socket, &net::SocketAddrUnix::new(path)?) {
         Ok(()) => Ok(UnixStream::from(socket)),
         Err(rustix::io::Errno::AGAIN) => {
-            Err(io::Error::new(io::ErrorKind::TimedOut, "it takes no connection in time"))
+            Err(io::Error::new(io::ErrorKind::TimedOut, "it did not accept the connection in time"))
         }
         Err(error) => Err(error.into()),
     }

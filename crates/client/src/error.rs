@@ -68,7 +68,7 @@ impl Refusal {
 }
 
 impl Answer {
-    /// Reads the body of an error. A body that is not the API's is told by its status alone.
+    /// Reads the body of an error. A body that is not the API's is described by its status alone.
     pub(crate) fn new(status: u16, body: Value) -> Self {
         let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
         Self {

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How a lock is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockOptions {
-    /// Take it from whoever has it; needs the role operator.
+    /// Steal it from its owner; needs the role operator.
     pub steal: bool,
     /// Stand in line for it this long; zero tries once.
     pub wait: Duration,
@@ -56,7 +56,7 @@ impl Client {
     /// that [`Lock::renew`] starts anew over TCP.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if somebody else has it and it was not free in time.
+    /// [`Error::Conflict`] if another session owns it and it was not free in time.
     pub fn lock(&self, name: &str, options: &LockOptions) -> Result<Lock, Error> {
         self.tell_owed();
         if !self.target().is_unix() {
@@ -103,7 +103,7 @@ impl Lock {
         &self.name
     }
 
-    /// Whether this grant still holds: nobody stole the lock, not even for a while.
+    /// Whether this grant still holds: the lock was not stolen, not even for a while.
     ///
     /// # Errors
     /// If the daemon does not say.
@@ -118,7 +118,7 @@ impl Lock {
     /// Starts the lease of its session anew. A lock on a unix socket needs none.
     ///
     /// # Errors
-    /// [`Error::Expired`] if it is too late: somebody else may own the lock now.
+    /// [`Error::Expired`] if it is too late: another session may own the lock now.
     pub fn renew(&self) -> Result<(), Error> {
         match &self.hold {
             Hold::Own(session) => session.renew(),
@@ -129,7 +129,7 @@ impl Lock {
     /// Gives it back and says whether the daemon heard it.
     ///
     /// # Errors
-    /// If it did not. A daemon that could not be reached is told as soon as it can be.
+    /// If it did not. If the daemon cannot be reached, the release is sent as soon as it can be.
     pub fn unlock(mut self) -> Result<(), Error> {
         let client = self.client.clone();
         self.finish(&client)

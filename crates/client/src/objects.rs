@@ -35,6 +35,10 @@ pub enum Kind {
     Tokens,
     /// Users of the daemon's machine that have a role, by name.
     Users,
+    /// The settings of the API: one object, whose name is empty.
+    Api,
+    /// The settings of the HTTP door as a whole: one object, whose name is empty.
+    Http,
 }
 
 impl Kind {
@@ -54,11 +58,16 @@ impl Kind {
             Self::Permits => "permits",
             Self::Tokens => "tokens",
             Self::Users => "users",
+            Self::Api => "api",
+            Self::Http => "http",
         }
     }
 
     fn path(self, name: &str) -> String {
-        format!("/v1/{}/{}", self.word(), segment(name))
+        match self {
+            Self::Api | Self::Http => format!("/v1/{}", self.word()),
+            _ => format!("/v1/{}/{}", self.word(), segment(name)),
+        }
     }
 }
 
@@ -93,7 +102,7 @@ impl Client {
     /// Makes an object that is not there.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if it is there, also if somebody else made it just now; else as [`Self::put`].
+    /// [`Error::Conflict`] if it exists, also if another client created it just now; else as [`Self::put`].
     pub fn create(&self, kind: Kind, name: &str, members: &Value) -> Result<Value, Error> {
         let (path, body) = (kind.path(name), members.to_string());
         let message = Message::new(Method::Put, &path, body.as_bytes());

@@ -118,7 +118,7 @@ impl Permit {
     /// needs no renewing, and says nothing.
     ///
     /// # Errors
-    /// [`Error::Expired`] if the lease ran out: what the permit held may be somebody else's now.
+    /// [`Error::Expired`] if the lease expired: another client may hold what the permit held.
     pub fn renew(&mut self) -> Result<Option<&str>, Error> {
         let Some(grant) = self.grant.as_mut() else { return Ok(None) };
         if self.seat.is_some() || grant.expires_at.is_none() {
@@ -135,7 +135,7 @@ impl Permit {
     /// Gives it back and says whether the daemon heard it.
     ///
     /// # Errors
-    /// If it did not. A daemon that could not be reached is told as soon as it can be.
+    /// If it did not. If the daemon cannot be reached, the release is sent as soon as it can be.
     /// [`Error::NotFound`] if the permit was over already.
     pub fn settle(mut self) -> Result<(), Error> {
         let client = self.client.clone();

@@ -32,7 +32,7 @@ pub struct Listed {
     pub permit: Option<String>,
 }
 
-/// Why a request waits, behind whom, and for how long.
+/// Why a request waits, behind which requests, and for how long.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Why {
@@ -54,7 +54,7 @@ pub struct Why {
     pub ahead_total: u64,
     /// How many hold what it waits for.
     pub holding: u64,
-    /// When it goes on, where that can be known.
+    /// When it continues, if that is known.
     pub until: Option<String>,
     /// When it is turned away if it still waits.
     pub deadline: Option<String>,

@@ -133,7 +133,7 @@ impl PermitRequest {
         self
     }
 
-    /// Whether others rely on what it holds, so that nobody but the daemon can grant it.
+    /// Whether others rely on what it holds, so that only the daemon can grant it.
     pub(crate) fn excludes(&self) -> bool {
         !self.claims.is_empty() || !self.require_locks.is_empty()
     }

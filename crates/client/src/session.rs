@@ -1,7 +1,7 @@
 //! Sessions: what several permits and locks belong to, and end with.
 //!
 //! A session is bound to a connection (unix sockets only), whose end ends it, or has a lease that
-//! must be renewed. Its id is a secret: who knows it may use it.
+//! must be renewed. Its id is a secret: any client that knows it can use the session.
 
 use crate::client::{Client, Patience};
 use crate::connection::Connection;
@@ -75,7 +75,7 @@ impl Client {
         Ok(Session { client: self.clone(), id, bound: None, is_ours: true })
     }
 
-    /// Joins a session that somebody else began and will end.
+    /// Joins a session that another client began and will end.
     #[must_use]
     pub fn join_session(&self, id: &str) -> Session {
         Session { client: self.clone(), id: id.to_owned(), bound: None, is_ours: false }
@@ -130,7 +130,7 @@ impl Session {
     /// Ends the session and says whether the daemon heard it.
     ///
     /// # Errors
-    /// If it did not. A daemon that could not be reached is told as soon as it can be.
+    /// If it did not. If the daemon cannot be reached, the end is sent as soon as it can be.
     pub fn end(mut self) -> Result<(), Error> {
         let client = self.client.clone();
         self.finish(&client)

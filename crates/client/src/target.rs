@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 /// Where a daemon listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A unix socket; the kernel says who asks.
+    /// A unix socket; the kernel identifies the client.
     Unix(PathBuf),
-    /// A TCP address such as `127.0.0.1:7070`; the token says who asks.
+    /// A TCP address such as `127.0.0.1:7070`; the token identifies the client.
     Tcp {
         /// Host and port.
         address: String,

@@ -268,7 +268,7 @@ fn take_chunks(
                     return Ok((used, true));
                 }
                 if *lines > TRAILER_LINES_MAX {
-                    return Err(WireError("the answer has too many lines behind its body"));
+                    return Err(WireError("the answer has too many lines after its body"));
                 }
             }
         }
@@ -288,7 +288,7 @@ fn line(rest: &[u8]) -> Result<Option<usize>, WireError> {
     match rest.windows(2).position(|pair| pair == b"\r\n") {
         Some(length) => Ok(Some(length + 2)),
         None if rest.len() < CHUNK_LINE_BYTES_MAX => Ok(None),
-        None => Err(WireError("a line behind the answer's body is too long")),
+        None => Err(WireError("a line after the answer's body is too long")),
     }
 }
 

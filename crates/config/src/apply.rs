@@ -20,7 +20,7 @@ use crate::error::ConfigError;
 use crate::keys::kind_of;
 use crate::read::shown;
 use paceline_model::schema::{
-    BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, USER,
+    API, BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, USER,
 };
 use paceline_pools::DEFAULT_NAME;
 use paceline_rules::{parse_criteria, show_criteria};
@@ -33,7 +33,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The tables a file describes, each with the columns that tell rows apart and the table whose objects
 /// its rows are.
-const TABLES: [(&str, &[&str], &str); 10] = [
+const TABLES: [(&str, &[&str], &str); 11] = [
+    (API, &[], API),
     (HTTP, &[], HTTP),
     (FRONTEND, &["name"], FRONTEND),
     (BACKEND, &["name"], BACKEND),
@@ -45,9 +46,6 @@ const TABLES: [(&str, &[&str], &str); 10] = [
     (RESOURCE, &["name"], RESOURCE),
     (USER, &["name"], USER),
 ];
-
-/// What the only row of a table is called.
-pub(crate) const ONLY: &str = "http";
 
 /// How a file is applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,7 +131,9 @@ impl<'s> Table<'s> {
         let keyed = |row: &'s Row| {
             let part = |id: &ColumnId| row.get(id.index()).map(change::text);
             let parts = ids.iter().map(part).collect::<Option<Vec<String>>>()?;
-            Some((if parts.is_empty() { ONLY.to_owned() } else { parts.join("/") }, row))
+            // What is there only once is called as its kind is.
+            let only = || kind_of(name).map(|kind| kind.word.to_owned());
+            Some((if parts.is_empty() { only()? } else { parts.join("/") }, row))
         };
         Some(Self { name, columns, rows: store.rows(table).filter_map(keyed).collect() })
     }
@@ -292,7 +292,7 @@ impl<'s> Table<'s> {
         ids.map(|id| (id, self.columns.column(id))).filter(|(_, column)| column.persistent)
     }
 
-    /// Whether a row is a server of a backend that goes: whoever made it, it is nothing without that.
+    /// Whether a row is a server of a backend that is deleted: it cannot exist without its backend, whatever file made it.
     fn goes_with_backend(&self, key: &str, plan: &Plan) -> bool {
         let Some((backend, _)) = key.split_once('/').filter(|_| self.name == SERVER) else {
             return false;

@@ -241,7 +241,7 @@ fn position(objects: &[Object], fault: &ModelError) -> Option<usize> {
 const HARMLESS: [&str; 8] =
     ["name", "number", "at", "persistent", "file", "state", "role", "backend"];
 
-/// Leaves of an object only that it is there, so that others can go on naming it.
+/// Reduces an object to its existence, so that others can still name it.
 pub(crate) fn make_harmless(object: &mut Object) {
     object.columns.retain(|column, _| HARMLESS.contains(column));
     object.parents.clear();

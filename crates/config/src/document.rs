@@ -9,7 +9,7 @@ use paceline_tables::value::{Atom, Datum};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The name of a file that nobody named.
+/// The name of a file without a name of its own.
 pub(crate) const UNNAMED: &str = "-";
 
 /// A file that could be read, or several together. Names and numbers are each there once.
@@ -115,7 +115,7 @@ impl Document {
     }
 
     /// The same with every relative name of a file looked for in `directory`: that of the file that was
-    /// read. Without this such names are wrong, because nobody knows where they begin.
+    /// read. Without this, such names are errors, because their directory is not known.
     #[must_use]
     pub fn within(mut self, directory: &str) -> Self {
         for object in &mut self.objects {

@@ -1,5 +1,5 @@
 //! What a file says that works but is hardly meant: a name that is nearly a well-known one, a rule that
-//! does nothing, a checkpoint that limits nothing, and frontends and backends that nobody can use.
+//! does nothing, a checkpoint that limits nothing, and frontends and backends that no client can use.
 //!
 //! Never an error: attributes may have any name, and what does nothing today may be a beginning. What the
 //! rows alone show is found by the model, for every door; here it gets its line.

@@ -57,7 +57,7 @@ fn one_line(message: String) -> String {
     message.chars().map(shown).collect()
 }
 
-/// The errors of one file, as many as are told.
+/// The errors of one file, as many as are reported.
 #[derive(Debug, Default)]
 pub(crate) struct Errors(Vec<ConfigError>);
 

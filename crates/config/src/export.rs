@@ -9,7 +9,7 @@
 
 use crate::document::flag;
 use crate::keys::{
-    BACKENDS, CHECKPOINTS, Each, HTTPS, Holds, KINDS, Key, Kind, POOLS, SERVERS, keys,
+    BACKENDS, CHECKPOINTS, Each, Holds, KINDS, Key, Kind, POOLS, SERVERS, SINGLE, keys,
 };
 use crate::list::NO_UPGRADES;
 use crate::write::quoted;
@@ -47,9 +47,11 @@ pub fn export_of(rows: &Snapshot, file: &str) -> String {
 
 fn write(rows: &Snapshot, is_meant: impl Fn(&Source<'_>) -> bool) -> String {
     let mut out = String::from(FIRST_LINE);
-    for source in Source::all(rows, &HTTPS).into_iter().filter(&is_meant) {
-        let _ = writeln!(out, "\n[{}]", HTTPS.word);
-        source.write(&HTTPS, &mut out);
+    for kind in SINGLE {
+        for source in Source::all(rows, kind).into_iter().filter(&is_meant) {
+            let _ = writeln!(out, "\n[{}]", kind.word);
+            source.write(kind, &mut out);
+        }
     }
     let servers = servers(rows);
     for kind in KINDS {

@@ -158,7 +158,7 @@ fn read_server(
         object.set("name", address, at);
     }
     object.columns.insert("backend", text(&backend.key));
-    // As its backend is, unless said.
+    // By default as its backend is.
     let kept = backend.columns.get("persistent").cloned().unwrap_or_else(|| flag(true));
     object.columns.entry("persistent").or_insert(kept);
     let name = object.columns.get("name").and_then(Datum::single).and_then(Atom::as_str);

@@ -1,7 +1,7 @@
 //! The keys of the file: which of the catalogue's settings may stand where.
 
 pub(crate) use paceline_catalogue::{
-    BACKENDS, CHECKPOINTS, Each, FRONTENDS, HTTP as HTTPS, Holds, Kind, POOLS, RESOURCES, RULES,
+    API, BACKENDS, CHECKPOINTS, Each, FRONTENDS, HTTP, Holds, Kind, POOLS, RESOURCES, RULES,
     SERVERS, Setting as Key, USERS,
 };
 
@@ -10,9 +10,12 @@ pub(crate) use paceline_catalogue::{
 pub(crate) const KINDS: [&Kind; 7] =
     [&FRONTENDS, &BACKENDS, &POOLS, &RULES, &CHECKPOINTS, &RESOURCES, &USERS];
 
+/// All kinds of which there is one object at most, in the order of an export.
+pub(crate) const SINGLE: [&Kind; 2] = [&API, &HTTP];
+
 /// The kind whose rows are in this table.
 pub(crate) fn kind_of(table: &str) -> Option<&'static Kind> {
-    KINDS.into_iter().chain([&HTTPS, &SERVERS]).find(|kind| kind.table == table)
+    KINDS.into_iter().chain(SINGLE).chain([&SERVERS]).find(|kind| kind.table == table)
 }
 
 /// The settings of a kind that may stand in the file.

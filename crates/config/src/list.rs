@@ -96,7 +96,7 @@ fn value_place(reader: &Reader<'_>, value: &Value) -> Place {
     reader.lines.place(value.span().map_or(0, |span| span.start))
 }
 
-/// The tables of a list, each with its place; what is no table is told.
+/// The tables of a list, each with its place; anything else is reported.
 pub(crate) fn tables<'t>(
     reader: &mut Reader<'_>,
     name: &str,

@@ -5,7 +5,7 @@
 
 use crate::document::{Document, Need, Object, UNNAMED, flag, integer, text};
 use crate::error::ConfigError;
-use crate::keys::{HTTPS, KINDS, Kind};
+use crate::keys::{KINDS, Kind, SINGLE};
 use crate::place::Place;
 use crate::read::{Own, Owns, Reader, shown};
 use crate::similar::did_you_mean;
@@ -33,10 +33,11 @@ pub fn parse(text: &str) -> Result<Document, Vec<ConfigError>> {
     let mut file = File::default();
     for (name, item) in toml.as_table().iter() {
         let place = reader.key_place(toml.as_table(), name);
-        match KINDS.into_iter().find(|kind| kind.word == name) {
-            Some(kind) => file.objects_of(&mut reader, kind, item, place),
-            None if name == HTTPS.word => file.only(&mut reader, &HTTPS, item, place),
-            None => unknown_kind(&mut reader, place, name),
+        let named = |kind: &&Kind| kind.word == name;
+        match (KINDS.into_iter().find(named), SINGLE.into_iter().find(named)) {
+            (Some(kind), _) => file.objects_of(&mut reader, kind, item, place),
+            (None, Some(kind)) => file.only(&mut reader, kind, item, place),
+            (None, None) => unknown_kind(&mut reader, place, name),
         }
         if reader.errors.is_full() {
             break;
@@ -63,11 +64,12 @@ fn check_size(text: &str) -> Result<(), ConfigError> {
 }
 
 fn unknown_kind(reader: &mut Reader<'_>, place: Place, name: &str) {
-    let words = KINDS.iter().map(|kind| kind.word).chain([HTTPS.word]);
+    let words = KINDS.into_iter().chain(SINGLE).map(|kind| kind.word);
     let near = did_you_mean(name, words);
     let message = format!("unknown key `{}`{near}", shown(name));
+    let single = SINGLE.map(|kind| format!("[{}]", kind.word)).join(", ");
     let all = KINDS.map(|kind| format!("[[{}]]", kind.word)).join(", ");
-    let hint = format!("these may stand here: [{}], {all}", HTTPS.word);
+    let hint = format!("expected one of: {single}, {all}");
     reader.errors.push(ConfigError::new(place, message).hint(hint));
 }
 
@@ -117,7 +119,7 @@ impl File {
         };
         let mut object = Object::new(kind.table, at);
         reader.object(&mut object, kind, table);
-        object.key = crate::apply::ONLY.to_owned();
+        object.key = kind.word.to_owned();
         self.objects.push(object);
     }
 
@@ -163,7 +165,7 @@ impl File {
         }
     }
 
-    /// Whether a further object may be there; it is told if not.
+    /// Whether there is room for another object; reports an error if not.
     fn has_room(&self, reader: &mut Reader<'_>, place: Place) -> bool {
         if self.objects.len() < OBJECTS_MAX {
             return true;

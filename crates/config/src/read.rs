@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
     pub fn unknown(&mut self, place: Place, name: &str, path: &str, names: &[&str]) {
         let near = did_you_mean(name, names.iter().copied());
         let message = format!("unknown key `{}` in {path}{near}", shown(name));
-        let hint = format!("these may stand here: {}", names.join(", "));
+        let hint = format!("expected one of: {}", names.join(", "));
         self.errors.push(ConfigError::new(place, message).hint(hint));
     }
 

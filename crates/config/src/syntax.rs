@@ -19,7 +19,7 @@ pub(crate) fn error(text: &str, error: &TomlError) -> ConfigError {
         message.push_str(&format!(", the first is on line {}", lines.place(first).line));
     }
     let error = ConfigError::new(lines.place(span.start), message);
-    error.hint("the rest of the file is looked at when this is right")
+    error.hint("the rest of the file is checked when this is corrected")
 }
 
 /// Where the key in `span` was first: the lines before are TOML, and it is in the table that they leave

@@ -102,6 +102,8 @@ pub struct Policy {
     pub read_only: bool,
     /// Every transaction is synced before it is answered, as if it asked for that.
     pub durable: bool,
+    /// The daemon's own database is listed although other databases are served.
+    pub list_own: bool,
 }
 
 /// Everything the daemon serves.
@@ -241,9 +243,12 @@ impl Host {
                 ("leader", one(Atom::Boolean(true))),
                 ("schema", one(Atom::string(&hosted.schema().to_json().to_text()))),
             ];
-            OwnRow::of_text(&hosted.name, Some(values))
+            (hosted.name.clone(), values)
         };
-        let rows = self.databases().iter().map(row).collect();
+        let mut listed: BTreeMap<_, _> = self.listed().iter().map(row).collect();
+        let rows = self.databases().into_iter();
+        let rows = rows.map(|hosted| OwnRow::of_text(&hosted.name, listed.remove(&hosted.name)));
+        let rows = rows.collect();
         server.maintain("Database", "name", rows, false, None);
         server.flush();
     }
@@ -253,6 +258,12 @@ impl Host {
     pub fn http_threads(&self) -> Option<usize> {
         let threads = self.database(own::DATABASE)?.http_threads()?;
         usize::try_from(threads).ok()
+    }
+
+    /// Whether the configuration lets viewers see the whole text of requests.
+    #[must_use]
+    pub fn shows_text(&self) -> bool {
+        self.database(own::DATABASE).is_some_and(|own| own.shows_text())
     }
 
     /// The database of this name.
@@ -266,6 +277,19 @@ impl Host {
     pub fn databases(&self) -> Vec<Arc<Hosted>> {
         let databases = self.databases.read().unwrap_or_else(crate::broken);
         databases.values().cloned().collect()
+    }
+
+    /// The databases that clients are shown, by name. A client that looks for the only database besides
+    /// `_Server` must find the one that it is for, so the daemon's own is left out where others are served.
+    #[must_use]
+    pub fn listed(&self) -> Vec<Arc<Hosted>> {
+        let mut databases = self.databases();
+        let is_given =
+            |db: &Arc<Hosted>| ![own::DATABASE, own::SERVER_DATABASE].contains(&&*db.name);
+        if !self.policy.list_own && databases.iter().any(is_given) {
+            databases.retain(|db| db.name != own::DATABASE);
+        }
+        databases
     }
 
     /// What holds for all databases.

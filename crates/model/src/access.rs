@@ -1,4 +1,4 @@
-//! Who may do what: the least role that a change needs, and the rows that give roles to users and
+//! Roles: the least role that a change needs, and the rows that give roles to users and
 //! tokens.
 //!
 //! A change is judged by what it changes, not by the words it came in, so every door gets the same
@@ -15,7 +15,7 @@ use paceline_types::Role;
 /// The name of the first token, which lies in a file and in no row.
 pub const FIRST_TOKEN: &str = "admin";
 
-/// How much of a row's name is told of a change.
+/// How much of a row's name a message shows.
 const SHOWN_CHARS_MAX: usize = 64;
 
 /// A row that gives someone a role.
@@ -39,7 +39,7 @@ pub struct TokenRow {
     pub name: String,
     /// The SHA-256 of the token.
     pub hash: [u8; 32],
-    /// What whoever has it may do.
+    /// The role of its bearer.
     pub role: Role,
     /// The name that their requests carry as `user`.
     pub user: String,
@@ -55,7 +55,7 @@ impl Model {
     #[must_use]
     pub fn least_role(&self, changes: &Changes) -> (Role, String) {
         let needs = changes.rows.iter().map(|change| (self.change_needs(change), change));
-        // The first of those that need most, because it is told.
+        // The first of those that need most, because the message names it.
         let most = needs.reduce(|most, next| if next.0 > most.0 { next } else { most });
         most.map_or((Role::Viewer, String::new()), |(role, change)| (role, self.told(change)))
     }
@@ -189,7 +189,7 @@ impl Model {
             return Ok(Grant::User { name, role });
         }
         if name == FIRST_TOKEN {
-            let message = "the first token has this name, which lies in the file token";
+            let message = "this name is reserved for the first token, which is in the file token";
             return Err(row.error("name", message.to_owned()));
         }
         let wrong = || row.error("hash", "expected 64 hexadecimal digits in lower case".to_owned());

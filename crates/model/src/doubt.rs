@@ -168,7 +168,11 @@ fn failing(hazard: &Hazard<'_>) -> String {
             "it fails if a text is not a number".to_owned()
         }
         HazardKind::NotANumber => format!("it fails if {names} is not a number"),
-        HazardKind::DivisionByZero if names.is_empty() => "it divides by what can be 0".to_owned(),
-        HazardKind::DivisionByZero => format!("it divides by what can be 0, depending on {names}"),
+        HazardKind::DivisionByZero if names.is_empty() => {
+            "it divides by a value that can be 0".to_owned()
+        }
+        HazardKind::DivisionByZero => {
+            format!("it divides by a value that can be 0, depending on {names}")
+        }
     }
 }

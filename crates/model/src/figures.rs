@@ -25,12 +25,12 @@ pub struct Figures {
     pub rules: BTreeMap<u32, RuleCounts>,
     /// Of each checkpoint.
     pub checkpoints: BTreeMap<CheckpointId, Stats>,
-    /// Of each resource where somebody is: how many hold it, and how many wait for it.
+    /// Of each resource that is held or waited for: how many hold it, and how many wait for it.
     pub resources: BTreeMap<ResourceId, (u64, u64)>,
     /// Of each server that is looked after or used: whether it is up, and how many requests it has. A
     /// server that is not here keeps what its row says.
     pub servers: BTreeMap<ServerId, (bool, u64)>,
-    /// Of each backend whose servers somebody may have to wait for.
+    /// Of each backend whose servers requests may have to wait for.
     pub backends: BTreeMap<BackendId, Stats>,
     /// Of each frontend where something was counted, by name.
     pub frontends: BTreeMap<Box<str>, FrontendFigures>,

@@ -1,11 +1,11 @@
-//! Settings that are set and do nothing in this version, by the catalogue's word.
+//! Settings that are set and do nothing in this version, as the catalogue says.
 
 use paceline_catalogue::{Default, KINDS, Kind, Setting};
 use paceline_tables::schema::Schema;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Row, Store};
 
-/// Most that are told.
+/// Most that are reported.
 const TOLD_MAX: usize = 100;
 
 /// A sentence for each setting of each row that does nothing.
@@ -37,7 +37,7 @@ fn of_kind(schema: &Schema, store: &Store, kind: &Kind) -> Vec<String> {
     store.rows(table).flat_map(told).collect()
 }
 
-/// Whether somebody asked for something.
+/// Whether the setting differs from its default.
 fn is_set(setting: &Setting, value: &Datum) -> bool {
     match (value.single(), setting.default) {
         (Some(Atom::Integer(number)), Default::Value(default)) => number.to_string() != default,

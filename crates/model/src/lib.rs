@@ -3,13 +3,14 @@
 //! Owns the schema of the database `Paceline`, with the way from older ones, and reads rows into the
 //! engine's configuration. Promises that one wrong row is one error that names table, row and column,
 //! and that a row keeps its number in the engine for as long as it exists, whatever else changes.
-//! Pure: no file, clock, lock or thread; it is told what the database holds and answers what that
-//! means. It never changes a row.
+//! Pure: no file, clock, lock or thread; it reads the rows of the database and returns what they
+//! mean. It never changes a row.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
 mod backend;
 mod checkpoint;
+mod columns;
 mod doubt;
 mod error;
 mod figures;

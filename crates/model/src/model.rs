@@ -50,6 +50,7 @@ pub(crate) struct Tables {
     pub saved_rule: TableId,
     pub checkpoint: TableId,
     pub resource: TableId,
+    pub api: TableId,
     pub http: TableId,
     pub frontend: TableId,
     pub backend: TableId,
@@ -80,6 +81,7 @@ impl Model {
             saved_rule: table(schema::SAVED_RULE)?,
             checkpoint: table(schema::CHECKPOINT)?,
             resource: table(schema::RESOURCE)?,
+            api: table(schema::API)?,
             http: table(schema::HTTP)?,
             frontend: table(schema::FRONTEND)?,
             backend: table(schema::BACKEND)?,
@@ -131,7 +133,7 @@ impl Model {
     pub fn plan(&mut self, current: &Snapshot, store: &Store) -> Result<Plan, ModelError> {
         let config = self.config(store)?;
         let restart = self.check_restart(current, store, &config);
-        // What is wrong already is told before what would be wrong only at the next start.
+        // Errors of now are reported before errors of the next start.
         let mut plan = Plan::new(current, config)?;
         plan.warn(idle::settings(&self.schema, store));
         let doubts = doubt::doubts(&self.schema, store, plan.snapshot());

@@ -1,4 +1,5 @@
-//! What the rows mean to the HTTP door: frontends, backends with their servers, and threads.
+//! What the rows mean to the doors: to the HTTP door frontends, backends with their servers, and threads; to the API
+//! what viewers see.
 
 use crate::backend;
 use crate::error::ModelError;
@@ -21,6 +22,14 @@ impl Model {
     pub fn http_threads(&self, store: &Store) -> Result<Option<u32>, ModelError> {
         let row = readers(&self.schema, store, self.tables.http).next();
         row.map_or(Ok(None), |row| row.number("threads"))
+    }
+
+    /// Whether viewers see the whole text of requests.
+    #[must_use]
+    pub fn shows_text(&self, store: &Store) -> bool {
+        readers(&self.schema, store, self.tables.api)
+            .next()
+            .is_some_and(|row| row.flag("show_text"))
     }
 
     /// The frontends of those rows, by name.

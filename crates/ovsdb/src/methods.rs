@@ -101,7 +101,7 @@ impl Methods {
             "steal" => self.lock(ticket, &params, LockOperation::Steal, method),
             "unlock" => self.lock(ticket, &params, LockOperation::Unlock, method),
             "list_dbs" => {
-                let names = self.host.databases();
+                let names = self.host.listed();
                 let names = names.iter().map(|db| Json::string(db.name.clone())).collect();
                 answer(&Json::Array(names))
             }

@@ -9,7 +9,7 @@ use paceline_types::Role;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Decides which work runs now, which waits, and which is turned away.
+/// Decides which work runs now, which waits, and which is refused.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
 pub struct Arguments {
@@ -49,7 +49,7 @@ impl Level {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show what it does: a daemon with made-up users, live, for a try
+    /// Show a live demo: a daemon with made-up users
     #[command(after_help = crate::demo::HELP)]
     Demo(crate::demo::Demo),
     /// Run the daemon
@@ -58,7 +58,7 @@ pub enum Command {
     /// Check configuration files without a daemon
     #[command(after_help = CHECK_HELP)]
     Check {
-        /// The files, in TOML, checked together as one configuration; of a directory, all *.toml
+        /// The TOML files, checked together as one configuration; for a directory, all its *.toml files
         #[arg(required = true, value_name = "FILE|DIR")]
         files: Vec<PathBuf>,
 
@@ -66,10 +66,10 @@ pub enum Command {
         #[arg(long)]
         strict: bool,
     },
-    /// Make the configuration of a running daemon what a file says
+    /// Apply a configuration file to a running daemon
     #[command(after_help = command::apply::HELP)]
     Apply(command::apply::Apply),
-    /// Write the configuration of a running daemon as a file
+    /// Write the configuration of a running daemon to a file
     #[command(after_help = command::export::HELP)]
     Export(command::export::Export),
     /// Hold a permit while a command runs
@@ -78,22 +78,22 @@ pub enum Command {
     /// Own a lock while a command runs
     #[command(after_help = command::lock::HELP)]
     Lock(Box<command::lock::Lock>),
-    /// Say why a request waits, behind whom, and for how long
+    /// Show why a request waits, behind which requests, and for how long
     #[command(after_help = command::why::HELP)]
     Why(command::why::Why),
-    /// Say what would become of a request, without asking for it
+    /// Show what would happen to a request, without asking for it
     #[command(after_help = command::explain::HELP)]
     Explain(Box<command::explain::Explain>),
-    /// Take a waiting request out of its queue
+    /// Remove a waiting request from its queue
     #[command(after_help = command::cancel::HELP)]
     Cancel(command::cancel::Cancel),
-    /// List what runs and what waits
+    /// List running and waiting requests
     #[command(after_help = command::ps::HELP)]
     Ps(command::ps::Ps),
-    /// Draw the resources, with who holds and who waits
+    /// Draw the tree of resources, with holders and waiters
     #[command(after_help = command::tree::HELP)]
     Tree(command::tree::Tree),
-    /// List, make, change, start and stop pools
+    /// List, create, change, start and stop pools
     #[command(after_help = command::pools::HELP)]
     Pools(Box<command::pools::Pools>),
     /// List, add, change, delete, clear and save rules
@@ -102,13 +102,19 @@ pub enum Command {
     /// List, create, change and delete checkpoints
     #[command(after_help = command::checkpoints::HELP)]
     Checkpoints(Box<command::checkpoints::Checkpoints>),
-    /// List, create, change and delete frontends, where requests come in
+    /// Show and change the settings of the API
+    #[command(after_help = command::single::API_HELP)]
+    Api(command::single::Single<crate::settings::Api>),
+    /// Show and change the settings of the HTTP door as a whole
+    #[command(after_help = command::single::HTTP_HELP)]
+    Http(command::single::Single<crate::settings::Http>),
+    /// List, create, change and delete frontends
     #[command(after_help = command::frontends::HELP)]
     Frontends(command::frontends::Frontends),
     /// List, create, change and delete backends
     #[command(after_help = command::backends::HELP)]
     Backends(command::backends::Backends),
-    /// List, create, change, weigh and delete servers
+    /// List, create, change and delete servers, and set their weights
     #[command(after_help = command::servers::HELP)]
     Servers(command::servers::Servers),
     /// List, create, change and delete resources
@@ -117,28 +123,28 @@ pub enum Command {
     /// List locks with their owners and waiters
     #[command(after_help = command::locks::HELP)]
     Locks(command::locks::Locks),
-    /// List users with their roles, and give and take roles
+    /// List users with their roles, and grant and revoke roles
     #[command(after_help = command::users::HELP)]
     Users(command::users::Users),
-    /// List, make and revoke tokens for clients over TCP
+    /// List, create and revoke tokens for clients over TCP
     #[command(after_help = command::token::HELP)]
     Token(command::token::Token),
-    /// Print what happens, as it happens
+    /// Print events as they happen
     #[command(after_help = command::events::HELP)]
     Events(command::events::Events),
     /// Copy the daemon's database to a file while it serves
     #[command(after_help = command::backup::HELP)]
     Backup(command::backup::Backup),
-    /// Put a copy back into the data directory of a stopped daemon
+    /// Restore a backup into the data directory of a stopped daemon
     #[command(after_help = command::restore::HELP)]
     Restore(command::restore::Restore),
-    /// Show how the daemon is, on one screen
+    /// Show the state of the daemon on one screen
     #[command(after_help = command::status::HELP)]
     Status(command::status::Status),
-    /// Show who the daemon takes you for, and your role
+    /// Show your user name and role, as the daemon sees them
     #[command(after_help = command::whoami::HELP)]
     Whoami(command::whoami::Whoami),
-    /// Look for what is wrong, and say what to do about it
+    /// Check the installation, and report problems with their remedies
     #[command(after_help = command::doctor::HELP)]
     Doctor(command::doctor::Doctor),
     /// Work on database files: create, compact, show the log
@@ -146,7 +152,7 @@ pub enum Command {
         #[command(subcommand)]
         command: OvsdbCommand,
     },
-    /// Print what a shell needs to complete this command line
+    /// Print a completion script for a shell
     #[command(after_help = command::completions::HELP)]
     Completions(command::completions::Completions),
     /// Print the manual page
@@ -155,31 +161,31 @@ pub enum Command {
 }
 
 const CHECK_HELP: &str = "\
-What is wrong is told as FILE:LINE:COLUMN: message, one a line, with what to try next; the exit code
-is 1 then. What works but is hardly meant is a warning, with what follows from it; with --strict the exit
-code is 1 for warnings too. See examples/paceline.toml and examples/http.toml for everything that can stand in a file.
-Files that it names, such as certificates, are looked for in its own directory unless their names begin
-with a slash; what cannot be read there is a warning.
+Errors are printed as FILE:LINE:COLUMN: message, one per line, with a hint; the exit code is then 1. A warning
+names a setting that works but is probably a mistake, and its consequence; with --strict, the exit code is 1 for
+warnings too. examples/paceline.toml and examples/http.toml show everything that a file can contain. Relative names
+of files, such as certificates, are resolved in the directory of the configuration file; a file that cannot be
+read is a warning.
 
 Example:
   paceline check paceline.toml && paceline serve --config paceline.toml";
 
 const SERVE_HELP: &str = "\
 Signals:
-  SIGTERM, SIGINT           end cleanly
-  SIGHUP                    open the logs anew, and apply what changed in the files of --config
-  SIGUSR1                   compact the journals now, not only as they grow
+  SIGTERM, SIGINT           drain and exit
+  SIGHUP                    reopen the logs, and apply what changed in the files of --config
+  SIGUSR1                   compact the journals now; they are also compacted as they grow
 
 Examples:
   paceline serve
       OVSDB and the HTTP API on unix sockets in the data directory, the API also on
       127.0.0.1:7070; try: curl --unix-socket DIR/api.sock http://paceline/healthz
   paceline serve --database conf.db --ovsdb punix:/tmp/db.sock
-      conf.db as well; try: ovsdb-client list-dbs unix:/tmp/db.sock
+      conf.db as well; try: ovsdb-client dump unix:/tmp/db.sock
   paceline serve --ovsdb ptcp:6640:127.0.0.1
       on TCP, for this machine only
 
-It prints one line when it is ready, naming its doors.";
+When it is ready, it prints one line that names its doors.";
 
 #[derive(Debug, Args)]
 pub struct Serve {
@@ -188,8 +194,8 @@ pub struct Serve {
     #[arg(long, env = "PACELINE_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// TOML files to apply at start and on SIGHUP, together as one configuration; of a directory, all
-    /// *.toml in the order of their names; may be repeated. What is wrong is told as FILE:LINE:COLUMN: message
+    /// TOML files to apply at start and on SIGHUP, together as one configuration; for a directory, all its
+    /// *.toml files in the order of their names; may be repeated. Errors are printed as FILE:LINE:COLUMN: message
     #[arg(long, value_name = "FILE|DIR", num_args = 1.., conflicts_with = "read_only")]
     pub config: Vec<PathBuf>,
 
@@ -202,28 +208,33 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub database: Vec<PathBuf>,
 
-    /// Answer every transaction only when it is on disk, not just those that ask for it with
+    /// List the daemon's own database, Paceline, beside those of --database. Without this option, it is
+    /// listed only if no other database is served; clients can use its name in any case
+    #[arg(long)]
+    pub list_own: bool,
+
+    /// Sync every transaction to disk before it is answered, not only those that ask for it with
     /// {"op": "commit", "durable": true}
     #[arg(long)]
     pub durable: bool,
 
-    /// Serve the databases as they are now, without accepting changes or locks; what another server
-    /// writes to the files meanwhile is not seen
+    /// Serve the databases as they are now, without accepting changes or locks; changes that another server
+    /// makes to the files are not shown
     #[arg(long)]
     pub read_only: bool,
 
-    /// Where the HTTP API listens on TCP, such as 127.0.0.1:7070, with a token from the file token
-    /// in the data directory; none closes TCP only, the unix socket DIR/api.sock is always there
+    /// Where the HTTP API listens on TCP, such as 127.0.0.1:7070; the first token is in the file token
+    /// of the data directory. none closes TCP only; the unix socket DIR/api.sock is always open
     // A text, because it has the name of an option that every command has, and what goes before the command is this one's.
     #[arg(long, value_name = "ADDR|none", default_value = "127.0.0.1:7070", value_parser = api_address)]
     pub api: String,
 
-    /// After SIGTERM nothing new is taken, and what waits may go on for so long; what is left then is cut, and
-    /// the log says how much that was. A second signal ends at once
+    /// How long waiting requests may continue after SIGTERM, while new ones are refused; then they are refused as
+    /// well, and the log has their number. A second signal exits immediately
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::command::duration)]
     pub drain_max: Duration,
 
-    /// Address of the SQL door, or none (this version has no SQL door yet and ignores an address)
+    /// Address of the SQL door, or none (does nothing: this version has no SQL door)
     #[arg(long, value_name = "ADDR|none")]
     pub sql: Option<String>,
 
@@ -235,27 +246,27 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires_all = ["private_key", "ca_cert"])]
     pub certificate: Option<PathBuf>,
 
-    /// Certificates of the authorities whose clients pssl: remotes let in, in PEM form
+    /// Certificates of the authorities whose clients pssl: remotes accept, in PEM form
     #[arg(long, value_name = "FILE", requires_all = ["private_key", "certificate"])]
     pub ca_cert: Option<PathBuf>,
 
-    /// Listen on ptcp: addresses that other machines can reach, although anyone there may then
-    /// read and change everything
+    /// Allow ptcp: remotes on addresses that other machines can reach. Any client that reaches such an address can
+    /// read and change everything that --remote-role allows
     #[arg(long)]
     pub allow_unauthenticated_remote: bool,
 
-    /// What clients of ptcp: and pssl: remotes may do: viewer, client, operator or admin
+    /// The role of clients of ptcp: and pssl: remotes: viewer, client, operator or admin
     #[arg(long, value_name = "ROLE", default_value = "operator")]
     pub remote_role: Role,
 
-    /// Who may connect to the unix sockets, as the mode of their files; what they may do then is
-    /// said by their role, and without one nothing. A data directory that is created lets them through:
-    /// it has mode 750 for 660 and 711 for 666, and the files in it stay 600
+    /// Mode of the unix sockets, which decides which users can connect: 600, 660 or 666. Users other than the owner
+    /// and root also need a role. If the data directory is created, it gets mode 750 for 660 and 711 for 666, so that
+    /// the sockets can be reached; the files in it keep mode 600
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = socket_mode)]
     pub socket_mode: u32,
 
-    /// Seconds after which a silent network client is asked for a sign of life, and is cut off if
-    /// it gives none for as long again; 0 for never
+    /// Seconds after which a silent network client is probed; if it does not answer within the same time, it is
+    /// disconnected; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub probe_interval: u64,
 

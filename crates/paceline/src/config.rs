@@ -23,8 +23,8 @@ struct Files {
     document: Document,
 }
 
-/// Checks files without a daemon; what is wrong is told as `FILE:LINE:COLUMN: message`. A warning is wrong
-/// only if this is `strict`.
+/// Checks files without a daemon. Errors are `FILE:LINE:COLUMN: message`. Warnings are errors only if this is
+/// `strict`.
 pub fn check(paths: &[PathBuf], strict: bool) -> Result<(), String> {
     let files = Files::read(paths)?;
     let warnings = files.document.check().map_err(|errors| lines(&files.sources, &errors))?;
@@ -77,7 +77,7 @@ pub fn apply(host: &Host, paths: &[PathBuf], starts: bool) -> Result<(), String>
             files,
             changes,
             drift,
-            "applied the configuration; what was edited otherwise since then stays"
+            "applied the configuration; other edits stay (drift)"
         ),
     }
     Ok(())
@@ -93,8 +93,8 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, String> {
             if let Some(other) = sources.iter().find(|other| other.name == name) {
                 let (one, two) = (other.path.display(), path.display());
                 return Err(format!(
-                    "{one} and {two} are both called {name}; objects belong to files by their names, so \
-                     give each another name"
+                    "{one} and {two} are both called {name}; objects belong to files by name, so \
+                     rename one of them"
                 ));
             }
             sources.push(Source { path, name });
@@ -106,7 +106,7 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, String> {
 /// The name by which objects belong to a file.
 pub fn name_of(path: &Path) -> Result<String, String> {
     let name = path.file_name().and_then(std::ffi::OsStr::to_str);
-    name.map(str::to_owned).ok_or_else(|| format!("{} is not a name of a file", path.display()))
+    name.map(str::to_owned).ok_or_else(|| format!("{} is not the name of a file", path.display()))
 }
 
 fn within(directory: &Path) -> Result<Vec<PathBuf>, String> {
@@ -123,7 +123,7 @@ fn within(directory: &Path) -> Result<Vec<PathBuf>, String> {
     files.sort();
     match files.is_empty() {
         // A directory that is not mounted looks like this, and would delete everything.
-        true => Err(format!("{}: there is no file *.toml in it", directory.display())),
+        true => Err(format!("{}: it contains no *.toml file", directory.display())),
         false => Ok(files),
     }
 }
@@ -149,7 +149,7 @@ impl Files {
                     let name = path.display();
                     let _ = writeln!(
                         wrong,
-                        "{told}{name}: other parts are checked when these are right"
+                        "{told}{name}: the rest is checked when these errors are corrected"
                     );
                 }
             }
@@ -228,7 +228,7 @@ fn bounded(source: impl std::io::Read, name: &str) -> Result<String, String> {
     let read = source.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text);
     read.map_err(|error| format!("{name}: {error}"))?;
     match text.len() > FILE_BYTES_MAX {
-        true => Err(format!("{name}: it has more than {FILE_BYTES_MAX} bytes")),
+        true => Err(format!("{name}: the file has more than {FILE_BYTES_MAX} bytes")),
         false => Ok(text),
     }
 }

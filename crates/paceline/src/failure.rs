@@ -53,7 +53,7 @@ impl Failure {
         self
     }
 
-    /// The same, with something to try if nobody said better.
+    /// The same, with a hint if there is none yet.
     pub fn or_hint(mut self, hint: &str) -> Self {
         self.hint.get_or_insert_with(|| hint.to_owned());
         self
@@ -116,11 +116,12 @@ impl From<Error> for Failure {
                 (NOT_PERMITTED, Some("see your role with: paceline whoami".into()))
             }
             Error::NotFound(_) => (NOT_FOUND, None),
-            Error::Expired(_) => (FAILED, Some("its lease is over: ask anew".into())),
+            Error::Expired(_) => (FAILED, Some("its lease expired: ask again".into())),
             Error::Conflict(_) | Error::Failed(_) => (FAILED, None),
             Error::Unreachable { target, source } => (UNREACHABLE, Some(start_it(target, source))),
             Error::Protocol(_) => {
-                let hint = "see that daemon and command are of one version: paceline --version";
+                let hint =
+                    "check that daemon and command have the same version: paceline --version";
                 (FAILED, Some(hint.to_owned()))
             }
         };
@@ -141,7 +142,7 @@ impl From<Error> for Failure {
 fn start_it(target: &str, source: &io::Error) -> String {
     // The address of a daemon on TCP is no path.
     if target.contains("://") || !target.contains('/') {
-        return "see that it runs there and listens on that address: paceline serve --api ADDR"
+        return "check that it runs there and listens on that address: paceline serve --api ADDR"
             .into();
     }
     let data = Path::new(target).parent().unwrap_or(Path::new(".")).display();
@@ -157,20 +158,20 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
     let pool = refusal.answer.body.pointer("/place/pool").and_then(Value::as_str);
     Some(match refusal.reason.as_str() {
         "queue_full" | "too_long" | "expired" => match refusal.retry_after {
-            Some(after) => format!("come back in {}s", after.as_secs_f64().ceil()),
+            Some(after) => format!("try again in {}s", after.as_secs_f64().ceil()),
             // A longer wait does not make room in a queue.
-            None if refusal.reason == "queue_full" => "come back later".into(),
-            None => "come back later, or wait longer with --max-wait".into(),
+            None if refusal.reason == "queue_full" => "try again later".into(),
+            None => "try again later, or wait longer with --max-wait".into(),
         },
         "rejected" => "see which rules match with: paceline explain attr=value ...".into(),
         "unknown_resource" => "see what there is with: paceline resources".into(),
         "not_owner" => "take the lock first: paceline lock NAME -- paceline permit ...".into(),
         "draining" => match pool {
-            Some(pool) => format!("let it take work again with: paceline pools start {pool}"),
+            Some(pool) => format!("start it again with: paceline pools start {pool}"),
             None => "see the pools with: paceline pools".into(),
         },
         "cost_too_high" => "ask for less, or see the limits with: paceline checkpoints".into(),
-        "blocks_itself" => "give back what the session holds before asking for more".into(),
+        "blocks_itself" => "release what the session holds before asking for more".into(),
         "too_wide" => "claim smaller parts of it; see them with: paceline tree".into(),
         _ => "see what runs and waits with: paceline ps".into(),
     })

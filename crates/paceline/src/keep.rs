@@ -41,7 +41,7 @@ pub fn keep<T, E>(
     Ok(written)
 }
 
-/// A name in the same directory that nobody else uses.
+/// A name in the same directory that no other file has.
 fn beside(file: &Path) -> io::Result<PathBuf> {
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "it is not the name of a file");
     let mut name = std::ffi::OsString::from(".");

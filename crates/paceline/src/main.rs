@@ -3,7 +3,7 @@
 //! Only this crate reads arguments, the environment and configuration. Data goes to stdout,
 //! everything else to stderr; exit codes are those of the manual: 0, 1 failed, 2 usage, 3 refused,
 //! 4 not found, 69 daemon unreachable, 75 queue full or waited too long, 77 not permitted.
-// They panic if nobody takes what is printed.
+// They panic if the output is closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -102,6 +102,8 @@ fn run(command: cli::Command) -> Result<ExitCode, Failure> {
         Command::Pools(pools) => command::pools::run(&pools)?,
         Command::Rules(rules) => command::rules::run(&rules)?,
         Command::Checkpoints(checkpoints) => command::checkpoints::run(&checkpoints)?,
+        Command::Api(api) => command::single::api(&api)?,
+        Command::Http(http) => command::single::http(&http)?,
         Command::Frontends(frontends) => command::frontends::run(&frontends)?,
         Command::Backends(backends) => command::backends::run(&backends)?,
         Command::Servers(servers) => command::servers::run(&servers)?,

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use unicode_width::UnicodeWidthChar as _;
 
-/// Columns when nobody says how many there are.
+/// Columns where the terminal does not report its width.
 const WIDTH_DEFAULT: usize = 80;
 /// The narrowest screen that is drawn for, and the widest.
 const WIDTH_MIN: usize = 20;

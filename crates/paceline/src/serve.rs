@@ -17,11 +17,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// How long clients may take to read the last answers.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
-/// Runs the daemon until it is told to end.
+/// Runs the daemon until a signal ends it.
 pub fn run(options: Serve) -> Result<(), String> {
-    if options.sql.as_ref().is_some_and(|address| address != "none") {
-        tracing::warn!("--sql is ignored: this version has no such door");
-    }
+    doubts(&options).iter().for_each(|doubt| tracing::warn!("{doubt}"));
     let data = options.data.clone().filter(|data| !data.as_os_str().is_empty());
     let data = data.map_or_else(default_data, Ok)?;
     let remotes = remotes(&options, &data)?;
@@ -57,12 +55,19 @@ pub fn run(options: Serve) -> Result<(), String> {
     served
 }
 
+/// What is doubtful about the options.
+fn doubts(options: &Serve) -> Vec<String> {
+    let is_sql = options.sql.as_ref().is_some_and(|address| address != "none");
+    let sql = "--sql does nothing: this version has no SQL door".to_owned();
+    is_sql.then_some(sql).into_iter().collect()
+}
+
 /// Creates the data directory, if it is missing. Whoever may use the sockets in it may pass through it;
 /// its files stay closed by modes of their own.
 fn create(data: &Path, socket_mode: u32) -> Result<(), String> {
     let is_new = !data.exists();
     let failed = |error: std::io::Error| match data.exists() && !data.is_dir() {
-        true => format!("{} is not a directory; say another with --data DIR", data.display()),
+        true => format!("{} is not a directory; give another one with --data DIR", data.display()),
         false => format!("cannot create the directory {}: {error}", data.display()),
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(failed)?;
@@ -131,6 +136,7 @@ async fn serve(
     let mut api = paceline_api::Options::in_directory(&absolute(data), address);
     api.socket_mode = options.socket_mode;
     api.reload = Arc::clone(reload);
+    api.warnings = doubts(options);
     api.limits.connections = api.limits.connections.at_most(part_of_files(3, 5));
     let Requests { hangup, compact } = requests;
     let mut terminate = listen(SignalKind::terminate())?;
@@ -148,16 +154,16 @@ async fn serve(
     announce(&host, &doors, &api, policy);
     notify("READY=1");
     tokio::select! {
-        _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("told to end by SIGINT"),
+        _ = terminate.recv() => tracing::info!("received SIGTERM: draining"),
+        _ = interrupt.recv() => tracing::info!("received SIGINT: draining"),
         () = reload_when_asked(&host, &http, (&options.config, reload), hangup) => {}
         () = compact_when_asked(&host, compact) => {}
     }
     notify("STOPPING=1");
     tokio::select! {
         () = drain(&host, &api, &http, options.drain_max) => {}
-        _ = terminate.recv() => tracing::info!("told to end at once by SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("told to end at once by SIGINT"),
+        _ = terminate.recv() => tracing::info!("received a second signal, SIGTERM: exiting"),
+        _ = interrupt.recv() => tracing::info!("received a second signal, SIGINT: exiting"),
     }
     host.retire();
     Ok(())
@@ -189,7 +195,7 @@ async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Si
     let seconds = closed.as_secs_f64().ceil();
     tracing::warn!(
         seconds,
-        "the machine stopped while leases were held; the doors open when they are over"
+        "the machine stopped while leases were held; the doors open when they have expired"
     );
     notify(&format!("STATUS=waits {seconds} s for leases from before the machine stopped"));
     tokio::select! {
@@ -199,8 +205,8 @@ async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Si
     }
 }
 
-/// Takes nothing new, lets go on what waits for as long as it may, and sends the answers that are on
-/// their way. What clients hold stays theirs in the next run.
+/// Refuses new requests, lets waiting ones continue for as long as they may, and sends the last
+/// answers. What clients hold stays theirs in the next run.
 async fn drain(
     host: &Host,
     api: &paceline_api::ApiDoor,
@@ -221,7 +227,7 @@ async fn drain(
             requests,
             sessions,
             connections,
-            "--drain-max is over: cut the requests, sessions and HTTP connections that are left"
+            "--drain-max has passed: disconnected the remaining requests, sessions and HTTP connections"
         );
         // It may not have come to that yet: nothing new from here on.
         let _ = tokio::time::timeout(Duration::ZERO, control.drain()).await;
@@ -229,7 +235,7 @@ async fn drain(
     }
     host.retire();
     if tokio::time::timeout(CLOSE_MAX, api.close()).await.is_err() {
-        tracing::warn!("some clients did not take their answers in time");
+        tracing::warn!("some clients did not read their answers in time");
     }
 }
 
@@ -243,13 +249,13 @@ async fn reload_when_asked(
     while asked.recv().await.is_some() {
         host.reopen_audit();
         if files.is_empty() {
-            tracing::info!("opened the logs anew; there is no --config to apply");
+            tracing::info!("reopened the logs; there is no --config to apply");
         } else {
             let (host, files) = (host.clone(), files.to_vec());
             let applied = tokio::task::spawn_blocking(move || config::apply(&host, &files, false));
             let applied = applied.await.unwrap_or_else(|error| Err(error.to_string()));
             if let Err(message) = &applied {
-                tracing::error!("the configuration stays as it was:\n{message}");
+                tracing::error!("the configuration is unchanged:\n{message}");
             }
             reload.note(applied, now_ms());
         }
@@ -265,7 +271,8 @@ fn now_ms() -> u64 {
 }
 
 fn policy_of(options: &Serve) -> Policy {
-    Policy { read_only: options.read_only, durable: options.durable }
+    let Serve { read_only, durable, list_own, .. } = *options;
+    Policy { read_only, durable, list_own }
 }
 
 async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
@@ -313,15 +320,17 @@ fn remotes(options: &Serve, data: &Path) -> Result<Vec<Remote>, String> {
     for remote in &options.ovsdb {
         let remote = match remote {
             RemoteOrNone::None if options.ovsdb.len() == 1 => return Ok(remotes),
-            RemoteOrNone::None => return Err("--ovsdb none does not go with other remotes".into()),
+            RemoteOrNone::None => {
+                return Err("--ovsdb none cannot be combined with other remotes".into());
+            }
             // Clients take a relative path for one in a directory of their own.
             RemoteOrNone::Remote(Remote::Unix(path)) => &Remote::Unix(absolute(path)),
             RemoteOrNone::Remote(remote) => remote,
         };
         if remote.is_open() && !options.allow_unauthenticated_remote {
             return Err(format!(
-                "{remote}: anyone who reaches that address could read and change everything; use \
-                 pssl: with client certificates, or say --allow-unauthenticated-remote"
+                "{remote}: any client that reaches this address could read and change everything; use \
+                 pssl: with client certificates, or give --allow-unauthenticated-remote"
             ));
         }
         remotes.push(remote.clone());
@@ -349,7 +358,7 @@ fn door_options(options: &Serve) -> DoorOptions {
     DoorOptions { frame_bytes_max, probe, tls, role, socket_mode, capacity }
 }
 
-/// Where the daemon keeps its data if nobody said.
+/// The default data directory.
 pub fn default_data() -> Result<PathBuf, String> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/paceline".into());

@@ -41,6 +41,8 @@ described! {
     Backend is BACKENDS,
     Server is SERVERS,
     User is USERS,
+    Api is API,
+    Http is HTTP,
 }
 
 /// The settings of a rule that gets its number from a flag, or from the daemon.

@@ -1,7 +1,7 @@
-//! Every setting of the catalogue through every door: set by the API, read by the API and over OVSDB, exported,
-//! compared with what is there, and found on the reference page.
+//! Every setting of the catalogue through every door: set by the API and by the command line, read by both and over
+//! OVSDB, exported, compared with what is there, and found on the reference page and in the help.
 
-use paceline_catalogue::{Default, Holds, KINDS, Kind, Setting};
+use paceline_catalogue::{Default, Holds, KINDS, Kind, Setting, Shape};
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Api, Client, Daemon, Launch, Scratch, tool};
 use serde_json::{Map, Value, json};
@@ -53,7 +53,7 @@ fn bare(kind: &'static Kind) -> Map<String, Value> {
 fn place(kind: &Kind) -> (String, Value) {
     let list = format!("/v1/{}", kind.plural);
     match (kind.table, kind.id) {
-        ("Http", _) => (list, json!([])),
+        (_, "") => (list, json!([])),
         ("Server", _) => (format!("{list}/app/example"), json!([["name", "==", "example"]])),
         (_, "number") => (format!("{list}/10"), json!([["number", "==", 10]])),
         _ => (format!("{list}/example"), json!([["name", "==", "example"]])),
@@ -88,11 +88,16 @@ impl Walk {
         answer[0]["rows"][0].clone()
     }
 
+    /// What the command line prints.
+    fn paceline(&self, words: &[&str]) -> Result<String, String> {
+        let data = self.scratch.join("data");
+        let reach = ["--data", data.to_str().unwrap()];
+        tool::run(paceline_binary().to_str().unwrap(), &[words, &reach].concat())
+    }
+
     /// The configuration as `paceline export` writes it.
     fn export(&self) -> String {
-        let data = self.scratch.join("data");
-        let binary = paceline_binary();
-        tool::run(binary.to_str().unwrap(), &["export", "--data", data.to_str().unwrap()]).unwrap()
+        self.paceline(&["export"]).unwrap()
     }
 
     fn set(&mut self, kind: &'static Kind, leaf: Leaf) {
@@ -166,17 +171,130 @@ impl Walk {
     }
 }
 
-/// Saved rules are only read, and tokens are secrets that are made once.
+/// The flags that give a setting this value.
+fn flags(path: &str, setting: &Setting, value: &Value) -> Vec<String> {
+    let name = match path {
+        // At every command, --log says how much is logged.
+        "log" => "--log-matches".to_owned(),
+        path => format!("--{}", path.replace(['.', '_'], "-")),
+    };
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let one = |text: String| vec![format!("{name}={text}")];
+    match (&setting.holds, value) {
+        (Holds::Own(_, Shape::Objects(_)), value) => one(value.to_string()),
+        (Holds::Own(_, Shape::Pair(..)), value) => one(format!("{}..{}", value[0], value[1])),
+        (Holds::Own(_, Shape::Patterns(_)), Value::Object(patterns)) => {
+            let each = patterns.iter().flat_map(|(attribute, pattern)| match pattern {
+                Value::Object(mode) => {
+                    let (mode, pattern) = mode.iter().next().unwrap();
+                    vec![format!("{name}={attribute}={}", plain(pattern)), format!("--mode={mode}")]
+                }
+                pattern => vec![format!("{name}={attribute}={}", plain(pattern))],
+            });
+            each.collect()
+        }
+        (_, Value::Array(texts)) => {
+            texts.iter().map(|text| format!("{name}={}", plain(text))).collect()
+        }
+        (_, Value::Object(pairs)) => {
+            pairs.iter().map(|(key, value)| format!("{name}={key}={}", plain(value))).collect()
+        }
+        (_, value) => one(plain(value)),
+    }
+}
+
+/// The setting of this path, such as `queue.max_len`.
+fn at_path(kind: &'static Kind, path: &str) -> &'static Setting {
+    let (outer, inner) = path.split_once('.').unwrap_or((path, ""));
+    let outer = kind.setting(outer).unwrap();
+    outer.inner().iter().find(|setting| setting.name == inner).unwrap_or(outer)
+}
+
+/// How the command line makes the object of the walk, and how it changes it.
+fn verbs(kind: &Kind) -> (Vec<&'static str>, Vec<&'static str>) {
+    match (kind.table, kind.plural) {
+        (_, plural) if kind.id.is_empty() => (vec![], vec![plural, "set"]),
+        ("Rule", _) => (vec!["rules", "new", "--number", "10"], vec!["rules", "set", "10"]),
+        ("Server", _) => {
+            (vec!["servers", "create", "app/example"], vec!["servers", "set", "app/example"])
+        }
+        ("User", _) => (vec!["users", "set", "example"], vec!["users", "set", "example"]),
+        (_, plural) => (vec![plural, "create", "example"], vec![plural, "set", "example"]),
+    }
+}
+
+impl Walk {
+    /// Runs a command with these flags.
+    #[track_caller]
+    fn run(&self, words: &[&str], flags: &[String], at: &str) -> String {
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let words = [words, &flags].concat();
+        self.paceline(&words).unwrap_or_else(|error| panic!("{at}: {words:?}: {error}"))
+    }
+
+    /// The object of the walk as the command line lists it.
+    fn listed(&self, kind: &Kind) -> Value {
+        let shown = parsed(&self.paceline(&[kind.plural, "--json"]).unwrap());
+        let Value::Array(list) = shown else { return shown };
+        let is_ours = |one: &Value| match kind.id {
+            "number" => one["number"] == 10,
+            id => one[id].as_str().is_some_and(|name| name.ends_with("example")),
+        };
+        list.into_iter().find(is_ours).unwrap()
+    }
+
+    fn set_by_flags(&mut self, kind: &'static Kind, leaf: Leaf) {
+        let (outer, setting) = leaf;
+        let (path, value) = (path_of(leaf), example(setting));
+        let at = format!("{} {path}", kind.plural);
+        let (create, change) = verbs(kind);
+        let of = |name: &str, value: &Value| flags(name, at_path(kind, name), value);
+        if !create.is_empty() {
+            let bare = bare(kind);
+            let given: Vec<String> =
+                bare.iter().flat_map(|(name, value)| of(name, value)).collect();
+            self.run(&create, &given, &at);
+        }
+        let beside = setting.beside.iter().flat_map(|(name, value)| of(name, &parsed(value)));
+        let given: Vec<String> = beside.chain(of(&path, &value)).collect();
+        self.run(&change, &given, &at);
+        let shown = self.listed(kind);
+        let shown = outer.map_or(&shown, |outer| &shown[outer.name]);
+        if setting.is_shown {
+            assert_eq!(shown[setting.name], value, "{at}");
+        }
+        self.written(kind, leaf, &at);
+        let help = self.paceline(&[&change[..2], &["--help"]].concat()).unwrap();
+        let flag = given.last().unwrap().split('=').next().unwrap();
+        assert!(help.contains(flag), "{at}: {flag} is not in the help:\n{help}");
+        if !create.is_empty() {
+            let name = change[2];
+            self.run(&[kind.plural, "delete", name], &[], &at);
+        }
+    }
+}
+
+/// Settings that the walks set: saved rules are only read, and tokens are secrets that are made once.
+fn walked() -> Vec<(&'static Kind, Leaf)> {
+    let kinds = KINDS.into_iter().filter(|kind| !["Saved_Rule", "Token"].contains(&kind.table));
+    let all: Vec<(&Kind, Leaf)> = kinds
+        .flat_map(|kind| {
+            let leaves = leaves(kind).into_iter().filter(|(_, setting)| setting.name != kind.id);
+            leaves.map(move |leaf| (kind, leaf))
+        })
+        .collect();
+    assert!(all.len() > 70, "{}", all.len());
+    all
+}
+
 #[test]
 fn every_setting_is_set_read_exported_and_described() {
     let mut walk = Walk::start();
-    let mut count = 0;
-    let kinds = KINDS.into_iter().filter(|kind| !["Saved_Rule", "Token"].contains(&kind.table));
-    for kind in kinds {
-        for leaf in leaves(kind).into_iter().filter(|(_, setting)| setting.name != kind.id) {
-            walk.set(kind, leaf);
-            count += 1;
-        }
-    }
-    assert!(count > 70, "{count}");
+    walked().into_iter().for_each(|(kind, leaf)| walk.set(kind, leaf));
+}
+
+#[test]
+fn every_setting_is_set_and_read_by_the_command_line() {
+    let mut walk = Walk::start();
+    walked().into_iter().for_each(|(kind, leaf)| walk.set_by_flags(kind, leaf));
 }

@@ -5,8 +5,9 @@
 use std::fs;
 use std::path::Path;
 
+use paceline_tests::server::create_databases;
 use paceline_tests::tool::{self, Running};
-use paceline_tests::{Kind, Server};
+use paceline_tests::{Daemon, Kind, Launch, Scratch, Server};
 use serde_json::{Value, json};
 
 const SCHEMA: &str = r#"{"name": "db", "version": "1.2.3", "cksum": "12345 6", "tables": {
@@ -41,11 +42,7 @@ fn insert(server: &Server, k: i64, s: &str) {
 fn ovsdb_client_lists_databases() {
     let server = start();
     let output = client(&server, "list-dbs", &[]).unwrap();
-    let expected: &[&str] = match server.kind() {
-        Kind::Paceline => &["Paceline", "_Server", "db"],
-        Kind::OvsdbServer => &["_Server", "db"],
-    };
-    assert_eq!(output.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(output.lines().collect::<Vec<_>>(), ["_Server", "db"]);
 }
 
 #[test]
@@ -97,6 +94,60 @@ fn ovsdb_client_dumps() {
     assert_eq!(sorted(&output), ["1,one", "2,two", "T table", "k,s"]);
     let output = client(&server, "dump", &["db"]).unwrap();
     assert!(output.contains("Other table") && output.contains("T table"), "{output}");
+}
+
+/// A client that is given no name looks for the only database besides `_Server`.
+#[test]
+fn ovsdb_client_finds_the_only_database() {
+    let server = start();
+    insert(&server, 1, "one");
+    let output = client(&server, "dump", &["T", "k", "s"]).unwrap();
+    assert_eq!(sorted(&output), ["1,one", "T table", "k,s"]);
+    assert_eq!(client(&server, "get-schema-version", &[]).unwrap(), "1.2.3\n");
+}
+
+/// Databases that clients find when they look for them in `_Server`, and by `list_dbs`.
+fn listed(daemon: &Daemon) -> (Vec<String>, Vec<String>) {
+    let names = |rows: &Value| {
+        let mut names: Vec<String> =
+            rows.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    let mut client = daemon.connect();
+    let select = json!({"op": "select", "table": "Database", "where": [], "columns": ["name"]});
+    let found = client.call("transact", &json!(["_Server", select])).unwrap();
+    let found = found[0]["rows"].as_array().unwrap().iter().map(|row| row["name"].clone());
+    (names(&client.call("list_dbs", &json!([])).unwrap()), names(&found.collect()))
+}
+
+/// The daemon's own database is listed where it is alone, and where `--list-own` asks for it; it is reached by its
+/// name in any case.
+#[test]
+fn the_own_database_is_listed_where_it_is_alone_or_asked_for() {
+    let scratch = Scratch::new();
+    let file = create_databases(&scratch, &[SCHEMA]).unwrap().remove(0);
+    let both = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        (names.clone(), names)
+    };
+    let socket = format!("punix:{}", scratch.join("db.sock").display());
+    let alone = Launch::new(&scratch).option("--ovsdb", socket).start().unwrap();
+    assert_eq!(listed(&alone), both(&["Paceline", "_Server"]));
+    alone.terminate();
+    let beside = Launch::serving(&scratch, &file).start().unwrap();
+    assert_eq!(listed(&beside), both(&["_Server", "db"]));
+    let select = json!({"op": "select", "table": "Daemon", "where": [], "columns": []});
+    let mut named = beside.connect();
+    let rows = named.call("transact", &json!(["Paceline", select])).unwrap();
+    assert_eq!(rows, json!([{"rows": [{}]}]));
+    assert_eq!(named.call("get_schema", &json!(["Paceline"])).unwrap()["name"], "Paceline");
+    let columns = json!({"Pool": {"columns": ["name"]}});
+    named.call("monitor", &json!(["Paceline", "m", columns])).unwrap();
+    drop(named);
+    beside.terminate();
+    let asked = Launch::serving(&scratch, &file).arg("--list-own").start().unwrap();
+    assert_eq!(listed(&asked), both(&["Paceline", "_Server", "db"]));
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn rules_that_are_overwritten_or_come_back_are_told() {
     rules(&["new", "--match", "user=etl", "--lower", "20"]);
     rules(&["new", "--reject", "--when", "false"]);
     assert!(rules(&["save"]).contains("2 rules are saved"));
-    assert!(rules(&["clear"]).contains("the 2 saved rules come back at the next start"));
+    assert!(rules(&["clear"]).contains("the 2 saved rules are in use again after the next start"));
     let told = rules(&["save"]);
     assert!(told.contains("overwrote 2 saved rules"), "{told}");
     assert!(
@@ -417,7 +417,7 @@ fn tokens_that_end_soon_are_told_and_90_days_are_90_days() {
     paceline(&daemon, &["token", "new", "later", "--role", "viewer", "--expires", "15d"]).expect(0);
     for words in [["doctor"], ["status"]] {
         let told = paceline(&daemon, &words).expect(0).out;
-        assert!(told.contains("token soon ends in 14d"), "{told}");
+        assert!(told.contains("token soon expires in 14d"), "{told}");
         assert!(!told.contains("token later") && !told.contains("token ci"), "{told}");
     }
     let status = paceline(&daemon, &["status", "--json"]).expect(0).json();

@@ -64,7 +64,7 @@ fn a_file_is_applied_at_start_and_again_on_sighup() {
     // What is wrong is told with its place, and what was there stays.
     written(&scratch, &GOOD.replace("max = 8", "max = \"many\""));
     daemon.signal(Signal::HUP);
-    daemon.log_line(&["the configuration stays as it was"]).unwrap();
+    daemon.log_line(&["the configuration is unchanged"]).unwrap();
     daemon.log_line(&["paceline.toml:5:19: `threads.max`"]).unwrap();
     assert_eq!(pools(&mut client), [("batch".to_owned(), 3), ("hand".to_owned(), 1)]);
 
@@ -100,9 +100,12 @@ fn check_tells_every_place_and_the_exit_code_says_so() {
     // An expression is looked at only when the keys are right, and that is said.
     let (code, told) = check(&written(&scratch, "[[rule]]\nwhen = '((('\nrejct = true\n"));
     assert_eq!((code, told.lines().count()), (1, 3), "{told}");
-    assert!(told.trim_end().ends_with("other parts are checked when these are right"), "{told}");
+    assert!(
+        told.trim_end().ends_with("the rest is checked when these errors are corrected"),
+        "{told}"
+    );
     let (code, told) = check(&written(&scratch, "[[rule]]\nwhen = '((('\nreject = true\n"));
-    assert!(code == 1 && !told.contains("other parts"), "{told}");
+    assert!(code == 1 && !told.contains("the rest is checked"), "{told}");
     let (code, told) = check(&written(&scratch, "[[rule]]\nmatch.usr = 'x'\nreject = true\n"));
     assert!(code == 0 && told.contains("warning: line 2: rule 10 matches `usr`"), "{told}");
     let (code, told) = check(&scratch.path().join("nowhere.toml"));
@@ -186,7 +189,7 @@ fn a_backend_of_a_file_goes_with_the_servers_that_were_made_by_hand() {
 
     written(&scratch, GOOD);
     daemon.signal(Signal::HUP);
-    daemon.log_line(&["the configuration stays as it was"]).unwrap();
+    daemon.log_line(&["the configuration is unchanged"]).unwrap();
     daemon
         .log_line(&["Frontend hand: backend: no backend", "frontend hand is not of the file"])
         .unwrap();

@@ -109,7 +109,7 @@ fn sighup_without_a_configuration_opens_the_logs_anew_and_goes_on() {
     let (log, old) = (daemon.data().join("audit.log"), daemon.data().join("audit.log.1"));
     std::fs::rename(&log, &old).unwrap();
     daemon.signal(Signal::HUP);
-    daemon.log_line(&["opened the logs anew"]).unwrap();
+    daemon.log_line(&["reopened the logs"]).unwrap();
     run(&daemon, &["pools", "create", "two"]);
     until(|| std::fs::read_to_string(&log).unwrap_or_default(), |text| text.contains("two"));
     assert!(!std::fs::read_to_string(&old).unwrap().contains("two"));
@@ -135,7 +135,7 @@ fn a_reload_that_failed_is_shown_until_the_next_good_one() {
 
     let _ = scratch.write("a.toml", A.replace("lower = 5", "lwer = 5"));
     daemon.signal(Signal::HUP);
-    daemon.log_line(&["the configuration stays as it was"]).unwrap();
+    daemon.log_line(&["the configuration is unchanged"]).unwrap();
     until(&reload, |reload| reload["ok"] == false);
     assert!(reload()["error"].as_str().unwrap().contains("a.toml:7:1: unknown key `lwer`"));
     assert_eq!(metric(), "paceline_reload_success 0");
@@ -176,7 +176,7 @@ fn a_file_does_not_delete_or_take_what_another_made() {
         "nothing of it is done"
     );
     let (code, told) = apply(&daemon, &b, &["--take-over"]);
-    assert!(code == 0 && told.contains("now of the file"), "{told}");
+    assert!(code == 0 && told.contains("now belongs to the file"), "{told}");
     assert_eq!(pools(&daemon), ["batch stopped", "default started"]);
     let (code, told) = apply(&daemon, &a, &[]);
     assert!(code == 1 && told.contains("pool `batch` belongs to the file b.toml"), "{told}");
@@ -213,7 +213,7 @@ fn a_directory_of_files_is_one_configuration() {
     let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
     let launch = Launch::new(&scratch).option("--config", &directory);
     let ended = launch.start().unwrap_err();
-    assert!(ended.log.contains("there is no file *.toml in it"), "{}", ended.log);
+    assert!(ended.log.contains("it contains no *.toml file"), "{}", ended.log);
 
     write("10-pools.toml", A);
     write("20-checks.toml", "[[checkpoint]]\nname = 'few'\nat = 'pool batch'\nconcurrency = 3\n");

@@ -9,6 +9,7 @@ mod cli;
 mod ovsdb;
 mod places;
 mod secrets;
+mod texts;
 
 use paceline_tests::caller::Caller;
 use paceline_tests::{Daemon, Launch, Scratch};
@@ -69,6 +70,8 @@ impl World {
         paceline_tests::tool::run("ovsdb-tool", &["create", files[0], files[1]]).unwrap();
         let daemon = Launch::serving(&scratch, database.as_ref())
             .option("--ovsdb", "ptcp:0:127.0.0.1")
+            // Tools of Open vSwitch look a database up in the list before they use it.
+            .arg("--list-own")
             .option("--remote-role", remote)
             .option("--socket-mode", "666")
             .api("127.0.0.1:0")

@@ -1,4 +1,4 @@
-//! `/v1/http`: the HTTP door as a whole, which is one object without a name.
+//! Objects of which there is only one: `/v1/api`, the API as a whole, and `/v1/http`, the HTTP door as a whole.
 
 use super::{Object, change, get_of, patch_of, put_of, replace, show_one};
 use crate::identity::{Identity, Role};
@@ -8,14 +8,25 @@ use crate::{App, Shared};
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
-use paceline_catalogue::{HTTP, Kind};
+use paceline_catalogue::{API, HTTP, Kind};
 use serde_json::{Value, json};
 
+/// The table Api, which has one row or none.
+struct Api;
+
 /// The table Http, which has one row or none.
-pub(super) struct Http;
+struct Http;
 
 /// The key of an object of which there is only one.
 const ONLY: &str = "";
+
+impl Object for Api {
+    const KIND: &'static Kind = &API;
+
+    fn without_row(_: &App, _: &str) -> Option<Value> {
+        Some(json!({ "show_text": false }))
+    }
+}
 
 impl Object for Http {
     const KIND: &'static Kind = &HTTP;
@@ -27,34 +38,40 @@ impl Object for Http {
 
 /// Adds the operations.
 pub(super) fn routes(routes: Routes) -> Routes {
-    const PATH: &str = "/v1/http";
+    single::<Http>(single::<Api>(routes, "/v1/api"), "/v1/http")
+}
+
+fn single<O: Object>(routes: Routes, path: &'static str) -> Routes {
     routes
-        .add(get_of::<Http>(PATH), show)
-        .add(put_of::<Http>(Role::Admin, PATH), put)
-        .add(patch_of::<Http>(Role::Admin, PATH), patch)
+        .add(get_of::<O>(path), show::<O>)
+        .add(put_of::<O>(Role::Admin, path), put::<O>)
+        .add(patch_of::<O>(Role::Admin, path), patch::<O>)
 }
 
-/// `GET /v1/http`
-async fn show(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
-    show_one::<Http>(&app, &identity, ONLY).await
+/// `GET`
+async fn show<O: Object>(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+) -> Answer {
+    show_one::<O>(&app, &identity, ONLY).await
 }
 
-/// `PUT /v1/http`
-async fn put(
+/// `PUT`
+async fn put<O: Object>(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    replace::<Http>(&app, &identity, ONLY, &headers, body).await
+    replace::<O>(&app, &identity, ONLY, &headers, body).await
 }
 
-/// `PATCH /v1/http`
-async fn patch(
+/// `PATCH`
+async fn patch<O: Object>(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    change::<Http>(&app, &identity, ONLY, &headers, body).await
+    change::<O>(&app, &identity, ONLY, &headers, body).await
 }

@@ -96,11 +96,11 @@ fn lines_around_chunks_have_a_maximum() {
     let long = "x".repeat(super::CHUNK_LINE_BYTES_MAX);
     assert!(read(format!("{start}1;{long}").as_bytes(), 10_000).is_err());
     let trailer = format!("{start}0\r\nX: {long}");
-    let too_long = "a line behind the answer's body is too long";
+    let too_long = "a line after the answer's body is too long";
     assert_eq!(read(trailer.as_bytes(), 10_000).unwrap_err(), too_long);
     let lines = "X: y\r\n".repeat(super::TRAILER_LINES_MAX + 1);
     let many = read(format!("{start}0\r\n{lines}\r\n").as_bytes(), 10_000);
-    assert_eq!(many.unwrap_err(), "the answer has too many lines behind its body");
+    assert_eq!(many.unwrap_err(), "the answer has too many lines after its body");
 }
 
 #[test]

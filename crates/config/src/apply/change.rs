@@ -34,7 +34,7 @@ pub struct Change {
 }
 
 impl Applied {
-    /// What it changes for people: a rule of the saved list is told only if the running list does not
+    /// What it changes for people: a rule of the saved list is shown only if the running list does not
     /// change the same way.
     pub fn told(&self) -> impl Iterator<Item = &Change> {
         told(&self.changes)
@@ -60,7 +60,7 @@ fn told(changes: &[Change]) -> impl Iterator<Item = &Change> {
     changes.iter().filter(is_told)
 }
 
-/// What is told of a rule: its number, what happens to it, and what changes.
+/// What is shown of a rule: its number, what happens to it, and what changes.
 type Told<'c> = (&'c str, ChangeOp, Vec<&'static str>);
 
 impl Change {

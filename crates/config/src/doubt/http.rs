@@ -62,22 +62,22 @@ fn frontend(object: &Object) -> Vec<String> {
         ));
     } else if text(object, "backend").is_none() {
         told.push(format!(
-            "line {line}: frontend `{key}` refuses what no line of use_backend takes; give it backend"
+            "line {line}: frontend `{key}` refuses requests that match no line of use_backend; give it backend"
         ));
     }
     let has_tls = object.columns.get("tls_certificate").is_some_and(|tls| !tls.is_empty());
     if text(object, "user") == Some("basic") && !has_tls && is_reachable(object) {
         let line = object.place_of("user").line;
         told.push(format!(
-            "line {line}: frontend `{key}` takes passwords that everyone on the way can read; give it tls"
+            "line {line}: frontend `{key}` receives passwords without encryption; give it tls"
         ));
     }
     let trusts = object.columns.get("trusted").is_some_and(|peers| !peers.is_empty());
     if is_true(object, "proxy_protocol") && !trusts {
         let line = object.place_of("proxy_protocol").line;
         told.push(format!(
-            "line {line}: frontend `{key}` lets nobody in, because proxy_protocol needs the peers that \
-             send it in trusted"
+            "line {line}: frontend `{key}` accepts no connection, because proxy_protocol needs trusted with the \
+             peers that send it"
         ));
     }
     told
@@ -106,8 +106,8 @@ fn backend(object: &Object, names: &Names<'_>) -> Vec<String> {
     if object.columns.get("tls_verify") == Some(&flag(false)) {
         let line = object.place_of("tls_verify").line;
         told.push(format!(
-            "line {line}: backend `{key}` takes any certificate, so that whoever is on the way to its \
-             servers can read and change what passes; leave out verify and give it ca"
+            "line {line}: backend `{key}` accepts any certificate, so an attacker on the network can read and \
+             change its traffic; remove verify and give it ca"
         ));
     }
     told

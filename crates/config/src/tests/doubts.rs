@@ -85,7 +85,7 @@ fn conditions_that_can_fail_are_told() {
         (
             &rule("1000 / size(user) > 5", "raise = 1"),
             2,
-            "it divides by what can be 0, depending on user",
+            "it divides by a value that can be 0, depending on user",
         ),
         (
             "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nrate = '1/s'\nwhen = 'double(user) > 0.5'\n",

@@ -40,7 +40,7 @@ fn unknown_keys_are_named_with_what_may_stand_there() {
     ]);
     let errors = parse("[[resource]]\nname = 'a'\nparent = []\n").unwrap_err();
     let hints: Vec<_> = errors.iter().map(|error| error.hint.as_deref()).collect();
-    assert_eq!(hints, [Some("these may stand here: name, parents, persistent")]);
+    assert_eq!(hints, [Some("expected one of: name, parents, persistent")]);
 }
 
 #[test]

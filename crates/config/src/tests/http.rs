@@ -498,19 +498,19 @@ fn what_is_hardly_meant_draws_a_warning() {
                 "backend = 'app'\n",
                 "use_backend = [{ when = 'true', backend = 'app' }]\n",
             ),
-            "line 4: frontend `web` refuses what no line of use_backend takes; give it backend",
+            "line 4: frontend `web` refuses requests that match no line of use_backend; give it backend",
         ),
         (
             format!("{open}user = 'basic'\n"),
-            "line 8: frontend `web` takes passwords that everyone on the way can read; give it tls",
+            "line 8: frontend `web` receives passwords without encryption; give it tls",
         ),
         (
             format!("{good}proxy_protocol = true\n"),
-            "line 8: frontend `web` lets nobody in, because proxy_protocol needs the peers that send it in trusted",
+            "line 8: frontend `web` accepts no connection, because proxy_protocol needs trusted with the peers that send it",
         ),
         (
             format!("{BACKEND}tls = {{ verify = false }}\n{FRONTEND}"),
-            "line 4: backend `app` takes any certificate, so that whoever is on the way to its servers can read and change what passes; leave out verify and give it ca",
+            "line 4: backend `app` accepts any certificate, so an attacker on the network can read and change its traffic; remove verify and give it ca",
         ),
         (
             checkpoint("frontend wep", "count = true\n"),

@@ -14,7 +14,7 @@ fn the_example_checks_clean() {
 /// Every key that may stand in a file, and does something, stands in one of the examples.
 #[test]
 fn the_examples_use_everything() {
-    for kind in crate::keys::KINDS.into_iter().chain([&crate::keys::HTTPS]) {
+    for kind in crate::keys::KINDS.into_iter().chain(crate::keys::SINGLE) {
         for key in crate::keys::keys(kind).filter(|key| key.idle.is_none()) {
             let mut lines = EXAMPLE.lines().chain(HTTP_EXAMPLE.lines());
             let is_used = lines.any(|line| line.starts_with(&format!("{} = ", key.name)));

@@ -138,6 +138,13 @@ impl Grants {
         }
     }
 
+    /// When tokens expire that are valid now, and the time now.
+    pub(super) fn token_expiries(&self) -> (Vec<u64>, u64) {
+        let now = self.clock.wall_ms();
+        let tokens = self.tokens.values().filter_map(|token| token.held.granted.expires_ms);
+        (tokens.filter(|ms| *ms > now).collect(), now)
+    }
+
     pub(super) fn remove(&mut self, grant: &Grant) {
         match grant {
             Grant::User { name, .. } => drop(self.users.remove(name)),

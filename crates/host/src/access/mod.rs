@@ -83,6 +83,13 @@ impl Access {
         self.grants.write().unwrap_or_else(crate::broken).set_first_token(hash);
     }
 
+    /// When each token that is valid now expires, in milliseconds since 1970, and the time now; tokens without an end are
+    /// left out.
+    #[must_use]
+    pub fn token_expiries(&self) -> (Vec<u64>, u64) {
+        self.grants.read().unwrap_or_else(crate::broken).token_expiries()
+    }
+
     /// What the token with this hash gives, unless it ended.
     #[must_use]
     pub fn of_token(&self, hash: &[u8; 32]) -> Option<Arc<Granted>> {

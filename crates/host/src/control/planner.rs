@@ -240,6 +240,11 @@ impl Planner {
         self.state().model.http_threads(store).ok().flatten()
     }
 
+    /// Whether viewers see the whole text of requests.
+    pub fn shows_text(&self, store: &Store) -> bool {
+        self.state().model.shows_text(store)
+    }
+
     /// The engine's figures now.
     pub fn take_figures(&self) -> Figures {
         self.control.figures()

@@ -153,6 +153,12 @@ impl Hosted {
         self.planner.get()?.http_threads(head.database.store())
     }
 
+    /// Whether it lets viewers see the whole text of requests.
+    pub(crate) fn shows_text(&self) -> bool {
+        let head = self.head();
+        self.planner.get().is_some_and(|planner| planner.shows_text(head.database.store()))
+    }
+
     /// What is doubtful about the configuration in use.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {

@@ -420,11 +420,12 @@ fn operators_edit_what_is_transient_and_admins_the_rest() {
             Role::Admin,
         ),
         ("Http", r#"{"threads": 1}"#, Role::Admin),
+        ("Api", r#"{"show_text": true}"#, Role::Admin),
     ] {
         let mut world = World::new();
         let changes = world.insert(table, row).unwrap();
         assert_eq!(world.model.least_role(&changes).0, role, "{row}");
-        assert_eq!(world.model.concerns(&changes), table != "Http");
+        assert_eq!(world.model.concerns(&changes), !["Http", "Api"].contains(&table));
         let delete = format!(r#"[{{"op": "delete", "table": "{table}", "where": []}}]"#);
         let changes = world.transact(&delete).unwrap();
         assert_eq!(world.model.least_role(&changes).0, role, "{row}");

@@ -1,7 +1,7 @@
 //! Asks again when the daemon goes away while a command waits for it, as it does in a restart.
 //!
 //! Each try has a session of its own, because what hangs on the old one is lost: its place in line, and its
-//! connection. The client ends the old one, should it go on in the daemon's next run.
+//! connection. The client ends the old one if it still exists in the daemon's next run.
 
 use super::run::Renewing;
 use paceline_client::{Client, Error, Session};
@@ -23,8 +23,8 @@ pub struct Got<T> {
     pub got: T,
 }
 
-/// Begins a session and asks for something in it, again if the daemon goes away, for so long at most.
-/// That it does so is told, in JSON if wanted.
+/// Begins a session and asks for something in it. If the daemon goes away, it asks again, for at most `longest`, and prints
+/// a message, in JSON if `as_json`.
 pub fn ask<T>(
     client: &Client,
     longest: Option<Duration>,

@@ -12,26 +12,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub const HELP: &str = "\
-It is one transaction: all of it, or nothing. An object belongs to the file that made it; a file is known by its \
-name without directories (--owner says another). What belongs to FILE and FILE no longer names is \
-deleted, a backend with all of its servers; what was made by hand stays, and belongs to FILE once FILE names it. \
-What belongs to another file is refused unless --take-over is given.
+Applying a file is one transaction: all of it or nothing. An object belongs to the file that created it; a file is known \
+by its name without directories (--owner sets another name). Objects that belong to FILE and are no longer in it are \
+deleted, a backend with all of its servers. Objects that were created by hand stay; if FILE names one, it belongs to FILE \
+from then on. An object of another file is refused unless --take-over is given.
 
-A file that is applied again changes only what changed in it since it was last applied. What was edited otherwise \
-meanwhile stays, and is shown as drift; --reset makes everything as FILE says.
+A file that is applied again changes only what changed in it since it was last applied. Other edits stay, and are \
+shown as drift; --reset makes everything as FILE says.
 
-Each change is a line: + is new, ~ changes (with what, or that it is now of the file), - is deleted, ! is drift. \
-More than 5 deletions must be confirmed, or allowed with --yes. \
-What is wrong is told as FILE:LINE:COLUMN: message, and the exit code is 1; with --strict for warnings too. If a \
-frontend could not be opened or a certificate not be read, the exit code is 1, too: all is applied, and it is \
-tried again every second. Files that \
-it names, such as certificates, are looked for by the daemon in the directory of FILE unless their names \
-begin with a slash.
+Each change is one line: + is new, ~ is changed (with the settings, or that the object now belongs to the file), - is \
+deleted, ! is drift. More than 5 deletions must be confirmed, or allowed with --yes. Errors are printed as \
+FILE:LINE:COLUMN: message, and the exit code is 1; with --strict, for warnings too. If a frontend cannot bind its address or \
+a certificate cannot be read, the exit code is also 1: everything is applied, and the daemon tries again every \
+second. The daemon resolves relative names of files, such as certificates, in the directory of FILE.
 
 Example:
-  paceline apply paceline.toml --dry-run      what it would change, and what was edited otherwise
+  paceline apply paceline.toml --dry-run      shows changes and drift
   paceline apply paceline.toml
-  paceline export | paceline apply - --owner all.toml --take-over      everything belongs to all.toml then";
+  paceline export | paceline apply - --owner all.toml --take-over      everything then belongs to all.toml";
 
 #[derive(Debug, Args)]
 pub struct Apply {
@@ -39,7 +37,7 @@ pub struct Apply {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Only show what would change, and what was edited otherwise
+    /// Only show what would change, and drift
     #[arg(long)]
     dry_run: bool,
 
@@ -47,7 +45,7 @@ pub struct Apply {
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 
-    /// Make everything as the file says, also what was edited otherwise since it was last applied
+    /// Make everything as the file says, and undo other edits since it was last applied
     #[arg(long)]
     reset: bool,
 
@@ -59,7 +57,7 @@ pub struct Apply {
     #[arg(long)]
     strict: bool,
 
-    /// Delete as many objects as it takes without asking
+    /// Do not ask before deleting many objects
     #[arg(long, short)]
     yes: bool,
 
@@ -68,7 +66,7 @@ pub struct Apply {
 }
 
 pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
-    let hint = "say the file to apply, or - for standard input";
+    let hint = "name the file to apply, or - for standard input";
     let text = match is_stdin(&apply.file) {
         true => config::text_of_stdin(),
         false => config::text_of(&apply.file),
@@ -126,7 +124,7 @@ fn confirmed(count: u64) -> Result<bool, Failure> {
         return Ok(false);
     }
     let failed = |error: std::io::Error| Failure::from(error.to_string());
-    write!(output, "this deletes {count} objects; go on? [y/N] ").map_err(failed)?;
+    write!(output, "this deletes {count} objects; continue? [y/N] ").map_err(failed)?;
     let mut answer = String::new();
     input.read_line(&mut answer).map_err(failed)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -134,7 +132,7 @@ fn confirmed(count: u64) -> Result<bool, Failure> {
 
 fn too_many(count: u64) -> Failure {
     let message = format!("this would delete {count} objects; nothing was changed");
-    Failure::new(failure::FAILED, message, "see which with --dry-run, then say --yes")
+    Failure::new(failure::FAILED, message, "see which with --dry-run, then give --yes")
 }
 
 /// Shows warnings apart from what changes.
@@ -164,7 +162,10 @@ fn as_it_says(status: &Value) -> Result<(), Failure> {
         None => Ok(()),
         Some(problem) => Err(Failure::new(
             failure::FAILED,
-            format!("it is applied, but the HTTP door is not as it says: {}", as_text(problem)),
+            format!(
+                "applied, but the HTTP door differs from the configuration: {}",
+                as_text(problem)
+            ),
             doctor::DOOR_NEXT,
         )),
     }
@@ -229,7 +230,7 @@ fn line(change: &Value, screen: Screen) -> String {
         told.push_str(&format!("  {}", members.join(" ")));
     }
     if change.get("taken_over") == Some(&Value::Bool(true)) {
-        told.push_str("  now of the file");
+        told.push_str("  now belongs to the file");
     }
     if text(change, "op") == "drift" {
         let how = if change.get("deleted").is_some() { "deleted" } else { "edited" };
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(
             drawn,
             "+ pool batch\n~ checkpoint per-user  rate burst\n- rule 10\n\
-             ~ server app/c  now of the file\n\
+             ~ server app/c  now belongs to the file\n\
              ! pool b  started  edited since the file was applied; --reset undoes that\n\
              ! rule 20  deleted since the file was applied; --reset undoes that\n"
         );

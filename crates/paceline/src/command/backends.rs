@@ -10,12 +10,12 @@ use paceline_client::Kind;
 use serde_json::Value;
 
 pub const HELP: &str = "\
-Without a command: lists them. examples/http.toml shows all that can be set.
+Without a command, lists the backends. examples/http.toml shows every setting.
 
 Example:
   paceline backends
-  paceline servers                each server by itself
-  paceline backends delete app    with its servers";
+  paceline servers                lists each server
+  paceline backends delete app    also deletes its servers";
 
 #[derive(Debug, Args)]
 pub struct Backends {
@@ -41,7 +41,7 @@ enum BackendsCommand {
         #[command(flatten)]
         settings: Box<Settings<Backend>>,
     },
-    /// Change what is given, and leave the rest
+    /// Change the given settings, and keep the rest
     #[command(
         visible_alias = "configure",
         after_help = "Example:\n  paceline backends set app --retries 1"
@@ -52,7 +52,7 @@ enum BackendsCommand {
         #[command(flatten)]
         changes: Box<Changes<Backend>>,
     },
-    /// Delete a backend with its servers; no frontend may use it any more
+    /// Delete a backend with its servers; no frontend may use it
     #[command(visible_alias = "rm", after_help = "Example:\n  paceline backends delete app")]
     Delete(Delete),
 }

@@ -12,17 +12,16 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 pub const HELP: &str = "\
-The daemon makes the copy from a snapshot, with everything it has answered as done, and goes on serving \
-meanwhile. The file is whole or not there, on disk when the command ends, and readable by you only. It is a \
-database that `paceline serve` and `ovsdb-tool` open: to bring it back, stop the daemon and run paceline restore.
+The daemon makes the copy from a snapshot that has everything it has acknowledged, and keeps serving meanwhile. The file is \
+complete or absent, is on disk when the command ends, and is readable by you only. It is a database that `paceline serve` \
+and `ovsdb-tool` open. To restore it, stop the daemon and run paceline restore.
 
-What is in it: frontends, backends, pools, rules, checkpoints, resources, users, and of tokens the hashes, so none that one could \
-use. Tokens and users that were revoked after the copy was made are valid again where it is served: revoke \
-them anew. What is not: what clients held (permits, locks, sessions), the files token and secret, audit.log. \
-Fencing and request numbers go on above those of the day of the copy, so that none is given twice; put \
-back the same copy only once, and make a new one then. \
-With --all each served database is a file NAME.db in the directory FILE; whatever clients keep in them is \
-in the copies, also if it is secret.
+The copy contains frontends, backends, pools, rules, checkpoints, resources, users and the hashes of tokens, but no usable \
+token. Tokens and users that were revoked after the copy was made are valid again where it is served: revoke them again. \
+It does not contain what clients held (permits, locks, sessions), the files token and secret, or audit.log. Fencing and \
+request numbers continue above those of the time of the copy, so that none is granted twice; restore the same copy only \
+once, and then make a new one. With --all, each served database becomes a file NAME.db in the directory FILE; the copies contain \
+everything that clients store in these databases, including secrets.
 
 Example:
   paceline backup paceline-monday.db
@@ -30,7 +29,7 @@ Example:
 
 #[derive(Debug, Args)]
 pub struct Backup {
-    /// The file to write; with --all the directory, made if it is missing
+    /// The file to write; with --all, the directory, created if missing
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -38,7 +37,7 @@ pub struct Backup {
     #[arg(long)]
     all: bool,
 
-    /// Replace files that are there
+    /// Replace files that exist
     #[arg(long)]
     force: bool,
 

@@ -8,8 +8,8 @@ use paceline_client::Method;
 use serde_json::json;
 
 pub const HELP: &str = "\
-The client of the request is refused, with the reason. A request that runs is not cancelled. It needs the role operator, \
-and is recorded in the audit log.
+The client of the request gets a refusal with the reason. A running request cannot be cancelled. Cancelling needs the role \
+operator and is recorded in the audit log.
 
 Example:
   paceline ps                                    shows the numbers
@@ -21,7 +21,7 @@ pub struct Cancel {
     #[arg(value_name = "ID", value_parser = request)]
     id: u64,
 
-    /// What its client is told
+    /// The reason, which its client gets
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 

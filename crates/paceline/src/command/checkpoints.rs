@@ -10,7 +10,7 @@ use paceline_client::Kind;
 use serde_json::Value;
 
 pub const HELP: &str = "\
-Without a command: lists them.
+Without a command, lists the checkpoints.
 
 Example:
   paceline checkpoints
@@ -42,7 +42,7 @@ enum CheckpointsCommand {
         #[command(flatten)]
         settings: Box<Settings<Checkpoint>>,
     },
-    /// Change what is given, and leave the rest
+    /// Change the given settings, and keep the rest
     #[command(
         visible_alias = "configure",
         after_help = "Example:\n  paceline checkpoints set per-user --rate 10/s --reset burst"
@@ -53,7 +53,7 @@ enum CheckpointsCommand {
         #[command(flatten)]
         changes: Box<Changes<Checkpoint>>,
     },
-    /// Delete a checkpoint; requests that wait there go on
+    /// Delete a checkpoint; requests that wait there continue
     #[command(
         visible_alias = "rm",
         after_help = "Example:\n  paceline checkpoints delete per-user"

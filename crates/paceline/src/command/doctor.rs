@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 
 pub const HELP: &str = "\
-One line for each thing it looks at: ok, warn or fail, and below it what to do next. The exit code is 1 if \
-anything failed. It changes nothing.
+Prints one line for each check: ok, warn or fail, and below it what to do next. The exit code is 1 if \
+any check failed. It changes nothing.
 
 Example:
   paceline doctor

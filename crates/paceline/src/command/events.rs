@@ -9,7 +9,7 @@ use paceline_client::Event;
 use serde_json::{Value, json};
 
 pub const HELP: &str = "\
-Prints a line for each event until it is stopped with Ctrl-C.
+Prints one line for each event, until you press Ctrl-C.
 
 Example:
   paceline events
@@ -22,7 +22,7 @@ pub struct Events {
     #[arg(long, value_name = "KIND", value_parser = ["started", "waiting", "refused", "settled", "log", "lock", "config", "missed"])]
     kind: Vec<String>,
 
-    /// End after so many
+    /// Exit after this many events
     #[arg(long, value_name = "N")]
     count: Option<usize>,
 

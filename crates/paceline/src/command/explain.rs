@@ -9,7 +9,7 @@ use paceline_client::Method;
 use serde_json::Value;
 
 pub const HELP: &str = "\
-Nothing is counted, spent or held. Exit code 0, also for a request that would be refused.
+Nothing is counted, spent or held. The exit code is 0, even if the request would be refused.
 
 Example:
   paceline explain user=etl-7 'text=select * from orders' --claim disk:da0
@@ -22,7 +22,7 @@ pub struct Explain {
     #[arg(value_name = "ATTR=VALUE", value_parser = attribute)]
     attributes: Vec<(String, String)>,
 
-    /// Of a connection at a frontend of the HTTP door, not of a request
+    /// Ask about a connection to a frontend of the HTTP door, not about a request
     #[arg(long)]
     connection: bool,
 

@@ -9,15 +9,15 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-It has frontends, backends, pools, rules (those of the running list), checkpoints and resources: no locks, permits, tokens or \
-figures, and so no secrets. Applied again it changes nothing but the owner of what it names. With --owner it has \
-only what belongs to that file, and applied as that file again it changes nothing.
+The file has frontends, backends, pools, rules (the running list), checkpoints, resources and users. It has no locks, permits, tokens or \
+figures, and so no secrets. Applying it again changes only the owner of its objects. With --owner, it has only the objects \
+of that file, and applying it again as that file changes nothing.
 
 Example:
   paceline export
   paceline export paceline.toml --force
-  paceline export paceline.toml --owner paceline.toml --force      what was edited since, back into the file
-  paceline export --data OTHER | paceline apply -      the same configuration elsewhere";
+  paceline export paceline.toml --owner paceline.toml --force      writes later edits into the file
+  paceline export --data OTHER | paceline apply -      copies the configuration to another daemon";
 
 #[derive(Debug, Args)]
 pub struct Export {
@@ -29,7 +29,7 @@ pub struct Export {
     #[arg(long, alias = "file", value_name = "NAME")]
     owner: Option<String>,
 
-    /// Replace FILE if it is there
+    /// Replace FILE if it exists
     #[arg(long)]
     force: bool,
 
@@ -60,7 +60,7 @@ pub fn cannot_write(file: &std::path::Path, error: &std::io::Error) -> Failure {
             Failure::new(FAILED, format!("{name} is there already"), "replace it with --force")
         }
         _ => {
-            let hint = "see that the directory is there and that you may write to it";
+            let hint = "check that the directory exists and that you may write to it";
             Failure::new(FAILED, format!("cannot write {name}: {error}"), hint)
         }
     }

@@ -10,7 +10,7 @@ use paceline_client::Kind;
 use serde_json::Value;
 
 pub const HELP: &str = "\
-Without a command: lists them. examples/http.toml shows all that can be set.
+Without a command, lists the frontends. examples/http.toml shows every setting.
 
 Example:
   paceline frontends
@@ -41,7 +41,7 @@ enum FrontendsCommand {
         #[command(flatten)]
         settings: Box<Settings<Frontend>>,
     },
-    /// Change what is given, and leave the rest
+    /// Change the given settings, and keep the rest
     #[command(
         visible_alias = "configure",
         after_help = "Example:\n  paceline frontends set web --max-connections 100"
@@ -52,7 +52,7 @@ enum FrontendsCommand {
         #[command(flatten)]
         changes: Box<Changes<Frontend>>,
     },
-    /// Delete a frontend: nothing new comes in there
+    /// Delete a frontend; it accepts no new requests
     #[command(visible_alias = "rm", after_help = "Example:\n  paceline frontends delete web")]
     Delete(Delete),
 }

@@ -1,4 +1,4 @@
-//! One line on the terminal while a command waits: for what, behind whom, and how long already.
+//! One line on the terminal while a command waits: for what, behind which request, and for how long.
 //!
 //! It is written to standard error, only if that is a terminal and people read it, from a thread of its own, because
 //! the command's own thread waits for the daemon. It disappears when this is dropped. What cannot be found out is left out; a
@@ -84,7 +84,7 @@ fn draw(drawn: &Mutex<Drawn>, line: &str) {
     }
 }
 
-/// What a permit waits for, and behind whom.
+/// What a permit waits for, and behind which request.
 fn permit(client: &Client, session: &str, own: &str) -> Option<String> {
     let path = format!("/v1/requests?session={session}");
     let list = client.call(Method::Get, &path, None).ok()?;

@@ -14,16 +14,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub const HELP: &str = "\
-The lock is owned until CMD ends, also if this command is killed (over TCP: until its lease \
-of 30 s is over). CMD finds PACELINE_LOCK and \
-PACELINE_FENCING in its environment: the number of this grant, higher than that of all before. Hand it \
-to what the lock guards, so that a CMD that was robbed of the lock can be told from its new owner. \
-PACELINE_SESSION lets a `paceline permit --require-lock` inside find the lock; it is a secret.
+The lock is owned until CMD ends, even if this command is killed (over TCP: until its lease of 30 s expires). CMD has PACELINE_LOCK \
+and PACELINE_FENCING in its environment. PACELINE_FENCING is the number of this grant, higher than all before. Pass it to the \
+resource that the lock guards, so that the resource can refuse a CMD whose lock was stolen. PACELINE_SESSION lets a `paceline permit \
+--require-lock` inside CMD find the lock; it is a secret.
 
-Exit codes: that of CMD, 128 + N if signal N killed it (a key such as Ctrl-C \
-kills this command too, so that a script ends), 126 or 127 if it cannot be run; if it was not \
-run: 75 somebody else has the lock, 69 daemon unreachable, 77 not permitted, 2 usage, 1 failed. If the \
-daemon goes away while this stands in line, as in a restart, it asks again until --wait is over.
+Exit codes: that of CMD; 128 + N if signal N killed it (a key such as Ctrl-C kills this command too, so that a script ends); \
+126 or 127 if CMD cannot be run. If CMD was not started: 75 another session owns the lock, 69 daemon unreachable, 77 not permitted, \
+2 usage, 1 failed. If the daemon is restarted while this command waits, it asks again until --wait has passed.
 
 Example:
   paceline lock deploy --wait 10m -- ./deploy.sh
@@ -35,11 +33,11 @@ pub struct Lock {
     #[arg(value_name = "NAME", value_parser = name)]
     name: String,
 
-    /// Take it from whoever has it
+    /// Steal the lock from its owner; needs the role operator
     #[arg(long)]
     steal: bool,
 
-    /// Stand in line for it this long, such as 5m [default: try once]
+    /// Wait for it this long, such as 5m [default: try once]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     wait: Option<Duration>,
 
@@ -78,7 +76,7 @@ fn program(command: &[std::ffi::OsString]) -> Option<String> {
 
 pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let asker = lock.reach.open()?;
-    // Others who wait for the lock see who has it, and for what.
+    // Other waiters see the owner of the lock, and its command.
     let name = program(&lock.command);
     let begin = || asker.client.session(&SessionOptions { name: name.clone(), lease: None });
     let ask = |session: &Session, left: Option<Duration>| {
@@ -90,7 +88,7 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let got = again::ask(&asker.client, Some(longest), lock.reach.json, begin, ask);
     let Got { session, renewing, got: owned } = got.map_err(|error| match error {
         Error::Conflict(answer) => {
-            let hint = "stand in line with --wait TIME; see who has it with: paceline locks";
+            let hint = "wait for it with --wait TIME; show the owner with: paceline locks";
             Failure::new(TEMPORARY, answer.message, hint)
         }
         error => {
@@ -117,7 +115,7 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let as_json = lock.reach.json;
     let give_back = move |session: Session| {
         drop(renewing);
-        // The command may have worked beside whoever had the lock meanwhile, so that it must be told.
+        // Another owner may have worked at the same time as the command, so the user must know.
         if let Ok(false) = owned.is_held() {
             let message = "the command lost the lock while it ran, and worked without it";
             crate::screen::warn(as_json, message);

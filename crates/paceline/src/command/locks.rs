@@ -1,4 +1,4 @@
-//! `paceline locks`: who owns what, and who waits for it.
+//! `paceline locks`: locks with their owners and waiters.
 
 use super::{Reach, text};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub struct Locks {
 pub fn run(locks: &Locks) -> Result<(), Failure> {
     let asker = locks.reach.open()?;
     let list = asker.client.objects(Kind::Locks)?;
-    asker.show_list(&list, "nobody owns a lock", |screen| draw(&list, screen))
+    asker.show_list(&list, "no lock is owned", |screen| draw(&list, screen))
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {

@@ -30,6 +30,7 @@ pub mod restore;
 pub mod rules;
 mod run;
 pub mod servers;
+pub mod single;
 pub mod starter;
 pub mod status;
 pub mod token;
@@ -92,7 +93,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(Failure::from(format!("cannot write the answer: {error}"))
-            .or_hint("see that standard output can be written to")),
+            .or_hint("check that standard output can be written to")),
         Ok(()) => Ok(()),
     }
 }

@@ -13,18 +13,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub const HELP: &str = "\
-The permit is held until CMD ends, also if this command is killed (over TCP: until its lease \
-of 30 s is over). CMD finds PACELINE_PERMIT and \
-PACELINE_REQUEST in its environment. Attributes text and task are the command line and its program \
-unless given. Inside `paceline lock NAME --`, --require-lock NAME finds the lock. A permit inside CMD that claims what this \
-one holds would wait for ever, and is refused at once; PACELINE_WITHIN, a secret, lets it know. On a terminal one line \
-shows what is waited for, and behind whom.
+The permit is held until CMD ends, even if this command is killed (over TCP: until its lease of 30 s expires). CMD has PACELINE_PERMIT \
+and PACELINE_REQUEST in its environment. By default, the attributes text and task are the command line and its program. Inside \
+`paceline lock NAME --`, --require-lock NAME finds the lock. A permit inside CMD that claims what this one holds would wait for \
+ever, so it is refused at once; it finds this permit by PACELINE_WITHIN, which is a secret. On a terminal, one line shows what the \
+command waits for, and behind which request.
 
-Exit codes: that of CMD, 128 + N if signal N killed it (a key such as Ctrl-C \
-kills this command too, so that a script ends), 126 or 127 if it cannot be run; if it was not \
-run: 3 refused, 75 queue full or waited too long, 69 daemon unreachable, 77 not permitted, 2 usage, \
-1 failed. If the daemon goes away while this waits, as in a restart, it asks again until --max-wait is over, \
-or for a minute without one.
+Exit codes: that of CMD; 128 + N if signal N killed it (a key such as Ctrl-C kills this command too, so that a script ends); \
+126 or 127 if CMD cannot be run. If CMD was not started: 3 refused, 75 queue full or waited too long, 69 daemon unreachable, \
+77 not permitted, 2 usage, 1 failed. If the daemon is restarted while this command waits, it asks again until --max-wait has \
+passed, or for a minute without --max-wait.
 
 Example:
   paceline permit --attr user=etl --claim disk:da0 --max-wait 5m -- ./nightly.sh
@@ -33,11 +31,11 @@ Example:
 /// What a request asks for, besides its attributes.
 #[derive(Debug, Args)]
 pub struct Asks {
-    /// Take a resource with its whole sub-tree, for itself alone or shared; may be repeated
+    /// Claim a resource and everything below it, exclusively or shared; may be repeated
     #[arg(long, value_name = "RESOURCE[:shared]")]
     claim: Vec<String>,
 
-    /// Refuse unless the session owns this lock; may be repeated
+    /// Run only if the session owns this lock; may be repeated
     #[arg(long, value_name = "LOCK")]
     require_lock: Vec<String>,
 

@@ -10,12 +10,12 @@ use paceline_client::Kind;
 use serde_json::{Map, Value};
 
 pub const HELP: &str = "\
-Without a command: lists them.
+Without a command, lists the pools.
 
 Example:
-  paceline pools create batch --priority=-127..-1 --threads 0..8
+  paceline pools create batch --priority=-127..-1 --threads-max 8
   paceline pools start batch
-  paceline pools persist batch      so that it is there after a restart
+  paceline pools persist batch      keeps it across restarts
   paceline pools";
 
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub struct Pools {
 
 #[derive(Debug, Subcommand)]
 enum PoolsCommand {
-    /// Make a pool; it is stopped and transient
+    /// Create a pool; it is stopped and transient
     #[command(
         after_help = "Example:\n  paceline pools create batch --priority=-127..-1 --threads 0..8"
     )]
@@ -39,7 +39,7 @@ enum PoolsCommand {
         #[command(flatten)]
         settings: Settings<Pool>,
     },
-    /// Change what is given, and leave the rest
+    /// Change the given settings, and keep the rest
     #[command(
         visible_alias = "set",
         after_help = "Example:\n  paceline pools configure batch --threads 2..16 --reset queue"
@@ -50,19 +50,19 @@ enum PoolsCommand {
         #[command(flatten)]
         changes: Changes<Pool>,
     },
-    /// Let waiting and new work run
+    /// Start a pool, so that it runs its requests
     #[command(after_help = "Example:\n  paceline pools start batch")]
     Start(Name),
-    /// Let new work wait; what runs goes on to its end
+    /// Stop a pool: new requests wait, running ones finish
     #[command(after_help = "Example:\n  paceline pools stop batch")]
     Stop(Name),
-    /// Refuse new work, while what is queued goes on
+    /// Drain a pool: refuse new requests, and finish the queued ones
     #[command(after_help = "Example:\n  paceline pools drain batch")]
     Drain(Name),
-    /// Keep the pool over restarts
+    /// Make a pool persistent, so that it exists after a restart
     #[command(after_help = "Example:\n  paceline pools persist batch")]
     Persist(Name),
-    /// Let the pool go with the next restart
+    /// Make a pool transient, so that a restart deletes it
     #[command(after_help = "Example:\n  paceline pools unpersist batch")]
     Unpersist(Name),
     /// Delete the pool
@@ -79,7 +79,7 @@ struct Name {
 pub fn run(pools: &Pools) -> Result<(), Failure> {
     let asker = pools.reach.open()?;
     let Some(command) = &pools.command else { return list(&asker) };
-    change(&asker, command).map_err(|f| f.or_hint("see how they stand with: paceline pools"))
+    change(&asker, command).map_err(|f| f.or_hint("see their state with: paceline pools"))
 }
 
 fn list(asker: &Asker) -> Result<(), Failure> {

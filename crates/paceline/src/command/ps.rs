@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub const HELP: &str = "\
-They are listed in the order they came, 10,000 at most; if there are more, that is said on standard error.
+Lists at most 10,000 requests in the order of arrival. If there are more, a message on standard error says so.
 
 Example:
   paceline ps

@@ -27,11 +27,11 @@ pub struct Reach {
     #[arg(long, global = true, value_name = "URL", help_heading = COMMON)]
     pub api: Option<String>,
 
-    /// File with the token to show there [default: PACELINE_TOKEN, else DIR/token]
+    /// File with the token for TCP [default: PACELINE_TOKEN, else DIR/token]
     #[arg(long, global = true, value_name = "FILE", help_heading = COMMON)]
     pub token_file: Option<PathBuf>,
 
-    /// Print JSON, errors too
+    /// Print JSON, also for errors
     #[arg(long, global = true, help_heading = COMMON)]
     pub json: bool,
 }
@@ -90,7 +90,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     let read = opened.and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut text));
     read.map_err(|error| {
         let message = format!("cannot read the token in {}: {error}", file.display());
-        Failure::new(FAILED, message, "say where it is with --token-file FILE or PACELINE_TOKEN")
+        Failure::new(FAILED, message, "give it with --token-file FILE or PACELINE_TOKEN")
     })?;
     Ok(text)
 }
@@ -108,7 +108,7 @@ fn address(url: &str) -> Result<String, Failure> {
     });
     match has_port && !address.contains('/') {
         true => Ok(address.to_owned()),
-        false => Err(Failure::new(FAILED, format!("{url:?} is no address of an API"), hint)),
+        false => Err(Failure::new(FAILED, format!("{url:?} is not the address of an API"), hint)),
     }
 }
 

@@ -10,12 +10,12 @@ use paceline_client::{Error, Kind};
 use serde_json::Value;
 
 pub const HELP: &str = "\
-Without a command: lists them.
+Without a command, lists the resources.
 
 Example:
   paceline resources create zpool:tank --parents disk:da0 --parents disk:da1
   paceline resources
-  paceline tree      the same as a drawing, with who holds and who waits";
+  paceline tree      draws them as a tree, with holders and waiters";
 
 #[derive(Debug, Args)]
 pub struct Resources {
@@ -39,7 +39,7 @@ enum ResourcesCommand {
         #[command(flatten)]
         settings: Settings<Resource>,
     },
-    /// Change what is given, and leave the rest
+    /// Change the given settings, and keep the rest
     #[command(
         visible_alias = "configure",
         after_help = "Example:\n  paceline resources set zpool:tank --parents disk:da1"
@@ -58,7 +58,7 @@ enum ResourcesCommand {
     Delete {
         /// Its name
         name: String,
-        /// Delete it although it has children, which are then no longer below it or what is above it
+        /// Delete it even if it has children, which lose this parent
         #[arg(long)]
         orphan: bool,
     },

@@ -8,17 +8,16 @@ use serde_json::json;
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-It first reads all of FILE, with its checksums, and changes nothing if FILE is damaged or of a newer version. It is \
-refused while a daemon has the data directory open. The database that was there is kept beside the new one as \
-paceline.db.before-restore-TIME.
+First reads and verifies all of FILE; if FILE is damaged or of a newer version, nothing is changed. The command fails while \
+a daemon has the data directory open. The previous database is kept as paceline.db.before-restore-TIME.
 
-What clients held (permits, locks, sessions) is not restored. Fencing and request numbers go on above all that were \
-given before. If the database that was there is of the daemon that made the backup, they go on where it ended; \
-otherwise nobody knows which numbers were given since, and about 10^12 are skipped. Tokens and users that were \
-revoked after the backup was made are valid again: revoke them anew.
+Permits, locks and sessions are not restored. Fencing and request numbers continue above all that were granted before. If \
+the previous database belongs to the daemon that made the backup, they continue where it ended; otherwise the numbers granted since \
+are not known, and about 10^12 are skipped. Tokens and users that were revoked after the backup was made are valid \
+again: revoke them again.
 
-The files of serve --config are applied at the next start as always: what changed in them since they were applied \
-to the restored database is changed.
+The next start applies the files of serve --config as usual: what changed in them since they were applied to the restored \
+database is changed.
 
 Example:
   systemctl stop paceline
@@ -36,14 +35,14 @@ pub struct Restore {
 }
 
 pub fn run(command: &Restore) -> Result<(), Failure> {
-    let hint = "restore works on the files of a daemon on this machine: say its --data DIR";
+    let hint = "restore works on the files of a daemon on this machine: give its --data DIR";
     if command.reach.is_tcp() {
         return Err(Failure::new(FAILED, "a daemon over TCP cannot be restored", hint));
     }
     let data = command.reach.directory()?;
     if !data.is_dir() {
         let message = format!("there is no directory {}", data.display());
-        return Err(Failure::new(FAILED, message, "say the data directory with --data DIR"));
+        return Err(Failure::new(FAILED, message, "give the data directory with --data DIR"));
     }
     let path = data.join("paceline.db");
     let mark = paceline_host::wall_ms().to_string();
@@ -59,11 +58,11 @@ pub fn run(command: &Restore) -> Result<(), Failure> {
         command.file.display()
     ));
     if let Some(kept) = done.kept {
-        crate::screen::tell(format_args!("the database before is kept as {}", kept.display()));
+        crate::screen::tell(format_args!("the previous database is kept as {}", kept.display()));
     }
     if !done.numbers_go_on {
         crate::screen::tell(format_args!(
-            "fencing and request numbers skip about 10^12, because nobody knows which were given since the backup"
+            "fencing and request numbers skip about 10^12, because those granted since the backup are not known"
         ));
     }
     Ok(())

@@ -10,7 +10,7 @@ use paceline_client::Kind;
 use serde_json::{Map, Value, json};
 
 pub const HELP: &str = "\
-Without a command: lists the running rules. They are gone after a restart unless saved.
+Without a command, lists the running rules. A restart replaces them with the saved ones.
 
 Example:
   paceline rules new --match 'user=etl-*' --mode glob --lower 20 --then stop
@@ -32,7 +32,7 @@ pub struct Rules {
 
 #[derive(Debug, Subcommand)]
 enum RulesCommand {
-    /// Add a rule to the running list, at its end unless it has a number
+    /// Add a rule to the running list; without a number, at its end
     #[command(
         after_help = "Example:\n  paceline rules new --match 'user=etl-*' --mode glob --lower 20 --then stop\n  paceline rules new --when 'rate(\"per-user\", user) > 100.0' --reject"
     )]
@@ -40,7 +40,7 @@ enum RulesCommand {
         #[command(flatten)]
         settings: Box<Settings<NewRule>>,
     },
-    /// Change what is given of a rule, and leave the rest
+    /// Change the given settings of a rule, and keep the rest
     #[command(
         after_help = "Example:\n  paceline rules set 10 --lower 30\n  paceline rules set 10 --reset when"
     )]
@@ -56,13 +56,13 @@ enum RulesCommand {
     /// Remove all rules from the running list; the saved ones stay
     #[command(after_help = "Example:\n  paceline rules clear")]
     Clear,
-    /// Keep the running list as it is for the next start
+    /// Save the running list for the next start
     #[command(after_help = "Example:\n  paceline rules save")]
     Save,
-    /// Let a rule count again
+    /// Enable a disabled rule
     #[command(after_help = "Example:\n  paceline rules enable 10")]
     Enable(Number),
-    /// Leave a rule in the list, but out of account
+    /// Disable a rule without deleting it
     #[command(after_help = "Example:\n  paceline rules disable 10")]
     Disable(Number),
 }
@@ -132,9 +132,9 @@ fn clear(asker: &Asker) -> Result<(), Failure> {
     let answer = asker.client.act_on_all(Kind::Rules, "clear")?;
     let next = match saved.map(|saved| saved.len()) {
         Ok(0) => "no rules are saved, so that the next start has none either".to_owned(),
-        Ok(1) => "the saved rule comes back at the next start".to_owned(),
-        Ok(count) => format!("the {count} saved rules come back at the next start"),
-        Err(_) => "see what comes back at the next start with: paceline rules --saved".to_owned(),
+        Ok(1) => "the saved rule is in use again after the next start".to_owned(),
+        Ok(count) => format!("the {count} saved rules are in use again after the next start"),
+        Err(_) => "see the rules of the next start with: paceline rules --saved".to_owned(),
     };
     asker.show_done(&answer, &format!("the running list is empty; {next}"))
 }

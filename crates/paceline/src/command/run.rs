@@ -1,7 +1,7 @@
 //! Runs a command that holds something while it runs.
 //!
 //! What is held hangs on a session that is bound to a connection. The command inherits that
-//! connection, so the session ends only when both it and we are gone: who kills us does not free what
+//! connection, so the session ends only when both have exited: killing this process does not release what
 //! the command still uses. It begins when the daemon knows its process (`starter`). When the command ends, we end the session ourselves, so that a process it
 //! left behind keeps nothing. Over TCP the session has a lease, which we renew; there what is held is
 //! free one lease after we are killed.
@@ -45,12 +45,13 @@ const WITNESSES_MAX: usize = 5;
 /// How long the command waits for the daemon to know its process.
 const KNOWN_MAX: Duration = Duration::from_secs(5);
 
-/// How long a daemon that went away between the grant and the command's beginning is told of the process, and the pauses.
+/// How long to retry to report the process to a daemon that went away between the grant and the start of the command, and the
+/// pauses.
 const AWAY_MAX: Duration = Duration::from_secs(60);
 const AWAY_PAUSE: Duration = Duration::from_millis(10);
 const AWAY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What is held, and what the command is told of it.
+/// What is held, and what the command learns of it.
 pub struct Held<'a> {
     pub client: &'a Client,
     pub session: Session,
@@ -140,8 +141,8 @@ pub fn run_held(
 pub fn said(what: &str, given_back: Result<(), Error>, as_json: bool) {
     let Err(error) = given_back else { return };
     let message = match error.is_unreachable() {
-        true => format!("the daemon is away, and gives the {what} back when it is there: {error}"),
-        false => format!("the {what} was not given back by the command, or was over: {error}"),
+        true => format!("the daemon is away, and releases the {what} when it is back: {error}"),
+        false => format!("the {what} expired before it was released: {error}"),
     };
     warn(as_json, &message);
 }
@@ -215,7 +216,7 @@ async fn begin(
     let waiting = starter.meet(pid).await.map_err(|error| format!("cannot start: {error}"))?;
     let (tell, told) = oneshot::channel();
     tokio::task::spawn_blocking(move || make_known(&session, pid, tell));
-    // A daemon that is away or hangs holds the session for as long as we live, and hears of the command later.
+    // A daemon that is away or hangs keeps the session while this process lives, and learns of the command later.
     if let Ok(Ok(Err(error))) = timeout(KNOWN_MAX, told).await
         && !error.is_unreachable()
     {

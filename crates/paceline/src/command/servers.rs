@@ -10,11 +10,11 @@ use paceline_client::Kind;
 use serde_json::{Value, json};
 
 pub const HELP: &str = "\
-Without a command: lists them. A server is named BACKEND/NAME, here and in the configuration file.
+Without a command, lists the servers. A server is named BACKEND/NAME.
 
 Example:
   paceline servers
-  paceline servers weight app/a 0      it gets nothing new; what it has goes on to its end
+  paceline servers weight app/a 0      it gets no new requests; running ones finish
   paceline servers delete app/a";
 
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ enum ServersCommand {
         #[command(flatten)]
         settings: Box<Settings<Server>>,
     },
-    /// Change what is given, and leave the rest
+    /// Change the given settings, and keep the rest
     #[command(
         visible_alias = "configure",
         after_help = "Example:\n  paceline servers set app/a --max-connections 20"
@@ -50,7 +50,7 @@ enum ServersCommand {
         #[command(flatten)]
         changes: Box<Changes<Server>>,
     },
-    /// Change the share of a server: 0 is nothing new
+    /// Set the weight of a server; with 0 it gets no new requests
     #[command(after_help = "Example:\n  paceline servers weight app/a 2")]
     Weight {
         /// Name of the server, BACKEND/NAME

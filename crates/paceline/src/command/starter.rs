@@ -2,8 +2,8 @@
 //!
 //! What is held lasts as long as its processes if the daemon ends. So the command's process must be known to it before
 //! the command does anything. First this program itself is started in its place and waits; once the daemon has
-//! written the process, it is told so and becomes the command, with the same number and the same beginning. If we end
-//! before that, nobody tells it, and the command does not run.
+//! written the process, it receives a byte and becomes the command, with the same pid and start time. If we exit
+//! before that, it receives nothing, and the command does not run.
 //!
 //! They meet at a unix socket without a file, because a descriptor that is handed on would be the command's, too.
 

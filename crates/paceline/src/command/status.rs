@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub const HELP: &str = "\
 Example:
   paceline status
-  paceline doctor      looks closer, and says what to do about what is wrong";
+  paceline doctor      checks more, and reports remedies";
 
 #[derive(Debug, Args)]
 pub struct Status {
@@ -35,7 +35,7 @@ fn draw(status: &Value, pools: &[Value], target: &str, screen: Screen) -> String
     };
     let is = |name: &str| status.get(name) == Some(&Value::Bool(true));
     let state = match (is("draining"), is("read_only")) {
-        (true, _) => "ends: it finishes what it has",
+        (true, _) => "drains: it finishes its requests, then exits",
         (false, true) => "serves, read-only",
         (false, false) => "serves",
     };
@@ -88,6 +88,6 @@ fn warnings(status: &Value) -> Vec<String> {
     let problems = list(status.pointer("/http/problems"));
     let tokens = list(status.get("tokens_ending"));
     let token =
-        |token: &Value| format!("token {} ends {}", text(token, "name"), text(token, "ends"));
+        |token: &Value| format!("token {} expires {}", text(token, "name"), text(token, "ends"));
     doubtful.iter().chain(&problems).map(super::as_text).chain(tokens.iter().map(token)).collect()
 }

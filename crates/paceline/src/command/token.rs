@@ -1,7 +1,7 @@
 //! `paceline token`: lists, makes and revokes tokens for clients over TCP.
 //!
 //! A token is printed once, when it is made, alone on standard output, so that it can go into a file
-//! or a pipe; what belongs to it is told on standard error.
+//! or a pipe; its name and expiry are printed on standard error.
 
 use super::{Asker, Reach, print, text};
 use crate::failure::Failure;
@@ -14,14 +14,14 @@ use paceline_types::Role;
 use serde_json::{Map, Value};
 
 pub const HELP: &str = "\
-Without a command: lists the tokens, never the secrets themselves. The first one, admin, lies in the
-file token of the data directory; revoking it puts a new one there.
+Without a command, lists the tokens, but never the secrets. The first token, admin, is in the file token of the data
+directory; revoking it writes a new one to the file.
 
-Roles, each may do what those before it may:
+Roles; each role includes the ones before it:
   viewer     lists, why, explain, events, metrics
   client     permits and locks
-  operator   start, stop and configure pools, new rules, checkpoints, servers, steal locks
-  admin      create and keep pools, save rules, users and tokens
+  operator   start, stop and configure pools; edit rules, checkpoints and servers; steal locks
+  admin      create and keep pools; save rules; manage users and tokens
 
 Example:
   paceline token new ci --role client > ci.token
@@ -42,12 +42,12 @@ enum TokenCommand {
     /// List the tokens, as without a command
     #[command(after_help = "Example:\n  paceline token list")]
     List,
-    /// Make a token and print it, this once
+    /// Create a token and print it; it is not shown again
     #[command(
         after_help = "Example:\n  paceline token new ci --role client --expires 30d > ci.token"
     )]
     New(New),
-    /// Let a token be good for nothing from now on
+    /// Revoke a token
     #[command(after_help = "Example:\n  paceline token revoke ci")]
     Revoke {
         /// Name of the token
@@ -59,13 +59,13 @@ enum TokenCommand {
 struct New {
     /// Name of the token, to list and revoke it by
     name: String,
-    /// What whoever has it may do: viewer, client, operator or admin
+    /// The role of its bearer: viewer, client, operator or admin
     #[arg(long, value_name = "ROLE")]
     role: Role,
-    /// The name that its requests carry as user [default: the name of the token]
+    /// The attribute user of its requests [default: the name of the token]
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// How long it is good for, such as 12h or 90d, or never [default: 90d]
+    /// How long it is valid, such as 12h or 90d, or never [default: 90d]
     #[arg(long, value_name = "TIME|never")]
     expires: Option<String>,
 }
@@ -119,20 +119,22 @@ pub fn ending(client: &Client) -> Vec<(String, String)> {
 
 fn make(asker: &Asker, new: &New) -> Result<(), Failure> {
     let made = asker.client.add(Kind::Tokens, &new.object())?;
-    // It is shown once: one that nobody could read is of no use, and is not left behind.
+    // It is shown once: if it could not be printed it is useless, so it is revoked.
     let unread = |failure: Failure| match asker.client.delete(Kind::Tokens, &new.name) {
-        Ok(_) => failure
-            .hint("the token was revoked again; see that standard output can be written to".into()),
-        Err(_) => {
-            failure.hint(format!("nobody has read the token: paceline token revoke {}", new.name))
-        }
+        Ok(_) => failure.hint(
+            "the token was revoked again; check that standard output can be written to".into(),
+        ),
+        Err(_) => failure.hint(format!(
+            "the token was not shown; revoke it with: paceline token revoke {}",
+            new.name
+        )),
     };
     if asker.json {
         return asker.show(&made, |_| String::new()).map_err(unread);
     }
     let ends = match moment::ahead(&text(&made, "expires")) {
-        Some(ahead) => format!("it ends {ahead}"),
-        None => "it never ends".to_owned(),
+        Some(ahead) => format!("it expires {ahead}"),
+        None => "it never expires".to_owned(),
     };
     print(&format!("{}\n", text(&made, "token"))).map_err(unread)?;
     let (name, role) = (text(&made, "name"), text(&made, "role"));

@@ -1,4 +1,4 @@
-//! `paceline tree`: the resources as a drawing, with who holds and who waits.
+//! `paceline tree`: a drawing of the resources, with holders and waiters.
 //!
 //! A resource with several parents is drawn below each, its own children only the first time, so the
 //! drawing is never longer than the lines of the graph. Nothing here recurses: a graph may be deep.
@@ -12,8 +12,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const HELP: &str = "\
-A resource with several parents is drawn below each of them; (above) says that what hangs below it \
-is drawn already. A claim takes everything below its resource, too: that is marked `taken with` the resource.
+A resource with several parents is drawn below each of them; (above) means that the resources below it \
+are already drawn. A claim also takes everything below its resource, which is marked `taken with` the resource.
 
 Example:
   paceline tree

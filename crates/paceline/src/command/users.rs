@@ -10,8 +10,8 @@ use paceline_client::Kind;
 use serde_json::Value;
 
 pub const HELP: &str = "\
-Without a command: lists them. Root and the user who started the daemon are admins without being listed. Clients over \
-TCP have tokens instead (paceline token).
+Without a command, lists the users. Root and the user who started the daemon are admins and are not listed. Clients over \
+TCP use tokens (paceline token).
 
 Example:
   paceline users set eva --role operator
@@ -43,7 +43,7 @@ enum UsersCommand {
         #[command(flatten)]
         settings: Settings<User>,
     },
-    /// Take a user's role away
+    /// Revoke a user's role
     #[command(visible_alias = "rm", after_help = "Example:\n  paceline users delete eva")]
     Delete(Delete),
 }
@@ -54,7 +54,7 @@ pub fn run(users: &Users) -> Result<(), Failure> {
     let done = match &users.command {
         None | Some(UsersCommand::List) => {
             let list = asker.client.objects(kind)?;
-            let nothing = "no user has a role besides root and the user who started the daemon; \
+            let nothing = "only root and the user who started the daemon have a role; \
                            give one with: paceline users set NAME --role ROLE";
             return asker.show_list(&list, nothing, |screen| draw(&list, screen));
         }
@@ -64,7 +64,7 @@ pub fn run(users: &Users) -> Result<(), Failure> {
         }
         Some(UsersCommand::Delete(delete)) => delete.run(&asker, kind, "user"),
     };
-    done.map_err(|failure| failure.or_hint("see who has a role with: paceline users"))
+    done.map_err(|failure| failure.or_hint("list the users that have a role with: paceline users"))
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {

@@ -1,4 +1,4 @@
-//! `paceline whoami`: who the daemon takes the caller for, and what that lets them do.
+//! `paceline whoami`: the caller's user name and role, as the daemon sees them.
 
 use super::{Reach, text};
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `paceline why`: why a request waits, behind whom, and for how long.
+//! `paceline why`: why a request waits, behind which requests, and for how long.
 
 use super::ps::{named, request_age, what};
 use super::{Reach, text};
@@ -12,7 +12,7 @@ use serde_json::Value;
 pub const HELP: &str = "\
 Example:
   paceline ps          shows the numbers
-  paceline why 17      shows what 17 waits for, who is ahead of it, and when it may go on";
+  paceline why 17      shows what 17 waits for, which requests are ahead of it, and until when";
 
 #[derive(Debug, Args)]
 pub struct Why {
@@ -104,7 +104,7 @@ fn behind(answer: &Value) -> Vec<String> {
     lines
 }
 
-/// A request ahead: its number, who asked for what, and for how long it waits or runs.
+/// A request ahead: its number, user, text, and how long it has been waiting or running.
 fn holder(request: &Value) -> String {
     let age = request_age(request).unwrap_or_default();
     let verb = if text(request, "state") == "running" { "runs" } else { "waits" };

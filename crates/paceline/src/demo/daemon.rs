@@ -68,7 +68,7 @@ impl Daemon {
         Ok(Self { runtime: Some(runtime), host, doors: Some(doors) })
     }
 
-    /// Ends it; whoever waits for it is told that it is gone.
+    /// Ends it; clients that wait for it get an error.
     pub fn stop(&mut self) {
         drop(self.doors.take());
         if let Some(runtime) = self.runtime.take() {

@@ -30,9 +30,9 @@ use traffic::Traffic;
 use view::{Decision, Verdict, View};
 
 pub const HELP: &str = "\
-Nothing is installed and nothing stays: the daemon runs inside this command, with its files and sockets in a \
-temporary directory and no network, and goes with it. q or Ctrl-C ends it. Where standard output is no \
-terminal, each decision is a line, and it ends after 10 s unless --for says otherwise.
+Nothing is installed and nothing stays behind: the daemon runs inside this command, without network, with its files and sockets \
+in a temporary directory that is deleted at the end. q or Ctrl-C quits. If standard output is not a terminal, each decision is \
+printed as one line, and the demo ends after 10 s unless --for is given.
 
 Example:
   paceline demo
@@ -40,11 +40,11 @@ Example:
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// End after this long, such as 30s
+    /// Quit after this time, such as 30s
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     end: Option<Duration>,
 
-    /// Begin the made-up users with this number
+    /// Seed for the made-up users
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -52,7 +52,7 @@ pub struct Demo {
 /// The time between two frames.
 const FRAME: Duration = Duration::from_millis(200);
 
-/// How long it goes on where nobody could stop it by a key.
+/// How long it runs where no key can stop it.
 const END_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Waiting requests that are asked about in one frame.
@@ -123,7 +123,7 @@ fn listen_for_signals(
     Ok(())
 }
 
-/// Passes on who waits, as the daemon tells it.
+/// Passes on which requests wait, as the daemon reports them.
 fn follow(client: &Client, inputs: Sender<Input>) -> Result<(), Failure> {
     let events = client.events()?;
     let pass_on = move || {
@@ -181,7 +181,7 @@ impl Show {
         }
     }
 
-    /// Waits for the next frame; true if somebody asked to end.
+    /// Waits for the next frame; true if the user asked to quit.
     fn wait(&mut self, input: &Receiver<Input>, until: Instant) -> bool {
         loop {
             let left = until.saturating_duration_since(Instant::now());

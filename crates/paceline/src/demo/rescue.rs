@@ -1,4 +1,4 @@
-//! The end of the demo where its output is stuck: a terminal stopped by Ctrl-S, a pipe that nobody reads.
+//! The end of the demo where its output is stuck: a terminal stopped by Ctrl-S, a pipe that is not read.
 //!
 //! Owns what a signal must not leave behind: the directory, and how the keyboard was. Promises that the
 //! process ends within [`STUCK_MAX`] of the first signal, whatever the thread that draws waits for. Does
@@ -64,7 +64,7 @@ impl Rescue {
         // Held to the end, so that no directory is made any more.
         let known = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(keyboard) = self.keyboard.get().cloned() {
-            // That may be stuck as well, so nobody waits for it.
+            // That may be stuck as well, so it is not waited for.
             let _ = thread::Builder::new().spawn(move || terminal::put_back(&keyboard));
         }
         thread::sleep(WORDS_MAX);

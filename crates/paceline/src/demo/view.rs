@@ -1,6 +1,6 @@
 //! What the demo shows: the state behind one frame, brought up to date from answers and decisions.
 //!
-//! Pure: it is given values and asks nobody.
+//! Pure: it gets values and does no I/O.
 
 use super::traffic::seconds;
 use crate::command::{as_text, figure, text};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Decisions that are kept to be shown.
 const DECISIONS_MAX: usize = 200;
 
-/// What became of somebody.
+/// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Admitted,
@@ -52,7 +52,7 @@ pub struct Checkpoint {
     pub refused: String,
 }
 
-/// A lock or a resource that somebody holds or waits for.
+/// A lock or a resource that is held or waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub what: String,
@@ -106,7 +106,7 @@ impl View {
         self.pools = pools.iter().map(pool).collect();
     }
 
-    /// How the checkpoints stand, with who waits at each now.
+    /// The state of the checkpoints, with the requests that wait at each.
     pub fn show_checkpoints(&mut self, checkpoints: &[Value], requests: &[Listed]) {
         let waits_at = |name: &str| {
             let at = |request: &&Listed| {
@@ -182,7 +182,7 @@ fn limit(checkpoint: &Value) -> String {
     parts.join(" ")
 }
 
-/// Why somebody waits, in the words of `why`, with a time that people read.
+/// Why a request waits, in the words of `why`, with a readable time.
 pub fn reason(why: &Why) -> String {
     let mut text = why.message.split(", ").next().unwrap_or_default().to_owned();
     if let Some(rest) = text.strip_prefix("waits ") {

@@ -165,7 +165,7 @@ fn a_connection_that_has_not_begun_does_not_hold_up_the_end() {
     let ended = proxy.daemon.wait();
     assert!(ended.status.success(), "{}", ended.log);
     // What is cut off at the end of --drain-max is told.
-    assert!(!ended.log.contains("--drain-max is over"), "{}", ended.log);
+    assert!(!ended.log.contains("--drain-max has passed"), "{}", ended.log);
 }
 
 /// What is cut when the time is over is told in one line: who waits, who is being served, and the connections.
@@ -192,7 +192,7 @@ fn what_the_end_cuts_is_counted_in_the_log() {
     until(count, |count| *count == 5);
     let ended = daemon.terminate();
     let lines: Vec<&str> =
-        ended.log.lines().filter(|line| line.contains("--drain-max is over")).collect();
+        ended.log.lines().filter(|line| line.contains("--drain-max has passed")).collect();
     let [line] = lines[..] else { panic!("{}", ended.log) };
     for figure in ["requests=5", "sessions=1", "connections=5"] {
         assert!(line.contains(figure), "{figure}: {line}");

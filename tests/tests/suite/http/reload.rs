@@ -231,7 +231,7 @@ fn apply_fails_when_a_frontend_cannot_listen_where_the_file_says() {
     let (code, told) = apply(&[]);
     assert_eq!(code, 1, "{told}");
     let expected = format!(
-        "it is applied, but the HTTP door is not as it says: frontend web: \
+        "applied, but the HTTP door differs from the configuration: frontend web: \
                             cannot listen at {second}"
     );
     assert!(told.contains(&expected), "{told}");

@@ -207,7 +207,7 @@ fn an_edit_turns_tls_on_and_off() {
 #[test]
 fn a_database_from_before_tls_opens() {
     let scratch = Scratch::new();
-    let schema = include_str!("../../../../crates/model/src/paceline.ovsschema");
+    let schema = include_str!("../../../../docs/paceline.ovsschema");
     let mut schema: serde_json::Value = serde_json::from_str(schema).unwrap();
     schema["version"] = "0.4.0".into();
     let columns = schema["tables"]["Backend"]["columns"].as_object_mut().unwrap();

@@ -122,6 +122,10 @@ impl Walk {
             self.delete(&format!("{list}/{name}"), 204);
             self.delete(&format!("{list}/{name}"), 404);
         }
+        self.get("/v1/api", 200);
+        self.call("PATCH", "/v1/api", json!({ "show_text": true }), 201);
+        self.call("PUT", "/v1/api", json!({ "show_text": 1 }), 400);
+        self.call("PUT", "/v1/api", json!({}), 200);
         self.get("/v1/http", 200);
         self.call("PATCH", "/v1/http", json!({ "threads": 1 }), 201);
         self.call("PUT", "/v1/http", json!({ "threads": 0 }), 422);

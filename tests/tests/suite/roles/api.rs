@@ -26,6 +26,7 @@ const TABLE: &[Row] = &[
     ("GET", "/v1/backends/b", "", Viewer, 200),
     ("GET", "/v1/servers", "", Viewer, 200),
     ("GET", "/v1/servers/b/s", "", Viewer, 200),
+    ("GET", "/v1/api", "", Viewer, 200),
     ("GET", "/v1/http", "", Viewer, 200),
     ("GET", "/v1/tree", "", Viewer, 200),
     ("GET", "/v1/locks", "", Viewer, 200),

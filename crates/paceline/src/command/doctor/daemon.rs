@@ -51,22 +51,22 @@ fn away(reach: &Reach, error: &Error) -> Finding {
     let data = reach.directory().map(|data| format!(" --data {}", data.display()));
     let next = match error {
         Error::Unreachable { .. } if reach.is_tcp() => {
-            "see that it runs there, and its --api".into()
+            "check that it runs there, and its --api".into()
         }
         Error::Unreachable { .. } => {
             format!("start it with: paceline serve{}", data.unwrap_or_default())
         }
-        Error::NotPermitted(_) if reach.is_tcp() => "see that the token is valid there".into(),
+        Error::NotPermitted(_) if reach.is_tcp() => "check that the token is valid there".into(),
         Error::NotPermitted(_) => "ask as the user who started the daemon, or as root".into(),
-        _ => "see its log, and that daemon and command are of one version".to_owned(),
+        _ => "check its log, and that daemon and command have the same version".to_owned(),
     };
     Finding::fail("daemon", error.to_string(), next)
 }
 
 fn ends_soon((name, when): &(String, String)) -> Finding {
-    let message = format!("token {name} ends {when}");
+    let message = format!("token {name} expires {when}");
     let next = format!(
-        "make another for its clients: paceline token new NAME --role ROLE; then: paceline token revoke {name}"
+        "create another for its clients: paceline token new NAME --role ROLE; then: paceline token revoke {name}"
     );
     Finding::warn("token", message, next)
 }
@@ -74,8 +74,8 @@ fn ends_soon((name, when): &(String, String)) -> Finding {
 fn running(status: &Value, message: String) -> Finding {
     match status.get("draining") == Some(&Value::Bool(true)) {
         true => {
-            let message = format!("{message}; it drains: it finishes what it has, and ends");
-            Finding::warn("daemon", message, "start it again when it has ended")
+            let message = format!("{message}; it drains: it finishes its requests, then exits");
+            Finding::warn("daemon", message, "start it again when it has exited")
         }
         false => Finding::ok("daemon", message),
     }
@@ -95,7 +95,7 @@ fn version(status: &Value) -> Finding {
 /// Promise J7: what is answered before it is on disk.
 fn sync(status: &Value) -> Finding {
     if status.get("read_only") == Some(&Value::Bool(true)) {
-        let next = "start it without --read-only if it should take changes";
+        let next = "start it without --read-only if it should accept changes";
         return Finding::warn("sync", "the daemon serves read-only", next);
     }
     let message = match text(status, "sync").as_str() {
@@ -118,10 +118,10 @@ fn clock(status: &Value) -> Finding {
         }
         Some(apart) => {
             let message = format!("it is {apart} ms ahead of the daemon's");
-            let next = "set both by a time server; the daemon times nothing by it but the log";
+            let next = "synchronize both with a time server; the daemon uses it only for the log";
             Finding::warn("clock", message, next)
         }
-        None => Finding::warn("clock", "the daemon does not tell its time", "see its version"),
+        None => Finding::warn("clock", "the daemon does not report its time", "see its version"),
     }
 }
 
@@ -133,7 +133,7 @@ fn files(limit: Option<u64>) -> Finding {
             Finding::warn("open files", message, next)
         }
         Some(limit) => Finding::ok("open files", format!("the daemon may have {limit} open")),
-        None => Finding::ok("open files", "the daemon may have as many as it likes open"),
+        None => Finding::ok("open files", "the daemon has no limit"),
     }
 }
 
@@ -151,7 +151,7 @@ fn reload(status: &Value) -> Option<Finding> {
         return Some(Finding::ok("reload", format!("the files of --config were read at {at}")));
     }
     let message = format!("the reload at {at} failed: {}", text(reload, "error"));
-    let next = "correct the files and send SIGHUP; until then the daemon goes on with what it had";
+    let next = "correct the files and send SIGHUP; until then the daemon keeps its configuration";
     Some(Finding::fail("reload", message, next))
 }
 
@@ -159,9 +159,9 @@ fn reload(status: &Value) -> Option<Finding> {
 fn configuration(status: &Value) -> Vec<Finding> {
     let warnings = status.get("warnings").and_then(Value::as_array).cloned().unwrap_or_default();
     if warnings.is_empty() {
-        return vec![Finding::ok("configuration", "nothing is doubtful about it")];
+        return vec![Finding::ok("configuration", "no warnings")];
     }
-    let next = "see what follows from it in docs/configuration.md";
+    let next = "docs/configuration.md explains the consequences";
     let each = warnings.iter().map(crate::command::as_text);
     each.map(|warning| Finding::warn("configuration", warning, next)).collect()
 }

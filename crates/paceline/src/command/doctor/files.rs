@@ -84,7 +84,7 @@ fn directory(data: &Path) -> Finding {
         Ok(metadata) if metadata.is_dir() => metadata,
         Ok(_) => {
             let message = format!("{name} is no directory");
-            return Finding::fail(what, message, "say another with --data DIR");
+            return Finding::fail(what, message, "give another with --data DIR");
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return not_for_us(name),
         Err(error) => {
@@ -99,7 +99,7 @@ fn directory(data: &Path) -> Finding {
     let own = rustix::process::geteuid().as_raw();
     if owner != own && own != 0 {
         let message = format!("{name} belongs to user {owner}, and you are user {own}");
-        return Finding::warn(what, message, "look as that user, or say another with --data DIR");
+        return Finding::warn(what, message, "look as that user, or give another with --data DIR");
     }
     let mode = mode(&metadata);
     match mode {
@@ -201,7 +201,7 @@ fn socket_of(socket: &Path) -> Option<Finding> {
         let next = format!("see what it is, and move it away: ls -l {name}");
         return Some(Finding::fail(what, format!("{name} is no socket"), next));
     }
-    // Only who may connect: whatever they ask is judged by their role.
+    // The mode decides only which users may connect; their role decides what they may do.
     let mode = mode(&metadata);
     let who = match (mode & 0o060, mode & 0o006) {
         (0, 0) => "",
