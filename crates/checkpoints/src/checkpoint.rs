@@ -1,6 +1,6 @@
 //! One checkpoint at work: its counters, its meters, its queues.
 //!
-//! Owns the counters of all keys and the queues of those that somebody waits for. Promises that at
+//! Owns the counters of all keys, and a queue for each counter that requests wait for. Promises that at
 //! most the limit passes, counted over all keys past the maximum as if they were one (S3), and that a
 //! counter is kept only while it differs from a new one.
 
@@ -27,7 +27,7 @@ const SWEEP_COUNT: usize = 32;
 /// With all counters taken, a new key looks at so many for one that can go.
 const SWEEP_FULL: usize = 64;
 
-/// Who waits at any checkpoint, and what happens next.
+/// The waiters of all checkpoints, and what happens next.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) timers: Timers,
@@ -82,7 +82,7 @@ pub(crate) struct Checkpoint {
     calls: u32,
 }
 
-/// Where a counter is, until the next key comes or goes.
+/// Where a counter is, until the next key is added or removed.
 #[derive(Clone, Copy)]
 enum Seat {
     Only,
@@ -134,8 +134,10 @@ impl Checkpoint {
                 Arrival::Passed(self.let_in(now, which, seat, 0))
             }
             Outlook::Queue { pass_at } => {
+                let displaced = self.room(now, &counter, ticket).ok().flatten();
+                let displaced = displaced.and_then(|displaced| self.displace(displaced, waiting));
                 self.enqueue(now, which, seat, ticket, waiting);
-                Arrival::Queued { pass_at }
+                Arrival::Queued { pass_at, displaced }
             }
             Outlook::Refuse(turned) => {
                 self.note(turned.cause);
@@ -212,7 +214,7 @@ impl Checkpoint {
         }
     }
 
-    /// Remembers why somebody was turned away.
+    /// Counts why a request was turned away.
     pub(crate) const fn note(&mut self, cause: Cause) {
         match cause {
             Cause::Full { .. } => self.stats.refused_full += 1,

@@ -72,7 +72,7 @@ impl Checkpoints {
         self.slip = slip;
     }
 
-    /// A request arrives at a checkpoint. Whoever passes must give back what it holds, with
+    /// A request arrives at a checkpoint. A request that passes must give back what it holds, with
     /// [`settle`](Self::settle) or [`refund`](Self::refund).
     pub fn arrive(&mut self, now: Time, id: CheckpointId, ticket: &Ticket) -> Arrival {
         let now = self.turn(now);
@@ -125,7 +125,7 @@ impl Checkpoints {
     }
 
     /// A request that passed a checkpoint before that got new counters, or one that this takes the place
-    /// of, is counted here from now on. Nobody is let out: it held a count, and holds one.
+    /// of, is counted here from now on. No waiter is let out: the request held a count, and holds one.
     pub fn count_again(
         &mut self,
         now: Time,
@@ -140,8 +140,8 @@ impl Checkpoints {
         }
     }
 
-    /// A request that ran gives back its count. If somebody waits for it, [`handed`](Self::handed)
-    /// has who got it.
+    /// A request that ran gives back its count. If a request waits for it, [`handed`](Self::handed)
+    /// returns the one that got it.
     pub fn settle(&mut self, now: Time, held: HeldCount) {
         let now = self.turn(now);
         if let Some(index) = self.open(held.checkpoint) {
@@ -186,12 +186,12 @@ impl Checkpoints {
         true
     }
 
-    /// Whoever got a count that was given back, first come first served. Nobody else.
+    /// The next waiter that got a count which was given back, in the order in which they got it.
     pub fn handed(&mut self) -> Option<Moved> {
         self.handed.pop_front().map(|(_, moved)| moved)
     }
 
-    /// Lets out one waiter: whoever was handed a count, else the earliest that is due by `now`.
+    /// Lets out one waiter: one that was handed a count, else the earliest that is due by `now`.
     ///
     /// `None` may also mean that a large edit is still being carried out; then
     /// [`poll_timeout`](Self::poll_timeout) stays at now, and the next call goes on with it.

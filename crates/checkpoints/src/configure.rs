@@ -79,13 +79,13 @@ impl Checkpoints {
         renewed
     }
 
-    /// How many deleted checkpoints are remembered for who passed them.
+    /// How many deleted checkpoints are remembered for the requests that passed them.
     #[must_use]
     pub const fn buried(&self) -> usize {
         self.buried.len()
     }
 
-    /// Forgets those of them that nobody passed who is still alive.
+    /// Forgets the deleted checkpoints that no open request passed.
     pub fn forget_buried(&mut self, has_holders: impl Fn(CheckpointId) -> bool) {
         self.buried.retain(|(_, id)| has_holders(*id));
     }
@@ -130,7 +130,7 @@ impl Checkpoints {
         }
     }
 
-    /// Removes a deleted checkpoint that nobody waits at.
+    /// Removes a deleted checkpoint without waiters.
     pub(crate) fn remove_if_done(&mut self, index: usize) {
         if self.list[index].closing && self.list[index].stats.queued_now == 0 {
             self.ids.remove(index);
@@ -149,7 +149,7 @@ impl Checkpoints {
     }
 }
 
-/// That whoever passed the one is to be counted at the other.
+/// Requests that passed the one checkpoint are to be counted at the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewed {
     /// The checkpoint that was passed.

@@ -4,8 +4,9 @@ use crate::checkpoint::{Checkpoint, Terms};
 use crate::counter::Counter;
 use crate::pace::Pace;
 use crate::queue::{Before, Queue};
+use crate::spec::QueueSpec;
 use crate::ticket::{Cause, Outlook, Ticket, Turned};
-use paceline_types::{Span, Time};
+use paceline_types::{Rank, Span, Time};
 
 impl Checkpoint {
     /// What an enforcing checkpoint does with a request that arrives now.
@@ -53,12 +54,14 @@ impl Checkpoint {
         if queue.is_none() && pace.conforms(counter.tat(), now, ticket.cost) {
             return Outlook::Pass;
         }
-        if let Some(full) = self.full(now, counter, ticket) {
-            return Outlook::Refuse(full);
-        }
+        let displaced = match self.room(now, counter, ticket) {
+            Ok(displaced) => displaced.map(|displaced| (displaced.rank, displaced.cost)),
+            Err(full) => return Outlook::Refuse(full),
+        };
         let wait_max = self.deadline(now, ticket).since(now);
-        match predict(now, pace, counter, queue, ticket, wait_max) {
-            Wait::Until(pass_at) if ticket.kept.is_none() && pass_at.since(now) > wait_max => {
+        let fits = |pass_at: Time| pass_at.since(now) <= wait_max;
+        match predict(now, pace, counter, queue, ticket, displaced, fits) {
+            Wait::Until(pass_at) if ticket.kept.is_none() && !fits(pass_at) => {
                 let wait = pass_at.since(now);
                 let cause = Cause::TooLong { wait, max: wait_max };
                 let retry_at = Some(now.plus(Span(wait.0 - wait_max.0)));
@@ -71,7 +74,7 @@ impl Checkpoint {
 
     /// No wait can be predicted, so only a wait of nothing is refused at once.
     fn decide_wait(&self, now: Time, counter: &Counter, ticket: &Ticket) -> Outlook {
-        if let Some(full) = self.full(now, counter, ticket) {
+        if let Err(full) = self.room(now, counter, ticket) {
             return Outlook::Refuse(full);
         }
         if ticket.kept.is_none() && self.deadline(now, ticket) <= now {
@@ -84,22 +87,44 @@ impl Checkpoint {
         Outlook::Queue { pass_at: None }
     }
 
-    fn full(&self, now: Time, counter: &Counter, ticket: &Ticket) -> Option<Turned> {
+    /// Whether there is room for a newcomer in its queue, and the waiter that it displaces there. Otherwise, why not.
+    pub(crate) fn room(
+        &self,
+        now: Time,
+        counter: &Counter,
+        ticket: &Ticket,
+    ) -> Result<Option<Displaced>, Turned> {
         if ticket.kept.is_some() {
-            return None;
+            return Ok(None);
         }
         let queue = counter.queue().and_then(|queue| self.queues.get(queue));
-        let len = queue.map_or(0, Queue::len) as u64;
-        let max = if len >= self.bounds.len_max {
-            self.bounds.len_max
-        } else if self.stats.queued_now >= self.bounds.total_max {
-            self.bounds.total_max
+        let (len, total) = (queue.map_or(0, Queue::len) as u64, self.stats.queued_now);
+        let QueueSpec { len_max, total_max, .. } = self.bounds;
+        let max = if len >= len_max {
+            len_max
+        } else if total >= total_max {
+            total_max
         } else {
-            return None;
+            return Ok(None);
         };
         let retry_at = self.retry_at(now, counter, ticket.cost);
-        Some(Turned { cause: Cause::Full { max }, retry_at })
+        let turned = Turned { cause: Cause::Full { max }, retry_at };
+        let is_exceeded = len > len_max || total > total_max;
+        let is_let_out = counter.queue().is_some_and(|queue| self.dismisses(queue));
+        let queue = queue.filter(|_| !is_exceeded && !is_let_out);
+        match queue.and_then(|queue| queue.displaced_by(ticket)) {
+            Some((rank, cost)) => Ok(Some(Displaced { rank, cost, turned })),
+            None => Err(turned),
+        }
     }
+}
+
+/// The waiter whose place in a full queue a newcomer takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Displaced {
+    pub(crate) rank: Rank,
+    pub(crate) cost: u64,
+    pub(crate) turned: Turned,
 }
 
 enum Wait {
@@ -108,19 +133,20 @@ enum Wait {
     Within,
 }
 
-/// When a newcomer would pass, not earlier than now.
+/// When a newcomer that takes the place of `displaced` would pass, not earlier than now.
 fn predict(
     now: Time,
     pace: &Pace,
     counter: &Counter,
     queue: Option<&Queue>,
     ticket: &Ticket,
-    wait_max: Span,
+    displaced: Option<(Rank, u64)>,
+    fits: impl Fn(Time) -> bool,
 ) -> Wait {
     let cost = u64::from(ticket.cost);
     let pass_at = |before: u64| pace.pass_at(counter.tat(), before + cost).max(now);
     let Some(queue) = queue else { return Wait::Until(pass_at(0)) };
-    match queue.cost_before_newcomer(ticket, |before| pass_at(before).since(now) <= wait_max) {
+    match queue.cost_before_newcomer(ticket, displaced, |before| fits(pass_at(before))) {
         Before::Exactly(before) | Before::AtLeast(before) => Wait::Until(pass_at(before)),
         Before::Enough => Wait::Within,
     }

@@ -1,9 +1,10 @@
 //! How waiters leave their queue and counts are given back.
 //!
-//! Promises that a queue exists exactly while somebody waits in it, that it has exactly one timer,
+//! Promises that a queue exists exactly while a request waits in it, that it has exactly one timer,
 //! and that a count given back goes to the next waiter in the same step (P1).
 
 use crate::checkpoint::{Checkpoint, Terms, Waiting};
+use crate::decide::Displaced;
 use crate::queue::{Queue, Waiter};
 use crate::ticket::{Cause, HeldCount, How, Kept, Moved, Turned};
 use crate::timers::{Due, DueKind};
@@ -71,13 +72,25 @@ impl Checkpoint {
         Some(self.moved(&waiter, How::Refused(Turned { cause, retry_at })))
     }
 
+    /// A waiter makes room for a newcomer of a shorter flow.
+    pub(crate) fn displace(
+        &mut self,
+        displaced: Displaced,
+        waiting: &mut Waiting,
+    ) -> Option<Moved> {
+        let waiter = waiting.waiters.remove(&displaced.rank.id)?;
+        self.depart(&waiter, waiting);
+        self.note(displaced.turned.cause);
+        Some(self.moved(&waiter, How::Refused(displaced.turned)))
+    }
+
     /// A waiter leaves by itself. It spent nothing.
     pub(crate) fn leave(&mut self, waiter: &Waiter, waiting: &mut Waiting) {
         self.stats.left += 1;
         self.depart(waiter, waiting);
     }
 
-    /// A count is given back. Whoever waits next gets it, if the limit allows.
+    /// A count is given back. The next waiter gets it, if the limit allows.
     pub(crate) fn settle(
         &mut self,
         now: Time,
@@ -154,7 +167,7 @@ impl Checkpoint {
     }
 
     /// Whether the waiters of a queue are let out: its counters, or the checkpoint, are no more, or
-    /// nobody is held back any more.
+    /// no request is held back any more.
     pub(crate) fn dismisses(&self, number: u32) -> bool {
         self.closing
             || self.watch
@@ -187,7 +200,7 @@ impl Checkpoint {
         }
     }
 
-    /// A waiter left without a count; those of counters that are no more are not counted.
+    /// A waiter left without a count; waiters of replaced counters are not counted.
     fn stop_waiting(&mut self, waiter: &Waiter) {
         let queue = self.queues.get(waiter.queue);
         if queue.is_some_and(|queue| queue.generation == self.generation) {
@@ -195,7 +208,7 @@ impl Checkpoint {
         }
     }
 
-    /// After somebody left a queue: a new timer, or no queue.
+    /// After a waiter left a queue: a new timer, or no queue.
     fn vacate(&mut self, number: u32, waiting: &mut Waiting) {
         self.stats.queued_now = self.stats.queued_now.saturating_sub(1);
         let at = self.at(number);

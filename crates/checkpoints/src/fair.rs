@@ -2,11 +2,12 @@
 //!
 //! Owns the tags. The counter has a virtual time V, each flow a finish tag F, and each flow with
 //! waiters the start tag S of its head: max(V, F) when its line becomes non-empty, and the finish of
-//! the one before from then on. The flow with the least (S, rank of its head) is served. Waiters who
+//! the one before from then on. The flow with the least (S, rank of its head) is served. Waiters that
 //! leave unserved change no tag. Rank orders within a flow.
 //!
-//! Promises at most [`FLOWS_MAX`] flows of their own. Those beyond share [`SHARED_FLOWS`] more, by their hash, which no
-//! client can choose: so whoever comes last waits for a few of its flow, not for all that came before.
+//! Promises at most [`FLOWS_MAX`] flows of their own. Further flows share [`SHARED_FLOWS`] more, by a hash that no client can
+//! choose, so a newcomer waits for the few waiters of its flow, not for all that arrived before. Also knows which flow is the
+//! longest, so that a newcomer of a shorter flow can take the place of its last waiter.
 
 use crate::hash::KeyHash;
 use paceline_types::limits::{FLOWS_MAX, SHARED_FLOWS};
@@ -19,7 +20,7 @@ const FORGET_STEP: usize = 4;
 /// A point in virtual time: shares served. Sums of shares do not run past 128 bits.
 type Tag = u128;
 
-/// Which flow a waiter stands in; those that flows past the maximum share come last.
+/// Which flow a waiter stands in; the flows that those past the maximum share sort last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FlowKey {
     Own(KeyHash),
@@ -45,6 +46,8 @@ pub(crate) struct Fair {
     waiting: BTreeSet<(Tag, Rank, FlowKey)>,
     /// Flows without waiters whose finish tag is still ahead of V, by that tag; shared ones apart.
     idle: Idle,
+    /// Flows with waiters, by how many these are, and the rank of the last.
+    lengths: BTreeSet<(usize, Rank, FlowKey)>,
     len: usize,
 }
 
@@ -63,7 +66,7 @@ impl Idle {
     }
 }
 
-/// Who is served before somebody.
+/// The waiters that are served before another one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ahead {
     /// How many.
@@ -83,6 +86,13 @@ struct Flow {
     finish: Tag,
     /// No waiter costs less than this for each [`RATIO`] of its share.
     cost_min: u64,
+}
+
+impl Flow {
+    /// How many wait, and the rank of the last of them.
+    fn length(&self) -> Option<(usize, Rank)> {
+        self.line.last().map(|(last, _)| (self.line.len(), last))
+    }
 }
 
 /// The unit of share in [`Flow::cost_min`]: a cost has 32 bits, so the ratio has 64.
@@ -113,7 +123,10 @@ impl Fair {
             }
             Some(_) => {}
         }
+        let before = flow.length();
         flow.line.join(rank, toll);
+        let after = flow.length();
+        self.relist(key, before, after);
         key
     }
 
@@ -121,7 +134,9 @@ impl Fair {
     pub(crate) fn leave(&mut self, key: FlowKey, rank: Rank) -> Option<Toll> {
         let flow = self.flows.get_mut(&key)?;
         let (head, _) = flow.line.first()?;
+        let before = flow.length();
         let toll = flow.line.leave(rank)?;
+        let after = flow.length();
         self.len -= 1;
         if rank == head {
             self.waiting.remove(&(flow.start, rank, key));
@@ -132,10 +147,11 @@ impl Fair {
                 None => self.rest(key),
             }
         }
+        self.relist(key, before, after);
         Some(toll)
     }
 
-    /// Who is served next, and its toll.
+    /// The waiter that is served next, and its toll.
     pub(crate) fn first(&self) -> Option<(Rank, Toll)> {
         let (_, _, key) = self.waiting.first()?;
         self.flows.get(key)?.line.first()
@@ -145,7 +161,9 @@ impl Fair {
     pub(crate) fn serve(&mut self) -> Option<(Rank, Toll)> {
         let (start, rank, key) = self.waiting.pop_first()?;
         let flow = self.flows.get_mut(&key)?;
+        let before = flow.length();
         let toll = flow.line.leave(rank)?;
+        let after = flow.length();
         self.len -= 1;
         self.time = start;
         flow.finish = start + Tag::from(toll.share);
@@ -156,8 +174,34 @@ impl Fair {
             }
             None => self.rest(key),
         }
+        self.relist(key, before, after);
         self.forget();
         Some((rank, toll))
+    }
+
+    /// The last waiter of the longest flow, if that has at least two waiters more than the flow of a newcomer: so the
+    /// newcomer's flow does not become the longer one.
+    pub(crate) fn displaced_by(&self, flow: KeyHash) -> Option<(Rank, Toll)> {
+        let (longest, _, key) = self.lengths.last()?;
+        let own = self.flows.get(&self.flow_of(flow)).map_or(0, |flow| flow.line.len());
+        if *longest < own + 2 {
+            return None;
+        }
+        self.flows.get(key)?.line.last()
+    }
+
+    fn relist(
+        &mut self,
+        key: FlowKey,
+        before: Option<(usize, Rank)>,
+        after: Option<(usize, Rank)>,
+    ) {
+        if let Some((len, last)) = before {
+            self.lengths.remove(&(len, last, key));
+        }
+        if let Some((len, last)) = after {
+            self.lengths.insert((len, last, key));
+        }
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -200,17 +244,23 @@ impl Fair {
         self.cost_before_in_flow(key, rank) + others.map(|(_, flow)| ahead(flow)).sum::<u64>()
     }
 
-    /// The cost of those who stand before `rank` in its own flow.
+    /// The cost of the waiters before `rank` in its own flow.
     fn cost_before_in_flow(&self, key: FlowKey, rank: Rank) -> u64 {
         self.flows.get(&key).map_or(0, |flow| flow.line.before(rank).1.cost)
     }
 
-    /// The cost of all who are served before `rank`, whether it stands here already or not.
-    pub(crate) fn cost_before(&self, key: FlowKey, rank: Rank) -> u64 {
-        self.before(key, rank).map(|(_, _, toll)| toll.cost).sum()
+    /// The cost of all waiters that are served before `rank`, which may stand here already or not. `without` is the last waiter
+    /// of a flow, which does not count.
+    pub(crate) fn cost_before(&self, key: FlowKey, rank: Rank, without: Option<Rank>) -> u64 {
+        let cost = |(flow, count, toll): (&Flow, usize, Toll)| {
+            let is_last = |last: &(Rank, Toll)| Some(last.0) == without;
+            let last = flow.line.last().filter(|last| count == flow.line.len() && is_last(last));
+            toll.cost - last.map_or(0, |(_, toll)| toll.cost)
+        };
+        self.before(key, rank).map(cost).sum()
     }
 
-    /// Who is served before `rank`: how many, their cost, and the last `max` of them, nearest first.
+    /// The waiters that are served before `rank`: how many, their cost, and the last `max` of them, nearest first.
     /// Looks at a few waiters of each flow.
     pub(crate) fn ahead(&self, key: FlowKey, rank: Rank, max: usize) -> Ahead {
         let (mut ahead, mut lines) = (Ahead::default(), vec![]);

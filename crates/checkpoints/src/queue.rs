@@ -1,8 +1,8 @@
-//! The queue of one counter: who waits, in what order, and until when.
+//! The queue of one counter: its waiters, their order, and their deadlines.
 //!
-//! Exists only while somebody waits. Promises that joining, leaving, and finding the head or the
+//! Exists only while a request waits. Promises that joining, leaving, and finding the head or the
 //! earliest deadline cost about the same for ten waiters and for a hundred thousand. Never decides
-//! who may pass; it only knows who is next.
+//! which waiter may pass; it only knows which is next.
 
 use crate::fair::{Ahead, Fair, FlowKey};
 use crate::segments::Segments;
@@ -37,7 +37,7 @@ pub(crate) struct Waiter {
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) counter: Which,
-    /// The counters it belongs to; those of an earlier generation are gone.
+    /// The generation of the counters it belongs to; counters of an earlier one no longer exist.
     pub(crate) generation: u32,
     /// The edit of fairness that its order is of.
     pub(crate) ordered: u32,
@@ -91,7 +91,7 @@ impl Queue {
         self.deadlines.remove(&(waiter.deadline, waiter.rank));
     }
 
-    /// Who is next, and its cost.
+    /// The next waiter, and its cost.
     pub(crate) fn first(&self) -> Option<(Rank, u64)> {
         let first = match &self.order {
             Order::Rank(line) => line.first(),
@@ -100,7 +100,7 @@ impl Queue {
         first.map(|(rank, toll)| (rank, toll.cost))
     }
 
-    /// Who has waited long enough first, and when.
+    /// The waiter that expires first, and when.
     pub(crate) fn first_deadline(&self) -> Option<(Time, Rank)> {
         self.deadlines.first().copied()
     }
@@ -112,10 +112,21 @@ impl Queue {
         }
     }
 
-    /// What is served before a newcomer. `fits` tells whether so much is within its bounds.
+    /// The waiter that a newcomer of a shorter flow displaces if the queue is full, and its cost.
+    pub(crate) fn displaced_by(&self, ticket: &Ticket) -> Option<(Rank, u64)> {
+        let displaced = match &self.order {
+            Order::Rank(_) => None,
+            Order::Fair(fair) => fair.displaced_by(ticket.flow),
+        };
+        displaced.map(|(rank, toll)| (rank, toll.cost))
+    }
+
+    /// What is served before a newcomer that takes the place of `displaced`. `fits` says whether so much is within its
+    /// bounds.
     pub(crate) fn cost_before_newcomer(
         &self,
         ticket: &Ticket,
+        displaced: Option<(Rank, u64)>,
         fits: impl Fn(u64) -> bool,
     ) -> Before {
         let fair = match &self.order {
@@ -124,13 +135,15 @@ impl Queue {
         };
         let flow = fair.flow_of(ticket.flow);
         if fair.flows_waiting() <= FLOWS_EXACT {
-            return Before::Exactly(fair.cost_before(flow, ticket.rank));
+            let without = displaced.map(|(rank, _)| rank);
+            return Before::Exactly(fair.cost_before(flow, ticket.rank, without));
         }
-        let least = fair.cost_before_min(flow, ticket.rank);
+        let displaced = displaced.map_or(0, |(_, cost)| cost);
+        let least = fair.cost_before_min(flow, ticket.rank).saturating_sub(displaced);
         if fits(least) { Before::Enough } else { Before::AtLeast(least) }
     }
 
-    /// Who is served before a waiter, and at what cost.
+    /// The waiters that are served before this one, and their cost.
     pub(crate) fn ahead(&self, waiter: &Waiter) -> Ahead {
         match &self.order {
             Order::Rank(line) => {
@@ -165,7 +178,7 @@ pub(crate) struct Queues {
     free: Vec<u32>,
 }
 
-/// With nobody waiting, more slots than this are given back.
+/// When no request waits, more slots than this are given back.
 const SLOTS_KEPT: usize = 256;
 
 impl Queues {

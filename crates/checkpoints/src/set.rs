@@ -23,9 +23,9 @@ pub struct Checked {
     pub spec: Spec,
     /// The condition under which a request stops here.
     pub when: Option<Expr>,
-    /// What tells one counter from another.
+    /// What distinguishes one counter from another.
     pub key: Option<Expr>,
-    /// What tells one flow from another.
+    /// What distinguishes one flow from another.
     pub fair: Option<Expr>,
     /// What a flow's share is multiplied by.
     pub weight: Option<Expr>,
@@ -88,7 +88,7 @@ impl CheckpointSet {
     ///
     /// # Errors
     ///
-    /// As above, and when somebody gave one the name of a gate.
+    /// As above, and when a checkpoint has the name of a gate.
     pub fn compile_with(
         specs: Vec<Spec>,
         gates: Vec<Spec>,

@@ -1,4 +1,4 @@
-//! One checkpoint as somebody wrote it, and what can be wrong with it.
+//! One checkpoint as it is configured, and what can be wrong with it.
 //!
 //! Owns the settings with their defaults and ranges. Expressions are still text here; `set` compiles
 //! them.
@@ -37,9 +37,9 @@ pub struct Spec {
     pub number: u32,
     /// The condition under which a request stops here; without one, all do.
     pub when: Option<String>,
-    /// What tells one counter from another; without it there is one counter.
+    /// What distinguishes one counter from another; without it there is one counter.
     pub key: Option<String>,
-    /// What tells one flow from another within a counter's queue; without it, rank alone orders.
+    /// What distinguishes one flow from another within a counter's queue; without it, rank alone orders.
     pub fair: Option<String>,
     /// What a flow's share is multiplied by.
     pub weight: Option<String>,
@@ -53,7 +53,7 @@ pub struct Spec {
     pub keys_max: usize,
     /// The HTTP status of its refusals.
     pub status: u16,
-    /// Whether it decides or only tells.
+    /// Whether it enforces its decisions or only counts them.
     pub mode: Mode,
 }
 
@@ -74,7 +74,7 @@ impl Default for QueueSpec {
     }
 }
 
-/// Whether a checkpoint decides or only tells.
+/// Whether a checkpoint enforces its decisions or only counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// It holds up and refuses.
@@ -264,7 +264,7 @@ pub enum Problem {
     NotOfConnection(Box<str>),
     /// This frontend is a door that hands no connections in.
     NoConnections(Box<str>),
-    /// The checkpoint that nobody wrote, of this backend, has the same name.
+    /// The gate of this backend has the same name.
     GateName(Box<str>),
     /// Keys, flows and weights are computed before any counter is looked at.
     ReadsCounters,

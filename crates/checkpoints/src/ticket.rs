@@ -43,6 +43,8 @@ pub enum Arrival {
     Queued {
         /// When it would pass if nobody else came, where that is known at a small price.
         pass_at: Option<Time>,
+        /// The waiter whose place in a full queue it took, which is turned away.
+        displaced: Option<Moved>,
     },
     /// It is turned away.
     Refused(Turned),
@@ -182,7 +184,7 @@ pub struct Moved {
 pub enum How {
     /// It walks on, and gives this back at its end.
     Passed(HeldCount),
-    /// It waited too long, or an edit made its cost too high.
+    /// It waited too long, a request of a shorter flow took its place, or an edit made its cost too high.
     Refused(Turned),
     /// The checkpoint has new counters: it must arrive there again.
     Again(Kept),

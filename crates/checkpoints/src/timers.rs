@@ -14,7 +14,7 @@ pub struct Due {
     pub rank: Rank,
 }
 
-/// What happens when the time comes.
+/// What happens at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DueKind {
     /// The head of a queue leaves it.

@@ -13,13 +13,13 @@ use paceline_types::{CheckpointId, RequestId, Time};
 pub struct Standing {
     /// At this checkpoint.
     pub checkpoint: CheckpointId,
-    /// The counter it waits for, as [`HeldCount::counter`] tells it.
+    /// The counter it waits for, as [`HeldCount::counter`] returns it.
     pub counter: KeyHash,
     /// So many are served before it.
     pub ahead: usize,
     /// The last of those, nearest first.
     pub nearest: Vec<RequestId>,
-    /// When it passes if nobody comes or leaves, where that can be known.
+    /// When it passes if no request arrives or leaves, where that can be known.
     pub pass_at: Option<Time>,
     /// When it began to wait.
     pub entered: Time,

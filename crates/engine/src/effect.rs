@@ -1,4 +1,4 @@
-//! What the engine tells the host: answers to the caller, and effects for everybody else.
+//! What the engine returns to the host: answers for the caller, and effects for all other requests.
 
 use paceline_routing::Site;
 use paceline_types::{PoolId, Priority, Refusal, RequestId, ServerId, Time};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub enum Outcome {
     /// It runs: the caller holds a permit and must settle it.
     Started,
-    /// It waits; `why` tells for what.
+    /// It waits; `why` says for what.
     Waiting,
     /// It was turned away and holds nothing.
     Refused(Refusal),
@@ -26,7 +26,7 @@ pub enum Ended {
     Unknown,
 }
 
-/// Something that happened to a request other than the one the caller asked about.
+/// Something that happened to another request than the caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A waiter runs now.

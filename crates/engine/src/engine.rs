@@ -47,7 +47,7 @@ pub struct Engine {
 
 impl Engine {
     /// An engine with no rules, no checkpoints, and only the default pool. `seed` keys the hashes of
-    /// keys, so that nobody outside can make them collide.
+    /// keys, so that no client can make them collide.
     #[must_use]
     pub fn new(seed: u128) -> Self {
         let claims = Claims::new();
@@ -120,8 +120,8 @@ impl Engine {
         (id, outcome)
     }
 
-    /// The work of a request that ran is done: everything it holds is given back, once. Tells
-    /// whether it ran; if it did not, nothing happens.
+    /// Ends a running request: everything it holds is given back, once. Returns whether it ran; if it did not, nothing
+    /// happens.
     pub fn settle(&mut self, now: Time, id: RequestId) -> bool {
         self.begin(now);
         let ran = self.settle_one(id);
@@ -129,8 +129,8 @@ impl Engine {
         ran
     }
 
-    /// A request that runs has done nothing, because whoever asked for it had left by then: everything
-    /// it holds is given back, and what it spent too. Tells whether it ran.
+    /// Ends a running request for which no work was done, because its client had disconnected: everything it holds is
+    /// given back, and what it spent is refunded. Returns whether it ran.
     pub fn withdraw(&mut self, now: Time, id: RequestId) -> bool {
         self.begin(now);
         let ran = self.end_running(id, false);
@@ -138,8 +138,7 @@ impl Engine {
         ran
     }
 
-    /// A waiter leaves: at once, having spent nothing. Tells whether it waited; if it did not,
-    /// nothing happens.
+    /// A waiter leaves at once, and has spent nothing. Returns whether it waited; if it did not, nothing happens.
     pub fn cancel(&mut self, now: Time, id: RequestId) -> bool {
         self.begin(now);
         let waited = self.cancel_one(id);
@@ -147,7 +146,7 @@ impl Engine {
         waited
     }
 
-    /// A request is over for whoever asked for it, whether it waits or runs: it leaves or is settled.
+    /// Ends a request whether it waits or runs: it leaves or is settled.
     pub fn end(&mut self, now: Time, id: RequestId) -> Ended {
         self.begin(now);
         let ended = self.end_one(id);
@@ -155,7 +154,7 @@ impl Engine {
         ended
     }
 
-    /// A session is over: its waiters leave, and its permits are settled.
+    /// A session ends: its waiters leave, and its permits are settled.
     pub fn end_session(&mut self, now: Time, session: SessionId) {
         self.begin(now);
         let all = self.requests.of_session(session);
@@ -165,7 +164,7 @@ impl Engine {
         self.run();
     }
 
-    /// A session lost a lock: its waiters that require it are refused. What runs goes on.
+    /// A session lost a lock: its waiters that require it are refused. Running requests continue.
     pub fn lock_lost(&mut self, now: Time, session: SessionId, lock: &str) {
         self.begin(now);
         let users = self.requests.of_lock(session, lock);
@@ -259,7 +258,7 @@ impl Engine {
         &self.pools
     }
 
-    /// The claims, for pictures of who holds what.
+    /// The claims, to show which request holds which resource.
     #[must_use]
     pub const fn claims(&self) -> &Claims {
         &self.claims
@@ -302,7 +301,7 @@ impl Engine {
         &self.fleet
     }
 
-    /// What a request that waits or runs asked for.
+    /// The request with this number, if it waits or runs.
     #[must_use]
     pub fn request(&self, id: RequestId) -> Option<&Request> {
         self.requests.get(id).map(|work| &work.draft.request)
@@ -318,7 +317,7 @@ impl Engine {
         self.requests.from(first).map(|(id, _)| id)
     }
 
-    /// Those of one session.
+    /// The requests of one session.
     pub fn requests_of(&self, session: SessionId) -> impl Iterator<Item = RequestId> {
         self.requests.of_session(session)
     }
@@ -343,7 +342,7 @@ impl Engine {
         self.run();
     }
 
-    /// Moves whoever can be moved, as far as the budget goes.
+    /// Moves the requests that can move, as far as the budget allows.
     pub(crate) fn run(&mut self) {
         let open = self.requests.open_count();
         debug_assert!(self.totals.balances(open), "each request ends once");
@@ -386,7 +385,7 @@ impl Engine {
     }
 
     fn has_work(&self) -> bool {
-        self.has_grant_work() || !self.outstanding.is_empty()
+        self.pools.has_work() || self.claims.has_work() || !self.outstanding.is_empty()
     }
 
     fn chore(&mut self) -> bool {

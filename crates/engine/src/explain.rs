@@ -1,7 +1,7 @@
 //! What would become of a request, as a dry run: nothing is counted, spent or held.
 //!
 //! Walks the same path with the same rooms, as everything stands now. Behind the first place where
-//! the request would wait, the rest is told as if it came there at once.
+//! the request would wait, the rest is reported as if the request arrived there at once.
 
 use crate::engine::Engine;
 use crate::gate::is_gate;
@@ -21,7 +21,7 @@ use std::fmt;
 /// What would become of a request.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// When it was asked.
+    /// The time of the dry run.
     pub now: Time,
     /// The backend it would go to, if its frontend is configured.
     pub backend: Option<Box<str>>,
@@ -116,7 +116,7 @@ impl Engine {
         explanation
     }
 
-    /// What the rules say, if they are asked.
+    /// What the rules decide, if they apply.
     fn ask_rules(
         &self,
         work: &Work,

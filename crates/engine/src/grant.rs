@@ -2,7 +2,7 @@
 //!
 //! A waiter stands in its pool's line, ready or parked. The lowest ready rank in a pool with a free
 //! slot is tried: it takes its claims and the slot, or is parked where its claims are blocked until
-//! that changes. Trying checks everything anew, so nothing depends on who was woken why.
+//! that changes. Trying checks everything anew, so nothing depends on which waiter was woken for which reason.
 
 use crate::effect::Outcome;
 use crate::engine::Engine;
@@ -272,7 +272,7 @@ impl Engine {
         self.join_line(work, true)
     }
 
-    /// One that came while grants were being made did not get one: whether it may wait.
+    /// Decides whether a request that arrived while grants were being made, and got none, may wait.
     pub(crate) fn decide_next(&mut self) -> bool {
         let Some(id) = self.outstanding.next_undecided() else { return false };
         if let Some(refusal) = self.cannot_stay(id) {
@@ -281,8 +281,8 @@ impl Engine {
         true
     }
 
-    /// Why one that stands in line already may not wait there, if it may not. Those who came after it
-    /// and are not decided on either do not count.
+    /// Why a request that stands in line already may not wait there, if it may not. Undecided requests that came after
+    /// it do not count.
     fn cannot_stay(&self, id: RequestId) -> Option<Refusal> {
         let work = self.requests.waiting(id)?;
         let is_later = |other: &RequestId| {
@@ -346,7 +346,7 @@ impl Engine {
         self.cannot_wait_beside(work, now, 0)
     }
 
-    /// The same, where so many of those who wait do not count.
+    /// The same, where so many of the waiters do not count.
     fn cannot_wait_beside(&self, work: &Work, now: Time, left_out: usize) -> Option<Refusal> {
         if let Some(max) = self.pools.full(work.pool, left_out) {
             let place = Place::Pool(self.snapshot.pool_name(work.pool));
@@ -366,7 +366,7 @@ impl Engine {
         [bound, work.deadline].into_iter().flatten().min()
     }
 
-    /// A deleted pool is gone when its last waiter leaves it, so nobody leaves it to come back.
+    /// A deleted pool is dropped when its last waiter leaves it, so no waiter may leave it and return.
     fn leave_deleted_pool(&mut self, id: RequestId) {
         let pool = self.requests.get(id).map(|work| work.pool);
         if pool.is_some_and(|pool| self.snapshot.pools.by_id(pool).is_none()) {
@@ -400,7 +400,7 @@ impl Engine {
         Refusal { reason: Reason::Expired { place, waited, resource }, retry_at, status: None }
     }
 
-    /// The resource that somebody who may not wait any longer could not have.
+    /// The resource that an expired waiter did not get.
     fn missed_resource(&self, work: &Work) -> Option<Box<str>> {
         let id = work.rank.id;
         let blockers = match (&work.stage, &work.draft.wanted) {

@@ -15,12 +15,12 @@ use paceline_routing::Unrouted;
 use paceline_types::{CheckpointId, PoolId, Priority, RequestId};
 use std::collections::BTreeSet;
 
-/// So many deleted checkpoints are remembered before it is looked which of them nobody holds.
+/// When more deleted checkpoints than this are remembered, those that no request holds are forgotten.
 const BURIED_MAX: usize = 64;
 
 impl Engine {
-    /// Counts again whoever passed these checkpoints, by number. That takes a look at every request, and
-    /// a key for each that holds: edits of keys are rare, and a limit that does not hold is worse.
+    /// Counts the requests again that passed these checkpoints, by number. That looks at every request, and evaluates
+    /// a key for each that holds a count: edits of keys are rare, and a limit that does not hold is worse.
     pub(crate) fn count_holders_again(&mut self, renewed: &[Renewed]) {
         if self.checkpoints.buried() > BURIED_MAX {
             let held =
@@ -57,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// Notes who uses the slots of pools that had no maximum in `old` and have one now: `why` names these requests.
+    /// Lists the requests that use the slots of pools that had no maximum in `old` and have one now, for `why`.
     pub(crate) fn name_slot_users(&mut self, old: &PoolSet) {
         let was_open = |id| old.by_id(id).is_some_and(|pool: &PoolSpec| pool.threads_max.is_none());
         let limited = self.snapshot.pools.list().iter().filter(|pool| pool.threads_max.is_some());

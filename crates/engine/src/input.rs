@@ -26,7 +26,7 @@ impl Input for Still<'_> {
     }
 }
 
-/// The same for checkpoints before the choice of a server: whoever has one by now had none there.
+/// The same for checkpoints before the choice of a server: a request that has one now had none there.
 pub(crate) struct Unserved<'a, I>(pub &'a I);
 
 impl<I: Input> Input for Unserved<'_, I> {

@@ -50,6 +50,7 @@ pub(crate) struct Outstanding {
 
 impl Outstanding {
     /// Whether nothing is left.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.chores.is_empty()
             && self.lost.is_empty()
@@ -82,6 +83,7 @@ impl Outstanding {
         self.chores.extend(chores);
     }
 
+    #[inline]
     pub fn next_chore(&mut self) -> Option<Chore> {
         self.chores.pop_front()
     }
@@ -100,6 +102,7 @@ impl Outstanding {
         !self.lost.is_empty()
     }
 
+    #[inline]
     pub fn next_lost(&mut self) -> Option<Rank> {
         self.lost.pop_first()
     }
@@ -114,6 +117,7 @@ impl Outstanding {
         self.undecided.retain(|other| *other != id);
     }
 
+    #[inline]
     pub fn next_undecided(&mut self) -> Option<RequestId> {
         self.undecided.pop_front()
     }
@@ -123,6 +127,7 @@ impl Outstanding {
         self.undecided.iter().copied()
     }
 
+    #[inline]
     pub fn give_back(&mut self, count: Return) {
         self.returns.push_back(count);
     }
@@ -133,6 +138,7 @@ impl Outstanding {
         self.returns.extend(returns);
     }
 
+    #[inline]
     pub fn next_return(&mut self) -> Option<Return> {
         self.returns.pop_front()
     }

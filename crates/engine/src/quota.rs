@@ -1,4 +1,4 @@
-//! What a door tells of a checkpoint's limit, and which connections it has to hand in.
+//! What a door shows of a checkpoint's limit, and which connections it must submit.
 
 use crate::gate::is_gate;
 use crate::snapshot::Snapshot;
@@ -6,7 +6,7 @@ use paceline_checkpoints::Limit;
 use paceline_expr::Scope;
 use paceline_types::{On, Span};
 
-/// A limit, as clients are told it.
+/// A limit, as it is shown to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// How many.
@@ -16,7 +16,7 @@ pub struct Quota {
 }
 
 impl Snapshot {
-    /// The limit of the checkpoint of this name, if somebody set one: a gate's follows its servers.
+    /// The limit of the checkpoint with this name, if it is configured: a gate has none, its limit follows the servers.
     #[must_use]
     pub fn quota(&self, checkpoint: &str) -> Option<Quota> {
         let id = self.names.checkpoint(checkpoint).filter(|id| !is_gate(*id))?;

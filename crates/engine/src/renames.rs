@@ -61,7 +61,7 @@ pub(crate) fn name_now<'a>(edits: &'a [Renames], since: u64, name: &str) -> Opti
 
 impl Engine {
     /// Gives all requests the names that their frontends have from this generation on. Returns what is remembered of this
-    /// edit and those before it. It takes a look at every request, but only where a frontend was renamed.
+    /// edit and those before it. It looks at every request, but only if a frontend was renamed.
     pub(crate) fn rename_frontends(
         &mut self,
         generation: u64,

@@ -73,6 +73,7 @@ impl Requests {
     }
 
     /// A number for a new request.
+    #[inline]
     pub const fn number(&mut self) -> RequestId {
         let id = RequestId(self.next_number);
         self.next_number += 1;
@@ -80,6 +81,7 @@ impl Requests {
     }
 
     /// A request belongs to its session and its locks, and weighs, until it is closed.
+    #[inline]
     pub fn open(&mut self, work: &Work) {
         self.weight.add(&work.draft.request);
         let Some(session) = work.draft.request.session else { return };
@@ -90,6 +92,7 @@ impl Requests {
     }
 
     /// A request ends.
+    #[inline]
     pub fn close(&mut self, work: &Work) {
         self.weight.remove(&work.draft.request);
         let Some(session) = work.draft.request.session else { return };
@@ -136,30 +139,36 @@ impl Requests {
     }
 
     /// Keeps a request that waits or runs.
+    #[inline]
     pub fn put(&mut self, work: Box<Work>) {
         self.by_number.insert(work.rank.id, work);
     }
 
     /// Takes a request out, to move or to end it.
+    #[inline]
     pub fn take(&mut self, id: RequestId) -> Option<Box<Work>> {
         self.by_number.remove(&id)
     }
 
+    #[inline]
     pub fn get(&self, id: RequestId) -> Option<&Work> {
         self.by_number.get(&id).map(AsRef::as_ref)
     }
 
     /// A request whose stage or line changes. What the indexes are made of changes by other methods only.
+    #[inline]
     pub fn get_mut(&mut self, id: RequestId) -> Option<&mut Work> {
         self.by_number.get_mut(&id).map(AsMut::as_mut)
     }
 
     /// A request, if it runs.
+    #[inline]
     pub fn running(&self, id: RequestId) -> Option<&Work> {
         self.get(id).filter(|work| work.runs())
     }
 
     /// A request, if it waits.
+    #[inline]
     pub fn waiting(&self, id: RequestId) -> Option<&Work> {
         self.get(id).filter(|work| !work.runs())
     }
@@ -212,16 +221,18 @@ impl Requests {
     }
 
     /// A request has a slot of a pool that has a maximum.
+    #[inline]
     pub fn take_slot(&mut self, pool: PoolId, id: RequestId) {
         self.slots.insert((pool, id));
     }
 
     /// A request does not have this slot any more.
+    #[inline]
     pub fn leave_slot(&mut self, pool: PoolId, id: RequestId) {
         self.slots.remove(&(pool, id));
     }
 
-    /// Requests run on in another pool. `has_max` tells whether a pool has a maximum.
+    /// Requests run on in another pool. `has_max` says whether a pool has a maximum.
     pub fn move_slots(&mut self, heirs: &[(PoolId, PoolId)], has_max: impl Fn(PoolId) -> bool) {
         for (id, work) in self.by_number.iter_mut().filter(|(_, work)| work.has_slot()) {
             let heir = heirs.iter().find(|(old, _)| *old == work.pool);
@@ -248,6 +259,7 @@ impl Requests {
     }
 
     /// A request holds a count, which its checkpoint must get back.
+    #[inline]
     pub fn hold(&mut self, work: &mut Work, held: HeldCount) {
         if let Some(counter) = held.counter() {
             self.counts.insert((held.checkpoint(), counter, work.rank.id));
@@ -256,6 +268,7 @@ impl Requests {
     }
 
     /// A request does not hold this count any more.
+    #[inline]
     pub fn drop_count(&mut self, id: RequestId, held: &HeldCount) {
         if let Some(counter) = held.counter() {
             self.counts.remove(&(held.checkpoint(), counter, id));

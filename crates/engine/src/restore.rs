@@ -46,7 +46,7 @@ impl Engine {
         if is_default { None } else { self.pools.name(work.pool) }
     }
 
-    /// A request that had this number and priority in an earlier run runs on. Rules are not asked, and
+    /// A request that had this number and priority in an earlier run runs on. Rules are not evaluated, and
     /// nothing is spent; it holds a slot, its claims, a count at every checkpoint on its way, and one at
     /// each of `places`.
     pub fn restore(

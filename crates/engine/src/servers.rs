@@ -1,8 +1,8 @@
-//! Backends and servers: where a request goes whose frontend is configured.
+//! Backends and servers: the destination of requests whose frontend is configured.
 //!
-//! The backend is chosen when the request comes, the server when it has passed the backend's list.
+//! The backend is chosen when the request arrives, the server when it has passed the backend's list.
 //! Promises that no server has more requests than its maximum, that a place at a server is given back
-//! exactly once, and that nobody waits for servers that are all down.
+//! exactly once, and that no request waits for servers that are all down.
 
 use crate::effect::Outcome;
 use crate::engine::Engine;
@@ -25,8 +25,7 @@ use std::sync::Arc;
 const BEHIND_BACKEND: (List, u32, CheckpointId) = (List::Backend, u32::MAX, CheckpointId(u32::MAX));
 
 impl Engine {
-    /// A server came up or went down. Whoever waits at its checkpoints goes on to another one if it
-    /// went down.
+    /// A server came up or went down. When it goes down, requests that wait at its checkpoints move on to another server.
     pub fn set_up(&mut self, now: Time, server: ServerId, up: bool) {
         self.begin(now);
         if self.fleet.set_up(server, up) {
@@ -50,7 +49,7 @@ impl Engine {
         self.snapshot.switch.values(frontend, &live)
     }
 
-    /// Looks at the lines of the frontend that read counters. Refuses who has no backend.
+    /// Evaluates the lines of the frontend that read counters. Refuses a request that has no backend.
     pub(crate) fn choose_backend(&mut self, draft: &mut Draft) -> Result<(), Refusal> {
         if draft.destination.is_none() {
             return Ok(());
@@ -201,7 +200,7 @@ impl Engine {
         }
     }
 
-    /// A request has no server any more, and comes to the end of its backend's list again.
+    /// A request gives up its server, and returns to the end of its backend's list.
     pub(crate) fn lose_server(&mut self, work: &mut Work) {
         self.give_back_server_list(work);
         if let Some(seat) = work.seat.take() {
@@ -222,7 +221,7 @@ impl Engine {
         self.outstanding.refund(work.rank.id, of_server);
     }
 
-    /// Whoever has one of these servers and sleeps at a checkpoint of servers goes on to another one.
+    /// Requests that have one of these servers and sleep at a checkpoint of servers move on to another server.
     fn leave_servers(&mut self, servers: &[ServerId]) {
         let mut lost: Vec<Rank> = vec![];
         for server in servers {
@@ -258,7 +257,7 @@ impl Engine {
         self.leave_servers(&gone);
     }
 
-    /// A sleeper goes on to another server, if its own is still down, gone or elsewhere.
+    /// A sleeping request moves on to another server, if its own is still down, deleted or at another address.
     pub(crate) fn move_on(&mut self, id: RequestId) {
         let is_astray = self.requests.get(id).is_some_and(|work| {
             let site = work.seat.as_ref().map(Seat::site);
@@ -290,7 +289,7 @@ impl Engine {
         self.leave_queue(&mut work);
         work.stand(self.now.since(since));
         work.stage = Stage::Moving;
-        // Who stands in line has passed all that there was on its way.
+        // A request in line has passed all that there was on its way.
         work.looked_at = self.snapshot.generation;
         let outcome = self.walk(work, None);
         self.tell(id, outcome);
@@ -309,7 +308,7 @@ impl Engine {
         }
     }
 
-    /// A request is over: what it holds is given back in the order of its walk. Its server goes with
+    /// A request ended: what it holds is given back in the order of its walk. Its server is given back with
     /// the count of the gate, or at once where no gate counts it.
     pub(crate) fn return_all(&mut self, work: &mut Work, ran: bool) {
         let id = work.rank.id;

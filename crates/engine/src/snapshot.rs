@@ -29,7 +29,7 @@ pub struct Snapshot {
     pub(crate) rules: Arc<Ruleset>,
     pub(crate) checkpoints: Arc<CheckpointSet>,
     pub(crate) specs: Arc<[Spec]>,
-    /// The checkpoints that nobody wrote, of backends with a maximum.
+    /// The gates: hidden checkpoints of backends with a maximum.
     pub(crate) gates: Arc<[Spec]>,
     pub(crate) lists: Arc<CheckpointLists>,
     pub(crate) routing: Arc<Routing>,

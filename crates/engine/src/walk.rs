@@ -107,7 +107,7 @@ impl Engine {
         std::mem::replace(&mut work.looked_at, generation) != generation
     }
 
-    /// A request comes to a checkpoint: it passes, unless there is an outcome. `kept` is its place there if it enters
+    /// A request reaches a checkpoint: it passes, unless there is an outcome. `kept` is its place there if it enters
     /// the queue once more, and `is_behind` says that it stands behind the checkpoint.
     fn take_step(
         &mut self,
@@ -141,11 +141,15 @@ impl Engine {
                 self.requests.hold(&mut work, held);
                 Ok(work)
             }
-            Arrival::Queued { .. } => {
+            Arrival::Queued { displaced, .. } => {
                 if is_behind && kept.is_none() {
                     self.leave_behind(&mut work, step.position);
                 }
                 self.requests.sleep(self.now, work, checkpoint);
+                if let Some(displaced) = displaced {
+                    self.outstanding.spend(2);
+                    self.moved(displaced);
+                }
                 Err(Outcome::Waiting)
             }
             Arrival::Refused(turned) => {
@@ -232,7 +236,7 @@ impl Engine {
         self.tell(moved.request, outcome);
     }
 
-    /// Tells about a request that nobody asked for in this call.
+    /// Reports what became of a request other than the caller's.
     pub(crate) fn tell(&mut self, id: RequestId, outcome: Outcome) {
         match outcome {
             Outcome::Started => self.effects.push_back(Effect::Start { id }),
@@ -268,7 +272,7 @@ impl Engine {
         }
     }
 
-    /// Refuses a waiter, wherever it waits, and tells.
+    /// Refuses a waiter, wherever it waits, and reports that.
     pub(crate) fn refuse_waiter(&mut self, id: RequestId, refusal: Refusal) {
         let Some(mut work) = self.requests.take(id) else { return };
         self.leave_queue(&mut work);
@@ -394,7 +398,7 @@ impl Engine {
         }
     }
 
-    /// The refusal of a checkpoint, in words everybody knows.
+    /// The refusal of a checkpoint, in the words that all doors use.
     pub(crate) fn turned_away(&self, work: &Work, id: CheckpointId, turned: Turned) -> Refusal {
         let place = self.checkpoint_place(work, id);
         let reason = match turned.cause {
@@ -446,7 +450,7 @@ fn behind_backend(work: &Work) -> usize {
     work.draft.steps.partition_point(|step| step.position.0 <= List::Backend)
 }
 
-/// Where the walk goes on: after the checkpoint it reached last, wherever that stands now; at the
+/// Where the walk continues: after the checkpoint it reached last, wherever that stands now; at the
 /// checkpoint it has to enter again.
 fn first_step(work: &Work, again: Option<(CheckpointId, Kept)>) -> usize {
     let Some(reached) = work.position else { return 0 };
@@ -464,7 +468,7 @@ fn find_step(work: &Work, id: CheckpointId) -> Option<usize> {
     work.draft.steps.iter().position(|step| step.position.2 == id)
 }
 
-/// Whether a checkpoint counts requests before the rules: none comes by there again.
+/// Whether a checkpoint counts requests before the rules: no request reaches it again.
 fn is_counted_first(checkpoint: &Checked) -> bool {
     List::of(&checkpoint.spec.at) == List::Frontend && is_early_count(checkpoint)
 }

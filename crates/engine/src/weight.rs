@@ -87,7 +87,7 @@ mod tests {
     use super::Weight;
     use paceline_types::{Attributes, Request};
 
-    /// D1: what comes in at frontends leaves half to others.
+    /// D1: requests that arrive at frontends leave half to others.
     #[test]
     fn frontends_take_half_of_it_d1() {
         let http =

@@ -1,7 +1,7 @@
 //! Why a request waits, behind whom, and for how long.
 //!
 //! Answers from the values the queues decide on, never from a copy. Every waiter has an answer that
-//! names an object; who is ahead is named by number, nearest first, at most
+//! names an object. The requests ahead are given by number, nearest first, at most
 //! [`limits::AHEAD_MAX`] of them.
 
 use crate::engine::Engine;
@@ -10,7 +10,7 @@ use paceline_checkpoints::KeyHash;
 use paceline_types::{CheckpointId, Place, Priority, RequestId, Time, limits};
 use std::fmt;
 
-/// Holders looked at, oldest first, to name those of the counter as it is now.
+/// Holders examined, oldest first, to name the holders of the counter as it is now.
 const HOLDERS_LOOKED_AT_MAX: usize = 256;
 
 /// What a request waits for.
@@ -23,7 +23,7 @@ pub enum WaitsFor {
         /// The checkpoint and the key.
         place: Place,
     },
-    /// A resource that somebody else holds, or claims before it.
+    /// A resource that another request holds, or claims before it.
     Resource {
         /// The resource.
         resource: Box<str>,
@@ -62,10 +62,10 @@ pub struct Why {
     pub priority: Priority,
     /// Its pool; a connection has none.
     pub pool: Box<str>,
-    /// Who is before it in line, nearest first, then those who hold what it waits for. Where claims are in
-    /// the way, those who hold them stand first.
+    /// The requests before it in line, nearest first, then the holders of what it waits for. Where it waits for a
+    /// resource, the holders stand first.
     pub ahead: Vec<RequestId>,
-    /// How many that are altogether; those who claim a resource before it are counted up to 256.
+    /// How many these are altogether; requests that claim a resource before it are counted up to 256.
     pub ahead_total: usize,
     /// How many of these hold what it waits for, and do not wait themselves.
     pub holding: usize,
@@ -82,7 +82,7 @@ impl Why {
         self.ahead_total.saturating_sub(self.holding)
     }
 
-    /// Those who hold what it waits for stand before all who wait for the same.
+    /// The holders of what it waits for stand before all that wait for the same.
     fn add_holders(&mut self, holders: impl Iterator<Item = RequestId>, total: usize) {
         let room = limits::AHEAD_MAX.saturating_sub(self.ahead.len());
         self.ahead.extend(holders.take(room));
@@ -173,7 +173,7 @@ impl Engine {
         (why.ahead, why.ahead_total) = (place.ahead, place.ahead_total);
     }
 
-    /// Who holds the counts that a waiter at the front waits for; the oldest first.
+    /// The holders of the counts that a waiter at the front waits for, the oldest first.
     fn count_holders(
         &self,
         waiter: RequestId,
@@ -181,7 +181,7 @@ impl Engine {
         counter: KeyHash,
     ) -> impl Iterator<Item = RequestId> {
         let listed = self.requests.of_counter(checkpoint, counter);
-        // Counts of before an edit that brought new counters keep nobody back.
+        // Counts from before an edit that brought new counters hold no request back.
         listed.take(HOLDERS_LOOKED_AT_MAX).filter(move |id| {
             let held = self.requests.get(*id).map_or(&[][..], |holder| &holder.held);
             held.iter().any(|held| self.checkpoints.waits_for(waiter, held))

@@ -63,7 +63,7 @@ pub enum EvalError {
         /// Where the part that produces it stands.
         at: u32,
     },
-    /// The expression was compiled for another kind of result than was asked for.
+    /// The expression was compiled for another kind of result than is evaluated.
     Kind,
 }
 

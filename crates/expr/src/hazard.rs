@@ -12,6 +12,8 @@ use paceline_types::Name;
 pub struct Hazard<'e> {
     /// How it fails.
     pub how: HazardKind,
+    /// The function or operator that fails.
+    pub function: &'static str,
     /// The attributes on which that depends, each once.
     pub attributes: Vec<&'e Name>,
 }
@@ -51,12 +53,12 @@ impl<'e> Found<'e> {
     }
 
     /// Walks a part on which it depends whether the whole has a value.
-    fn risk(&mut self, how: HazardKind, part: &'e impl Part) {
+    fn risk(&mut self, how: HazardKind, function: &'static str, part: &'e impl Part) {
         let mut within = Self::default();
         part.walk(&mut within);
         within.attributes.iter().for_each(|name| self.add(name));
         self.hazards.append(&mut within.hazards);
-        self.hazards.push(Hazard { how, attributes: within.attributes });
+        self.hazards.push(Hazard { how, function, attributes: within.attributes });
     }
 }
 
@@ -115,17 +117,21 @@ impl Part for Int {
         match self {
             Self::Literal(_) | Self::Priority => {}
             Self::Arithmetic { operator, sides, .. } => {
-                let divides = matches!(operator, Arithmetic::Divide | Arithmetic::Remainder);
                 sides.0.walk(found);
-                match &sides.1 {
-                    Self::Literal(by) if *by != 0 => {}
-                    by if divides => found.risk(HazardKind::DivisionByZero, by),
-                    other => other.walk(found),
+                let divides = match operator {
+                    Arithmetic::Divide => Some("/"),
+                    Arithmetic::Remainder => Some("%"),
+                    Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Multiply => None,
+                };
+                match (&sides.1, divides) {
+                    (Self::Literal(by), _) if *by != 0 => {}
+                    (by, Some(sign)) => found.risk(HazardKind::DivisionByZero, sign, by),
+                    (other, None) => other.walk(found),
                 }
             }
             Self::Negate { of, .. } => of.walk(found),
             Self::Size(of) => of.walk(found),
-            Self::FromText { of, .. } => found.risk(HazardKind::NotANumber, &**of),
+            Self::FromText { of, .. } => found.risk(HazardKind::NotANumber, "int()", &**of),
             Self::FromDouble { of, .. } => of.walk(found),
             Self::Counter(read) => read.walk(found),
             Self::If(choice) => choice.walk(found),
@@ -139,7 +145,9 @@ impl Part for Double {
             Self::Literal(_) => {}
             Self::Arithmetic(_, sides) => sides.walk(found),
             Self::Negate(of) => of.walk(found),
-            Self::FromText { of, .. } => found.risk(HazardKind::NotANumber, &**of),
+            Self::FromText { of, .. } => {
+                found.risk(HazardKind::NotANumber, "double()", &**of);
+            }
             Self::FromInt(of) => of.walk(found),
             Self::Counter(read) => read.walk(found),
             Self::If(choice) => choice.walk(found),
@@ -187,17 +195,17 @@ mod tests {
                     HazardKind::NotANumber => "number",
                     HazardKind::DivisionByZero => "zero",
                 };
-                format!("{how} {}", names.join(" "))
+                format!("{how} {} {}", hazard.function, names.join(" "))
             });
             told.collect()
         };
         for (text, expected) in [
-            (r#"int(header["n"]) > 5"#, &["number header.n"][..]),
-            (r#"user != "" && double(user + host) > 0.5"#, &["number user host"]),
-            ("1 / size(user) > 0", &["zero user"]),
-            (r#"running("batch") % waiting("batch") == 0"#, &["zero "]),
-            (r#"10 / int(header["n"]) > 0"#, &["number header.n", "zero header.n"]),
-            (r#"rate("per-user", string(int(user))) > 1.0"#, &["number user"]),
+            (r#"int(header["n"]) > 5"#, &["number int() header.n"][..]),
+            (r#"user != "" && double(user + host) > 0.5"#, &["number double() user host"]),
+            ("1 / size(user) > 0", &["zero / user"]),
+            (r#"running("batch") % waiting("batch") == 0"#, &["zero % "]),
+            (r#"10 / int(header["n"]) > 0"#, &["number int() header.n", "zero / header.n"]),
+            (r#"rate("per-user", string(int(user))) > 1.0"#, &["number int() user"]),
             // These have a value for every request.
             ("size(user) / 2 > 1 && size(user) % 3 == 0", &[]),
             (r#"user.lowerAscii() == "a" || double(size(user)) / 0.0 > 1.0"#, &[]),

@@ -1,4 +1,4 @@
-//! What each session has asked for and not yet unlocked.
+//! The locks that each session has requested and not yet unlocked.
 //!
 //! Owns one entry per session and name, and each session's budget: the number of locks has no
 //! other limit. It keeps the alternation of lock and unlock, since an entry exists exactly between
@@ -78,7 +78,7 @@ impl Ledger {
         }
     }
 
-    /// Removes an entry, and tells what it was.
+    /// Removes an entry and returns it.
     pub(crate) fn leave(&mut self, session: SessionId, name: &str) -> Option<Entry> {
         let account = self.accounts.get_mut(&session)?;
         let entry = account.entries.remove(name)?;

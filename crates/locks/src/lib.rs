@@ -1,6 +1,6 @@
 //! Named locks: first come first served, stolen at will, each grant with a fencing number.
 //!
-//! This crate owns who holds each lock, who waits for it in which order, and the numbers that
+//! This crate owns the holder of each lock, its waiters in their order, and the numbers that
 //! grants carry. It promises:
 //!
 //! - L1: a lock has at most one owner, and lockers receive it first come, first served; a locker
@@ -36,7 +36,7 @@ pub use paceline_types::SessionId;
 use std::fmt;
 use std::sync::Arc;
 
-/// Something a session must be told, without having asked just now.
+/// Something a session must be notified of, although it sent no request just now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A session that waited owns the lock now.

@@ -1,4 +1,4 @@
-//! One lock: its owner and those who wait, in order.
+//! One lock: its owner and its waiters, in order.
 //!
 //! Owns the order. New waiters join at the back; a robbed locker joins at the front, so it regains
 //! the lock before those still queued. Each waiter has a place, a number that never changes while
@@ -19,7 +19,7 @@ pub(crate) enum Asked {
     Steal,
 }
 
-/// Who owns a lock and by which grant.
+/// The owner of a lock, and by which grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) session: SessionId,

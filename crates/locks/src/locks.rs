@@ -86,7 +86,7 @@ impl Locks {
         Ok(true)
     }
 
-    /// Takes a lock at once. Whoever owned it is told by [`Effect::Stolen`].
+    /// Takes a lock at once. Its owner is notified by [`Effect::Stolen`].
     pub fn steal(&mut self, session: SessionId, name: &str) -> Result<(), LockError> {
         self.check_entry(session, name)?;
         let fencing = self.take_fencing().ok_or(LockError::Exhausted)?;
@@ -198,7 +198,7 @@ impl Locks {
         self.next_fencing
     }
 
-    /// Who owns a lock, and the fencing number of that grant.
+    /// The owner of a lock, and the fencing number of that grant.
     pub fn owner(&self, name: &str) -> Option<(SessionId, u64)> {
         self.lines.get(name)?.owner().map(|owner| (owner.session, owner.fencing))
     }
@@ -213,7 +213,7 @@ impl Locks {
         self.owner(name).map(|(_, fencing)| fencing)
     }
 
-    /// Who waits for a lock, next one first.
+    /// The sessions that wait for a lock, the next one first.
     pub fn waiters(&self, name: &str) -> impl Iterator<Item = SessionId> + '_ {
         self.lines.get(name).into_iter().flat_map(Line::waiters)
     }
@@ -275,7 +275,7 @@ impl Locks {
         Some(fencing)
     }
 
-    /// Makes the session the owner, whoever it was before.
+    /// Makes the session the owner, in place of any other.
     fn seize(&mut self, key: Arc<str>, owner: Owner) {
         debug_assert!(!self.starved.contains(&key), "no number is left while a lock starves");
         let victim = self.lines.entry(Arc::clone(&key)).or_default().seize(owner);
@@ -338,12 +338,12 @@ impl<'a> LockView<'a> {
         self.name
     }
 
-    /// Who owns it, and the fencing number of that grant.
+    /// Its owner, and the fencing number of that grant.
     pub fn owner(&self) -> Option<(SessionId, u64)> {
         self.line.owner().map(|owner| (owner.session, owner.fencing))
     }
 
-    /// Who waits for it, next one first; the number of waiters is known without counting.
+    /// The sessions that wait for it, the next one first; the number of waiters is known without counting.
     pub fn waiters(&self) -> impl ExactSizeIterator<Item = SessionId> + 'a {
         self.line.waiters()
     }

@@ -12,10 +12,10 @@ use paceline_engine::Snapshot;
 use paceline_expr::{Expr, Hazard, HazardKind};
 use paceline_pools::DEFAULT_NAME;
 use paceline_routing::{RESERVED, Routing};
-use paceline_rules::{Action, PatternMode, Rule};
+use paceline_rules::{Action, Criterion, PatternMode, Rule, Then};
 use paceline_tables::Store;
 use paceline_tables::schema::Schema;
-use paceline_types::{Name, nearest};
+use paceline_types::{Name, On, nearest};
 
 /// Most doubts that are reported.
 const DOUBTS_MAX: usize = 100;
@@ -116,24 +116,23 @@ fn missing(at: &At, routing: &Routing) -> Option<((&'static str, String), Option
     Some(((kind, name), near))
 }
 
+/// A regex of what `int()` may fail on: a sign that is no digit, or more digits than fit.
+const NO_NUMBER: &str = "[^0-9]|.{10}";
+
 /// Rules whose condition can fail on what a client sends: a failure counts as no match.
 fn rules(planned: &Snapshot) -> impl Iterator<Item = String> {
     let all = planned.rules().rules();
     planned.rules().conditions().filter_map(|(index, expr)| {
-        let rule = all.get(index as usize)?;
-        let hazard = expr.hazards().into_iter().find(|hazard| !is_guarded(hazard, rule))?;
-        let number = rule.number;
+        let (before, rule) = (all.get(..index as usize)?, all.get(index as usize)?);
+        let is_open =
+            |hazard: &Hazard<'_>| !is_guarded(hazard, rule) && !is_refused(hazard, before);
+        let hazard = expr.hazards().into_iter().find(is_open)?;
         let then = match rule.action {
             Action::Reject => "the rule does not match then, so the request is not rejected",
             _ => "the rule does not match then",
         };
-        let next = match hazard.how {
-            HazardKind::NotANumber => {
-                "; give it a regex for that attribute, and reject what does not match by a rule of its own"
-            }
-            HazardKind::DivisionByZero => "",
-        };
-        Some(format!("rule {number}: when: {}: {then}{next}", failing(&hazard)))
+        let number = rule.number;
+        Some(format!("rule {number}: when: {}: {then}; {}", failing(&hazard), instead(&hazard)))
     })
 }
 
@@ -141,38 +140,75 @@ fn rules(planned: &Snapshot) -> impl Iterator<Item = String> {
 /// matches is a number.
 fn is_guarded(hazard: &Hazard<'_>, rule: &Rule) -> bool {
     let has_regex = |name: &&Name| {
-        let is_it = |criterion: &&paceline_rules::Criterion| {
+        let is_it = |criterion: &Criterion| {
             criterion.attribute == **name && criterion.mode == PatternMode::Regex
         };
-        rule.criteria.iter().any(|criterion| is_it(&criterion))
+        rule.criteria.iter().any(is_it)
     };
     !hazard.attributes.is_empty() && hazard.attributes.iter().all(has_regex)
 }
 
+/// Whether rules before reject what matches a regex of each attribute; it is believed that what is left is a number.
+fn is_refused(hazard: &Hazard<'_>, before: &[Rule]) -> bool {
+    let rejects = |name: &&Name| {
+        before.iter().any(|rule| {
+            let is_sure = !rule.disabled && rule.when.is_none() && rule.then == Then::Stop;
+            let by_regex = |criterion: &Criterion| {
+                criterion.attribute == **name && criterion.mode == PatternMode::Regex
+            };
+            let alone = matches!(&*rule.criteria, [criterion] if by_regex(criterion));
+            is_sure && rule.action == Action::Reject && alone
+        })
+    };
+    !hazard.attributes.is_empty() && hazard.attributes.iter().all(rejects)
+}
+
 /// Checkpoints whose condition can fail: a request for which it does passes by.
 fn conditions(planned: &Snapshot) -> impl Iterator<Item = String> {
-    planned.checkpoints().iter().filter_map(|checkpoint| {
+    let rules = planned.rules().rules();
+    planned.checkpoints().iter().filter_map(move |checkpoint| {
+        // Connections are not asked the rules.
+        let rules = if checkpoint.spec.on == On::Request { rules } else { &[] };
         let hazards = checkpoint.when.as_ref().map(Expr::hazards)?;
-        let (name, fails) = (&checkpoint.spec.name, failing(hazards.first()?));
+        let hazard = hazards.into_iter().find(|hazard| !is_refused(hazard, rules))?;
+        let (name, fails, instead) =
+            (&checkpoint.spec.name, failing(&hazard), instead(&hazard));
         Some(format!(
-            "checkpoint \"{name}\": when: {fails}: the checkpoint does not hold the request then"
+            "checkpoint \"{name}\": when: {fails}: the checkpoint does not hold the request then; {instead}"
         ))
     })
 }
 
 fn failing(hazard: &Hazard<'_>) -> String {
-    let names: Vec<String> = hazard.attributes.iter().map(ToString::to_string).collect();
-    let names = names.join(" and ");
-    match hazard.how {
-        HazardKind::NotANumber if names.is_empty() => {
-            "it fails if a text is not a number".to_owned()
-        }
-        HazardKind::NotANumber => format!("it fails if {names} is not a number"),
-        HazardKind::DivisionByZero if names.is_empty() => {
-            "it divides by a value that can be 0".to_owned()
-        }
-        HazardKind::DivisionByZero => {
-            format!("it divides by a value that can be 0, depending on {names}")
+    let names = names(hazard);
+    let fails = format!("{} fails if", hazard.function);
+    match (hazard.how, names.is_empty()) {
+        (HazardKind::NotANumber, true) => format!("{fails} a text is not a number"),
+        (HazardKind::NotANumber, false) => format!("{fails} {names} is not a number"),
+        (HazardKind::DivisionByZero, true) => format!("{fails} the divisor is 0"),
+        (HazardKind::DivisionByZero, false) => {
+            format!("{fails} the divisor is 0, which depends on {names}")
         }
     }
+}
+
+/// What to write instead.
+fn instead(hazard: &Hazard<'_>) -> String {
+    match hazard.how {
+        HazardKind::NotANumber if hazard.attributes.is_empty() => {
+            "compare the texts instead".to_owned()
+        }
+        HazardKind::NotANumber => {
+            let names = names(hazard);
+            format!("reject other values with an earlier rule, such as {names} regex '{NO_NUMBER}'")
+        }
+        HazardKind::DivisionByZero => {
+            "multiply instead: a > 5 * b has a value where a / b > 5 has none".to_owned()
+        }
+    }
+}
+
+fn names(hazard: &Hazard<'_>) -> String {
+    let names: Vec<String> = hazard.attributes.iter().map(ToString::to_string).collect();
+    names.join(" and ")
 }

@@ -2,7 +2,7 @@
 //!
 //! [`PoolSet`] owns what an administrator sets: which pools there are, their ranges, threads, bounds
 //! and states, with every failure the seed names as an error of its own. [`Pools`] owns what happens:
-//! who runs, who stands in line, who is worth trying next. It promises that no more than a pool's
+//! the requests that run, those in line, and which of them to try next. It promises that no more than a pool's
 //! maximum run, that the line is in rank order, and that an answer touches only those it concerns.
 //!
 //! It knows nothing of claims: the engine parks a waiter whose claims are in somebody's way and

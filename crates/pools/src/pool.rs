@@ -1,4 +1,4 @@
-//! One pool at work: its slots, its line, and who of the line is worth trying.
+//! One pool at work: its slots, its line, and which waiters are worth trying.
 //!
 //! The first `max` in line are *eligible*: they could be the next to run, so what they claim keeps
 //! later requests back. Eligible waiters are always the front of the line, so one number, `marked`,
@@ -16,15 +16,15 @@ pub(crate) struct Pool {
     pub open: bool,
     pub bounds: QueueBounds,
     pub running: u32,
-    /// Who stands in line for a slot.
+    /// The waiters in line for a slot.
     pub line: Line,
     /// How many at the front of the line have been told that they are eligible.
     pub marked: usize,
-    /// Those in line who would run if there were a slot, as far as is known.
+    /// The waiters in line that would run if there were a slot, as far as is known.
     pub ready: BTreeSet<Rank>,
-    /// Those who wait for a resource that nobody knows.
+    /// The waiters for an unknown resource.
     pub aside: BTreeSet<Rank>,
-    /// It is gone from the configuration, and stays only until nobody runs or waits in it.
+    /// It was deleted, and stays only until no request runs or waits in it.
     pub deleted: bool,
     /// What the set of callable pools has this pool under.
     pub callable_as: Option<Rank>,
@@ -72,12 +72,12 @@ impl Pool {
         self.line.len() + self.aside.len()
     }
 
-    /// Who should be tried next, if a slot is free.
+    /// The waiter to try next, if a slot is free.
     pub fn next_ready(&self) -> Option<Rank> {
         if self.has_slot() { self.ready.first().copied() } else { None }
     }
 
-    /// Stands in line; tells whether that is inside the marked front, where it is marked at once.
+    /// Stands in line; returns whether that is inside the marked front, where it is marked at once.
     pub fn join(&mut self, rank: Rank) -> bool {
         let (place, _) = self.line.before(rank);
         self.line.join(rank, Toll { cost: 1, share: 1 });
@@ -87,7 +87,7 @@ impl Pool {
         in_front
     }
 
-    /// Leaves the line or the side; tells whether it stood in either.
+    /// Leaves the line or the side; returns whether it stood in either.
     pub fn leave(&mut self, rank: Rank) -> bool {
         if self.aside.remove(&rank) {
             return true;
@@ -125,7 +125,7 @@ impl Pool {
         None
     }
 
-    /// Somebody ran for so long and gives the slot back.
+    /// A request ran for so long and gives its slot back.
     pub fn release(&mut self, ran: Span) {
         debug_assert!(self.running > 0, "a slot is given back once");
         self.running = self.running.saturating_sub(1);

@@ -31,13 +31,13 @@ pub struct PoolPlace {
 #[derive(Debug, Default)]
 pub struct Pools {
     pools: BTreeMap<PoolId, Pool>,
-    /// Pools with a free slot and somebody ready, under the rank that would be next.
+    /// Pools with a free slot and a ready waiter, under the rank that would be next.
     callable: BTreeSet<(Rank, PoolId)>,
     deadlines: BTreeSet<(Time, Rank, PoolId)>,
     flips: VecDeque<Flip>,
     /// Pools whose marked front may not be where it should be.
     unsettled: BTreeSet<PoolId>,
-    /// Deleted pools that still have waiters, who need another pool.
+    /// Deleted pools that still have waiters, which need another pool.
     orphaned: BTreeSet<PoolId>,
     /// How many pools of earlier runs there are numbers for.
     formers: u32,
@@ -106,7 +106,7 @@ impl Pools {
         id
     }
 
-    /// The name of a pool, also of a deleted one in which somebody runs.
+    /// The name of a pool, also of a deleted one in which a request runs.
     #[must_use]
     pub fn name(&self, id: PoolId) -> Option<&str> {
         self.pools.get(&id).map(|pool| &*pool.name)
@@ -118,7 +118,7 @@ impl Pools {
         self.pools.get(&id).is_some_and(Pool::has_slot)
     }
 
-    /// Whether somebody in line is to be tried before a newcomer may take a slot.
+    /// Whether a waiter in line must be tried before a newcomer may take a slot.
     #[must_use]
     pub fn has_ready(&self, id: PoolId) -> bool {
         self.pools.get(&id).is_some_and(|pool| !pool.ready.is_empty())
@@ -130,7 +130,7 @@ impl Pools {
         self.pools.get(&id).is_some_and(|pool| pool.max.is_none())
     }
 
-    /// How many may wait in this pool, if no more may; `left_out` of those who do are not counted.
+    /// How many may wait in this pool, if no more may; `left_out` of the waiters are not counted.
     #[must_use]
     pub fn full(&self, id: PoolId, left_out: usize) -> Option<u64> {
         let pool = self.pools.get(&id)?;
@@ -138,7 +138,7 @@ impl Pools {
         (waiting >= pool.bounds.len_max).then_some(pool.bounds.len_max)
     }
 
-    /// When somebody who begins to wait now must give up.
+    /// The deadline of a request that begins to wait now.
     #[must_use]
     pub fn deadline(&self, id: PoolId, now: Time) -> Option<Time> {
         self.pools.get(&id)?.bounds.delay_max.map(|delay| now.plus(delay))
@@ -151,7 +151,7 @@ impl Pools {
         Some(now.plus(mean))
     }
 
-    /// Takes a slot for somebody who never waited.
+    /// Takes a slot for a request that did not wait.
     pub fn take(&mut self, id: PoolId) {
         self.with(id, |pool| pool.running += 1);
         self.touched(id);
@@ -169,7 +169,7 @@ impl Pools {
         self.touched(id);
     }
 
-    /// Waits aside, for a resource that nobody knows.
+    /// Waits aside, for an unknown resource.
     pub fn stand_aside(&mut self, id: PoolId, rank: Rank, deadline: Option<Time>) {
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, rank, id));
@@ -184,7 +184,7 @@ impl Pools {
         }
     }
 
-    /// It was tried, and somebody's claims are in its way.
+    /// It was tried, and claims of another request are in its way.
     pub fn park(&mut self, id: PoolId, rank: Rank) {
         self.with(id, |pool| pool.ready.remove(&rank));
         self.touched(id);
@@ -196,7 +196,7 @@ impl Pools {
         self.touched(id);
     }
 
-    /// Who should be tried next: the lowest rank that is ready in a pool with a free slot.
+    /// The waiter to try next: the lowest rank that is ready in a pool with a free slot.
     #[must_use]
     pub fn next_ready(&self) -> Option<(Rank, PoolId)> {
         self.callable.first().copied()
@@ -225,7 +225,7 @@ impl Pools {
         self.touched(id);
     }
 
-    /// The next change of eligibility to tell about.
+    /// The next change of eligibility to report.
     pub fn poll_flip(&mut self) -> Option<Flip> {
         if let Some(flip) = self.flips.pop_front() {
             return Some(flip);
@@ -259,7 +259,7 @@ impl Pools {
         self.deadlines.first().copied()
     }
 
-    /// Whether something is left to be told or moved.
+    /// Whether something is left to be reported or moved.
     #[must_use]
     pub fn has_work(&self) -> bool {
         !(self.flips.is_empty()

@@ -27,7 +27,7 @@ pub struct Rule {
     pub then: Then,
     /// Whether it is left out.
     pub disabled: bool,
-    /// Whether a match is told.
+    /// Whether a match is logged.
     pub log: bool,
 }
 

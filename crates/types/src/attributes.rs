@@ -13,7 +13,7 @@ use std::fmt;
 pub enum Known {
     /// http, sql, task or permit.
     Kind,
-    /// Who asks.
+    /// The user.
     User,
     /// Where the request came from.
     Host,
@@ -29,7 +29,7 @@ pub enum Known {
     Query,
     /// The HTTP Host.
     Authority,
-    /// The name asked for in TLS.
+    /// The server name of the TLS handshake.
     Sni,
     /// The client's address.
     Client,
@@ -166,7 +166,7 @@ impl fmt::Display for Name {
 pub enum AttributeError {
     /// The name is none.
     Name(NameError),
-    /// `priority` comes from the rules; nobody can set it.
+    /// `priority` is set by the rules; no client can set it.
     Priority,
     /// The request would have more than [`limits::ATTRIBUTES_MAX`] attributes.
     TooMany,

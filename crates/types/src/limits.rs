@@ -170,7 +170,7 @@ pub const FLOWS_MAX: usize = 1_024;
 /// stands in one waits for hardly more than twice as many as if all stood in one line.
 pub const SHARED_FLOWS: usize = 1_024;
 
-/// Requests that one call lets move on; the rest goes on the next turn.
+/// Requests that one call moves; the rest moves in the next call.
 pub const STEP_MAX: usize = 256;
 
 /// The most that can be configured in place of [`STEP_MAX`].
@@ -185,5 +185,5 @@ pub const REQUESTS_MAX: usize = 1_000_000;
 /// Attributes of all these together unless configured; what would be more is turned away.
 pub const REQUESTS_BYTES_MAX: usize = 1 << 30;
 
-/// Matches of rules that are set to log told of one request; further ones are only counted.
+/// Matches of rules that log, reported for one request; further ones are only counted.
 pub const LOGS_MAX: usize = 16;

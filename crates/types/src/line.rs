@@ -1,7 +1,7 @@
-//! The line that every queue stands in: ordered by rank, with the cost of all who stand before.
+//! The line of every queue: waiters in the order of rank, with the cost of all that stand before one.
 //!
-//! Owns a sorted list in chunks. Promises that joining, leaving, and asking who and how much stands
-//! before somebody touch one chunk and a short list of sums, so that a line of 100,000 costs about
+//! Owns a sorted list in chunks. Promises that joining, leaving, and asking how many waiters stand
+//! before one, and their cost, touch one chunk and a short list of sums, so that a line of 100,000 costs about
 //! as much as one of ten. Never re-sorts: a rank does not change.
 
 use crate::{Rank, RequestId};
@@ -52,7 +52,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Nobody waits.
+    /// An empty line.
     #[must_use]
     pub const fn new() -> Self {
         Self { chunks: VecDeque::new(), len: 0, toll: Toll { cost: 0, share: 0 } }
@@ -94,10 +94,16 @@ impl Line {
         Some(toll)
     }
 
-    /// Who stands first, and its toll.
+    /// The first waiter, and its toll.
     #[must_use]
     pub fn first(&self) -> Option<(Rank, Toll)> {
         self.chunks.front().and_then(|chunk| chunk.places.first()).copied()
+    }
+
+    /// The last waiter, and its toll.
+    #[must_use]
+    pub fn last(&self) -> Option<(Rank, Toll)> {
+        self.chunks.back().and_then(|chunk| chunk.places.last()).copied()
     }
 
     /// How many wait.
@@ -106,13 +112,13 @@ impl Line {
         self.len
     }
 
-    /// Whether nobody waits.
+    /// Whether no request waits.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The toll of all who wait.
+    /// The toll of all waiters.
     #[must_use]
     pub const fn toll(&self) -> Toll {
         self.toll
@@ -135,7 +141,7 @@ impl Line {
         (count, toll)
     }
 
-    /// How many stand first until `share` is used up, and their toll: everybody whose shares before
+    /// How many stand first until `share` is used up, and their toll: all waiters whose shares before
     /// them come to less than `share`, or to exactly `share` if `tie` holds for them.
     #[must_use]
     pub fn until_share(&self, share: u64, tie: impl Fn(Rank) -> bool) -> (usize, Toll) {
@@ -157,7 +163,7 @@ impl Line {
         (count, toll)
     }
 
-    /// Who stands at place `index`, counted from 0.
+    /// The waiter at place `index`, counted from 0.
     #[must_use]
     pub fn nth(&self, index: usize) -> Option<Rank> {
         let mut left = index;
@@ -170,7 +176,7 @@ impl Line {
         None
     }
 
-    /// Everybody in order, with their tolls.
+    /// All waiters in order, with their tolls.
     pub fn iter(&self) -> impl Iterator<Item = (Rank, Toll)> {
         self.chunks.iter().flat_map(|chunk| chunk.places.iter().copied())
     }
@@ -190,7 +196,7 @@ impl Line {
         last[..left.min(last.len())].iter().rev().chain(before).copied()
     }
 
-    /// The last `max` who stand before `rank`, nearest first.
+    /// The last `max` waiters before `rank`, nearest first.
     #[must_use]
     pub fn nearest_before(&self, rank: Rank, max: usize) -> Vec<RequestId> {
         let index = self.chunk_of(rank);

@@ -1,8 +1,8 @@
 //! Priorities, and the one order in which every queue serves.
 //!
 //! Owns the arithmetic of priorities (seed 000: -127 to 127, starting at 0) and of ranks. A rank is
-//! fixed at arrival and never re-sorted: a higher priority is a head start in time, so it goes
-//! first, and nobody starves for ever.
+//! fixed at arrival and never re-sorted: a higher priority is a head start in time, so it is
+//! served first, and no request starves for ever.
 
 use crate::{RequestId, Span, Time};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Why work is turned away, and when it may come back.
 //!
 //! A refusal is an ordinary answer, not an error. It names what refused and, where that can be
-//! known, the time at which another try has a chance. Doors translate it; nobody else writes texts
+//! known, the time at which another try has a chance. Doors translate it; no other part writes texts
 //! for it.
 
 use crate::{RequestId, Span, Time};

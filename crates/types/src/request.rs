@@ -27,7 +27,7 @@ pub enum Unknown {
     /// Refuse the request, with the nearest name there is.
     #[default]
     Refuse,
-    /// Wait until somebody makes it.
+    /// Wait until it is created.
     Wait,
     /// Make it, without parents, for as long as it is claimed.
     Create,
@@ -72,7 +72,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request with these attributes, cost 1, and nothing else asked for.
+    /// A request with these attributes, cost 1, and nothing else.
     #[must_use]
     pub fn new(attributes: Attributes) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Roles: what someone may do, each all that those before it may.
+//! Roles: what a user may do. Each role may do all that the ones before it may.
 
 use std::fmt;
 use std::str::FromStr;

@@ -102,6 +102,7 @@ impl Model {
                     if was.is_none() && after <= behind {
                         self.leave_behind(id, &checkpoint);
                     }
+                    self.refuse_displaced();
                     return self.give_back_later();
                 }
                 Step::Refuse(reason) => return self.refuse(id, reason),
@@ -229,7 +230,7 @@ impl Model {
                 if !at.watch {
                     return self.queue(id, at, seat, was, Some(wait));
                 }
-                let spends = self.bound_reached(id, at, seat, Some(wait)).is_none();
+                let spends = self.bound_reached(id, at, seat, Some(wait), None).is_none();
                 if spends {
                     self.counter(at.id, seat.counter).tat = after;
                 }
@@ -255,13 +256,15 @@ impl Model {
         was: Option<&Queued>,
         wait: Option<u64>,
     ) -> Step {
-        if was.is_none()
-            && let Some(reason) = self.bound_reached(id, at, seat, wait)
-        {
-            return Step::Refuse(reason);
+        if was.is_none() {
+            let displaced = self.displaced_by(id, at, seat);
+            if let Some(reason) = self.bound_reached(id, at, seat, wait, displaced) {
+                return Step::Refuse(reason);
+            }
+            self.displace(at, seat, displaced);
         }
         let request = &self.requests[&id];
-        let flow = at.fair.map_or("", |attribute| self.as_seen_at(id, at).value(attribute));
+        let flow = self.flow_of(id, at);
         let share = (request.arrival.cost * SHARE / weight(at.weight, request.arrival.user)).max(1);
         let longest = self.now.saturating_add(at.queue.max_delay);
         let deadline = match was {
@@ -283,20 +286,20 @@ impl Model {
         Step::Wait
     }
 
-    /// Why a request may not join a queue.
+    /// Why a request may not join a queue, if it would take the place of `displaced`.
     fn bound_reached(
         &self,
         id: u64,
         at: &Checkpoint,
         seat: Seat,
         wait: Option<u64>,
+        displaced: Option<u64>,
     ) -> Option<Reason> {
         let place = Place::Checkpoint(at.name, seat.key);
-        if self.order(at.id, seat.counter).len() as u64 >= at.queue.max_len {
-            return Some(Reason::QueueFull(place, at.queue.max_len));
-        }
-        if self.queued(at.name, None) >= at.queue.max_total {
-            return Some(Reason::QueueFull(place, at.queue.max_total));
+        if displaced.is_none()
+            && let Some(max) = self.full(at, seat)
+        {
+            return Some(Reason::QueueFull(place, max));
         }
         let left = self.requests[&id].own_deadline().map(|end| end.saturating_sub(self.now));
         let longest = left.map_or(at.queue.max_delay, |left| left.min(at.queue.max_delay));
@@ -433,6 +436,9 @@ impl Model {
     /// How long a newcomer would wait if it joined now.
     fn predicted_wait(&self, id: u64, at: &Checkpoint, seat: Seat) -> u64 {
         let mut tried = self.clone();
+        if let Some(displaced) = self.displaced_by(id, at, seat) {
+            tried.displace(at, seat, Some(displaced));
+        }
         let unbounded =
             Queued { checkpoint: at.id, seat, flow: "", share: 1, since: self.now, deadline: None };
         tried.queue(id, at, seat, Some(&unbounded), None);
@@ -482,7 +488,7 @@ impl Model {
     }
 
     /// The waiters of one flow of a counter, by rank.
-    fn flow_line(&self, checkpoint: u32, key: Option<&str>, flow: &str) -> Vec<u64> {
+    pub(super) fn flow_line(&self, checkpoint: u32, key: Option<&str>, flow: &str) -> Vec<u64> {
         let ids = self.requests.iter().filter(|(_, request)| match &request.stage {
             Stage::Queued(queued) => {
                 queued.checkpoint == checkpoint && queued.seat.counter == key && queued.flow == flow

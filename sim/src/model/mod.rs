@@ -11,6 +11,7 @@ mod checkpoints;
 mod configure;
 mod graph;
 mod line;
+mod room;
 mod rules;
 mod seats;
 mod servers;
@@ -175,6 +176,8 @@ pub struct Model {
     effects: Vec<Effect>,
     /// Who was handed a count and has still to walk on, and from where.
     handed: Vec<(u64, Position)>,
+    /// The waiter that left its queue for a newcomer, until it is refused.
+    displaced: Option<(u64, Reason)>,
     walking: bool,
     /// The places of those who are about to arrive again: they still count as waiting there.
     again: Vec<Queued>,
@@ -212,6 +215,7 @@ impl Model {
             met: vec![],
             effects: vec![],
             handed: vec![],
+            displaced: None,
             walking: false,
             again: vec![],
             buried: vec![],

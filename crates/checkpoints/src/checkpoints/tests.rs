@@ -132,7 +132,7 @@ impl Kit {
                 assert!(self.held.insert(id, held).is_none());
                 Came::Passed
             }
-            Arrival::Queued { pass_at } => Came::Queued(pass_at.map(|at| at.0)),
+            Arrival::Queued { pass_at, .. } => Came::Queued(pass_at.map(|at| at.0)),
             Arrival::Refused(turned) => turned_away(turned),
         }
     }

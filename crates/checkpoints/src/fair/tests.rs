@@ -145,7 +145,8 @@ fn the_least_cost_before_is_close() {
         for probe in 0..200 {
             let key = fair.flow_of(KeyHash([below(flows + 2), 0]));
             let rank = rank(below(1_100) * 1_000 + 999);
-            let (least, exact) = (fair.cost_before_min(key, rank), fair.cost_before(key, rank));
+            let (least, exact) =
+                (fair.cost_before_min(key, rank), fair.cost_before(key, rank, None));
             assert!(least <= exact, "round {round}, probe {probe}: {least} {exact}");
             let most = least + (flows + 1) * (costs + 1);
             assert!(!same || exact <= most, "round {round}, probe {probe}: {exact} {most}");

@@ -1,7 +1,7 @@
 //! Nodes for names that no resource has: made by a request that asked for it, or left behind by a
 //! deleted resource that is held.
 //!
-//! Promises that one name has one node for as long as somebody claims it, so two requests that claim
+//! Promises that one name has one node for as long as a request claims it, so two requests that claim
 //! it find each other. The keys are never used again.
 
 use crate::mark::NodeKey;

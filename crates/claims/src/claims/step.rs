@@ -104,7 +104,7 @@ impl Claims {
         }
     }
 
-    /// Takes a root away; a made node that nobody claims any more is forgotten.
+    /// Takes a root away; a made node without claims is forgotten.
     pub(super) fn unroot(&mut self, key: NodeKey, tag: Tag, rank: Rank) {
         self.nodes.remove(key, tag, rank);
         let count = |tag| self.nodes.count(key, tag);

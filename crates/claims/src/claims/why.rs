@@ -1,7 +1,7 @@
-//! Who is in whose way.
+//! Which request is in the way of which.
 //!
 //! Promises bounded work: a search gives up after [`WAITERS_MAX`] waiters, or so many marks and
-//! places, rather than hold everybody up. Never changes anything.
+//! places, rather than hold up all requests. Never changes anything.
 
 use super::{Claims, Request, Stage};
 use crate::mark::{Mark, MarkMode, NodeKey, Root};
@@ -19,24 +19,24 @@ const SEARCH_MAX: usize = WAITERS_MAX * 32;
 /// What one look may cost: a mark counts one, a node or a place there [`PLACE_COST`].
 const WORK_MAX: usize = limits::STEP_MAX * 32;
 
-/// Looking at a node, or at who stands there, takes about as long as looking at so many marks.
+/// Looking at a node, or at the requests there, takes about as long as looking at so many marks.
 const PLACE_COST: usize = 8;
 
 /// Places that are collected to name those in the way, before it is enough.
 const PLACES_MAX: usize = limits::STEP_MAX * 8;
 
-/// Somebody who is in the way.
+/// A request that is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
     /// The claimed resource that cannot be had.
     pub resource: Box<str>,
-    /// Who is in the way.
+    /// The request.
     pub id: RequestId,
     /// Whether it holds what is wanted; otherwise it waits and comes first.
     pub is_held: bool,
 }
 
-/// Those who are in the way: holders first, then waiters, nearest rank first.
+/// The requests that are in the way: holders first, then waiters, nearest rank first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blockers {
     /// The first of them, as many as were asked for.
@@ -46,7 +46,7 @@ pub struct Blockers {
 }
 
 impl Claims {
-    /// Who is in the way of a waiter. Nobody only if nothing blocks it.
+    /// The requests in the way of a waiter. None only if nothing blocks it.
     #[must_use]
     pub fn blockers(&self, id: RequestId, max: usize) -> Blockers {
         match self.requests.get(&id) {
@@ -199,7 +199,7 @@ impl Claims {
         Blockers { nearest, total: found.len().min(count_max) }
     }
 
-    /// Who is in the way at one mark, each with the root that asks.
+    /// The requests in the way at one mark, each with the root that asks.
     fn find_blockers(
         &self,
         mark: &Mark,
@@ -232,7 +232,7 @@ fn own_clash(marks: &[Mark], own: &[(NodeKey, MarkMode, RequestId)]) -> Option<(
     })
 }
 
-/// Who asks what is in its way.
+/// The request that asks what is in its way.
 struct Asking<'a> {
     rank: Rank,
     roots: &'a [Root],
@@ -240,7 +240,7 @@ struct Asking<'a> {
     first: Option<(NodeKey, MarkMode)>,
 }
 
-/// The waiters that somebody waits for, those they wait for, and so on; each once.
+/// The waiters that a request waits for, those they wait for, and so on; each once.
 struct Search<'a> {
     claims: &'a Claims,
     /// Waiters before this one are passed over.
@@ -270,7 +270,7 @@ impl<'a> Search<'a> {
         Some((self.claims.requests.get(&id)?, root))
     }
 
-    /// Finds whom a request with these marks waits for. `root` is the newcomer's root that led here,
+    /// Finds the requests that one with these marks waits for. `root` is the newcomer's root that led here,
     /// if this is not the newcomer.
     fn look(&mut self, marks: &[Mark], rank: Rank, root: Option<u16>) {
         for mark in marks {
@@ -291,7 +291,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Finds who stands in the way of one mark, from one rank up to another.
+    /// Finds the requests in the way of one mark, from one rank up to another.
     fn look_at(&mut self, mark: &Mark, from: Rank, rank: Rank, root: u16) {
         self.work = self.work.saturating_sub(PLACE_COST);
         let Some(node) = self.claims.nodes.node(mark.key) else { return };

@@ -75,24 +75,49 @@ fn a_status_for_connections_does_nothing() {
 #[test]
 fn conditions_that_can_fail_are_told() {
     let rule = |when: &str, more: &str| format!("[[rule]]\nwhen = '{when}'\n{more}\n");
+    let limit = |when: &str| {
+        format!("[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nrate = '1/s'\nwhen = '{when}'\n")
+    };
     check(&[
         (
-            &rule(r#"int(header["x-size"]) > 5"#, "reject = true"),
+            &rule(r#"user != "" && int(header["x-size"]) > 5"#, "reject = true"),
             2,
-            "it fails if header.x-size is not a number: the rule does not match then, so the request \
-             is not rejected",
+            "int() fails if header.x-size is not a number: the rule does not match then, so the request \
+             is not rejected; reject other values with an earlier rule, such as header.x-size regex '[^0-9]|.{10}'",
         ),
         (
             &rule("1000 / size(user) > 5", "raise = 1"),
             2,
-            "it divides by a value that can be 0, depending on user",
+            "/ fails if the divisor is 0, which depends on user: the rule does not match then; multiply \
+             instead",
         ),
         (
-            "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nrate = '1/s'\nwhen = 'double(user) > 0.5'\n",
+            &limit("double(user) > 0.5"),
             5,
-            "the checkpoint does not hold the request then",
+            "double() fails if user is not a number: the checkpoint does not hold the request then; \
+             reject other values with an earlier rule, such as user regex",
         ),
     ]);
+    // What is written instead draws no warning, unless it comes too late or lets some through.
+    let guard = |more: &str| {
+        format!(
+            "[[rule]]\nnumber = 1\nmatch = {{ user = {{ regex = '[^0-9]|.{{10}}' }} }}\nreject = true\n{more}\n"
+        )
+    };
+    let late = rule("int(user) > 5", "number = 2\nreject = true");
+    let early = rule("int(user) > 5", "number = 0\nreject = true");
+    assert_eq!(doubts(&format!("{}{late}", guard(""))), [""; 0]);
+    assert_eq!(doubts(&format!("{}{}", guard(""), limit("int(user) > 5"))), [""; 0]);
+    assert_eq!(doubts(&format!("{early}{}", guard(""))).len(), 1);
+    for weak in ["disabled = true", "then = 'continue'", "when = 'host == \"a\"'"] {
+        assert_eq!(doubts(&format!("{}{late}", guard(weak))).len(), 1, "{weak}");
+        assert_eq!(
+            doubts(&format!("{}{}", guard(weak), limit("int(user) > 5"))).len(),
+            1,
+            "{weak}"
+        );
+    }
+    assert_eq!(doubts(&rule("1000 > 5 * size(user)", "reject = true")), [""; 0]);
     for fine in [
         rule("size(user) > 5", "reject = true"),
         // What is no number is caught elsewhere.

@@ -153,16 +153,21 @@ impl Pair {
             "{}",
             self.at(step)
         );
+        let mut displaced = None;
         let came = match self.room.arrive(told, id, &real) {
             Arrival::Passed(held) => {
                 let cost = held.cost();
                 self.held.insert(request, held);
                 model::Came::Passed { cost }
             }
-            Arrival::Queued { pass_at } => model::Came::Queued { pass_at },
+            Arrival::Queued { pass_at, displaced: left } => {
+                displaced = left.map(|moved| (moved.request.0, refused(moved.how)));
+                model::Came::Queued { pass_at }
+            }
             Arrival::Refused(turned) => refusal(turned),
         };
         let expected = self.model.arrive(now, id, &ticket);
+        assert_eq!(displaced, self.model.displaced.take(), "{}: {ticket:?}", self.at(step));
         assert_eq!(came, expected, "{}: {ticket:?}", self.at(step));
         self.tickets.insert(request, ticket);
         if matches!(came, model::Came::Passed { .. }) {
@@ -365,6 +370,13 @@ fn real(ticket: &model::Ticket) -> Ticket {
         cost: ticket.cost,
         deadline: ticket.own,
         kept: ticket.kept,
+    }
+}
+
+fn refused(how: How) -> model::Came {
+    match how {
+        How::Refused(turned) => refusal(turned),
+        other => panic!("a displaced waiter is refused, not {other:?}"),
     }
 }
 

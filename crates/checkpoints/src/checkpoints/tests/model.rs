@@ -1,10 +1,13 @@
 //! A second, naive room, written from the engine note: plain lists, everything worked out anew.
 
+mod room;
+
 use crate::limit::Limit;
 use crate::spec::{Mode, Spec};
 use crate::ticket::Kept;
 use crate::timers::DueKind;
 use paceline_types::{CheckpointId, Rank, Span, Time};
+use room::Room;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
@@ -159,20 +162,6 @@ impl Checkpoint {
         }
     }
 
-    pub fn queued(&self) -> u64 {
-        let current = self.counters.values().map(|c| c.queue.len());
-        current.chain(self.old.iter().map(|old| old.counter.queue.len())).sum::<usize>() as u64
-    }
-
-    pub fn queues(&self) -> usize {
-        let current = self.counters.values().filter(|c| !c.queue.is_empty()).count();
-        current + self.old.iter().filter(|old| !old.counter.queue.is_empty()).count()
-    }
-
-    pub fn queued_at(&self, key: u64) -> u64 {
-        self.counters.get(&self.key(key)).map_or(0, |c| c.queue.len() as u64)
-    }
-
     pub fn inflight_at(&self, key: u64) -> u64 {
         self.counters.get(&self.key(key)).map_or(0, |c| u64::from(c.inflight))
     }
@@ -240,12 +229,11 @@ impl Checkpoint {
         }
         let bound = ticket.kept.is_none();
         let retry_at = self.retry_at(now, counter, ticket.cost);
-        if bound && counter.queue.len() as u64 >= self.spec.queue.len_max {
-            return Came::Full { max: self.spec.queue.len_max, retry_at };
-        }
-        if bound && self.queued() >= self.spec.queue.total_max {
-            return Came::Full { max: self.spec.queue.total_max, retry_at };
-        }
+        let displaced = match self.room(counter, ticket) {
+            Room::Free => None,
+            Room::Displaces(index, _) => Some(index),
+            Room::Full(max) => return Came::Full { max, retry_at },
+        };
         let max = self.deadline(now, ticket).since(now);
         if self.pace().is_none() {
             if bound && max == Span::ZERO {
@@ -254,6 +242,7 @@ impl Checkpoint {
             return Came::Queued { pass_at: None };
         }
         let mut with = counter.clone();
+        displaced.map(|index| with.leave(index));
         with.join(Waiter { ticket: ticket.clone(), entered: now, deadline: now });
         let before: u32 = with.before(ticket.rank, self.fair()).iter().map(|(_, cost)| cost).sum();
         let pass_at = self.pass_at(counter.tat, i128::from(before + ticket.cost)).max(now);
@@ -320,6 +309,8 @@ pub struct HeldCount {
 pub struct Model {
     pub checkpoints: BTreeMap<CheckpointId, Checkpoint>,
     pub held: BTreeMap<u64, HeldCount>,
+    /// The waiter whose place the last arrival took, and what became of it.
+    pub displaced: Option<(u64, Came)>,
     pub generation: u32,
     pub slip: Span,
 }
@@ -362,6 +353,7 @@ impl Model {
                 let entered = ticket.kept.map_or(now, |kept| kept.entered);
                 let deadline = checkpoint.deadline(now, ticket);
                 let waiter = Waiter { ticket: ticket.clone(), entered, deadline };
+                self.displaced = checkpoint.displace(now, key, ticket);
                 checkpoint.counters.get_mut(&key).unwrap().join(waiter);
                 came
             }
