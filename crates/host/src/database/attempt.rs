@@ -1,12 +1,12 @@
 //! One try of a transaction against the head.
 //!
-//! Promises that a long transaction runs on a thread that no task of the runtime needs, and that the tasks which wait for
-//! the head meanwhile block no such thread either. The length is estimated from the operations. An estimate may be too
+//! Promises that a long transaction runs on a thread that no task of the runtime needs. The tasks which wait for
+//! the head meanwhile block no such thread either (`Hosted::head`). The length is estimated from the operations. An estimate may be too
 //! low, so a transaction that takes more steps than it says is undone and runs again aside.
 
 use super::queue::{Answer, Commit, Entry};
 use super::waits::Request;
-use super::{CHANGES_NEED, Head, Hosted, Long, aside};
+use super::{CHANGES_NEED, Head, Hosted, aside};
 use crate::control::Planned;
 use crate::outbox::Reply;
 use paceline_tables::{Context, Done, Error, Estimate, OpResult, Outcome, Work, tag};
@@ -47,7 +47,6 @@ impl Hosted {
             self.read_beside(head, request);
             return Vec::new();
         }
-        let _long = Long::new(&self.held_long);
         aside(|| {
             let (outcome, steps) = self.execute_for(head, &request, most);
             self.conclude(head, request, number, outcome, steps)
