@@ -38,8 +38,8 @@ pub use control::{
     Permit, Reroute, Tally, Terms, Waiting,
 };
 pub use database::{
-    Author, Hosted, Loaded, OpenDatabaseError, Restored, WatchRequest, create_file, load_file,
-    replace, restore,
+    Author, Hosted, Loaded, OpenDatabaseError, Restored, WatchRequest, aside, create_file,
+    load_file, replace, restore,
 };
 pub use kept::{
     Ended, Keeper, KeptLock, KeptPermit, KeptSession, Machine, Process, Processes, RealProcesses,

@@ -56,17 +56,26 @@ struct Rows {
     next: usize,
 }
 
-impl Writer {
-    /// Whether the end of a reply is still to be written.
-    pub(crate) fn is_unfinished(&self) -> bool {
-        self.unfinished.is_some()
+impl Body {
+    /// Whether the next piece takes long, because one row has very large values.
+    fn is_long(&self) -> bool {
+        match self {
+            Self::Dump { dump, .. } => dump.is_long(),
+            Self::Moving { moving, .. } => moving.is_long(),
+            Self::Update { telling, .. } => telling.is_long(UPDATE_STEPS),
+            Self::Results { rows, .. } => {
+                let next = rows.as_ref().filter(|rows| rows.next < rows.selected.rows().len());
+                next.is_some_and(|rows| rows.selected.is_long(rows.next))
+            }
+        }
     }
+}
 
-    /// Goes on with a reply that is not finished; true if there was one.
-    pub(crate) fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(mut unfinished) = self.unfinished.take() else { return false };
+impl Unfinished {
+    /// Appends the next piece; answers whether there is more.
+    fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
         let enough = out.len() + PIECE_BYTES;
-        let more = match &mut unfinished.body {
+        match &mut self.body {
             Body::Dump { dump, close } => {
                 let more = dump.write(PIECE_BYTES, out);
                 if !more {
@@ -77,9 +86,25 @@ impl Writer {
             Body::Results { results, rows, any } => write_results(results, rows, any, enough, out),
             Body::Update { telling, .. } => telling.go_on(UPDATE_STEPS),
             Body::Moving { moving, version, transaction } => {
-                write_moving(&unfinished.ticket, moving, (*version, *transaction), out)
+                write_moving(&self.ticket, moving, (*version, *transaction), out)
             }
-        };
+        }
+    }
+}
+
+impl Writer {
+    /// Whether the end of a reply is still to be written.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished.is_some()
+    }
+
+    /// Goes on with a reply that is not finished; true if there was one.
+    pub(crate) fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(mut unfinished) = self.unfinished.take() else { return false };
+        let is_long = unfinished.body.is_long();
+        let mut piece = || unfinished.go_on(out);
+        // A row of many megabytes must not keep other clients waiting.
+        let more = if is_long { paceline_host::aside(piece) } else { piece() };
         match unfinished {
             unfinished if more => self.unfinished = Some(unfinished),
             Unfinished { ticket, body: Body::Update { telling, version, transaction } } => {
@@ -192,10 +217,12 @@ fn write_results(
     enough: usize,
     out: &mut Vec<u8>,
 ) -> bool {
+    let start = out.len();
     loop {
         if let Some(Rows { selected, next }) = rows {
             while *next < selected.rows().len() {
-                if out.len() >= enough {
+                // A row that takes long is a piece of its own.
+                if out.len() >= enough || (out.len() > start && selected.is_long(*next)) {
                     return true;
                 }
                 if *next > 0 {
