@@ -8,6 +8,7 @@ use paceline_tables::json::write_string;
 use paceline_tables::monitor::{Dump, Moving, Telling, Version};
 use paceline_tables::{Error, OpResult, Selected, tag};
 use paceline_types::Uuid;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How much is written before asking the socket to take some.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
@@ -22,6 +23,8 @@ pub(crate) struct Writer {
 struct Unfinished {
     ticket: Ticket,
     body: Body,
+    /// Whether the last piece ended because it took long to find more to write.
+    is_searching: bool,
 }
 
 /// What is tested for an update before others have their turn.
@@ -56,6 +59,28 @@ struct Rows {
     next: usize,
 }
 
+/// So many pieces that take long are made aside at a time. Each has a thread of its own meanwhile; others are made where they
+/// are asked for, one in a turn.
+const ASIDE_MAX: usize = 8;
+
+static ASIDES: AtomicUsize = AtomicUsize::new(0);
+
+/// A piece that is made aside, until this is dropped.
+struct Aside;
+
+impl Aside {
+    fn begin() -> Option<Self> {
+        let aside = Self;
+        (ASIDES.fetch_add(1, Ordering::Relaxed) < ASIDE_MAX).then_some(aside)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        ASIDES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Body {
     /// Whether the next piece takes long, because one row has very large values.
     fn is_long(&self) -> bool {
@@ -72,9 +97,19 @@ impl Body {
 }
 
 impl Unfinished {
+    const fn new(ticket: Ticket, body: Body) -> Self {
+        Self { ticket, body, is_searching: false }
+    }
+
     /// Appends the next piece; answers whether there is more.
     fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
         let enough = out.len() + PIECE_BYTES;
+        let more = self.write_piece(enough, out);
+        self.is_searching = more && out.len() < enough;
+        more
+    }
+
+    fn write_piece(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
         match &mut self.body {
             Body::Dump { dump, close } => {
                 let more = dump.write(PIECE_BYTES, out);
@@ -98,16 +133,24 @@ impl Writer {
         self.unfinished.is_some()
     }
 
+    /// Whether it takes long to find more to write, so that others have their turn before it goes on.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.unfinished.as_ref().is_some_and(|unfinished| unfinished.is_searching)
+    }
+
     /// Goes on with a reply that is not finished; true if there was one.
     pub(crate) fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(mut unfinished) = self.unfinished.take() else { return false };
-        let is_long = unfinished.body.is_long();
+        let is_long = unfinished.is_searching || unfinished.body.is_long();
         let mut piece = || unfinished.go_on(out);
-        // A row of many megabytes must not keep other clients waiting.
-        let more = if is_long { paceline_host::aside(piece) } else { piece() };
+        // A search that goes on, or a row of many megabytes, must not keep other clients waiting.
+        let more = match is_long.then(Aside::begin).flatten() {
+            Some(_aside) => paceline_host::aside(piece),
+            None => piece(),
+        };
         match unfinished {
             unfinished if more => self.unfinished = Some(unfinished),
-            Unfinished { ticket, body: Body::Update { telling, version, transaction } } => {
+            Unfinished { ticket, body: Body::Update { telling, version, transaction }, .. } => {
                 if let Some(text) = telling.into_text() {
                     write_update(&ticket, version, transaction, out, |out| append(&text, out));
                 }
@@ -134,7 +177,7 @@ impl Writer {
                     }
                     UpdateText::Long(telling) => {
                         let body = Body::Update { telling, version, transaction };
-                        self.unfinished = Some(Unfinished { ticket: id, body });
+                        self.unfinished = Some(Unfinished::new(id, body));
                         self.go_on(out);
                     }
                 }
@@ -143,7 +186,7 @@ impl Writer {
                 let version = to.version;
                 let moving = Box::new(Moving::new(from, to, rows));
                 let body = Body::Moving { moving, version, transaction };
-                self.unfinished = Some(Unfinished { ticket: monitor, body });
+                self.unfinished = Some(Unfinished::new(monitor, body));
                 self.go_on(out);
             }
             Outgoing::Locked(name) => write_notice("locked", &name, out),
@@ -179,13 +222,13 @@ impl Writer {
                 begin_result(out);
                 out.push(b'[');
                 let body = Body::Results { results: results.into_iter(), rows: None, any: false };
-                self.unfinished = Some(Unfinished { ticket, body });
+                self.unfinished = Some(Unfinished::new(ticket, body));
                 self.go_on(out);
             }
             Reply::Dump(dump) => {
                 begin_result(out);
                 let body = Body::Dump { dump, close: "" };
-                self.unfinished = Some(Unfinished { ticket, body });
+                self.unfinished = Some(Unfinished::new(ticket, body));
                 self.go_on(out);
             }
             Reply::Since { found, transaction, content } => {
@@ -200,7 +243,7 @@ impl Writer {
                     }
                     Content::Dump(dump) => {
                         let body = Body::Dump { dump, close: "]" };
-                        self.unfinished = Some(Unfinished { ticket, body });
+                        self.unfinished = Some(Unfinished::new(ticket, body));
                         self.go_on(out);
                     }
                 }
