@@ -42,8 +42,8 @@ pub use control::{
     Waiting,
 };
 pub use database::{
-    Author, Hosted, Loaded, OpenDatabaseError, Restored, WatchRequest, create_file, load_file,
-    replace, restore,
+    Author, Hosted, Loaded, OpenDatabaseError, Restored, WatchRequest, aside, create_file,
+    load_file, replace, restore,
 };
 pub use http::{DoorProblem, DoorState, HttpPart, Tally};
 pub use kept::{

@@ -318,6 +318,12 @@ impl Locking {
         leave: impl FnOnce(Option<Arc<Session>>, LockAnswer) -> Option<Waker>,
     ) -> Result<LockAnswer, LockError> {
         let mut state = self.state();
+        if operation != LockOperation::Unlock && state.is_short_of_numbers() {
+            // A disk that was full may have room again.
+            drop(state);
+            self.reserve_now();
+            state = self.state();
+        }
         if !state.sessions.contains_key(&session.id) {
             // Nothing would ever release what a session gets after its end.
             return Err(LockError::Ended);

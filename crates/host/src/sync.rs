@@ -25,6 +25,29 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
+/// How often a lock that somebody has is looked at before the caller waits for it, and how often in between other threads
+/// of a busy machine are let in.
+const LOOKS: u32 = 16;
+const YIELDS: u32 = 4;
+
+/// Takes a lock that nobody has, or that somebody has for a few microseconds.
+pub(crate) fn try_briefly<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for look in 0..LOOKS {
+        if let Some(guard) = try_lock(mutex) {
+            return Some(guard);
+        }
+        if cfg!(feature = "simulated") {
+            return None;
+        }
+        if look % (LOOKS / YIELDS) == LOOKS / YIELDS - 1 {
+            std::thread::yield_now();
+        } else {
+            (0..64).for_each(|_| std::hint::spin_loop());
+        }
+    }
+    None
+}
+
 #[cfg(feature = "simulated")]
 pub(crate) mod simulated {
     use std::cell::Cell;

@@ -204,7 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
             match (read, wrote) {
                 (Poll::Ready(Err(end)), _) | (_, Poll::Ready(Err(end))) => return Poll::Ready(end),
                 (Poll::Pending, Poll::Pending) => {}
-                _ if turns < TURNS_MAX => {
+                _ if turns < TURNS_MAX && !self.writer.is_searching() => {
                     turns += 1;
                     continue;
                 }

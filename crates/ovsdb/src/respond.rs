@@ -10,6 +10,7 @@ use paceline_tables::json::write_string;
 use paceline_tables::monitor::{Dump, Moving, Telling, Version};
 use paceline_tables::{Error, OpResult, Selected, tag};
 use paceline_types::Uuid;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How much is written before asking the socket to take some.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
@@ -24,6 +25,8 @@ pub(crate) struct Writer {
 struct Unfinished {
     ticket: Ticket,
     body: Body,
+    /// Whether the last piece ended because it took long to find more to write.
+    is_searching: bool,
 }
 
 /// What is tested for an update before others have their turn.
@@ -58,17 +61,58 @@ struct Rows {
     next: usize,
 }
 
-impl Writer {
-    /// Whether the end of a reply is still to be written.
-    pub(crate) fn is_unfinished(&self) -> bool {
-        self.unfinished.is_some()
+/// So many pieces that take long are made aside at a time. Each has a thread of its own meanwhile; others are made where they
+/// are asked for, one in a turn.
+const ASIDE_MAX: usize = 8;
+
+static ASIDES: AtomicUsize = AtomicUsize::new(0);
+
+/// A piece that is made aside, until this is dropped.
+struct Aside;
+
+impl Aside {
+    fn begin() -> Option<Self> {
+        let aside = Self;
+        (ASIDES.fetch_add(1, Ordering::Relaxed) < ASIDE_MAX).then_some(aside)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        ASIDES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Body {
+    /// Whether the next piece takes long, because one row has very large values.
+    fn is_long(&self) -> bool {
+        match self {
+            Self::Dump { dump, .. } => dump.is_long(),
+            Self::Moving { moving, .. } => moving.is_long(),
+            Self::Update { telling, .. } => telling.is_long(UPDATE_STEPS),
+            Self::Results { rows, .. } => {
+                let next = rows.as_ref().filter(|rows| rows.next < rows.selected.rows().len());
+                next.is_some_and(|rows| rows.selected.is_long(rows.next))
+            }
+        }
+    }
+}
+
+impl Unfinished {
+    const fn new(ticket: Ticket, body: Body) -> Self {
+        Self { ticket, body, is_searching: false }
     }
 
-    /// Goes on with a reply that is not finished; true if there was one.
-    pub(crate) fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(mut unfinished) = self.unfinished.take() else { return false };
+    /// Appends the next piece; answers whether there is more.
+    fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
         let enough = out.len() + PIECE_BYTES;
-        let more = match &mut unfinished.body {
+        let more = self.write_piece(enough, out);
+        self.is_searching = more && out.len() < enough;
+        more
+    }
+
+    fn write_piece(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
+        match &mut self.body {
             Body::Dump { dump, close } => {
                 let more = dump.write(PIECE_BYTES, out);
                 if !more {
@@ -79,12 +123,36 @@ impl Writer {
             Body::Results { results, rows, any } => write_results(results, rows, any, enough, out),
             Body::Update { telling, .. } => telling.go_on(UPDATE_STEPS),
             Body::Moving { moving, version, transaction } => {
-                write_moving(&unfinished.ticket, moving, (*version, *transaction), out)
+                write_moving(&self.ticket, moving, (*version, *transaction), out)
             }
+        }
+    }
+}
+
+impl Writer {
+    /// Whether the end of a reply is still to be written.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished.is_some()
+    }
+
+    /// Whether it takes long to find more to write, so that others have their turn before it goes on.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.unfinished.as_ref().is_some_and(|unfinished| unfinished.is_searching)
+    }
+
+    /// Goes on with a reply that is not finished; true if there was one.
+    pub(crate) fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(mut unfinished) = self.unfinished.take() else { return false };
+        let is_long = unfinished.is_searching || unfinished.body.is_long();
+        let mut piece = || unfinished.go_on(out);
+        // A search that goes on, or a row of many megabytes, must not keep other clients waiting.
+        let more = match is_long.then(Aside::begin).flatten() {
+            Some(_aside) => paceline_host::aside(piece),
+            None => piece(),
         };
         match unfinished {
             unfinished if more => self.unfinished = Some(unfinished),
-            Unfinished { ticket, body: Body::Update { telling, version, transaction } } => {
+            Unfinished { ticket, body: Body::Update { telling, version, transaction }, .. } => {
                 if let Some(text) = telling.into_text() {
                     write_update(&ticket, version, transaction, out, |out| append(&text, out));
                 }
@@ -111,7 +179,7 @@ impl Writer {
                     }
                     UpdateText::Long(telling) => {
                         let body = Body::Update { telling, version, transaction };
-                        self.unfinished = Some(Unfinished { ticket: id, body });
+                        self.unfinished = Some(Unfinished::new(id, body));
                         self.go_on(out);
                     }
                 }
@@ -120,7 +188,7 @@ impl Writer {
                 let version = to.version;
                 let moving = Box::new(Moving::new(from, to, rows));
                 let body = Body::Moving { moving, version, transaction };
-                self.unfinished = Some(Unfinished { ticket: monitor, body });
+                self.unfinished = Some(Unfinished::new(monitor, body));
                 self.go_on(out);
             }
             Outgoing::Lock(notice) => write_notice(notice.change.word(), &notice.lock, out),
@@ -164,13 +232,13 @@ impl Writer {
                 begin_result(out);
                 out.push(b'[');
                 let body = Body::Results { results: results.into_iter(), rows: None, any: false };
-                self.unfinished = Some(Unfinished { ticket, body });
+                self.unfinished = Some(Unfinished::new(ticket, body));
                 self.go_on(out);
             }
             Reply::Dump(dump) => {
                 begin_result(out);
                 let body = Body::Dump { dump, close: "" };
-                self.unfinished = Some(Unfinished { ticket, body });
+                self.unfinished = Some(Unfinished::new(ticket, body));
                 self.go_on(out);
             }
             Reply::Since { found, transaction, content } => {
@@ -185,7 +253,7 @@ impl Writer {
                     }
                     Content::Dump(dump) => {
                         let body = Body::Dump { dump, close: "]" };
-                        self.unfinished = Some(Unfinished { ticket, body });
+                        self.unfinished = Some(Unfinished::new(ticket, body));
                         self.go_on(out);
                     }
                 }
@@ -202,10 +270,12 @@ fn write_results(
     enough: usize,
     out: &mut Vec<u8>,
 ) -> bool {
+    let start = out.len();
     loop {
         if let Some(Rows { selected, next }) = rows {
             while *next < selected.rows().len() {
-                if out.len() >= enough {
+                // A row that takes long is a piece of its own.
+                if out.len() >= enough || (out.len() > start && selected.is_long(*next)) {
                     return true;
                 }
                 if *next > 0 {

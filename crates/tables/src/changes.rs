@@ -4,7 +4,8 @@
 //! the waiting transactions all read.
 
 use crate::schema::{ColumnId, TableId};
-use crate::store::{Row, Store, row_memory};
+use crate::store::{Row, Store};
+use crate::value::Datum;
 use paceline_types::Uuid;
 
 /// One row that came, went or changed.
@@ -30,22 +31,44 @@ impl RowChange {
         }
     }
 
-    /// Bytes of memory this keeps, rows included that the database has too. What both rows share counts
-    /// once.
+    /// The steps that it takes to see whether `column` has another value than before.
+    pub(crate) fn compare_steps(&self, column: ColumnId) -> usize {
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => {
+                let (old, new) = (&old[column.index()], &new[column.index()]);
+                let is_read = old.len() == new.len() && !old.shares_memory_with(new);
+                1 + if is_read { old.steps() } else { 0 }
+            }
+            _ => 1,
+        }
+    }
+
+    /// Bytes of memory this keeps, rows included that the database has too. Values that both rows share do not count, and
+    /// are not looked at: the change that takes such a value away from the row counts it.
     #[must_use]
     pub fn memory(&self) -> usize {
-        let row = |row: &Row| row_memory(row);
-        let shared = match (&self.old, &self.new) {
+        let values = |row: &Row| size_of_val::<[Datum]>(row);
+        let rows = self.old.as_ref().map_or(0, values) + self.new.as_ref().map_or(0, values);
+        let beside: usize = match (&self.old, &self.new) {
             (Some(old), Some(new)) => old
                 .iter()
                 .zip(new.iter())
-                .filter(|(old, new)| old.shares_memory_with(new))
-                .map(|(_, new)| new.memory())
+                .filter(|(old, new)| !old.shares_memory_with(new))
+                .map(|(old, new)| old.memory() + new.memory())
                 .sum(),
-            _ => 0,
+            (old, new) => old.iter().chain(new).flat_map(|row| row.iter()).map(Datum::memory).sum(),
         };
-        let rows = self.old.as_ref().map_or(0, row) + self.new.as_ref().map_or(0, row);
-        size_of::<Self>() + rows - shared
+        size_of::<Self>() + rows + beside
+    }
+
+    /// Bytes of both rows, if they are at most `most`. Looks at no more elements than that many bytes have.
+    #[must_use]
+    pub fn row_bytes_within(&self, most: usize) -> Option<usize> {
+        let mut left = most;
+        for value in self.old.iter().chain(&self.new).flat_map(|row| row.iter()) {
+            left = left.checked_sub(size_of_val(value) + value.memory_within(left)?)?;
+        }
+        Some(most - left)
     }
 }
 

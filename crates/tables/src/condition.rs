@@ -69,30 +69,83 @@ pub enum Clause {
 /// A list of clauses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Condition {
-    /// The clauses but those in `equals`, in the order given.
+    /// The clauses but those in `equals` and `included`, in the order given.
     clauses: Vec<Clause>,
     /// What columns are compared with by `==`, where that are many: clients watch thousands of rows
     /// by name or UUID this way. Only used where any clause may hold.
-    equals: Vec<(ColumnId, BTreeSet<Datum>)>,
+    equals: Vec<(ColumnId, Many<Datum>)>,
     /// The same for sets that are to include one element.
-    included: Vec<(ColumnId, BTreeSet<Atom>)>,
+    included: Vec<(ColumnId, Many<Atom>)>,
     /// The columns that clauses look at, sorted: there may be thousands of clauses on few columns.
     tested: Vec<ColumnId>,
+    /// The columns whose values are searched for the arguments of `clauses`, with the steps of these arguments.
+    searched: Vec<(ColumnId, usize)>,
+    /// The steps that the clauses take on a row whatever its values are.
+    fixed: usize,
+}
+
+/// Arguments of many clauses on one column, sorted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Many<T> {
+    sorted: Vec<T>,
+    /// The steps that it takes to compare all of them, and the one that takes most.
+    steps: usize,
+    longest: usize,
 }
 
 /// More clauses than this are worth a set.
 const FEW: usize = 8;
 
+impl<T: Ord> Many<T> {
+    fn new(mut sorted: Vec<T>, steps: impl Fn(&T) -> usize) -> Self {
+        sorted.sort();
+        sorted.dedup();
+        let longest = sorted.iter().map(&steps).max().unwrap_or(0);
+        let steps = sorted.iter().map(steps).sum();
+        Self { sorted, steps, longest }
+    }
+
+    fn contains(&self, wanted: &T) -> bool {
+        self.sorted.binary_search(wanted).is_ok()
+    }
+}
+
+impl Many<Atom> {
+    /// Whether one of these is in `value`. The smaller of both is searched for in the larger.
+    fn any_in(&self, value: &Datum) -> bool {
+        let atoms = value.atoms();
+        if atoms.len() <= self.sorted.len() {
+            atoms.iter().any(|atom| self.contains(atom))
+        } else {
+            self.sorted.iter().any(|wanted| atoms.binary_search(wanted).is_ok())
+        }
+    }
+
+    /// The steps that [`Many::any_in`] takes at most.
+    fn steps_in(&self, value: &Datum) -> usize {
+        let (known, wanted) = (value.len(), self.sorted.len());
+        if known <= wanted {
+            value.steps().saturating_mul(halvings(wanted))
+        } else {
+            self.steps.saturating_mul(halvings(known))
+        }
+    }
+}
+
+/// How often so many elements are halved to find one of them.
+const fn halvings(count: usize) -> usize {
+    (usize::BITS - count.leading_zeros()) as usize
+}
+
 impl Condition {
     /// The condition of these clauses, for those who ask whether any of them holds.
     #[must_use]
     pub fn any_of(clauses: Vec<Clause>) -> Self {
-        let tested = tested_by(&clauses);
         if clauses.len() <= FEW {
-            return Self { clauses, tested, ..Self::default() };
+            return Self::of(clauses, Vec::new(), Vec::new());
         }
-        let mut equals: BTreeMap<ColumnId, BTreeSet<Datum>> = BTreeMap::new();
-        let mut included: BTreeMap<ColumnId, BTreeSet<Atom>> = BTreeMap::new();
+        let mut equals: BTreeMap<ColumnId, Vec<Datum>> = BTreeMap::new();
+        let mut included: BTreeMap<ColumnId, Vec<Atom>> = BTreeMap::new();
         let mut others = Vec::new();
         for clause in clauses {
             match clause {
@@ -100,17 +153,39 @@ impl Condition {
                     column,
                     function: Function::Includes,
                     argument: Datum::One(atom),
-                } => {
-                    included.entry(column).or_default().insert(atom);
-                }
+                } => included.entry(column).or_default().push(atom),
                 Clause::Compare { column, function: Function::Equal, argument } => {
-                    equals.entry(column).or_default().insert(argument);
+                    equals.entry(column).or_default().push(argument);
                 }
                 other => others.push(other),
             }
         }
-        let (equals, included) = (equals.into_iter().collect(), included.into_iter().collect());
-        Self { clauses: others, equals, included, tested }
+        let equals = equals.into_iter().map(|(column, all)| (column, Many::new(all, Datum::steps)));
+        let included =
+            included.into_iter().map(|(column, all)| (column, Many::new(all, Atom::steps)));
+        Self::of(others, equals.collect(), included.collect())
+    }
+
+    fn of(
+        clauses: Vec<Clause>,
+        equals: Vec<(ColumnId, Many<Datum>)>,
+        included: Vec<(ColumnId, Many<Atom>)>,
+    ) -> Self {
+        let mut tested: BTreeSet<ColumnId> = clauses.iter().filter_map(Clause::column).collect();
+        tested.extend(equals.iter().map(|(column, _)| *column));
+        tested.extend(included.iter().map(|(column, _)| *column));
+        let mut searched: BTreeMap<ColumnId, usize> = BTreeMap::new();
+        for clause in &clauses {
+            if let Some((column, steps)) = clause.searched() {
+                *searched.entry(column).or_default() += steps;
+            }
+        }
+        let looked_up = |many: &Many<Datum>| halvings(many.sorted.len()) * (1 + many.longest);
+        let fixed = clauses.iter().map(Clause::weight).sum::<usize>()
+            + equals.iter().map(|(_, many)| looked_up(many)).sum::<usize>()
+            + included.iter().map(|(_, many)| halvings(many.sorted.len())).sum::<usize>();
+        let (tested, searched) = (tested.into_iter().collect(), searched.into_iter().collect());
+        Self { clauses, equals, included, tested, searched, fixed }
     }
 
     /// Whether there are no clauses.
@@ -128,10 +203,9 @@ impl Condition {
         Clause::parse_all(json, table, symbols).map(Self::all_of)
     }
 
-    /// The condition of these clauses, for those who ask whether all of them hold.
+    /// The condition of these clauses, for callers that ask whether all of them hold.
     pub(crate) fn all_of(clauses: Vec<Clause>) -> Self {
-        let tested = tested_by(&clauses);
-        Self { clauses, tested, ..Self::default() }
+        Self::of(clauses, Vec::new(), Vec::new())
     }
 
     /// Whether every clause holds for `row`.
@@ -144,10 +218,8 @@ impl Condition {
     #[must_use]
     pub fn any(&self, row: &[Datum]) -> bool {
         self.is_empty()
-            || self.equals.iter().any(|(column, set)| set.contains(&row[column.index()]))
-            || self.included.iter().any(|(column, set)| {
-                row[column.index()].atoms().iter().any(|atom| set.contains(atom))
-            })
+            || self.equals.iter().any(|(column, many)| many.contains(&row[column.index()]))
+            || self.included.iter().any(|(column, many)| many.any_in(&row[column.index()]))
             || self.clauses.iter().any(|clause| clause.holds(row))
     }
 
@@ -172,10 +244,25 @@ impl Condition {
         self.tested.binary_search(&column).is_ok()
     }
 
-    /// The steps it takes at most to test all clauses on one row.
-    pub(crate) fn weight(&self) -> usize {
-        1 + self.clauses.iter().map(Clause::weight).sum::<usize>()
-            + (self.equals.len() + self.included.len()) * 16
+    /// The steps that it takes to test all clauses on one row, apart from what depends on the size of the row's values.
+    pub(crate) const fn weight(&self) -> usize {
+        1 + self.fixed
+    }
+
+    /// The steps it takes at most to test all clauses on this row.
+    #[must_use]
+    pub fn steps_on(&self, row: &[Datum]) -> usize {
+        let included =
+            self.included.iter().map(|(column, many)| many.steps_in(&row[column.index()]));
+        included.fold(self.weight(), usize::saturating_add).saturating_add(self.search_steps(row))
+    }
+
+    /// The part of these steps that searching large values for the arguments of clauses takes.
+    pub(crate) fn search_steps(&self, row: &[Datum]) -> usize {
+        let of = |(column, steps): &(ColumnId, usize)| {
+            steps.saturating_mul(halvings(row[column.index()].len()).saturating_sub(1))
+        };
+        self.searched.iter().map(of).fold(0, usize::saturating_add)
     }
 
     /// Bytes of memory held.
@@ -188,23 +275,33 @@ impl Condition {
                 Clause::Constant(_) => 0,
             })
             .map(|held| held + size_of::<Clause>())
-            .chain(self.equals.iter().flat_map(|(_, set)| set).map(|value| 48 + value.memory()))
-            .chain(self.included.iter().flat_map(|(_, set)| set).map(|atom| 48 + atom.memory()))
+            .chain(
+                self.equals
+                    .iter()
+                    .flat_map(|(_, many)| &many.sorted)
+                    .map(|value| 48 + value.memory()),
+            )
+            .chain(
+                self.included
+                    .iter()
+                    .flat_map(|(_, many)| &many.sorted)
+                    .map(|atom| 48 + atom.memory()),
+            )
             .sum()
     }
 }
 
-/// The columns that clauses look at, sorted.
-fn tested_by(clauses: &[Clause]) -> Vec<ColumnId> {
-    let column = |clause: &Clause| match clause {
-        Clause::Compare { column, .. } => Some(*column),
-        Clause::Constant(_) => None,
-    };
-    clauses.iter().filter_map(column).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
 impl Clause {
-    /// The steps it takes at most to test this on one row.
+    /// The column that it looks at.
+    const fn column(&self) -> Option<ColumnId> {
+        match self {
+            Self::Constant(_) => None,
+            Self::Compare { column, .. } => Some(*column),
+        }
+    }
+
+    /// The steps it takes to test this on one row: those of reading the argument. Values that are compared with it are read
+    /// no further than it is long.
     fn weight(&self) -> usize {
         match self {
             Self::Constant(_) => 1,
@@ -225,6 +322,18 @@ impl Clause {
         }
         let argument = argument.fitted(ty, argument_bounds(ty, function))?;
         Ok(Self::Compare { column, function, argument })
+    }
+
+    /// The column whose value is searched for the argument, and the steps of the argument.
+    fn searched(&self) -> Option<(ColumnId, usize)> {
+        match self {
+            Self::Compare {
+                column,
+                function: Function::Includes | Function::Excludes,
+                argument,
+            } => Some((*column, argument.steps())),
+            _ => None,
+        }
     }
 
     /// Parses an array of clauses on columns of `table`.

@@ -265,16 +265,39 @@ fn union_of_sets(value: &[Atom], more: &[Atom]) -> Datum {
 }
 
 fn subtract(value: &Datum, less: &Datum, by_key: bool) -> Datum {
-    if let Datum::Map(pairs) = value {
-        let kept = |pair: &&(Atom, Atom)| {
-            if by_key {
-                less.atoms().binary_search(&pair.0).is_err()
-            } else {
-                less.value_of(&pair.0) != Some(&pair.1)
-            }
-        };
-        return Datum::from_sorted_pairs(pairs.iter().filter(kept).cloned().collect());
+    let Datum::Map(pairs) = value else {
+        let mut gone = Walk::new(less.atoms());
+        let kept = |atom: &&Atom| gone.find(|known| known.cmp(atom)).is_none();
+        return Datum::from_sorted(value.atoms().iter().filter(kept).cloned().collect());
+    };
+    let (mut keys, mut gone) = (Walk::new(less.atoms()), Walk::new(less.pairs()));
+    let kept = |(key, value): &&(Atom, Atom)| {
+        if by_key {
+            keys.find(|known| known.cmp(key)).is_none()
+        } else {
+            gone.find(|known| known.0.cmp(key)).is_none_or(|known| known.1 != *value)
+        }
+    };
+    Datum::from_sorted_pairs(pairs.iter().filter(kept).cloned().collect())
+}
+
+/// A walk along a sorted list, to find elements in the order of the list. All look-ups together take as many steps as the
+/// list and the look-ups have elements.
+struct Walk<'a, T>(&'a [T]);
+
+impl<'a, T> Walk<'a, T> {
+    const fn new(sorted: &'a [T]) -> Self {
+        Self(sorted)
     }
-    let kept = |atom: &&Atom| less.atoms().binary_search(atom).is_err();
-    Datum::from_sorted(value.atoms().iter().filter(kept).cloned().collect())
+
+    fn find(&mut self, order: impl Fn(&T) -> std::cmp::Ordering) -> Option<&'a T> {
+        while let [first, rest @ ..] = self.0 {
+            match order(first) {
+                std::cmp::Ordering::Less => self.0 = rest,
+                std::cmp::Ordering::Equal => return Some(first),
+                std::cmp::Ordering::Greater => return None,
+            }
+        }
+        None
+    }
 }

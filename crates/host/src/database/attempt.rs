@@ -1,13 +1,13 @@
 //! One try of a transaction against the head.
 //!
-//! Promises that a long transaction runs on a thread that no task of the runtime needs, and that tasks which wait for
-//! the head meanwhile block no such thread either. The length is estimated from the operations. An estimate may be too
-//! low, so a transaction that takes more steps than estimated is undone and runs again on such a thread.
+//! Promises that a long transaction runs on a thread that no task of the runtime needs. The tasks that wait for the head
+//! meanwhile block no such thread either (`Hosted::head`). The length is estimated from the operations. An estimate may be
+//! too low, so a transaction that takes more steps than estimated is undone and runs again on such a thread.
 
 use super::allowed::Unkept;
 use super::queue::{Answer, Commit};
 use super::waits::Request;
-use super::{CHANGES_NEED, Head, Hosted, Long, aside};
+use super::{CHANGES_NEED, Head, Hosted, aside};
 use crate::outbox::Reply;
 use paceline_tables::{Context, Done, Estimate, OpResult, Outcome, Work, tag};
 use paceline_types::limits::{CHANGE_STEPS_MAX, READ_AT_ONCE_STEPS_MAX, WAITS_STEPS_MAX};
@@ -47,7 +47,6 @@ impl Hosted {
             self.read_beside(head, request);
             return Vec::new();
         }
-        let _long = Long::new(&self.held_long);
         aside(|| {
             let (outcome, steps) = self.execute_for(head, &request, most);
             self.conclude(head, request, number, outcome, steps)

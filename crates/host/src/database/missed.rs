@@ -5,6 +5,7 @@
 //! in pieces on another thread (`tellers.rs`). Updates that follow stay behind the answer until it is complete. The
 //! committer itself makes only short answers.
 
+use super::watchers::row_bytes;
 use crate::outbox::{Content, Later, Reply};
 use crate::session::Session;
 use paceline_tables::Changes;
@@ -41,8 +42,11 @@ impl Missed {
     /// Whether the answer takes no longer than moving it to another thread.
     pub(super) fn is_short(&self) -> bool {
         let rows: usize = self.transactions.iter().map(|changes| changes.rows.len()).sum();
+        // Conditions look at values that have not changed, too.
+        let all = self.transactions.iter().flat_map(|changes| &changes.rows);
         self.bytes <= SHORT_BYTES_MAX
             && rows.saturating_mul(self.monitor.weight()) <= SHORT_STEPS_MAX
+            && row_bytes(all, SHORT_BYTES_MAX).is_some()
     }
 
     /// Goes on with the answer for about so many steps. Answers whether there is more to do.

@@ -64,7 +64,7 @@ use paceline_types::limits::READ_AT_ONCE_STEPS_MAX;
 use paceline_types::{Role, Span};
 use queue::{Answer, Entry};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -77,8 +77,6 @@ pub struct Hosted {
     /// Its name.
     pub name: String,
     head: Mutex<Head>,
-    /// How many transactions that take long have the head, or are about to.
-    held_long: AtomicUsize,
     /// The schema of the head, readable without its lock.
     schema: Mutex<Arc<Schema>>,
     writer: Mutex<Option<Box<dyn Log>>>,
@@ -160,28 +158,11 @@ const TURN_MAX: Span = Span::from_ms(5);
 pub(crate) const LET_IN: Duration = Duration::from_micros(100);
 
 /// Does work that takes long where it keeps no task of the runtime waiting.
-pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
     match flavor {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),
-    }
-}
-
-/// Marks, while it lives, that a transaction has the head for long, so that no task waits for the head on a thread
-/// that others need.
-struct Long<'a>(&'a AtomicUsize);
-
-impl<'a> Long<'a> {
-    fn new(held_long: &'a AtomicUsize) -> Self {
-        held_long.fetch_add(1, Ordering::AcqRel);
-        Self(held_long)
-    }
-}
-
-impl Drop for Long<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -190,14 +171,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hosted {
+    /// Locks the head. Nobody knows how long a transaction will have it that has it now, so that a task of the runtime
+    /// waits for it aside, unless it is free in a moment.
     fn head(&self) -> MutexGuard<'_, Head> {
-        if let Some(head) = crate::sync::try_lock(&self.head) {
-            return head;
-        }
-        if self.held_long.load(Ordering::Acquire) > 0 {
-            return aside(|| lock(&self.head));
-        }
-        lock(&self.head)
+        crate::sync::try_briefly(&self.head).unwrap_or_else(|| aside(|| lock(&self.head)))
     }
 
     fn writer(&self) -> MutexGuard<'_, Option<Box<dyn Log>>> {
@@ -259,14 +236,13 @@ impl Hosted {
                 // The answers would not be read.
                 return;
             }
-            // Those who wait already do so on threads that others need, so they go before one that takes long.
+            // Those who wait already go before one that takes long.
             let is_long = || {
                 let Estimate { work, only_reads, .. } =
                     Estimate::of(&operations, head.database.store());
                 work > READ_AT_ONCE_STEPS_MAX && !only_reads
             };
-            let long = (at > 0 && is_long()).then(|| Long::new(&self.held_long));
-            if long.is_some() || head.steps > turn_ends.0 || self.clock.now() > turn_ends.1 {
+            if (at > 0 && is_long()) || head.steps > turn_ends.0 || self.clock.now() > turn_ends.1 {
                 // Others that wait for the head have their turn between two that take long. A lock that
                 // is given up and taken again at once would not let them in.
                 drop(head);

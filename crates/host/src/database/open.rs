@@ -19,7 +19,7 @@ use paceline_types::Role;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::Notify;
 
@@ -122,7 +122,6 @@ impl Hosted {
             }),
             watchers: Mutex::new(Watchers::new(system.clock.uuid_source().next_u64())),
             departed: Mutex::default(),
-            held_long: AtomicUsize::new(0),
             monitors: Mutex::new(Shares::new(MONITORS)),
             condition_steps: Mutex::new(Shares::new(CONDITION_STEPS)),
             locking,

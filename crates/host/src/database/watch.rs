@@ -102,7 +102,7 @@ impl Hosted {
     ) -> Result<MonitorShare, Error> {
         let steps = u64::try_from(monitor.weight()).unwrap_or(u64::MAX);
         let steps = steps.saturating_sub(CONDITION_STEPS_FREE);
-        let what = "monitors with too many or too long clauses other than ==";
+        let what = "monitors with too many or too long clauses";
         self.share(session, (|this| &this.condition_steps, steps), what)
     }
 

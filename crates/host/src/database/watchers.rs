@@ -8,7 +8,9 @@ use crate::budget::Budget;
 use crate::outbox::{Body, Content, Later, LaterBody, Outgoing, Reply, Ticket, Update};
 use crate::session::Session;
 use paceline_locks::SessionId;
-use paceline_tables::monitor::{Dump, Monitor, Seen, Telling, Version, merge, steps_of};
+use paceline_tables::monitor::{
+    Dump, Monitor, Seen, Telling, Version, merge, steps_bytes, steps_of,
+};
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Changes, RowChange};
 use paceline_types::Uuid;
@@ -30,6 +32,18 @@ const COMBINE_STEPS_MAX: usize = 8 * TELL_STEPS_MAX;
 
 /// The steps that it takes to combine one row for one client.
 const COMBINED_ROW_STEPS: usize = 8;
+
+/// Changed rows of more bytes than this take more steps than [`TELL_STEPS_MAX`] to tell.
+const AT_ONCE_BYTES_MAX: usize = steps_bytes(TELL_STEPS_MAX);
+
+/// Bytes of changed rows, if they are at most `most`.
+pub(super) fn row_bytes<'a>(
+    rows: impl IntoIterator<Item = &'a RowChange>,
+    most: usize,
+) -> Option<usize> {
+    rows.into_iter()
+        .try_fold(0, |bytes, change| Some(bytes + change.row_bytes_within(most - bytes)?))
+}
 
 /// Monitors and history of one database.
 pub(super) struct Watchers {
@@ -95,7 +109,8 @@ struct News<'a> {
     schema: &'a Arc<Schema>,
     /// The id of the last of them.
     transaction: Uuid,
-    /// The tables that have monitors, with how many rows of each have changed and their bytes.
+    /// The tables that have monitors, with how many rows of each have changed and their bytes. Very many bytes are not
+    /// counted: they take longer than the publisher has.
     tables: Vec<(TableId, usize, usize)>,
     kept: Option<Arc<Kept>>,
     buffer: Vec<u8>,
@@ -132,7 +147,7 @@ impl<'a> News<'a> {
         let weighed = |rows: &[RowChange]| {
             let table = rows.first().map(|change| change.table);
             let table = table.filter(|table| watchers.is_watched(*table))?;
-            Some((table, rows.len(), rows.iter().map(RowChange::memory).sum()))
+            Some((table, rows.len(), row_bytes(rows, AT_ONCE_BYTES_MAX).unwrap_or(usize::MAX)))
         };
         let tables = changes.by_table().filter_map(weighed).collect();
         Self { changes, schema, transaction, tables, kept: None, buffer: Vec::new() }
@@ -223,8 +238,7 @@ impl<'a> News<'a> {
         if members.is_empty() {
             return;
         }
-        let bytes = || self.tables.iter().map(|(_, _, bytes)| bytes).sum();
-        let kept = self.kept.get_or_insert_with(|| tellers.keep(bytes())).clone();
+        let kept = self.kept.get_or_insert_with(|| tellers.keep(self.changes.memory())).clone();
         let (monitor, schema) = (monitor.clone(), self.schema.clone());
         let telling = Telling::new(monitor, schema, self.changes.clone());
         let number = self.transaction.halves().1;

@@ -1,12 +1,12 @@
 //! The fencing numbers of locks: reserved on disk in advance, so that none is used again after a restart (L2).
 //!
 //! The next range is requested when half of the last one is used. At most one reservation is under way. A reservation
-//! that fails is repeated after [`RETRY_PAUSE`] until it is written. So while few numbers are left a reservation is
-//! under way, and locks are granted again when a full disk has room (J5), also to sessions that wait because there was
-//! no number.
+//! that fails is repeated after [`RETRY_PAUSE`] until it is written, and at once for a client that wants a number when there
+//! is none. So while few numbers are left a reservation is under way, and locks are granted again when a full disk has room
+//! (J5), also to sessions that wait because there was no number.
 
 use super::{LockState, Locking};
-use crate::database::{Hosted, OwnRow};
+use crate::database::{Hosted, OwnRow, aside};
 use crate::own;
 use paceline_locks::Locks;
 use paceline_tables::value::{Atom, Datum};
@@ -30,6 +30,10 @@ pub(super) struct Reservations {
     step: u64,
     /// Whether a reservation is being written, or waits to be repeated.
     is_under_way: bool,
+    /// Whether it waits.
+    is_paused: bool,
+    /// Whether a task sleeps that repeats it.
+    has_sleeper: bool,
     /// Why the last one failed, if it did.
     failed: Option<Error>,
 }
@@ -43,7 +47,8 @@ pub(super) struct Range {
 
 impl Default for Reservations {
     fn default() -> Self {
-        Self { step: RESERVE_MIN, is_under_way: false, failed: None }
+        let (is_under_way, is_paused, has_sleeper) = (false, false, false);
+        Self { step: RESERVE_MIN, is_under_way, is_paused, has_sleeper, failed: None }
     }
 }
 
@@ -59,6 +64,22 @@ impl LockState {
         *is_under_way = true;
         let step = (2 * *step).min(RESERVE_MAX);
         Some(Range { until: self.locks.next_fencing() + step, step })
+    }
+}
+
+impl LockState {
+    /// Whether there is no number and a reservation waits to be repeated.
+    pub(super) fn is_short_of_numbers(&self) -> bool {
+        self.reservations.is_paused && self.locks.fencing_left() == 0 && !self.locks.is_stopped()
+    }
+
+    /// Ends the pause of a reservation that failed; the range to reserve now.
+    fn end_pause(&mut self) -> Option<Range> {
+        if !std::mem::take(&mut self.reservations.is_paused) {
+            return None;
+        }
+        self.reservations.is_under_way = false;
+        self.next_range()
     }
 }
 
@@ -105,6 +126,16 @@ impl Locking {
         }
     }
 
+    /// Repeats a reservation that failed, without the rest of its pause, and waits for the disk: a client wants a number and
+    /// there is none. On a disk that is still full this fails in no time.
+    pub(super) fn reserve_now(self: &Arc<Self>) {
+        let range = self.state().end_pause();
+        if let (Some(own), Some(range)) = (self.own.get(), range) {
+            self.write_range(own, range);
+            aside(|| own.flush_blocking());
+        }
+    }
+
     fn write_range(self: &Arc<Self>, own: &Arc<Hosted>, range: Range) {
         let this = self.clone();
         let done = Box::new(move |outcome: Result<(), Error>| match outcome {
@@ -123,7 +154,8 @@ impl Locking {
         state.locks.extend(until);
         let wakers = state.drain_effects(&self.ledger);
         let had_failed = state.reservations.failed.is_some();
-        state.reservations = Reservations { step, is_under_way: false, failed: None };
+        let Reservations { has_sleeper, .. } = state.reservations;
+        state.reservations = Reservations { step, has_sleeper, ..Reservations::default() };
         let has_granted = state.locks.generation() != before;
         let range = state.next_range();
         let shows = self.begins_to_show(&mut state);
@@ -144,17 +176,25 @@ impl Locking {
 
     /// Asks for a range again after a pause, unless nothing needs one by then.
     fn retry_later(self: &Arc<Self>, error: &Error) {
-        let before = self.state().reservations.failed.replace(error.clone());
+        let mut state = self.state();
+        let before = state.reservations.failed.replace(error.clone());
+        state.reservations.is_paused = true;
+        let has_sleeper = std::mem::replace(&mut state.reservations.has_sleeper, true);
+        drop(state);
         if before.is_none() {
             tracing::error!(%error, "cannot reserve fencing numbers; retrying");
+        }
+        if has_sleeper {
+            return;
         }
         let (this, clock) = (Arc::downgrade(self), self.clock);
         self.tasks.spawn(async move {
             clock.sleep(RETRY_PAUSE).await;
             let Some(this) = this.upgrade() else { return };
             let mut state = this.state();
-            state.reservations.is_under_way = false;
-            let range = state.next_range();
+            state.reservations.has_sleeper = false;
+            // A client may have ended the pause.
+            let range = state.end_pause();
             drop(state);
             this.reserve(range);
         });

@@ -91,6 +91,31 @@ fn locks_are_granted_again_when_a_full_disk_has_room_j5() {
     assert_eq!(operate(&other, Lock, "free"), Ok(()));
 }
 
+/// J5: the first client that asks for a lock when a full disk has room again is granted it, though the last reservation
+/// of numbers failed and the next one is not due.
+#[test]
+fn the_first_lock_is_granted_when_a_full_disk_has_room_j5() {
+    let world = World::new("lock-first");
+    let host = world.host();
+    let client = host.begin_session(Some(Role::Client), |id| id.0.to_string());
+    let operate = |operation| {
+        while client.outbox.take().is_some() {}
+        host.locking().operate(&client, operation, "l").map(drop)
+    };
+    for wanted in [LockOperation::Lock, LockOperation::Steal] {
+        world.inject("full-after=0");
+        while operate(LockOperation::Lock).is_ok() {
+            operate(LockOperation::Unlock).unwrap();
+        }
+        // Every attempt so far is over.
+        let _ = host.database("Paceline").unwrap().copy();
+        assert_eq!(operate(wanted), Err(LockError::Exhausted));
+        world.inject("");
+        assert_eq!(operate(wanted), Ok(()));
+        operate(LockOperation::Unlock).unwrap();
+    }
+}
+
 /// The next lock that a session is told it owns.
 async fn hear_locked(session: &Session) -> Arc<str> {
     std::future::poll_fn(|context| {

@@ -452,6 +452,7 @@ fn changed_conditions_are_tested_in_pieces_d4_l3() {
         assert!(connection.poll(&mut cx).is_pending());
         pieces += usize::from(connection.writer.is_unfinished());
     }
-    assert!(pieces > 0, "all was tested at once");
+    // A million steps, of which each turn takes a hundred thousand.
+    assert!(pieces >= 9, "all was tested in {pieces} turns");
     assert!(!connection.writer.is_unfinished());
 }

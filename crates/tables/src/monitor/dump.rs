@@ -3,6 +3,7 @@
 //! However many rows there are, the memory it takes is one piece: the caller asks for the next one
 //! when the last has left.
 
+use super::turn::Turn;
 use super::update::Writer;
 use super::{Monitor, Select, Version};
 use crate::json::write_string;
@@ -21,13 +22,9 @@ pub struct Dump {
     /// Whether that table's name is written already.
     in_table: bool,
     any_table: bool,
-    /// What testing rows has taken since the caller asked for more.
-    steps: usize,
+    turn: Turn,
     state: State,
 }
-
-/// The most that is tested before the caller has its turn.
-const STEPS_MAX: usize = 100_000;
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
@@ -47,16 +44,18 @@ impl Dump {
             slot: 0,
             in_table: false,
             any_table: false,
-            steps: 0,
+            turn: Turn::default(),
             state: State::Begin,
         }
     }
 
     /// Appends at least `bytes_min` more bytes, or the rest, or what is found among as many rows as are
     /// tested in a short time. Answers whether there is more.
+    ///
+    /// One row that takes long is a piece of its own: see [`Dump::is_long`].
     pub fn write(&mut self, bytes_min: usize, out: &mut Vec<u8>) -> bool {
         let enough = out.len() + bytes_min;
-        self.steps = 0;
+        self.turn.begin();
         if self.state == State::Begin {
             out.push(b'{');
             self.state = State::Rows;
@@ -72,24 +71,30 @@ impl Dump {
         false
     }
 
+    /// Whether the next piece takes long, because one row has very large values. The caller makes it where it keeps
+    /// nobody waiting.
+    #[must_use]
+    pub const fn is_long(&self) -> bool {
+        self.turn.is_long()
+    }
+
     /// Writes rows of the current table until there is enough; answers whether it stopped for that.
     fn write_rows(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
         let monitor = self.monitor.clone();
         let monitored = &monitor.tables[self.table];
         let schema = self.rows.schema().clone();
         let schema = schema.table(monitored.table);
-        let weight = monitored.condition.weight();
+        let is_tested = monitor.version != Version::V1;
         if monitored.select.has(Select::INITIAL) {
             for (slot, row) in self.rows.rows_from(monitored.table, self.slot) {
-                if self.steps > STEPS_MAX {
+                if is_tested && !self.turn.may_test(monitored.condition.steps_on(row)) {
                     self.slot = slot;
                     return true;
                 }
-                if monitor.version != Version::V1 && !monitored.condition.any(row) {
-                    self.steps += weight;
+                if is_tested && !monitored.condition.any(row) {
                     continue;
                 }
-                if out.len() >= enough {
+                if out.len() >= enough || !self.turn.may_write(monitored.shown(row)) {
                     self.slot = slot;
                     return true;
                 }

@@ -11,13 +11,14 @@ mod history;
 mod moving;
 mod parse;
 mod telling;
+mod turn;
 mod update;
 
 pub use dump::Dump;
 pub use history::{Net, Seen, merge};
 pub use moving::Moving;
 pub use parse::Requests;
-pub use telling::{Telling, steps_of};
+pub use telling::{Telling, steps_bytes, steps_of};
 
 use crate::condition::Condition;
 use crate::schema::{ColumnId, TableId};

@@ -3,6 +3,7 @@
 //! However many rows and clauses there are, the memory it takes is one piece, and the caller has its turn after a
 //! bounded number of steps. Nothing is written before the first row is found that comes into view or goes out of it.
 
+use super::turn::Turn;
 use super::update::Writer;
 use super::{Monitor, Select};
 use crate::json::write_string;
@@ -22,25 +23,26 @@ pub struct Moving {
     /// Whether that table's name is written already.
     in_table: bool,
     any: bool,
+    turn: Turn,
 }
-
-/// The most that is tested before the caller has its turn.
-const STEPS_MAX: usize = 100_000;
 
 impl Moving {
     /// What changes among `rows` for a client whose conditions were those of `from` and become those of `to`.
     #[must_use]
     pub fn new(from: Arc<Monitor>, to: Arc<Monitor>, rows: Snapshot) -> Self {
-        Self { from, to, rows, table: 0, slot: 0, in_table: false, any: false }
+        let turn = Turn::default();
+        Self { from, to, rows, table: 0, slot: 0, in_table: false, any: false, turn }
     }
 
     /// Appends at least `bytes_min` more bytes, or the rest, or what is found among as many rows as are
     /// tested in a short time. Answers whether there is more.
+    ///
+    /// One row that takes long is a piece of its own: see [`Moving::is_long`].
     pub fn write(&mut self, bytes_min: usize, out: &mut Vec<u8>) -> bool {
         let enough = out.len() + bytes_min;
-        let mut steps = 0;
+        self.turn.begin();
         while self.table < self.from.tables.len().min(self.to.tables.len()) {
-            if self.write_rows(enough, &mut steps, out) {
+            if self.write_rows(enough, out) {
                 return true;
             }
         }
@@ -56,26 +58,36 @@ impl Moving {
         self.any
     }
 
+    /// Whether the next piece takes long, because one row has very large values. The caller makes it where it keeps
+    /// nobody waiting.
+    #[must_use]
+    pub const fn is_long(&self) -> bool {
+        self.turn.is_long()
+    }
+
     /// Writes rows of the current table until there is enough; answers whether it stopped for that.
-    fn write_rows(&mut self, enough: usize, steps: &mut usize, out: &mut Vec<u8>) -> bool {
+    fn write_rows(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
         let monitors = (self.from.clone(), self.to.clone());
         let (from, to) = (&monitors.0.tables[self.table], &monitors.1.tables[self.table]);
         let schema = self.rows.schema().clone();
         let schema = schema.table(from.table);
-        let weight = from.condition.weight() + to.condition.weight();
         let is_changed = from.condition != to.condition;
         let rows = is_changed.then(|| self.rows.rows_from(from.table, self.slot));
         for (slot, row) in rows.into_iter().flatten() {
-            if *steps > STEPS_MAX || out.len() >= enough {
+            let steps = from.condition.steps_on(row).saturating_add(to.condition.steps_on(row));
+            if out.len() >= enough || !self.turn.may_test(steps) {
                 self.slot = slot;
                 return true;
             }
-            *steps += weight;
             let is_shown = match (from.condition.any(row), to.condition.any(row)) {
                 (false, true) if to.select.has(Select::INSERT) => true,
                 (true, false) if to.select.has(Select::DELETE) => false,
                 _ => continue,
             };
+            if is_shown && !self.turn.may_write(to.shown(row)) {
+                self.slot = slot;
+                return true;
+            }
             if !self.in_table {
                 out.push(if self.any { b',' } else { b'{' });
                 write_string(schema.name.as_bytes(), out);

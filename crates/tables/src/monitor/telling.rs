@@ -44,6 +44,16 @@ impl Telling {
         false
     }
 
+    /// Whether the next change takes more than so many steps, because its row has very large values. The caller then goes on
+    /// where it keeps nobody waiting.
+    #[must_use]
+    pub fn is_long(&self, steps: usize) -> bool {
+        let Some(change) = self.place.next(&self.changes) else { return false };
+        let monitored = self.monitor.table(change.table);
+        monitored
+            .is_some_and(|monitored| monitored.change_steps(self.monitor.version, change) > steps)
+    }
+
     /// The object, when all is done; none if the client is to hear nothing.
     #[must_use]
     pub fn into_text(self) -> Option<Vec<u8>> {
@@ -52,7 +62,8 @@ impl Telling {
 }
 
 impl Monitor {
-    /// The steps it takes at most to tell of one changed row of each table that it watches.
+    /// The steps that it takes to tell of one changed row of each table that it watches, apart from what depends on the
+    /// size of its values.
     pub fn row_steps(&self) -> impl Iterator<Item = (TableId, usize)> {
         self.tables.iter().map(|monitored| (monitored.table, monitored.row_steps(self.version)))
     }
@@ -62,4 +73,10 @@ impl Monitor {
 #[must_use]
 pub const fn steps_of(rows: usize, row_steps: usize, bytes: usize) -> usize {
     rows.saturating_mul(row_steps).saturating_add(bytes / STEP_BYTES)
+}
+
+/// The bytes of changed rows that are told in so many steps.
+#[must_use]
+pub const fn steps_bytes(steps: usize) -> usize {
+    steps.saturating_mul(STEP_BYTES)
 }

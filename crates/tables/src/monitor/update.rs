@@ -28,24 +28,31 @@ impl Monitor {
         writer: &mut Writer<'_>,
     ) -> bool {
         let enough = writer.out.len().saturating_add(PIECE_BYTES_MAX);
-        while let Some(change) = changes.rows.get(place.next) {
-            if steps == 0 || writer.out.len() > enough {
+        let most = steps;
+        while let Some(change) = place.next(changes) {
+            let monitored = self.table(change.table);
+            let taken = match monitored {
+                Some(monitored) if most < usize::MAX => {
+                    monitored.change_steps(self.version, change)
+                }
+                _ => 0,
+            };
+            // What takes more steps than a piece has is a piece of its own.
+            if (steps < taken && steps < most) || writer.out.len() > enough {
                 return true;
             }
-            let monitored = self.table(change.table);
             if place.table != Some(change.table) {
                 self.end_table(place, writer);
                 place.table = Some(change.table);
-                if let Some(monitored) = monitored {
-                    place.row_steps = monitored.row_steps(self.version);
+                if monitored.is_some() {
                     writer.begin_table(&schema.table(change.table).name);
                 }
             }
             if let Some(monitored) = monitored {
                 let schema = schema.table(change.table);
                 monitored.write_change(self.version, change, schema, writer);
-                steps = steps.saturating_sub(place.row_steps);
             }
+            steps = steps.saturating_sub(taken);
             place.next += 1;
         }
         self.end_table(place, writer);
@@ -68,16 +75,41 @@ pub(super) struct Place {
     next: usize,
     /// The table of the change before it.
     table: Option<TableId>,
-    /// What a row of that table takes.
-    row_steps: usize,
+}
+
+impl Place {
+    /// The change that is next.
+    pub(super) fn next<'a>(&self, changes: &'a Changes) -> Option<&'a RowChange> {
+        changes.rows.get(self.next)
+    }
 }
 
 impl MonitoredTable {
-    /// The steps it takes at most to tell of one row that changes.
+    /// The steps that it takes to tell of one row that changes, apart from what depends on the size of its values.
     pub(super) fn row_steps(&self, version: Version) -> usize {
         // The row is tested as it was and as it is.
         let tests = if version == Version::V1 { 0 } else { 2 * self.condition.weight() };
         1 + tests + self.columns.len()
+    }
+
+    /// The steps it takes at most to tell of this change.
+    pub(super) fn change_steps(&self, version: Version, change: &RowChange) -> usize {
+        let rows = || change.old.iter().chain(&change.new);
+        let tests =
+            |row: &Row| if version == Version::V1 { 0 } else { self.condition.steps_on(row) };
+        let tests = rows().map(tests).fold(1 + self.columns.len(), usize::saturating_add);
+        let written = self.columns.iter().map(|(column, _)| {
+            let values = rows().map(|row| &row[column.index()]);
+            match (&change.old, &change.new) {
+                // The first format tells of all columns of a row that has changed.
+                (Some(old), Some(new)) if version != Version::V1 => {
+                    let (old, new) = (&old[column.index()], &new[column.index()]);
+                    if old.shares_memory_with(new) { 0 } else { old.steps() + new.steps() }
+                }
+                _ => values.map(Datum::steps).sum(),
+            }
+        });
+        written.fold(tests, usize::saturating_add)
     }
 
     fn write_change(

@@ -15,10 +15,17 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// One slot for each combination of values.
-    firsts: HashTable<u32>,
+    /// One slot for each combination of values, with their hash: the values may be long, and must not be read again
+    /// when the table grows.
+    firsts: HashTable<First>,
     /// The other slots, by the hash of their values.
-    doubles: BTreeSet<(u64, u32)>,
+    doubles: BTreeSet<(u32, u32)>,
+}
+
+#[derive(Debug)]
+struct First {
+    hash: u32,
+    slot: u32,
 }
 
 /// What an index reads: the rows, its columns, and the key of the hashes.
@@ -38,7 +45,8 @@ impl Index {
     ) -> impl Iterator<Item = u32> + 'a {
         let hash = hash_values(keys.hasher, values.iter().copied());
         let is_same = move |slot: &u32| keys.has(*slot, values);
-        let first = self.firsts.find(hash, is_same).copied();
+        let same_first = |first: &First| first.hash == hash && is_same(&first.slot);
+        let first = self.firsts.find(spread(hash), same_first).map(|first| first.slot);
         // Without a first there is no double.
         let doubles = first.map(|_| self.doubles.range((hash, 0)..=(hash, u32::MAX)));
         let doubles = doubles.into_iter().flatten().map(|(_, slot)| *slot).filter(is_same);
@@ -48,12 +56,12 @@ impl Index {
     /// Adds `slot`, whose row is or will be `row`.
     pub(super) fn add(&mut self, keys: Keys<'_>, slot: u32, row: &[Datum]) {
         let hash = keys.hash(row);
-        let same = |other: &u32| {
-            keys.slots.row(*other as usize).is_some_and(|other| keys.agree(other, row))
+        let same = |other: &First| {
+            let row_of = |slot: u32| keys.slots.row(slot as usize);
+            other.hash == hash && row_of(other.slot).is_some_and(|other| keys.agree(other, row))
         };
-        let rehash = |other: &u32| keys.slots.row(*other as usize).map_or(0, |row| keys.hash(row));
-        match self.firsts.entry(hash, same, rehash) {
-            Entry::Vacant(place) => drop(place.insert(slot)),
+        match self.firsts.entry(spread(hash), same, |other| spread(other.hash)) {
+            Entry::Vacant(place) => drop(place.insert(First { hash, slot })),
             Entry::Occupied(_) => drop(self.doubles.insert((hash, slot))),
         }
     }
@@ -61,7 +69,7 @@ impl Index {
     /// Takes `slot` out, whose row is or was `row`.
     pub(super) fn remove(&mut self, keys: Keys<'_>, slot: u32, row: &[Datum]) {
         let hash = keys.hash(row);
-        let Ok(mut first) = self.firsts.find_entry(hash, |other| *other == slot) else {
+        let Ok(mut first) = self.firsts.find_entry(spread(hash), |first| first.slot == slot) else {
             self.doubles.remove(&(hash, slot));
             return;
         };
@@ -70,7 +78,7 @@ impl Index {
         let mut doubles = self.doubles.range((hash, 0)..=(hash, u32::MAX)).copied();
         match doubles.find(|(_, other)| is_same(*other)) {
             Some(next) => {
-                *first.get_mut() = next.1;
+                first.get_mut().slot = next.1;
                 self.doubles.remove(&next);
             }
             None => drop(first.remove()),
@@ -90,17 +98,22 @@ impl Keys<'_> {
         self.slots.row(slot as usize).is_some_and(has)
     }
 
-    fn hash(&self, row: &[Datum]) -> u64 {
+    fn hash(&self, row: &[Datum]) -> u32 {
         hash_values(self.hasher, self.columns.iter().map(|column| &row[column.index()]))
     }
 }
 
-fn hash_values<'a>(hasher: &FixedState, values: impl Iterator<Item = &'a Datum>) -> u64 {
+fn hash_values<'a>(hasher: &FixedState, values: impl Iterator<Item = &'a Datum>) -> u32 {
     let mut state = hasher.build_hasher();
     for value in values {
         value.hash(&mut state);
     }
-    state.finish()
+    state.finish() as u32
+}
+
+/// A hash for the table, which wants all bits of it.
+const fn spread(hash: u32) -> u64 {
+    (hash as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 #[cfg(test)]

@@ -218,14 +218,16 @@ impl Store {
         mut new: Option<Row>,
         is_released: impl Fn(ColumnId) -> bool,
     ) -> Option<Row> {
+        let rows = &mut self.tables[table.index()];
+        let slot = rows.slot_of(uuid);
         // A row that nobody else has yet is a new one.
         if let Some(fields) = new.as_mut().and_then(Arc::get_mut) {
-            fields.iter_mut().for_each(|field| self.sharing.share(field));
+            let old = slot.and_then(|slot| rows.row_at(slot));
+            self.sharing.share_row(fields, old.map(|row| &**row));
         }
-        let schema = self.schema.clone();
         let has_links = !self.links[table.index()].is_empty();
         let kept = if has_links { new.clone() } else { None };
-        let old = self.tables[table.index()].put(schema.table(table), uuid, new);
+        let old = rows.put(self.schema.table(table), (uuid, slot), new);
         if has_links {
             let rows = (old.as_deref(), kept.as_deref());
             self.move_references(table, uuid, rows, is_released);

@@ -50,10 +50,15 @@ impl Table {
     }
 
     pub(super) fn row(&self, uuid: Uuid) -> Option<&Row> {
-        self.slot_of(uuid).and_then(|slot| self.slots.row(slot as usize))
+        self.slot_of(uuid).and_then(|slot| self.row_at(slot))
     }
 
-    fn slot_of(&self, uuid: Uuid) -> Option<u32> {
+    pub(super) fn row_at(&self, slot: u32) -> Option<&Row> {
+        self.slots.row(slot as usize)
+    }
+
+    /// The slot of the row with this UUID.
+    pub(super) fn slot_of(&self, uuid: Uuid) -> Option<u32> {
         let hash = self.hasher.hash_one(uuid);
         let found = |slot: &u32| has_uuid(&self.slots, *slot, uuid);
         self.by_uuid.find(hash, found).copied()
@@ -70,14 +75,14 @@ impl Table {
         slots.filter_map(|slot| self.slots.row(slot as usize))
     }
 
+    /// Puts `new` in the place of the row with this UUID, which has this slot if there is one.
     pub(super) fn put(
         &mut self,
         schema: &TableSchema,
-        uuid: Uuid,
+        (uuid, slot): (Uuid, Option<u32>),
         new: Option<Row>,
     ) -> Option<Row> {
-        let slot = self.slot_of(uuid);
-        let old = slot.and_then(|slot| self.slots.row(slot as usize)).cloned();
+        let old = slot.and_then(|slot| self.row_at(slot)).cloned();
         match (slot, new) {
             (None, None) => {}
             (None, Some(new)) => {

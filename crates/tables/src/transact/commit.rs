@@ -14,6 +14,9 @@ use crate::store::{Row, Store, row_uuid};
 use crate::value::{Datum, Symbols};
 use std::sync::Arc;
 
+/// Values of as many bytes are compared in the time of a few steps.
+const SHORT_BYTES_MAX: usize = 256;
+
 impl Edit<'_> {
     /// Checks the deferred constraints and answers what changed, if that takes no more than `work`.
     pub(crate) fn commit(
@@ -28,7 +31,7 @@ impl Edit<'_> {
             .and_then(|()| self.collect_first_garbage(symbols, work))
             .and_then(|()| self.check_row_counts())
             .and_then(|()| self.settle(symbols, work))
-            .and_then(|()| self.check_indexes());
+            .and_then(|()| self.check_indexes(work));
         match checked {
             Ok(()) => Ok(self.into_changes()),
             Err(error) => self.fail(error),
@@ -123,12 +126,22 @@ impl Edit<'_> {
         Ok(())
     }
 
-    fn check_indexes(&self) -> Result<(), Error> {
+    fn check_indexes(&self, work: &mut Work) -> Result<(), Error> {
         for touched in &self.touched {
             let Some(row) = self.store.row(touched.table, touched.uuid) else { continue };
             let schema = self.schema().table(touched.table);
             for (index, columns) in schema.indexes.iter().enumerate() {
+                // To look values up reads them, however long they are. If the row had the same before, then another row
+                // that has them now has changed and finds this one.
+                let is_kept = |column: &ColumnId| {
+                    let at = column.index();
+                    touched.old.as_ref().is_some_and(|old| is_plainly_same(&old[at], &row[at]))
+                };
+                if columns.iter().all(is_kept) {
+                    continue;
+                }
                 let values = Store::project(row, columns);
+                work.spend(values.iter().map(|value| value.steps()).sum())?;
                 let other = self
                     .store
                     .indexed(touched.table, index, &values)
@@ -206,6 +219,12 @@ impl Edit<'_> {
         store.take_unreferenced();
         Changes { rows }
     }
+}
+
+/// Whether two values are the same without a look at many bytes.
+fn is_plainly_same(old: &Datum, new: &Datum) -> bool {
+    let is_short = |value: &Datum| value.memory_within(SHORT_BYTES_MAX).is_some();
+    old.shares_memory_with(new) || (is_short(old) && old == new)
 }
 
 /// Whether two versions of a row hold the same, their version apart.

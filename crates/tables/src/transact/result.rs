@@ -12,6 +12,9 @@ use hashbrown::hash_map::Entry;
 use paceline_types::Uuid;
 use std::sync::Arc;
 
+/// Values of one row that are written in a few milliseconds.
+const WRITTEN_BYTES_MAX: usize = 1 << 20;
+
 /// The result of one operation.
 #[derive(Debug)]
 pub enum OpResult {
@@ -120,6 +123,14 @@ impl Selected {
             let value = move |(name, column): (_, ColumnId)| (name, &row[column.index()]);
             self.columns.iter().map(named).map(value)
         })
+    }
+
+    /// Whether row number `at` takes long to write, because it has very large values.
+    #[must_use]
+    pub fn is_long(&self, at: usize) -> bool {
+        let value = |column: &ColumnId| self.rows.get(at)?.get(column.index());
+        let shown = self.columns.iter().filter_map(value);
+        Datum::all_within(shown, WRITTEN_BYTES_MAX).is_none()
     }
 
     /// Appends row number `at` as a JSON object.

@@ -87,11 +87,10 @@ impl<'a> Rows<'a> {
             _ => 1,
         };
         work.spend_times(tested, condition.weight())?;
-        let holds = |row: &&Row| condition.all(row);
-        let found = match (self, way) {
+        match (self, way) {
             (Self::Head(edit), Way::Uuid(uuid)) => {
                 let row = uuid.and_then(|uuid| edit.store.row(table, uuid));
-                row.filter(holds).cloned().into_iter().collect()
+                holding(row, condition, work)
             }
             (Self::Head(edit), Way::Index(index)) => {
                 let values = values_of(edit.store.schema(), table, index, condition);
@@ -101,31 +100,28 @@ impl<'a> Rows<'a> {
                     if at > 0 {
                         work.spend(condition.weight())?;
                     }
-                    found.extend(Some(row).filter(holds).cloned());
+                    found.extend(holding(Some(row), condition, work)?);
                 }
-                found
+                Ok(found)
             }
-            (Self::Head(edit), Way::Scan) => {
-                edit.store.rows(table).filter(holds).cloned().collect()
-            }
+            (Self::Head(edit), Way::Scan) => holding(edit.store.rows(table), condition, work),
             (Self::Copy(copied), Way::Uuid(uuid)) => {
                 let row = match uuid {
                     Some(uuid) => copied.by_uuid(table, uuid, work)?,
                     None => None,
                 };
-                row.filter(holds).cloned().into_iter().collect()
+                holding(row, condition, work)
             }
             (Self::Copy(copied), Way::Index(index)) => {
                 let snapshot = copied.snapshot;
                 let values = values_of(snapshot.schema(), table, index, condition);
                 let row = copied.by_index(table, index, &values, work)?;
-                row.filter(holds).cloned().into_iter().collect()
+                holding(row, condition, work)
             }
             (Self::Copy(copied), Way::Scan) => {
-                copied.snapshot.rows(table).filter(holds).cloned().collect()
+                holding(copied.snapshot.rows(table), condition, work)
             }
-        };
-        Ok(found)
+        }
     }
 
     fn count(&self, table: TableId) -> usize {
@@ -152,6 +148,22 @@ impl<'a> Rows<'a> {
         };
         indexes.iter().position(fits).map_or(Way::Scan, Way::Index)
     }
+}
+
+/// Those of `rows` for which every clause holds.
+fn holding<'r>(
+    rows: impl IntoIterator<Item = &'r Row>,
+    condition: &Condition,
+    work: &mut Work,
+) -> Result<Vec<Row>, Error> {
+    let mut found = Vec::new();
+    for row in rows {
+        work.spend(condition.search_steps(row))?;
+        if condition.all(row) {
+            found.push(row.clone());
+        }
+    }
+    Ok(found)
 }
 
 /// What the columns of an index must be equal to.
@@ -196,7 +208,10 @@ impl<'a> Copied<'a> {
             work.spend_times(self.snapshot.slots(table), columns.len())?;
             let mut lookup = Lookup::new(0);
             for row in self.snapshot.rows(table) {
-                lookup.entry(Store::project(row, columns)).or_insert(row);
+                let values = Store::project(row, columns);
+                // To look them up reads them.
+                work.spend(values.iter().map(|value| value.steps()).sum())?;
+                lookup.entry(values).or_insert(row);
             }
             self.by_index.insert(key, lookup);
         }

@@ -29,7 +29,9 @@ impl Execution<'_> {
     ) -> Result<OpResult, Stop> {
         self.before_looking(table, &condition, &columns)?;
         let actual = self.rows.matching(table, &condition, self.work)?;
-        self.work.spend_times(2, values_in(&actual, &columns))?;
+        // Each is searched for among the expected ones, which are sorted.
+        let times = 2 + usize::BITS - until.expected.len().leading_zeros();
+        self.work.spend_times(times as usize, values_in(&actual, &columns))?;
         let equal = same_rows(&columns, &actual, &until.expected);
         if equal == until.until_equal {
             return Ok(OpResult::Empty);
@@ -64,14 +66,27 @@ impl Interest {
     #[must_use]
     pub fn touched_by(&self, changes: &[RowChange], work: u64) -> bool {
         let Some((condition, columns)) = self.seen.as_deref() else { return true };
-        if (changes.len() as u64).saturating_mul(2 * condition.weight() as u64) > work {
+        let mut left = usize::try_from(work).unwrap_or(usize::MAX);
+        let mut may_take = |steps: usize| {
+            let rest = left.checked_sub(steps);
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        let tests = 2 * condition.weight();
+        if !may_take(changes.len().saturating_mul(tests)) {
             return true;
         }
         changes.iter().any(|change| {
-            let is_in = |row: &Option<Row>| row.as_ref().is_some_and(|row| condition.all(row));
+            let mut is_in = |row: &Option<Row>| {
+                row.as_ref()
+                    .map(|row| may_take(condition.search_steps(row)).then(|| condition.all(row)))
+            };
             match (is_in(&change.old), is_in(&change.new)) {
-                (true, true) => columns.iter().any(|column| change.changed(*column)),
-                (was, is) => was != is,
+                (Some(None), _) | (_, Some(None)) => true,
+                (Some(Some(true)), Some(Some(true))) => columns.iter().any(|column| {
+                    !may_take(change.compare_steps(*column)) || change.changed(*column)
+                }),
+                (was, is) => (was == Some(Some(true))) != (is == Some(Some(true))),
             }
         })
     }

@@ -107,6 +107,11 @@ impl Atom {
         }
     }
 
+    /// The steps that comparing or copying it takes: more for a long string, because comparing reads it.
+    pub(crate) fn steps(&self) -> usize {
+        1 + self.memory() / 64
+    }
+
     /// Parses `json` as an atom of type `base`, checking its constraints. Named UUIDs are resolved
     /// in `symbols`, or refused where there are none.
     pub fn parse(

@@ -138,9 +138,10 @@ impl Datum {
         }
     }
 
-    /// Whether both are the same set or map in memory.
+    /// Whether both are the same set, map or long string in memory.
     pub(crate) fn shares_memory_with(&self, other: &Self) -> bool {
         match (self, other) {
+            (Self::One(Atom::Long(a)), Self::One(Atom::Long(b))) => Arc::ptr_eq(a, b),
             (Self::Set(a), Self::Set(b)) => Arc::ptr_eq(a, b),
             (Self::Map(a), Self::Map(b)) => Arc::ptr_eq(a, b),
             _ => false,
@@ -159,6 +160,21 @@ impl Datum {
                 16 + atoms + outside(pairs, |(key, _)| key) + outside(pairs, |(_, value)| value)
             }
         }
+    }
+
+    /// Bytes held outside the value itself, if they are at most `most`. Looks at no more elements than that many bytes have.
+    pub(crate) fn memory_within(&self, most: usize) -> Option<usize> {
+        let least = self.len().saturating_mul(size_of::<Atom>());
+        let memory = if least > most { return None } else { self.memory() };
+        (memory <= most).then_some(memory)
+    }
+
+    /// The same for several values together.
+    pub(crate) fn all_within<'a>(
+        mut values: impl Iterator<Item = &'a Self>,
+        most: usize,
+    ) -> Option<usize> {
+        values.try_fold(0, |sum, value| Some(sum + value.memory_within(most - sum)?))
     }
 
     /// The steps that comparing or copying it takes: one for each element, and more for long strings,

@@ -16,6 +16,7 @@ mod monitors;
 mod random;
 mod refusals;
 mod settling;
+mod steps;
 mod texts;
 mod transactions;
 mod waits;

@@ -1,0 +1,79 @@
+//! How much is done of a text that is written in pieces before the caller has its turn.
+//!
+//! Steps count the clauses and the elements of values that a row is tested on, so that a piece takes a few
+//! milliseconds, whatever the rows hold. One row cannot be divided. If it takes longer than a piece by itself, the piece
+//! before it ends in front of it, and the caller is told, so that it can make the next piece where nobody waits for it.
+
+use super::MonitoredTable;
+use crate::value::Datum;
+
+/// The most that is tested in one piece.
+const STEPS_MAX: usize = 100_000;
+
+/// The values of one row that are written in one piece with others.
+const ROW_BYTES_MAX: usize = 1 << 20;
+
+/// The turn of one caller.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// What testing rows has taken in this piece.
+    steps: usize,
+    next: Next,
+}
+
+/// What the next row takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Next {
+    #[default]
+    Short,
+    /// Longer than a piece. The caller knows when it asks for the next piece.
+    Long,
+    /// The caller has asked for it.
+    LongNow,
+}
+
+impl Turn {
+    /// Begins the next piece.
+    pub(super) fn begin(&mut self) {
+        self.steps = 0;
+        self.next = match self.next {
+            Next::Long => Next::LongNow,
+            _ => Next::Short,
+        };
+    }
+
+    /// Whether the next row takes longer than a piece.
+    pub(super) const fn is_long(&self) -> bool {
+        matches!(self.next, Next::Long)
+    }
+
+    /// Whether a row may be tested in this piece that takes so many steps.
+    pub(super) fn may_test(&mut self, steps: usize) -> bool {
+        let after = self.steps.saturating_add(steps);
+        if after <= STEPS_MAX || (self.steps == 0 && self.next == Next::LongNow) {
+            self.steps = after;
+            return true;
+        }
+        if steps > STEPS_MAX {
+            self.next = Next::Long;
+        }
+        false
+    }
+
+    /// Whether a row may be written in this piece that shows these values. One large row is: others wait for the next piece.
+    pub(super) fn may_write<'a>(&mut self, values: impl Iterator<Item = &'a Datum>) -> bool {
+        if Datum::all_within(values, ROW_BYTES_MAX).is_some() {
+            return true;
+        }
+        let may = self.next == Next::LongNow;
+        self.next = if may { Next::Short } else { Next::Long };
+        may
+    }
+}
+
+impl MonitoredTable {
+    /// The values of a row that are shown.
+    pub(super) fn shown<'a>(&'a self, row: &'a [Datum]) -> impl Iterator<Item = &'a Datum> {
+        self.columns.iter().map(|(column, _)| &row[column.index()])
+    }
+}
