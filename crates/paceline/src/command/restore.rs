@@ -14,7 +14,8 @@ paceline.db.before-restore-TIME.
 
 What clients held (permits, locks, sessions) is not restored. Fencing and request numbers go on above all that were \
 given before. If the database that was there is of the daemon that made the backup, they go on where it ended; \
-otherwise nobody knows which numbers were given since, and about 10^12 are skipped. Tokens and users that were \
+otherwise nobody knows which numbers were given since, and about 10^12 are skipped, and a million for each second \
+since the backup was made. The new file belongs to the user whom the file before belonged to, or the directory. Tokens and users that were \
 revoked after the backup was made are valid again: revoke them anew.
 
 The files of serve --config are applied at the next start as always: what changed in them since they were applied \
