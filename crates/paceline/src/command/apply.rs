@@ -18,7 +18,8 @@ deleted, a backend with all of its servers; what was made by hand stays, and bel
 What belongs to another file is refused unless --take-over is given.
 
 A file that is applied again changes only what changed in it since it was last applied. What was edited otherwise \
-meanwhile stays, and is shown as drift; --reset makes everything as FILE says.
+meanwhile stays, and is shown as drift; --reset makes everything as FILE says. An object that was renamed is still the \
+object that FILE names: it is changed and deleted as FILE says, and --reset gives it its name back.
 
 Each change is a line: + is new, ~ changes (with what, or that it is now of the file), - is deleted, ! is drift. \
 More than 5 deletions must be confirmed, or allowed with --yes. \
@@ -232,7 +233,11 @@ fn line(change: &Value, screen: Screen) -> String {
         told.push_str("  now of the file");
     }
     if text(change, "op") == "drift" {
-        let how = if change.get("deleted").is_some() { "deleted" } else { "edited" };
+        let how = match change.get("renamed") {
+            _ if change.get("deleted").is_some() => "deleted".to_owned(),
+            Some(name) => format!("renamed to {}", clean(&as_text(name))),
+            None => "edited".to_owned(),
+        };
         told.push_str(&format!("  {how} since the file was applied; --reset undoes that"));
     }
     let room = Screen { width: screen.width.saturating_sub(2), ..screen };
@@ -255,6 +260,7 @@ mod tests {
             json!({"op": "change", "kind": "server", "name": "app/c", "members": [], "taken_over": true}),
             json!({"op": "drift", "kind": "pool", "name": "b", "members": ["started"]}),
             json!({"op": "drift", "kind": "rule", "name": "20", "deleted": true}),
+            json!({"op": "drift", "kind": "pool", "name": "c", "members": ["name"], "renamed": "d"}),
         ];
         let drawn = draw(&changes, Screen { width: 80, colours: false });
         assert_eq!(
@@ -262,7 +268,8 @@ mod tests {
             "+ pool batch\n~ checkpoint per-user  rate burst\n- rule 10\n\
              ~ server app/c  now of the file\n\
              ! pool b  started  edited since the file was applied; --reset undoes that\n\
-             ! rule 20  deleted since the file was applied; --reset undoes that\n"
+             ! rule 20  deleted since the file was applied; --reset undoes that\n\
+             ! pool c  name  renamed to d since the file was applied; --reset undoes that\n"
         );
     }
 
