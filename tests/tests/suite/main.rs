@@ -12,6 +12,7 @@ mod config;
 mod crash;
 mod daemon;
 mod demo;
+mod drifted;
 mod files;
 mod guide;
 mod handed_on;
