@@ -19,6 +19,7 @@ mod handed_on;
 mod held;
 mod http;
 mod http_wire;
+mod inside;
 mod manuals;
 mod network;
 mod openapi;
