@@ -226,6 +226,9 @@ fn describe(change: &Change) -> Value {
     if change.op == ChangeOp::Update {
         described["members"] = change.members().into();
     }
+    if let Some(name) = &change.renamed {
+        described["renamed"] = name.as_str().into();
+    }
     if change.is_taken_over() {
         described["taken_over"] = true.into();
     }

@@ -54,8 +54,11 @@ pub(crate) async fn ask_by_name(
     let members = body::members(&app, &identity, &headers, body).await?;
     let held = check_own(&app, &identity, &name, "ask again for")?;
     let owner = held.as_ref().map_or(&identity.name, |view| &view.user);
-    let body = format!("{owner}\0{}", members.canonical());
-    let digest: [u8; 32] = Sha256::digest(body.as_bytes()).into();
+    // The text is as long as the body, and the request may wait for hours.
+    let digest: [u8; 32] = {
+        let body = format!("{owner}\0{}", members.canonical());
+        Sha256::digest(body.as_bytes()).into()
+    };
     let asked = Asked::permit(members, &identity, &app)?;
     if asked.once {
         let message = "once: a permit that is settled at once has no id";

@@ -3,22 +3,26 @@
 //! Owns what differs and how it is written as operations. Promises that rows are inserted and updated only
 //! where the file says something else than when it was last applied, and deleted only if they belong to the
 //! file, or to a backend that does; that a row of the same name made by hand is taken over, and one of
-//! another file only if that is asked for; and that every row it changes is
+//! another file only if that is asked for; that a row of the file that was renamed stays the object it was, under
+//! its new name, until `reset`; and that every row it changes is
 //! guarded by its version, so that of two edits at once one fails as a whole. Rules go to the running and
 //! to the saved list, so that they come back after a restart.
 
 mod change;
 mod operation;
 mod owner;
+mod tracked;
 
 pub use change::{Applied, Change, ChangeOp};
 pub(crate) use owner::Ownership;
+pub use owner::files_applied;
 
 use crate::ERRORS_MAX;
-use crate::document::{Document, Object};
+use crate::document::{Document, Object, text};
 use crate::error::ConfigError;
 use crate::keys::kind_of;
 use crate::read::shown;
+use owner::{Kept, KeptRows, key_of};
 use paceline_model::schema::{
     API, BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, USER,
 };
@@ -30,6 +34,7 @@ use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Row, Store, row_uuid};
 use paceline_types::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
+use tracked::Tracked;
 
 /// The tables a file describes, each with the columns that tell rows apart and the table whose objects
 /// its rows are.
@@ -54,7 +59,8 @@ pub struct How {
     pub reset: bool,
     /// What belongs to other files and is named here belongs to this file from now on.
     pub take_over: bool,
-    /// The daemon has just started, which starts pools: whether they are started is as the file says.
+    /// The daemon has started since the files were last applied, which starts pools: those that the file stops are
+    /// stopped again.
     pub starts: bool,
     /// These are all files that the daemon was given: what belongs to one that it was given before goes.
     pub serves: bool,
@@ -66,22 +72,38 @@ impl Document {
     #[must_use]
     pub fn apply(&self, store: &Store, how: How) -> Applied {
         let own = Ownership::new(self, store, how);
-        let mut applied = operations(&self.objects, store, &own);
-        applied.operations.extend(own.notes(self, store));
+        let plan = plan(&self.objects, store, &own);
+        let notes = own.notes(self, store, &plan.kept);
+        let mut applied = plan.applied();
+        applied.operations.extend(notes);
         applied
     }
 }
 
 /// The same for some objects, of which nothing is noted.
 pub(crate) fn operations(objects: &[Object], store: &Store, own: &Ownership) -> Applied {
+    plan(objects, store, own).applied()
+}
+
+fn plan(objects: &[Object], store: &Store, own: &Ownership) -> Plan {
     let mut plan = Plan::default();
-    let resources = Resources::new(objects, store);
+    let tracked = Tracked::new(objects, store, own);
+    let resources = Resources::new(objects, store, &tracked);
+    let known = Known { own, tracked: &tracked, resources: &resources };
     for (table, ids, of) in TABLES {
         let Some(table) = Table::new(store, table, ids) else { continue };
         let objects = objects.iter().enumerate().filter(|(_, object)| object.table == of);
-        table.compare(objects, (&resources, own), &mut plan);
+        table.compare(objects, known, &mut plan);
     }
-    plan.applied()
+    plan
+}
+
+/// What is known of all objects and rows.
+#[derive(Clone, Copy)]
+struct Known<'k> {
+    own: &'k Ownership,
+    tracked: &'k Tracked<'k>,
+    resources: &'k Resources<'k>,
 }
 
 /// What is to be done, by kind, so that a transaction first looks and then changes.
@@ -93,9 +115,15 @@ struct Plan {
     inserts: Vec<(Json, Change)>,
     drift: Vec<Change>,
     conflicts: Vec<ConfigError>,
+    kept: KeptRows,
 }
 
 impl Plan {
+    /// Notes the row of an object.
+    fn keep(&mut self, table: &str, object: &Object, row: Kept) {
+        self.kept.insert((object.file, key_of(table, &object.key)), row);
+    }
+
     /// Notes a conflict; of a rule, which is in two tables, once.
     fn refuse(&mut self, conflict: Option<ConfigError>) {
         let is_new = |conflict: &ConfigError| !self.conflicts.contains(conflict);
@@ -106,7 +134,8 @@ impl Plan {
     }
 
     fn applied(self) -> Applied {
-        let Self { waits: mut operations, deletes, updates, inserts, drift, conflicts } = self;
+        let Self { waits: mut operations, deletes, updates, inserts, drift, conflicts, kept: _ } =
+            self;
         let mut changes = vec![];
         for (operation, change) in deletes.into_iter().chain(updates).chain(inserts) {
             operations.push(operation);
@@ -120,7 +149,17 @@ impl Plan {
 struct Table<'s> {
     name: &'static str,
     columns: &'s TableSchema,
+    ids: Vec<ColumnId>,
     rows: BTreeMap<String, &'s Row>,
+}
+
+/// What a row is called by these columns.
+fn key(table: &str, ids: &[ColumnId], row: &Row) -> Option<String> {
+    let part = |id: &ColumnId| row.get(id.index()).map(change::text);
+    let parts = ids.iter().map(part).collect::<Option<Vec<String>>>()?;
+    // What is there only once is called as its kind is.
+    let only = || kind_of(table).map(|kind| kind.word.to_owned());
+    Some(if parts.is_empty() { only()? } else { parts.join("/") })
 }
 
 impl<'s> Table<'s> {
@@ -128,45 +167,87 @@ impl<'s> Table<'s> {
         let table = store.schema().table_id(name)?;
         let columns = store.schema().table(table);
         let ids = ids.iter().map(|id| columns.column_id(id)).collect::<Option<Vec<_>>>()?;
-        let keyed = |row: &'s Row| {
-            let part = |id: &ColumnId| row.get(id.index()).map(change::text);
-            let parts = ids.iter().map(part).collect::<Option<Vec<String>>>()?;
-            // What is there only once is called as its kind is.
-            let only = || kind_of(name).map(|kind| kind.word.to_owned());
-            Some((if parts.is_empty() { only()? } else { parts.join("/") }, row))
-        };
-        Some(Self { name, columns, rows: store.rows(table).filter_map(keyed).collect() })
+        let table =
+            store.rows(table).filter_map(|row| Some((key(name, &ids, row)?, row))).collect();
+        Some(Self { name, columns, ids, rows: table })
     }
 
     fn compare<'o>(
         &self,
         objects: impl Iterator<Item = (usize, &'o Object)>,
-        (resources, own): (&Resources<'_>, &Ownership),
+        known: Known<'_>,
         plan: &mut Plan,
     ) {
         let mut kept = BTreeSet::new();
         for (index, object) in objects {
-            kept.insert(object.key.as_str());
-            let row = self.rows.get(&object.key);
-            let other = row.and_then(|row| self.other_owner(row, own));
+            let row = match self.row_of(object, known) {
+                Ok(row) => row,
+                Err(conflict) => {
+                    plan.refuse(Some(conflict));
+                    continue;
+                }
+            };
+            let other = row.and_then(|row| self.other_owner(row, known.own));
+            if let Some(row) = row {
+                kept.insert(row_uuid(row));
+                plan.keep(self.name, object, Kept::Row(row_uuid(row)));
+            }
             match row {
-                Some(_) if other.is_some() && !own.how.take_over => {
+                Some(_) if other.is_some() && !known.own.how.take_over => {
                     plan.refuse(other.map(|other| belongs(object, other)));
                 }
-                Some(row) => self.update(row, object, (resources, own), plan),
-                None if own.is_repeated(object) => {
+                Some(row) => self.update(row, object, known, plan),
+                None if known.own.is_repeated(object) => {
+                    // It is not written anew that the row is gone.
+                    if let Some(gone) = known.own.row(self.name, &object.key) {
+                        plan.keep(self.name, object, Kept::Row(gone));
+                    }
                     plan.drift.push(self.change(ChangeOp::Delete, &object.key, vec![]));
                 }
-                None => self.insert(index, object, resources, plan),
+                None => self.insert(index, object, known, plan),
             }
         }
         for (key, row) in &self.rows {
-            let is_own = owner::owner(self.columns, row).is_some_and(|file| own.has(file));
+            let is_own = owner::owner(self.columns, row).is_some_and(|file| known.own.has(file));
             let goes = is_own || self.goes_with_backend(key, plan);
-            if goes && !kept.contains(key.as_str()) {
-                self.delete(key, row, resources, plan);
+            if goes && !kept.contains(&row_uuid(row)) {
+                self.delete(key, row, known.resources, plan);
             }
         }
+    }
+
+    /// The row that an object is: the one that its file made, else the one of its name.
+    ///
+    /// # Errors
+    ///
+    /// When a row was renamed so that two objects cannot both have the names that the file gives them.
+    fn row_of(&self, object: &Object, known: Known<'s>) -> Result<Option<&'s Row>, ConfigError> {
+        let (own, tracked) = (known.own, known.tracked);
+        let called = tracked.called(object);
+        let named = self.rows.get(&called).copied();
+        if let Some(row) = tracked.row(self.name, object) {
+            let is_reset = own.said(object).is_none();
+            let stays = |other: &&Row| {
+                let is_own = owner::owner(self.columns, other).is_some_and(|file| own.has(file));
+                row_uuid(other) != row_uuid(row) && !is_own
+            };
+            return match named.filter(stays).filter(|_| is_reset) {
+                Some(_) => Err(taken(object, &self.key(row))),
+                None => Ok(Some(row)),
+            };
+        }
+        let Some(other) = named.and_then(|row| tracked.key(row_uuid(row))) else {
+            return Ok(named);
+        };
+        match own.how.reset || own.is_repeated(object) {
+            true => Ok(None),
+            false => Err(renamed(object, other)),
+        }
+    }
+
+    /// What a row is called.
+    fn key(&self, row: &Row) -> String {
+        key(self.name, &self.ids, row).unwrap_or_default()
     }
 
     /// The other file that a row belongs to.
@@ -174,33 +255,30 @@ impl<'s> Table<'s> {
         owner::owner(self.columns, row).filter(|file| !own.has(file))
     }
 
-    fn insert(&self, index: usize, object: &Object, resources: &Resources<'_>, plan: &mut Plan) {
+    fn insert(&self, index: usize, object: &Object, known: Known<'_>, plan: &mut Plan) {
         let mut row = vec![];
         let mut columns = vec![];
         for (_, column) in self.settable() {
-            let value = Wanted::new(object, column);
+            let value = Wanted::new(object, column, known.tracked);
             if value.is_default(column) {
                 continue;
             }
-            row.push((&*column.name, value.json(column, resources)));
+            row.push((&*column.name, value.json(column, known.resources)));
             columns.push((column.name.to_string(), String::new(), value.text()));
         }
-        let name = (self.name == RESOURCE).then(|| operation::new_name(index));
+        let name = operation::new_name(self.name, index);
         let change = self.change(ChangeOp::Insert, &object.key, columns);
-        plan.inserts.push((operation::insert(self.name, row, name), change));
+        plan.inserts.push((operation::insert(self.name, row, Some(&name)), change));
+        plan.keep(self.name, object, Kept::New(name));
     }
 
-    fn update(
-        &self,
-        row: &'s Row,
-        object: &Object,
-        (resources, own): (&Resources<'_>, &Ownership),
-        plan: &mut Plan,
-    ) {
+    fn update(&self, row: &'s Row, object: &Object, known: Known<'_>, plan: &mut Plan) {
+        let Known { own, tracked, resources } = known;
         let said = own.said(object).filter(|_| self.other_owner(row, own).is_none());
         let says = owner::says(object);
+        let is_stopped = object.columns.get("state") == Some(&text("stopped"));
         let repeats = |column: &str| {
-            let is_lost = own.how.starts && self.name == POOL && column == "state";
+            let is_lost = own.how.starts && self.name == POOL && column == "state" && is_stopped;
             let is_kept = column != "file" && !is_lost;
             is_kept
                 && said.is_some_and(|said| {
@@ -210,7 +288,7 @@ impl<'s> Table<'s> {
         let (mut changed, mut columns, mut drift) = (vec![], vec![], vec![]);
         for (id, column) in self.settable() {
             let Some(old) = row.get(id.index()) else { continue };
-            let value = Wanted::new(object, column);
+            let value = Wanted::new(object, column, tracked);
             if value.is_in(old, column, resources) || self.is_meant(old, column, object) {
                 continue;
             }
@@ -222,25 +300,25 @@ impl<'s> Table<'s> {
             changed.push((&*column.name, value.json(column, resources)));
             columns.push(differs);
         }
+        let renamed = Some(self.key(row)).filter(|key| *key != tracked.called(object));
+        let change = |columns| {
+            let change = self.change(ChangeOp::Update, &object.key, columns);
+            Change { renamed: renamed.clone(), ..change }
+        };
         if !drift.is_empty() {
-            plan.drift.push(self.change(ChangeOp::Update, &object.key, drift));
+            plan.drift.push(change(drift));
         }
         if changed.is_empty() {
             return;
         }
-        self.add_pair(object, resources, &mut changed);
+        self.add_pair(object, known, &mut changed);
         plan.waits.push(operation::wait(self.name, row));
-        let change = self.change(ChangeOp::Update, &object.key, columns);
+        let change = change(columns);
         plan.updates.push((operation::update(self.name, row_uuid(row), changed), change));
     }
 
     /// Adds the other of two columns of which one is written.
-    fn add_pair(
-        &self,
-        object: &Object,
-        resources: &Resources<'_>,
-        changed: &mut Vec<(&str, Json)>,
-    ) {
+    fn add_pair(&self, object: &Object, known: Known<'_>, changed: &mut Vec<(&str, Json)>) {
         let has =
             |changed: &[(&str, Json)], name: &str| changed.iter().any(|(own, _)| *own == name);
         if !PAIRED.iter().any(|name| has(changed, name)) {
@@ -249,7 +327,8 @@ impl<'s> Table<'s> {
         for name in PAIRED {
             let column = self.settable().find(|(_, column)| &*column.name == name);
             if let Some((_, column)) = column.filter(|_| !has(changed, name)) {
-                changed.push((name, Wanted::new(object, column).json(column, resources)));
+                let value = Wanted::new(object, column, known.tracked);
+                changed.push((name, value.json(column, known.resources)));
             }
         }
     }
@@ -283,7 +362,7 @@ impl<'s> Table<'s> {
     }
 
     fn change(&self, op: ChangeOp, row: &str, columns: Vec<(String, String, String)>) -> Change {
-        Change { op, table: self.name, row: row.to_owned(), columns }
+        Change { op, table: self.name, row: row.to_owned(), renamed: None, columns }
     }
 
     /// The columns that people set: all but figures.
@@ -310,6 +389,29 @@ fn belongs(object: &Object, other: &str) -> ConfigError {
     ConfigError::new(object.place, message).hint(hint).of(object.file)
 }
 
+/// That an object was renamed, and another has its name now.
+fn taken(object: &Object, now: &str) -> ConfigError {
+    let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
+    let (name, now) = (shown(&object.key), shown(now));
+    let message = format!(
+        "{word} `{name}` was renamed to `{now}`, and another {word} is called `{name}` now"
+    );
+    ConfigError::new(object.place, message)
+        .hint("rename or delete one of the two, then apply the file again")
+        .of(object.file)
+}
+
+/// That the file gives an object the name that another object of the file has now.
+fn renamed(object: &Object, other: &str) -> ConfigError {
+    let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
+    let (name, other) = (shown(&object.key), shown(other));
+    let message =
+        format!("{word} `{other}` was renamed to `{name}`, which this {word} is called too");
+    ConfigError::new(object.place, message)
+        .hint("--reset (reset=true) gives objects back the names that the file gives them")
+        .of(object.file)
+}
+
 /// Columns that are maps from numbers whose order alone says something.
 const ORDERED: [&str; 3] = ["use_backend", "tls_certificate", "tls_key"];
 
@@ -323,11 +425,18 @@ enum Wanted<'o> {
 }
 
 impl<'o> Wanted<'o> {
-    fn new(object: &'o Object, column: &Column) -> Self {
+    fn new(object: &'o Object, column: &Column, tracked: &Tracked<'_>) -> Self {
         if &*column.name == "parents" {
             return Self::Parents(&object.parents);
         }
-        Self::Value(object.columns.get(&*column.name).unwrap_or(&column.default).clone())
+        let value = object.columns.get(&*column.name).unwrap_or(&column.default);
+        // The servers of a backend that was renamed stay with it.
+        let backend = value.single().and_then(Atom::as_str);
+        let backend = backend.filter(|_| object.table == SERVER && &*column.name == "backend");
+        Self::Value(match backend {
+            Some(backend) => text(tracked.backend(backend)),
+            None => value.clone(),
+        })
     }
 
     fn is_default(&self, column: &Column) -> bool {
@@ -348,8 +457,9 @@ impl<'o> Wanted<'o> {
             }
             Self::Value(value) => value == old,
             Self::Parents(names) => {
-                let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-                names == resources.names(old).collect()
+                let wanted = names.iter().map(|name| resources.row(name));
+                let old = old.atoms().iter().filter_map(Atom::as_uuid).collect::<BTreeSet<_>>();
+                wanted.collect::<Option<BTreeSet<Uuid>>>() == Some(old)
             }
         }
     }
@@ -394,7 +504,7 @@ struct Resources<'a> {
 }
 
 impl<'a> Resources<'a> {
-    fn new(objects: &'a [Object], store: &'a Store) -> Self {
+    fn new(objects: &'a [Object], store: &'a Store, tracked: &'a Tracked<'a>) -> Self {
         let mut names = BTreeMap::new();
         if let Some(table) = store.schema().table_id(RESOURCE)
             && let Some(id) = store.schema().table(table).column_id("name")
@@ -407,15 +517,25 @@ impl<'a> Resources<'a> {
         let objects = objects.iter().enumerate().filter(|(_, object)| object.table == RESOURCE);
         let mut places: BTreeMap<&str, Result<Uuid, usize>> =
             objects.map(|(index, object)| (object.key.as_str(), Err(index))).collect();
-        places.extend(names.iter().map(|(uuid, name)| (*name, Ok(*uuid))));
+        // What the file names is its own object, although that may have been renamed, and the name taken by another.
+        let (own, others): (Vec<_>, Vec<_>) =
+            names.iter().partition(|(uuid, _)| tracked.key(**uuid).is_some());
+        places.extend(others.into_iter().map(|(uuid, name)| (*name, Ok(*uuid))));
+        let own = own.into_iter().filter_map(|(uuid, _)| Some((tracked.key(*uuid)?, Ok(*uuid))));
+        places.extend(own);
         Self { places, names }
+    }
+
+    /// The row of a resource, if it is there.
+    fn row(&self, name: &str) -> Option<Uuid> {
+        self.places.get(name).and_then(|place| place.ok())
     }
 
     /// How operations refer to a resource.
     fn reference(&self, name: &str) -> Option<Json> {
         self.places.get(name).map(|place| match place {
             Ok(uuid) => operation::uuid(*uuid),
-            Err(index) => operation::named(&operation::new_name(*index)),
+            Err(index) => operation::named(&operation::new_name(RESOURCE, *index)),
         })
     }
 

@@ -10,6 +10,7 @@ mod limits;
 mod owning;
 mod random;
 mod reading;
+mod renaming;
 
 use crate::How;
 use crate::{Applied, Document, Object, parse};

@@ -5,9 +5,9 @@ use paceline_tables::json;
 use paceline_tables::schema::Schema;
 
 pub use paceline_model::schema::{
-    DAEMON as DAEMON_TABLE, DATABASE, LEASED_LOCK as LEASED_LOCK_TABLE, LOCK as LOCK_TABLE,
-    PERMIT as PERMIT_TABLE, RESOURCE as RESOURCE_TABLE, SESSION as SESSION_TABLE,
-    TOKEN as TOKEN_TABLE, schema,
+    DAEMON as DAEMON_TABLE, DATABASE, FILE as FILE_TABLE, LEASED_LOCK as LEASED_LOCK_TABLE,
+    LOCK as LOCK_TABLE, PERMIT as PERMIT_TABLE, RESOURCE as RESOURCE_TABLE,
+    SESSION as SESSION_TABLE, TOKEN as TOKEN_TABLE, schema,
 };
 
 /// The database that tells clients what is served.

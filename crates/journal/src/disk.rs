@@ -67,6 +67,16 @@ pub trait DiskFile: Debug + Send + Sync {
     fn claim(&self) -> io::Result<bool> {
         Ok(true)
     }
+
+    /// The user and the group that own the file, if the disk knows users.
+    fn owner(&self) -> io::Result<Option<(u32, u32)>> {
+        Ok(None)
+    }
+
+    /// Gives the file to another user and group, which only root may do.
+    fn give(&self, _owner: (u32, u32)) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// How to open a file.

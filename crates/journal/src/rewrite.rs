@@ -53,6 +53,12 @@ impl Rewrite {
             // No other process can have opened a file that was just created.
             .and_then(|file| file.claim().map(|_| file))
             .map_err(|error| RewriteError::from_failure(Failure::new("create", &tmp, error)))?;
+        // Root may rewrite the journal of a daemon that runs as another user, and must not take it away.
+        if let (Ok(Some(before)), Ok(now)) = (old.owner(), file.owner())
+            && now != Some(before)
+        {
+            let _ = file.give(before);
+        }
         Ok(Rewrite {
             disk,
             old_path: path.to_path_buf(),

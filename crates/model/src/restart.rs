@@ -39,30 +39,51 @@ fn drop_transient(store: &Store, table: TableId, is_pool: bool, puts: &mut Vec<P
     puts.extend(gone.map(|row| (table, row_uuid(row), None)));
 }
 
-/// Takes the rows that go out of what files said. A file knows a row by its table and its name, and a server
-/// by those of its backend too.
+/// Takes the rows that go out of what files said. A file knows a row by its UUID, and one that was applied by an
+/// earlier version by its table and its name, and a server by those of its backend too.
 fn forget_said(store: &Store, files: TableId, puts: &mut Vec<Put>) {
-    let key = |(table, uuid, _): &Put| {
-        let columns = store.schema().table(*table);
-        let row = Reader::new(columns, store.row(*table, *uuid)?);
-        let backend = columns.column_id("address").map(|_| format!("{}/", row.text("backend")));
-        Some(format!("{} {}{}", columns.name, backend.unwrap_or_default(), row.text("name")))
-    };
-    let gone: BTreeSet<String> = puts.iter().filter_map(key).collect();
+    let gone: BTreeSet<Uuid> = puts.iter().map(|(_, uuid, _)| *uuid).collect();
+    let names: BTreeSet<String> = puts.iter().filter_map(|put| said_name(store, put)).collect();
     let columns = store.schema().table(files);
-    let Some(said) = columns.column_id("said").filter(|_| !gone.is_empty()) else { return };
+    let (said, rows) = (columns.column_id("said"), columns.column_id("rows"));
+    let Some((said, rows)) = said.zip(rows).filter(|_| !gone.is_empty()) else { return };
     for row in store.rows(files) {
-        let is_left = |(key, _): &&(Atom, Atom)| key.as_str().is_none_or(|key| !gone.contains(key));
-        let before = row[said.index()].pairs();
-        let left: Vec<(Atom, Atom)> = before.iter().filter(is_left).cloned().collect();
-        if left.len() < before.len() {
-            let mut values = row.get(ColumnId::FIRST..).unwrap_or_default().to_vec();
-            if let Some(value) = values.get_mut(said.index() - ColumnId::FIRST) {
+        let known = row[rows.index()].pairs().iter();
+        let known: BTreeMap<&Atom, Uuid> =
+            known.filter_map(|(key, uuid)| Some((key, uuid.as_uuid()?))).collect();
+        let is_left = |key: &Atom| {
+            let name = key.as_str().unwrap_or_default();
+            match known.get(key).filter(|uuid| is_there(store, name, **uuid)) {
+                Some(uuid) => !gone.contains(uuid),
+                None => !names.contains(name),
+            }
+        };
+        let mut values = row.get(ColumnId::FIRST..).unwrap_or_default().to_vec();
+        for column in [said, rows] {
+            let pairs = row[column.index()].pairs().iter();
+            let left: Vec<(Atom, Atom)> = pairs.filter(|(key, _)| is_left(key)).cloned().collect();
+            if let Some(value) = values.get_mut(column.index() - ColumnId::FIRST) {
                 *value = Datum::from_sorted_pairs(left);
             }
+        }
+        if row.get(ColumnId::FIRST..) != Some(&values) {
             puts.push((files, row_uuid(row), Some(values)));
         }
     }
+}
+
+/// Whether the object that a file calls `name` has this row.
+fn is_there(store: &Store, name: &str, row: Uuid) -> bool {
+    let table = name.split_once(' ').and_then(|(table, _)| store.schema().table_id(table));
+    table.is_some_and(|table| store.row(table, row).is_some())
+}
+
+/// What a file calls a row that was not renamed.
+fn said_name(store: &Store, (table, uuid, _): &Put) -> Option<String> {
+    let columns = store.schema().table(*table);
+    let row = Reader::new(columns, store.row(*table, *uuid)?);
+    let backend = columns.column_id("address").map(|_| format!("{}/", row.text("backend")));
+    Some(format!("{} {}{}", columns.name, backend.unwrap_or_default(), row.text("name")))
 }
 
 fn start_pools(store: &Store, table: TableId, puts: &mut Vec<Put>) {

@@ -195,9 +195,19 @@ pub struct Serve {
     pub data: Option<PathBuf>,
 
     /// TOML files to apply at start and on SIGHUP, together as one configuration; for a directory, all its
-    /// *.toml files in the order of their names; may be repeated. Errors are printed as FILE:LINE:COLUMN: message
+    /// *.toml files in the order of their names; may be repeated. Errors are printed as FILE:LINE:COLUMN: message.
+    /// The first start with a file that has errors fails; later starts serve what was applied before, and log an error
     #[arg(long, value_name = "FILE|DIR", num_args = 1.., conflicts_with = "read_only")]
     pub config: Vec<PathBuf>,
+
+    /// At start and on SIGHUP, make everything as the files of --config say, also what was edited otherwise since
+    /// they were last applied
+    #[arg(long, requires = "config")]
+    pub reset: bool,
+
+    /// At start and on SIGHUP, take over objects that the files of --config name and that belong to other files
+    #[arg(long, requires = "config")]
+    pub take_over: bool,
 
     /// Where OVSDB clients connect: punix:PATH, ptcp:PORT[:IP], pssl:PORT[:IP], or none; may be
     /// repeated [default: punix:DIR/ovsdb.sock]

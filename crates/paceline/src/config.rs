@@ -3,6 +3,8 @@
 //! Files that are given together are one configuration. Each has a name, which is its own without
 //! directories: objects belong to the file of that name, wherever it lies.
 
+use crate::cli::Serve;
+use paceline_api::Reload;
 use paceline_config::{ConfigError, Document, FILE_BYTES_MAX, How, Others, Place, Warning};
 use paceline_host::{Author, Host, own};
 use paceline_tables::Error;
@@ -10,6 +12,8 @@ use paceline_types::Role;
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A file, and the name by which objects belong to it.
 struct Source {
@@ -40,8 +44,75 @@ pub fn check(paths: &[PathBuf], strict: bool) -> Result<(), String> {
     }
 }
 
-/// Makes the daemon's database say what files say anew. Must not be called from a task of the runtime.
-pub fn apply(host: &Host, paths: &[PathBuf], starts: bool) -> Result<(), String> {
+/// The files of `serve --config`, and how the daemon applies them: at its start, and again on SIGHUP.
+pub struct Given {
+    files: Vec<PathBuf>,
+    how: How,
+    reload: Arc<Reload>,
+    is_applied: AtomicBool,
+}
+
+impl Given {
+    pub fn new(options: &Serve) -> Self {
+        let (reset, take_over) = (options.reset, options.take_over);
+        Self {
+            files: options.config.clone(),
+            how: How { reset, take_over, starts: false, serves: true },
+            reload: Arc::default(),
+            is_applied: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the daemon was given no files.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Whether the files were applied since the daemon started.
+    pub fn is_applied(&self) -> bool {
+        self.is_applied.load(Ordering::Acquire)
+    }
+
+    /// How the files were last read.
+    pub fn reload(&self) -> &Arc<Reload> {
+        &self.reload
+    }
+
+    /// Applies the files, and notes how that went. Must not be called from a task of the runtime.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing was changed.
+    pub fn apply(&self, host: &Host) -> Result<(), String> {
+        let starts = !self.is_applied();
+        let applied = apply(host, &self.files, How { starts, ..self.how });
+        self.is_applied.fetch_or(applied.is_ok(), Ordering::AcqRel);
+        self.reload.note(applied.clone(), paceline_host::wall_ms());
+        applied
+    }
+
+    /// Whether one of the files was applied before, so that the database says what it said then.
+    pub fn is_known(&self, host: &Host) -> bool {
+        let Some(own) = host.database(own::DATABASE) else { return false };
+        // A disk that is full from the start on is no reason to end what was served on it.
+        let Ok(rows) = own.written() else { return true };
+        let before = paceline_config::files_applied(&rows);
+        let has = |file: &PathBuf| name_of(file).is_ok_and(|name| before.contains_key(&name));
+        let was_served = || before.values().any(|served| *served);
+        let is_file =
+            |path: &Path| path.is_file() || path.extension().is_some_and(|end| end == "toml");
+        let is_known = |path: &PathBuf| match within(path) {
+            _ if !path.is_dir() && is_file(path) => has(path),
+            Ok(files) => files.iter().any(has),
+            // Nobody knows which files the directory had.
+            Err(_) => was_served(),
+        };
+        self.files.iter().any(is_known)
+    }
+}
+
+/// Makes the daemon's database say what files say anew.
+fn apply(host: &Host, paths: &[PathBuf], how: How) -> Result<(), String> {
     let files = Files::read(paths)?;
     let own = host.database(own::DATABASE).ok_or("the daemon has no database of its own")?;
     let rows = own.written().map_err(|error| error.details)?;
@@ -60,7 +131,6 @@ pub fn apply(host: &Host, paths: &[PathBuf], starts: bool) -> Result<(), String>
     // Whoever writes the configuration is trusted.
     let author = Author { name: &who, role: Role::Admin };
     let applied = own.edit(author, |store| {
-        let how = How { starts, serves: true, ..How::default() };
         let applied = files.document.apply(store, how);
         (changes, drift) = (applied.changes.len(), applied.drifted().count());
         conflicts = applied.conflicts;
@@ -116,8 +186,14 @@ fn within(directory: &Path) -> Result<Vec<PathBuf>, String> {
         let path = entry.map_err(failed)?.path();
         let is_hidden =
             path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if path.extension().is_some_and(|end| end == "toml") && !is_hidden && path.is_file() {
-            files.push(path);
+        if path.extension().is_none_or(|end| end != "toml") || is_hidden {
+            continue;
+        }
+        // Without it, what it made would be deleted. It is missing by mistake, as when a link leads nowhere.
+        let found = std::fs::metadata(&path);
+        match found.map_err(|error| format!("{}: {error}", path.display()))?.is_file() {
+            true => files.push(path),
+            false => return Err(format!("{}: it is not a file", path.display())),
         }
     }
     files.sort();
@@ -135,6 +211,14 @@ impl Files {
         for (index, source) in sources.iter().enumerate() {
             let path = &source.path;
             let text = match text_of(path) {
+                Ok(text) if text.trim().is_empty() => {
+                    let name = path.display();
+                    let _ = writeln!(
+                        wrong,
+                        "{name}: there is nothing in it\n    if it shall delete what it made, put a comment in it"
+                    );
+                    continue;
+                }
                 Ok(text) => text,
                 Err(error) => {
                     let _ = writeln!(wrong, "{error}");

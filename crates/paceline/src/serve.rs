@@ -1,9 +1,8 @@
 //! The daemon: opens databases, opens doors, waits for a signal, ends in order.
 
 use crate::cli::{RemoteOrNone, Serve};
-use crate::config;
+use crate::config::Given;
 use crate::notify::notify;
-use paceline_api::Reload;
 use paceline_host::{Host, Policy};
 use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
 use paceline_ovsdb::{DoorOptions, OvsdbDoor, Remote, TlsFiles};
@@ -11,7 +10,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long clients may take to read the last answers.
@@ -43,13 +42,10 @@ pub fn run(options: Serve) -> Result<(), String> {
     let _xfsz = runtime.block_on(async { signal(xfsz) }).map_err(|error| error.to_string())?;
     let mut requests = runtime.block_on(async { Requests::listen() })?;
     let host = open_databases(&options, &data, runtime.handle())?;
-    let reload = Arc::new(Reload::default());
-    if !options.config.is_empty() {
-        config::apply(&host, &options.config, true)?;
-        reload.note(Ok(()), now_ms());
-    }
-    let served =
-        runtime.block_on(serve(host.clone(), &remotes, (&options, &data, &reload), &mut requests));
+    let given = Arc::new(Given::new(&options));
+    let is_strict = configure(&host, &given)?;
+    let settings = Settings { options: &options, data: &data, given: &given, is_strict };
+    let served = runtime.block_on(serve(host.clone(), &remotes, settings, &mut requests));
     host.shut_down();
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
@@ -60,6 +56,26 @@ fn doubts(options: &Serve) -> Vec<String> {
     let is_sql = options.sql.as_ref().is_some_and(|address| address != "none");
     let sql = "--sql does nothing: this version has no SQL door".to_owned();
     is_sql.then_some(sql).into_iter().collect()
+}
+
+/// Applies the files of `--config`, if any; returns whether they are new to this database. Files that were applied
+/// before and cannot be applied now do not end the daemon: it serves what they said then, as after a SIGHUP. Otherwise an
+/// edit that was fine while it ran would make the next start fail.
+fn configure(host: &Host, given: &Given) -> Result<bool, String> {
+    if given.is_empty() {
+        return Ok(false);
+    }
+    let is_known = given.is_known(host);
+    match given.apply(host) {
+        Err(message) if is_known => {
+            tracing::error!(
+                "the configuration is as it was before the start; correct the files and send SIGHUP:\n{message}"
+            );
+            notify("STATUS=the files of --config were not applied; see: paceline doctor");
+        }
+        applied => applied?,
+    }
+    Ok(!is_known)
 }
 
 /// Creates the data directory, if it is missing. Whoever may use the sockets in it may pass through it;
@@ -125,17 +141,28 @@ fn listen(kind: SignalKind) -> Result<Signal, String> {
     signal(kind).map_err(|error| format!("cannot listen for signals: {error}"))
 }
 
+/// What the daemon serves with.
+#[derive(Clone, Copy)]
+struct Settings<'s> {
+    options: &'s Serve,
+    data: &'s Path,
+    given: &'s Arc<Given>,
+    /// Whether a frontend that cannot be opened ends the start.
+    is_strict: bool,
+}
+
 async fn serve(
     host: Arc<Host>,
     remotes: &[Remote],
-    (options, data, reload): (&Serve, &Path, &Arc<Reload>),
+    settings: Settings<'_>,
     requests: &mut Requests,
 ) -> Result<(), String> {
+    let Settings { options, data, given, .. } = settings;
     let (door_options, policy) = (door_options(options), policy_of(options));
     let address = options.api.parse().map_err(|error| format!("--api: {error}"))?;
     let mut api = paceline_api::Options::in_directory(&absolute(data), address);
     api.socket_mode = options.socket_mode;
-    api.reload = Arc::clone(reload);
+    api.reload = Arc::clone(given.reload());
     api.warnings = doubts(options);
     api.limits.connections = api.limits.connections.at_most(part_of_files(3, 5));
     let Requests { hangup, compact } = requests;
@@ -149,14 +176,14 @@ async fn serve(
     for remote in remotes {
         doors.push(paceline_ovsdb::open(host.clone(), remote, &door_options).await?);
     }
-    let http = open_http(&host, options, data).await?;
+    let http = open_http(&host, settings).await?;
     let api = api.open().await?;
-    announce(&host, &doors, &api, policy);
+    announce(&host, &doors, &api, (policy, given));
     notify("READY=1");
     tokio::select! {
         _ = terminate.recv() => tracing::info!("received SIGTERM: draining"),
         _ = interrupt.recv() => tracing::info!("received SIGINT: draining"),
-        () = reload_when_asked(&host, &http, (&options.config, reload), hangup) => {}
+        () = reload_when_asked(&host, &http, given, hangup) => {}
         () = compact_when_asked(&host, compact) => {}
     }
     notify("STOPPING=1");
@@ -172,14 +199,12 @@ async fn serve(
 /// Opens the HTTP door, which listens wherever the configuration has frontends.
 async fn open_http(
     host: &Host,
-    options: &Serve,
-    data: &Path,
+    Settings { data, is_strict, .. }: Settings<'_>,
 ) -> Result<paceline_http::Door, String> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = host.http_threads().unwrap_or(cpus);
     let access_log = absolute(data).join("access.log");
-    // Whoever gives a file is there to mend it. What was edited later must not keep locks and permits away.
-    let is_strict = !options.config.is_empty();
+    // Whoever gives a new file is there to mend it. What was edited later must not keep locks and permits away.
     let descriptors_each = part_of_files(1, 6);
     let options = paceline_http::Options { access_log, threads, is_strict, descriptors_each };
     paceline_http::Door::open(Arc::clone(host.control()), options).await
@@ -243,31 +268,27 @@ async fn drain(
 async fn reload_when_asked(
     host: &Arc<Host>,
     http: &paceline_http::Door,
-    (files, reload): (&[PathBuf], &Reload),
+    given: &Arc<Given>,
     asked: &mut Signal,
 ) {
     while asked.recv().await.is_some() {
         host.reopen_audit();
-        if files.is_empty() {
+        if given.is_empty() {
             tracing::info!("reopened the logs; there is no --config to apply");
         } else {
-            let (host, files) = (host.clone(), files.to_vec());
-            let applied = tokio::task::spawn_blocking(move || config::apply(&host, &files, false));
-            let applied = applied.await.unwrap_or_else(|error| Err(error.to_string()));
-            if let Err(message) = &applied {
-                tracing::error!("the configuration is unchanged:\n{message}");
+            let (host, given) = (host.clone(), Arc::clone(given));
+            let applied = tokio::task::spawn_blocking(move || given.apply(&host));
+            match applied.await.unwrap_or_else(|error| Err(error.to_string())) {
+                Ok(()) => notify("STATUS="),
+                Err(message) => {
+                    tracing::error!("the configuration is unchanged:\n{message}");
+                    notify("STATUS=the files of --config were not applied; see: paceline doctor");
+                }
             }
-            reload.note(applied, now_ms());
         }
         // Certificates and pages may be new though their names are not.
         http.reload();
     }
-}
-
-/// Milliseconds since 1970.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn policy_of(options: &Serve) -> Policy {
@@ -284,7 +305,12 @@ async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
 }
 
 /// The one line that says the daemon is ready, and where.
-fn announce(host: &Host, doors: &[OvsdbDoor], api: &paceline_api::ApiDoor, policy: Policy) {
+fn announce(
+    host: &Host,
+    doors: &[OvsdbDoor],
+    api: &paceline_api::ApiDoor,
+    (policy, given): (Policy, &Given),
+) {
     let mut doors: Vec<String> =
         doors.iter().map(|door| format!("ovsdb {}", door.remote)).collect();
     doors.push(format!("api unix:{}", api.socket.display()));
@@ -305,6 +331,9 @@ fn announce(host: &Host, doors: &[OvsdbDoor], api: &paceline_api::ApiDoor, polic
     }
     if policy.durable {
         policies.push_str("; every transaction durable");
+    }
+    if !given.is_empty() && !given.is_applied() {
+        policies.push_str("; the files of --config are not applied, see: paceline doctor");
     }
     let mut out = std::io::stdout().lock();
     // A closed stdout is no reason not to serve.

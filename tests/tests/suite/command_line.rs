@@ -373,7 +373,9 @@ fn a_permit_inside_a_permit_that_blocks_it_is_refused_at_once() {
     // What was inherited from a permit that has ended is no obstacle.
     let holder = hold(&daemon, &disk);
     let mut late = command(&["permit", "--claim", "disk", "--max-wait", "0s", "--", "true"]);
-    late.env("PACELINE_DATA", daemon.data()).env("PACELINE_WITHIN", "s-gone");
+    let place =
+        format!("unix:{}", daemon.data().canonicalize().unwrap().join("api.sock").display());
+    late.env("PACELINE_DATA", daemon.data()).env("PACELINE_WITHIN", format!("s-gone {place}"));
     said(&mut late).expect(75);
     let_go(holder);
 }

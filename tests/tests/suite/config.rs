@@ -68,8 +68,15 @@ fn a_file_is_applied_at_start_and_again_on_sighup() {
     daemon.log_line(&["paceline.toml:5:19: `threads.max`"]).unwrap();
     assert_eq!(pools(&mut client), [("batch".to_owned(), 3), ("hand".to_owned(), 1)]);
 
+    // An empty file is what a program leaves that failed to write it.
+    for empty in ["", " \n\n"] {
+        written(&scratch, empty);
+        daemon.signal(Signal::HUP);
+        daemon.log_line(&["paceline.toml: there is nothing in it"]).unwrap();
+        assert_eq!(pools(&mut client), [("batch".to_owned(), 3), ("hand".to_owned(), 1)]);
+    }
     // Only what an earlier file made is pruned.
-    written(&scratch, "");
+    written(&scratch, "# nothing");
     daemon.signal(Signal::HUP);
     daemon.log_line(&["applied the configuration", "changes=3"]).unwrap();
     assert_eq!(pools(&mut client), [("hand".to_owned(), 1)]);

@@ -3,7 +3,7 @@
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn run(data: &Path, words: &[&str]) -> (i32, String) {
@@ -122,6 +122,140 @@ fn numbers_are_skipped_where_nobody_knows_which_were_given() {
     assert!(code == 0 && told.contains("10^12"), "{told}");
     let daemon = launch.start().unwrap();
     assert!(request(&daemon) > given + (1 << 39));
+}
+
+/// Flips a byte in the middle of the database.
+fn damage(data: &Path) {
+    let file = data.join("paceline.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    std::fs::write(&file, bytes).unwrap();
+}
+
+/// L2, also if the database is damaged again after it was restored: the same backup does not give the same numbers.
+#[test]
+fn a_backup_that_is_restored_twice_gives_no_number_twice_l2() {
+    let scratch = Scratch::new();
+    let launch = Launch::new(&scratch);
+    let mut daemon = launch.start().unwrap();
+    let (data, copy) = (daemon.data(), scratch.path().join("copy.db"));
+    let copy = copy.to_str().unwrap();
+    assert_eq!(run(&data, &["backup", copy]).0, 0);
+    let mut last = (request(&daemon), fencing(&daemon));
+    for _ in 0..3 {
+        let _ = daemon.kill();
+        damage(&data);
+        let (code, told) = run(&data, &["restore", copy]);
+        assert!(code == 0 && told.contains("10^12"), "{told}");
+        daemon = launch.start().unwrap();
+        for _ in 0..3 {
+            let next = (request(&daemon), fencing(&daemon));
+            assert!(next.0 > last.0 && next.1 > last.1, "{last:?} {next:?}");
+            last = next;
+        }
+    }
+    // The same if nothing of the file before can be read.
+    for _ in 0..2 {
+        let _ = daemon.kill();
+        std::fs::write(data.join("paceline.db"), "no database").unwrap();
+        assert_eq!(run(&data, &["restore", copy]).0, 0);
+        daemon = launch.start().unwrap();
+    }
+    let (first, _) = (request(&daemon), fencing(&daemon));
+    let _ = daemon.kill();
+    std::fs::remove_file(data.join("paceline.db")).unwrap();
+    assert_eq!(run(&data, &["restore", copy]).0, 0);
+    let daemon = launch.start().unwrap();
+    assert!(request(&daemon) > first);
+}
+
+/// What a restore left that was killed or failed is not in the way of the next one.
+#[test]
+fn a_restore_that_failed_does_not_keep_the_next_one_from_its_work() {
+    let scratch = Scratch::new();
+    let launch = Launch::new(&scratch);
+    let daemon = launch.start().unwrap();
+    let (data, copy) = (daemon.data(), scratch.path().join("copy.db"));
+    let copy = copy.to_str().unwrap();
+    let names: Vec<String> = (0..40).map(|n| format!("pool-{n}")).collect();
+    for name in &names {
+        assert_eq!(run(&data, &["pools", "create", name, "--persistent"]).0, 0);
+    }
+    assert_eq!(run(&data, &["backup", copy]).0, 0);
+    let _ = daemon.terminate();
+    damage(&data);
+    let before = std::fs::read(data.join("paceline.db")).unwrap();
+    let entries = || {
+        let mut names: Vec<_> =
+            std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let listed = entries();
+    // Room for the schema, and not for the rows; then one that was killed with a part of its file written.
+    let blocks = (std::fs::metadata(copy).unwrap().len() - 1024) / 512;
+    let limited = format!("ulimit -f {blocks}; trap '' XFSZ; exec \"$0\" restore \"$1\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited]).arg(paceline_binary()).arg(copy).env("PACELINE_DATA", &data);
+    let failed = command.output().unwrap();
+    assert!(!failed.status.success());
+    assert_eq!(entries(), listed, "{}", String::from_utf8_lossy(&failed.stderr));
+    assert_eq!(std::fs::read(data.join("paceline.db")).unwrap(), before);
+    std::fs::write(data.join("paceline.restored"), &before[..100]).unwrap();
+    let (code, told) = run(&data, &["restore", copy]);
+    assert_eq!(code, 0, "{told}");
+    let daemon = launch.start().unwrap();
+    assert_eq!(pool(&daemon, "pool-39"), 200);
+}
+
+/// Root restores, and the daemon, which is another user, must be able to start.
+#[test]
+fn a_restored_database_belongs_to_the_user_of_the_one_before() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let daemon = Launch::new(&scratch).start().unwrap();
+    let (data, copy) = (daemon.data(), scratch.path().join("copy.db"));
+    assert_eq!(run(&data, &["backup", copy.to_str().unwrap()]).0, 0);
+    let _ = daemon.terminate();
+    let user = 65_534;
+    let everything = || std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path());
+    let file = data.join("paceline.db");
+    for name in everything().chain([data.clone()]) {
+        chown(&name, Some(user), Some(user)).unwrap();
+    }
+    let whole = std::fs::read(&file).unwrap();
+    for state in ["sound", "damaged", "of root", "missing"] {
+        match state {
+            "damaged" => damage(&data),
+            // What an earlier restore left.
+            "of root" => chown(&file, Some(0), Some(0)).unwrap(),
+            "missing" => {
+                for name in
+                    everything().filter(|name| name.to_string_lossy().contains("paceline.db"))
+                {
+                    std::fs::remove_file(name).unwrap();
+                }
+            }
+            _ => assert_eq!(std::fs::read(&file).unwrap(), whole),
+        }
+        let (code, told) = run(&data, &["restore", copy.to_str().unwrap()]);
+        assert_eq!(code, 0, "{state}: {told}");
+        // The file that is kept aside is as it was.
+        let is_kept = |name: &PathBuf| name.to_string_lossy().contains("before-restore");
+        for name in everything().filter(|name| !is_kept(name)) {
+            let found = std::fs::metadata(&name).unwrap();
+            let expected = (user, user, 0o600);
+            assert_eq!(
+                (found.uid(), found.gid(), found.mode() & 0o777),
+                expected,
+                "{state}: {name:?}"
+            );
+        }
+    }
 }
 
 #[test]

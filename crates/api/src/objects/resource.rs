@@ -15,7 +15,7 @@ use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Function, Transaction};
 use paceline_types::Uuid;
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Most parents of one resource that a body may name.
 const PARENTS_MAX: usize = 1_000;
@@ -39,6 +39,11 @@ impl Object for Resource {
             let parents = members.texts("parents")?;
             if parents.len() > PARENTS_MAX {
                 let message = format!("parents: expected at most {PARENTS_MAX}");
+                return Err(Problem::bad_request(message));
+            }
+            let mut seen = BTreeSet::new();
+            if let Some(name) = parents.iter().find(|name| !seen.insert(name.as_str())) {
+                let message = format!("parents: {:?} is named twice", shown(name));
                 return Err(Problem::bad_request(message));
             }
             // Names for now; they become references when the row is written.

@@ -186,8 +186,9 @@ fn daemon() -> Value {
         "Edit": answer(json!({
             "op": { "type": "string", "description": "`create`, `change`, `delete`, `drift` or `warning`." },
             "kind": text(), "name": text(), "members": list(&text()), "taken_over": flag(), "deleted": flag(),
+            "renamed": { "type": "string", "description": "What the object is called, if it was renamed since the file was applied." },
             "message": text(),
-        }), &["kind", "name", "members", "taken_over", "deleted", "message"]),
+        }), &["kind", "name", "members", "taken_over", "deleted", "renamed", "message"]),
         "Document": { "type": "object", "description": "An OpenAPI document." },
         "Error": answer(error, &optional),
     })

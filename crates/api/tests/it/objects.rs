@@ -155,6 +155,9 @@ fn resources_know_their_parents_by_name() {
         .put("/v1/resources/x", json!({ "parents": ["nope"] }))
         .expect_error(422, "constraint");
     assert_eq!(error["place"], json!({ "table": "Resource", "row": "x", "column": "parents" }));
+    let twice = json!({ "parents": ["tank", "home", "tank"] });
+    let error = client.put("/v1/resources/x", twice).expect_error(400, "bad_request");
+    assert!(error["message"].as_str().unwrap().contains("\"tank\" is named twice"), "{error}");
     let cycle = client.put("/v1/resources/disk:%2Fdev%2Fda0", json!({ "parents": ["home"] }));
     let error = cycle.expect_error(422, "constraint");
     assert!(error["message"].as_str().unwrap().contains("cycle"), "{error}");

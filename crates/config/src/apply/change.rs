@@ -27,8 +27,10 @@ pub struct Change {
     pub op: ChangeOp,
     /// The table.
     pub table: &'static str,
-    /// Its name or number.
+    /// Its name or number; of an object of a file what the file calls it.
     pub row: String,
+    /// What it is called, if it was renamed since its file was last applied.
+    pub renamed: Option<String>,
     /// The columns that differ: name, old value and new value as texts; `""` where there is none.
     pub columns: Vec<(String, String, String)>,
 }

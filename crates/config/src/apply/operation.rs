@@ -6,7 +6,7 @@ use paceline_tables::schema::ColumnId;
 use paceline_tables::value::{Atom, Datum};
 use paceline_types::Uuid;
 
-pub(super) fn insert(table: &str, row: Vec<(&str, Json)>, name: Option<String>) -> Json {
+pub(super) fn insert(table: &str, row: Vec<(&str, Json)>, name: Option<&str>) -> Json {
     let mut members =
         vec![("op", Json::string("insert")), ("table", Json::string(table)), ("row", object(row))];
     if let Some(name) = name {
@@ -42,8 +42,8 @@ pub(super) fn wait(table: &str, row: &Row) -> Json {
 }
 
 /// The name of the row that an object of the file becomes, within the transaction.
-pub(super) fn new_name(index: usize) -> String {
-    format!("new_{index}")
+pub(super) fn new_name(table: &str, index: usize) -> String {
+    format!("new_{table}_{index}")
 }
 
 pub(super) fn uuid(uuid: Uuid) -> Json {

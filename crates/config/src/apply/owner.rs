@@ -1,14 +1,16 @@
 //! Whose the objects are, and what each file said when it was last applied.
 //!
-//! The table File has a row for each file, with what it said of each object. So a file that is applied again
-//! changes only what changed in it; what was edited otherwise meanwhile is drift, and stays.
+//! The table File has a row for each file, with what it said of each object and the UUID of the object's row. So a
+//! file that is applied again changes only what changed in it; what was edited otherwise meanwhile is drift, and
+//! stays. A row that was renamed is drift too.
 
 use super::{How, operation};
 use crate::document::{Document, Object};
 use paceline_model::schema::FILE;
 use paceline_tables::json::{self, Json};
 use paceline_tables::value::{Atom, Datum};
-use paceline_tables::{Row, Store, row_uuid};
+use paceline_tables::{Row, Snapshot, Store, row_uuid};
+use paceline_types::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Deepest value of a column as JSON.
@@ -20,7 +22,21 @@ pub(crate) struct Ownership {
     pub how: How,
     files: BTreeSet<String>,
     said: BTreeMap<String, Json>,
+    /// The row of each object when its file was last applied.
+    rows: BTreeMap<String, Uuid>,
 }
+
+/// The row of an object when the transaction is done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kept {
+    /// It is there.
+    Row(Uuid),
+    /// It is inserted under this name.
+    New(String),
+}
+
+/// The rows of objects by file, then by table and name.
+pub(crate) type KeptRows = BTreeMap<(usize, String), Kept>;
 
 /// The file that a row belongs to.
 pub(super) fn owner<'r>(
@@ -36,8 +52,11 @@ impl Ownership {
             Self { how, files: document.files.iter().cloned().collect(), ..Self::default() };
         let rows = FileRows::new(store);
         own.files.extend(rows.vanished(document, how).map(|(name, _)| name.to_owned()));
-        for (name, row) in rows.0.iter().filter(|_| !how.reset) {
+        for (name, row) in &rows.0 {
             if own.files.contains(*name) {
+                own.rows.extend(row.rows.clone());
+            }
+            if own.files.contains(*name) && !how.reset {
                 own.said.extend(row.said.iter().filter_map(|(key, text)| {
                     Some((key.clone(), json::parse(text.as_bytes(), DEPTH_MAX).ok()?))
                 }));
@@ -53,34 +72,44 @@ impl Ownership {
 
     /// What was said of an object when its file was last applied.
     pub fn said(&self, object: &Object) -> Option<&json::Object> {
-        self.said.get(&key(object)).and_then(Json::as_object)
+        self.said.get(&key_of(object.table, &object.key)).and_then(Json::as_object)
+    }
+
+    /// The row in `table` of the object that a file calls `key`, when the file was last applied.
+    pub fn row(&self, table: &str, key: &str) -> Option<Uuid> {
+        self.rows.get(&key_of(table, key)).copied()
     }
 
     /// Whether its file said the same when it was last applied.
     pub fn is_repeated(&self, object: &Object) -> bool {
-        self.said.get(&key(object)).is_some_and(|said| *said == says(object))
+        self.said.get(&key_of(object.table, &object.key)).is_some_and(|said| *said == says(object))
     }
 
     /// The operations that note what the files say now.
-    pub fn notes(&self, document: &Document, store: &Store) -> Vec<Json> {
+    pub fn notes(&self, document: &Document, store: &Store, kept: &KeptRows) -> Vec<Json> {
         let rows = FileRows::new(store);
         let mut notes = vec![];
         for (index, name) in document.files.iter().enumerate() {
             let own = document.objects.iter().filter(|object| object.file == index);
-            let said: BTreeMap<String, String> =
-                own.map(|object| (key(object), says(object).to_text())).collect();
+            let said =
+                own.map(|object| (key_of(object.table, &object.key), says(object).to_text()));
+            let said: BTreeMap<String, String> = said.collect();
+            let of_file = |((file, key), row): (&(usize, String), &Kept)| {
+                (*file == index).then(|| (key.clone(), row.clone()))
+            };
+            let kept: BTreeMap<String, Kept> = kept.iter().filter_map(of_file).collect();
             let row = rows.0.get(name.as_str());
             let served = self.how.serves || row.is_some_and(|row| row.served);
             match row {
-                Some(row) if row.said == said && row.served == served => {}
+                Some(row) if row.said == said && row.has(&kept) && row.served == served => {}
                 Some(row) if said.is_empty() => notes.extend(row.delete()),
                 None if said.is_empty() => {}
                 Some(row) => notes.extend([
                     operation::wait(FILE, row.row),
-                    operation::update(FILE, row_uuid(row.row), columns(&said, served)),
+                    operation::update(FILE, row_uuid(row.row), columns(&said, &kept, served)),
                 ]),
                 None => {
-                    let mut row = columns(&said, served);
+                    let mut row = columns(&said, &kept, served);
                     row.push(("name", Json::string(name.as_str())));
                     notes.push(operation::insert(FILE, row, None));
                 }
@@ -91,18 +120,39 @@ impl Ownership {
     }
 }
 
-fn columns(said: &BTreeMap<String, String>, served: bool) -> Vec<(&'static str, Json)> {
-    let pair = |(key, text): (&String, &String)| {
-        Json::Array(vec![Json::string(key.as_str()), Json::string(text.as_str())])
+/// The files that were applied, each with whether the daemon was given it.
+#[must_use]
+pub fn files_applied(rows: &Snapshot) -> BTreeMap<String, bool> {
+    let Some(table) = rows.schema().table_id(FILE) else { return BTreeMap::new() };
+    let columns = rows.schema().table(table);
+    let datum = |row: &Row, name: &str| Some(row.get(columns.column_id(name)?.index())?.clone());
+    let read = |row: &Row| {
+        let name = datum(row, "name")?.single()?.as_str()?.to_owned();
+        Some((name, datum(row, "served") == Some(crate::document::flag(true))))
     };
-    let said = Json::Array(vec![Json::string("map"), Json::Array(said.iter().map(pair).collect())]);
-    vec![("said", said), ("served", Json::Bool(served))]
+    rows.rows(table).filter_map(read).collect()
+}
+
+fn columns(
+    said: &BTreeMap<String, String>,
+    kept: &BTreeMap<String, Kept>,
+    served: bool,
+) -> Vec<(&'static str, Json)> {
+    let pair = |key: &str, value: Json| Json::Array(vec![Json::string(key), value]);
+    let map = |pairs: Vec<Json>| Json::Array(vec![Json::string("map"), Json::Array(pairs)]);
+    let said = said.iter().map(|(key, text)| pair(key, Json::string(text.as_str())));
+    let rows = kept.iter().map(|(key, row)| match row {
+        Kept::Row(uuid) => pair(key, operation::uuid(*uuid)),
+        Kept::New(name) => pair(key, operation::named(name)),
+    });
+    let (said, rows) = (map(said.collect()), map(rows.collect()));
+    vec![("said", said), ("rows", rows), ("served", Json::Bool(served))]
 }
 
 /// What an object is called among all, which the model knows too: a restart forgets what was said of
 /// objects that do not survive it.
-fn key(object: &Object) -> String {
-    format!("{} {}", object.table, object.key)
+pub(super) fn key_of(table: &str, key: &str) -> String {
+    format!("{table} {key}")
 }
 
 /// What a file says of an object.
@@ -128,6 +178,7 @@ struct FileRow<'s> {
     row: &'s Row,
     served: bool,
     said: BTreeMap<String, String>,
+    rows: BTreeMap<String, Uuid>,
 }
 
 impl<'s> FileRows<'s> {
@@ -139,8 +190,11 @@ impl<'s> FileRows<'s> {
         let read = |row: &'s Row| {
             let pairs = datum(row, "said").map_or(&[][..], Datum::pairs);
             let said = pairs.iter().map(|(key, value)| (text(key), text(value))).collect();
+            let pairs = datum(row, "rows").map_or(&[][..], Datum::pairs);
+            let uuid = |(key, value): &(Atom, Atom)| Some((text(key), value.as_uuid()?));
+            let rows = pairs.iter().filter_map(uuid).collect();
             let served = datum(row, "served") == Some(&crate::document::flag(true));
-            Some((datum(row, "name")?.single()?.as_str()?, FileRow { row, served, said }))
+            Some((datum(row, "name")?.single()?.as_str()?, FileRow { row, served, said, rows }))
         };
         Self(store.rows(table).filter_map(read).collect())
     }
@@ -159,6 +213,14 @@ impl<'s> FileRows<'s> {
 }
 
 impl FileRow<'_> {
+    /// Whether it has these rows, and no others.
+    fn has(&self, kept: &BTreeMap<String, Kept>) -> bool {
+        let is_same = |((key, row), (own, uuid)): ((&String, &Kept), (&String, &Uuid))| {
+            key == own && *row == Kept::Row(*uuid)
+        };
+        self.rows.len() == kept.len() && kept.iter().zip(&self.rows).all(is_same)
+    }
+
     fn delete(&self) -> [Json; 2] {
         [operation::wait(FILE, self.row), operation::delete(FILE, row_uuid(self.row))]
     }

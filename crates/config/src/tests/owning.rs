@@ -10,11 +10,11 @@ const RULES: &str = "[[rule]]\nmatch.user = 'eva'\nlower = 5\n[[rule]]\nraise = 
 
 const SERVES: How = How { reset: false, take_over: false, starts: false, serves: true };
 
-fn named(name: &str, text: &str) -> Document {
+pub(super) fn named(name: &str, text: &str) -> Document {
     read(text).named(name)
 }
 
-fn apply(database: &mut Database, document: &Document, how: How) -> Applied {
+pub(super) fn apply(database: &mut Database, document: &Document, how: How) -> Applied {
     let applied = document.apply(database.store(), how);
     assert_eq!(applied.conflicts, []);
     execute(database, &applied.operations).unwrap();
@@ -22,7 +22,7 @@ fn apply(database: &mut Database, document: &Document, how: How) -> Applied {
 }
 
 /// What changes, `!` before what was edited otherwise and stays.
-fn told(applied: &Applied) -> Vec<String> {
+pub(super) fn told(applied: &Applied) -> Vec<String> {
     let line = |sign: &str, change: &crate::Change| {
         let is_update = change.op == crate::ChangeOp::Update;
         let members = if is_update { change.members().join(" ") } else { String::new() };
@@ -33,7 +33,7 @@ fn told(applied: &Applied) -> Vec<String> {
     changes.chain(applied.drifted().map(|change| line("!", change))).collect()
 }
 
-fn names(database: &Database, table: &str) -> Vec<String> {
+pub(super) fn names(database: &Database, table: &str) -> Vec<String> {
     super::applying::keys(database, table, "name")
 }
 

@@ -7,6 +7,7 @@ use super::Hosted;
 use super::allowed::Unkept;
 use super::asker::Who;
 use super::queue::{Commit, Entry, Step};
+use crate::own;
 use paceline_tables::json::Json;
 use paceline_tables::{Changes, Context, Database, Error, OpResult, Outcome, Snapshot, Store, tag};
 use paceline_types::Role;
@@ -95,11 +96,15 @@ impl Hosted {
     }
 
     fn execute(&self, database: &mut Database, operations: &[Json]) -> Result<Executed, Error> {
+        // What a file said is written with what it says, by whoever applies it, and in no other way.
+        let files = database.schema().table_id(own::FILE_TABLE);
+        let maintained: Vec<_> =
+            self.maintained.iter().copied().filter(|table| Some(*table) != files).collect();
         let context = Context {
             elapsed_ms: 0,
             owns_lock: &|_| false,
             read_only: self.policy.read_only,
-            maintained: &self.maintained,
+            maintained: &maintained,
         };
         let done = match database.execute(operations, &context) {
             Outcome::Done(done) => done,

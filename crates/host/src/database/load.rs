@@ -55,7 +55,12 @@ pub(crate) fn load_with(
     Ok(Loaded { database, log, recovery })
 }
 
-fn apply(database: &mut Option<Database>, record: &[u8], clock: Clock) -> Result<(), Error> {
+/// Applies a record, of which the first is the schema.
+pub(super) fn apply(
+    database: &mut Option<Database>,
+    record: &[u8],
+    clock: Clock,
+) -> Result<(), Error> {
     if let Some(database) = database {
         return database.apply_record(record).map(|_| ());
     }

@@ -97,6 +97,7 @@ impl Hosted {
             own::SESSION_TABLE,
             own::LEASED_LOCK_TABLE,
             own::PERMIT_TABLE,
+            own::FILE_TABLE,
         ];
         let maintained = tables.into_iter().filter_map(own_table).collect();
         let hidden = if is_own { HIDDEN.to_vec() } else { Vec::new() };

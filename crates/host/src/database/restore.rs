@@ -2,17 +2,23 @@
 //!
 //! Promises that a copy that is damaged or of another schema changes nothing; that the file before is kept
 //! aside; that the new one takes its place in one step, with a side file of its own, so that the next start does
-//! not miss what the old one had; that nothing is held afterwards; and that fencing and request numbers are above
-//! all given before (L2). If the file before belongs to the same daemon as the copy, numbers go on behind
-//! it; if not, nobody knows which were given, and as many are skipped as in every copy.
+//! not miss what the old one had; that the daemon's user can open it; that nothing is held afterwards; and that
+//! fencing and request numbers are above all given before (L2). If the file before belongs to the same daemon as the
+//! copy, numbers go on behind it. If not, nobody knows which were given: then as many are skipped as in every copy, and
+//! more than a daemon can give in the time since the copy was made. So a copy that is put back twice does not give the
+//! same numbers twice. A restore that failed or was killed does not keep the next one from its work.
+
+mod owner;
 
 use super::copy::{HELD, NUMBERS, NUMBERS_SKIPPED};
-use super::load::{Loaded, load_file};
+use super::load::{self, Loaded, load_file};
 use super::open::{OpenDatabaseError, create_file};
 use super::replace;
+use crate::clock::{Clock, wall_ms};
 use crate::own;
+use owner::Owner;
 use paceline_journal::disk::{Disk, RealDisk};
-use paceline_journal::{Mode, OpenError};
+use paceline_journal::{FileLog, Mode, OpenError};
 use paceline_model::Put;
 use paceline_tables::schema::ColumnId;
 use paceline_tables::value::{Atom, Datum};
@@ -22,6 +28,9 @@ use std::sync::Arc;
 
 /// What is said in the record of a restored file.
 const COMMENT: &str = "restored by paceline";
+
+/// How many numbers a daemon gives in a millisecond at most, as a power of two.
+const NUMBERS_PER_MS_SHIFT: u32 = 10;
 
 /// What was done.
 #[derive(Debug)]
@@ -41,38 +50,46 @@ pub struct Restored {
 pub fn restore(copy: &Path, path: &Path, mark: &str) -> Result<Restored, OpenDatabaseError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let mut found = read(&disk, copy)?;
+    let owner = Owner::of(path).map_err(|error| failed(path, &error))?;
     let before = match path.try_exists().map_err(|error| failed(path, &error))? {
         true => Some(before(&disk, path)?),
         false => None,
     };
-    let old = before.as_ref().and_then(|before| before.loaded.as_ref());
-    let numbers_go_on = number(&mut found.database, old.map(|old| &old.database))?;
+    let known = match &before {
+        Some(Before::Sound(old)) => Given::All(&old.database),
+        Some(Before::Damaged(Some(old))) => Given::Some(old),
+        Some(Before::Damaged(None)) | None => Given::Unknown,
+    };
+    let age_ms = wall_ms().saturating_sub(written_at(&disk, copy));
+    let numbers_go_on = number(&mut found.database, known, age_ms)?;
     let rows = found.database.snapshot();
-    let unfit = |error: &dyn std::fmt::Display| OpenDatabaseError::Schema(error.to_string());
-    match before {
-        None => {
-            let mut log = create_file(disk, path, rows.schema())?;
-            replace(&rows, &[], COMMENT, &mut log).map_err(|error| unfit(&error))?;
-            Ok(Restored { kept: None, numbers_go_on })
-        }
-        Some(before) => {
-            let kept = aside(path, mark);
-            // A second name first, so that there is a file under the old one at every moment.
-            std::fs::hard_link(path, &kept).map_err(|error| failed(&kept, &error))?;
-            let done = match before.loaded {
-                Some(mut old) => {
-                    let done = replace(&rows, &[], COMMENT, &mut old.log);
-                    done.map(drop).map_err(|error| unfit(&error))
-                }
-                None => in_place_of_damaged(&disk, path, &rows),
-            };
-            if let Err(error) = done {
-                let _ = disk.remove(&kept);
-                return Err(error);
-            }
-            Ok(Restored { kept: Some(kept), numbers_go_on })
-        }
+    let mut kept = None;
+    if before.is_some() {
+        let aside = aside(path, mark);
+        // A second name first, so that there is a file under the old one at every moment.
+        std::fs::hard_link(path, &aside).map_err(|error| failed(&aside, &error))?;
+        kept = Some(aside);
     }
+    let done = match before {
+        Some(Before::Sound(mut old)) => write(&rows, &mut old.log),
+        Some(Before::Damaged(_)) | None => {
+            let new = path.with_extension("restored");
+            let done = make(&disk, (&new, path), &rows, owner);
+            // What is left of it if it failed, and what the new file had beside it under its first name.
+            for left in [new.clone(), beside(&new, "synced"), beside(&new, "~lock~")] {
+                let _ = disk.remove(&left);
+            }
+            done
+        }
+    };
+    if let Err(error) = done {
+        kept.map(|kept| disk.remove(&kept));
+        return Err(error);
+    }
+    for file in [path.to_path_buf(), beside(path, "synced"), beside(path, "~lock~")] {
+        owner.own(&file).map_err(|error| failed(&file, &error))?;
+    }
+    Ok(Restored { kept, numbers_go_on })
 }
 
 /// The copy, whole and of a schema that this version can serve.
@@ -95,41 +112,89 @@ fn read(disk: &Arc<dyn Disk>, copy: &Path) -> Result<Loaded, OpenDatabaseError> 
     Ok(found)
 }
 
-/// The file before; not loaded if it is damaged, which may be why a copy is put back.
-struct Before {
-    loaded: Option<Loaded>,
+/// The file before.
+enum Before {
+    Sound(Box<Loaded>),
+    /// It is damaged, which may be why a copy is put back; with what stands before the damage.
+    Damaged(Option<Box<Database>>),
 }
 
 fn before(disk: &Arc<dyn Disk>, path: &Path) -> Result<Before, OpenDatabaseError> {
     match load_file(Arc::clone(disk), path, Mode::ReadWrite) {
-        Ok(loaded) => Ok(Before { loaded: Some(loaded) }),
+        Ok(loaded) => Ok(Before::Sound(Box::new(loaded))),
         Err(OpenDatabaseError::Journal(
             error @ (OpenError::Locked(_) | OpenError::Io(_) | OpenError::NotAFile(_)),
         )) => Err(error.into()),
-        Err(_) => Ok(Before { loaded: None }),
+        Err(_) => Ok(Before::Damaged(sound_part(disk, path).map(Box::new))),
     }
 }
 
-fn in_place_of_damaged(
-    disk: &Arc<dyn Disk>,
-    path: &Path,
-    rows: &paceline_tables::Snapshot,
-) -> Result<(), OpenDatabaseError> {
-    let new = path.with_extension("restored");
-    let moved = |error: std::io::Error| failed(path, &error);
-    let mut log = create_file(Arc::clone(disk), &new, rows.schema())?;
-    let written = replace(rows, &[], COMMENT, &mut log);
-    written.map_err(|error| OpenDatabaseError::Schema(error.to_string()))?;
-    drop(log);
-    disk.rename(&new, path).map_err(moved)?;
-    // The side file belongs to a file by its inode; one of the file before would not be believed.
-    for name in [&new, path] {
-        let mut side = std::ffi::OsString::from(".");
-        side.push(name.file_name().unwrap_or_default());
-        side.push(".synced");
-        let _ = disk.remove(&name.with_file_name(side));
+/// What the records say that stand before the damage.
+fn sound_part(disk: &Arc<dyn Disk>, path: &Path) -> Option<Database> {
+    let mut follow = FileLog::open_on(Arc::clone(disk), path, Mode::ReadOnly).ok()?;
+    let mut database = None;
+    while let Ok(Some(record)) = follow.next() {
+        if load::apply(&mut database, record.body, Clock::new()).is_err() {
+            break;
+        }
     }
+    database
+}
+
+/// When the last record of a copy was written, in milliseconds since 1970; 0 if it does not say.
+fn written_at(disk: &Arc<dyn Disk>, copy: &Path) -> u64 {
+    let mut at_ms = 0;
+    let Ok(mut follow) = FileLog::open_on(Arc::clone(disk), copy, Mode::ReadOnly) else { return 0 };
+    while let Ok(Some(record)) = follow.next() {
+        // Within a text each quote has a backslash before it, so this is the key of a record.
+        const KEY: &[u8] = b"\"_date\":";
+        let found = record.body.windows(KEY.len()).rposition(|part| part == KEY);
+        let digits = found.and_then(|at| record.body.get(at + KEY.len()..)).unwrap_or_default();
+        let digits = digits.iter().take_while(|byte| byte.is_ascii_digit()).take(18);
+        at_ms = digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+    }
+    at_ms
+}
+
+fn write(rows: &paceline_tables::Snapshot, log: &mut FileLog) -> Result<(), OpenDatabaseError> {
+    let written = replace(rows, &[], COMMENT, log);
+    written.map(drop).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
+}
+
+/// Writes a file of its own, which gets its place when it is whole.
+fn make(
+    disk: &Arc<dyn Disk>,
+    (new, path): (&Path, &Path),
+    rows: &paceline_tables::Snapshot,
+    owner: Owner,
+) -> Result<(), OpenDatabaseError> {
+    let moved = |error: std::io::Error| failed(path, &error);
+    // No daemon may open or create the file meanwhile.
+    let place = disk.resolve(path).map_err(moved)?;
+    let _lock = disk.lock(&beside(&place, "~lock~")).map_err(OpenError::Locked)?;
+    // One that was killed may have left a part of it.
+    match disk.remove(new) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed(new, &error));
+        }
+        _ => {}
+    }
+    let mut log = create_file(Arc::clone(disk), new, rows.schema())?;
+    write(rows, &mut log)?;
+    drop(log);
+    owner.own(new).map_err(moved)?;
+    disk.rename(new, path).map_err(moved)?;
+    // The side file belongs to a file by its inode; one of the file before would not be believed.
+    let _ = disk.remove(&beside(path, "synced"));
     disk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(moved)
+}
+
+/// A file that the journal keeps beside the one of a database.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{end}"));
+    path.with_file_name(name)
 }
 
 fn aside(path: &Path, mark: &str) -> PathBuf {
@@ -142,19 +207,35 @@ fn failed(path: &Path, error: &std::io::Error) -> OpenDatabaseError {
     OpenDatabaseError::Schema(format!("{}: {error}", path.display()))
 }
 
-/// Lets go of all that is held, and sets the numbers; whether they go on behind those of the file before.
-fn number(copy: &mut Database, old: Option<&Database>) -> Result<bool, OpenDatabaseError> {
+/// What is known of the numbers that were given.
+#[derive(Clone, Copy)]
+enum Given<'d> {
+    /// This database has them all, if it is of the same daemon.
+    All(&'d Database),
+    /// This one has some of them.
+    Some(&'d Database),
+    Unknown,
+}
+
+/// Lets go of all that is held, and sets the numbers of a copy that was made `age_ms` ago; whether they go on behind those
+/// of the file before.
+fn number(copy: &mut Database, known: Given<'_>, age_ms: u64) -> Result<bool, OpenDatabaseError> {
     let wrong = |error: paceline_tables::Error| OpenDatabaseError::Schema(error.details);
     let mut puts: Vec<Put> = vec![];
     for table in HELD.into_iter().filter_map(|name| copy.schema().table_id(name)) {
         puts.extend(copy.store().rows(table).map(|row| (table, row_uuid(row), None)));
     }
     let daemon = Daemon::of(copy);
+    let old = match known {
+        Given::All(database) | Given::Some(database) => Daemon::of(database),
+        Given::Unknown => None,
+    };
     // A daemon keeps the UUID of its row for life, and copies have it too.
-    let old = old.and_then(Daemon::of);
     let is_same = |old: &Daemon<'_>| daemon.as_ref().is_some_and(|new| new.uuid() == old.uuid());
     let old = old.filter(is_same);
-    let goes_on = old.is_some();
+    let goes_on = old.is_some() && matches!(known, Given::All(_));
+    let since = i64::try_from(age_ms).unwrap_or(i64::MAX).saturating_mul(1 << NUMBERS_PER_MS_SHIFT);
+    let skipped = if goes_on { 0 } else { NUMBERS_SKIPPED.saturating_add(since) };
     if let Some(daemon) = daemon {
         let mut values = daemon.row.get(ColumnId::FIRST..).unwrap_or_default().to_vec();
         let mut set = |name: &str, value: Atom| {
@@ -164,12 +245,8 @@ fn number(copy: &mut Database, old: Option<&Database>) -> Result<bool, OpenDatab
             }
         };
         for name in NUMBERS {
-            let given = daemon.given(name);
-            let next = match &old {
-                Some(old) => given.max(old.integer(name)),
-                None => given.saturating_add(NUMBERS_SKIPPED),
-            };
-            set(name, Atom::Integer(next));
+            let given = daemon.given(name).max(old.as_ref().map_or(0, |old| old.integer(name)));
+            set(name, Atom::Integer(given.saturating_add(skipped)));
         }
         set("machine", Atom::string(""));
         puts.push((daemon.table, daemon.uuid(), Some(values)));

@@ -306,4 +306,12 @@ impl DiskFile for FaultyFile {
     fn claim(&self) -> io::Result<bool> {
         self.inner.claim()
     }
+
+    fn owner(&self) -> io::Result<Option<(u32, u32)>> {
+        self.inner.owner()
+    }
+
+    fn give(&self, owner: (u32, u32)) -> io::Result<()> {
+        self.inner.give(owner)
+    }
 }

@@ -108,6 +108,15 @@ impl DiskFile for RealFile {
         })
     }
 
+    fn owner(&self) -> io::Result<Option<(u32, u32)>> {
+        let metadata = self.0.metadata()?;
+        Ok(Some((metadata.uid(), metadata.gid())))
+    }
+
+    fn give(&self, (user, group): (u32, u32)) -> io::Result<()> {
+        std::os::unix::fs::fchown(&self.0, Some(user), Some(group))
+    }
+
     fn claim(&self) -> io::Result<bool> {
         match flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
             // On a file system without such locks only the lock file protects the journal.

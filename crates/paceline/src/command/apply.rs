@@ -18,7 +18,8 @@ deleted, a backend with all of its servers. Objects that were created by hand st
 from then on. An object of another file is refused unless --take-over is given.
 
 A file that is applied again changes only what changed in it since it was last applied. Other edits stay, and are \
-shown as drift; --reset makes everything as FILE says.
+shown as drift; --reset makes everything as FILE says. An object that was renamed is still the object that FILE names: it is \
+changed and deleted as FILE says, and --reset gives it its name back.
 
 Each change is one line: + is new, ~ is changed (with the settings, or that the object now belongs to the file), - is \
 deleted, ! is drift. More than 5 deletions must be confirmed, or allowed with --yes. Errors are printed as \
@@ -233,7 +234,11 @@ fn line(change: &Value, screen: Screen) -> String {
         told.push_str("  now belongs to the file");
     }
     if text(change, "op") == "drift" {
-        let how = if change.get("deleted").is_some() { "deleted" } else { "edited" };
+        let how = match change.get("renamed") {
+            _ if change.get("deleted").is_some() => "deleted".to_owned(),
+            Some(name) => format!("renamed to {}", clean(&as_text(name))),
+            None => "edited".to_owned(),
+        };
         told.push_str(&format!("  {how} since the file was applied; --reset undoes that"));
     }
     let room = Screen { width: screen.width.saturating_sub(2), ..screen };
@@ -256,6 +261,7 @@ mod tests {
             json!({"op": "change", "kind": "server", "name": "app/c", "members": [], "taken_over": true}),
             json!({"op": "drift", "kind": "pool", "name": "b", "members": ["started"]}),
             json!({"op": "drift", "kind": "rule", "name": "20", "deleted": true}),
+            json!({"op": "drift", "kind": "pool", "name": "c", "members": ["name"], "renamed": "d"}),
         ];
         let drawn = draw(&changes, Screen { width: 80, colours: false });
         assert_eq!(
@@ -263,7 +269,8 @@ mod tests {
             "+ pool batch\n~ checkpoint per-user  rate burst\n- rule 10\n\
              ~ server app/c  now belongs to the file\n\
              ! pool b  started  edited since the file was applied; --reset undoes that\n\
-             ! rule 20  deleted since the file was applied; --reset undoes that\n"
+             ! rule 20  deleted since the file was applied; --reset undoes that\n\
+             ! pool c  name  renamed to d since the file was applied; --reset undoes that\n"
         );
     }
 

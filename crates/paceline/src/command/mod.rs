@@ -38,6 +38,7 @@ pub mod tree;
 pub mod users;
 pub mod whoami;
 pub mod why;
+pub mod within;
 pub mod witness;
 
 pub use objects::Delete;

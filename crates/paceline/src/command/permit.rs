@@ -3,6 +3,7 @@
 use super::again::{self, Got};
 use super::live::{For, Live};
 use super::run::{Ended, Held, run_held, said};
+use super::within::{WITHIN, Within};
 use super::{Reach, attribute, duration, once};
 use crate::failure::Failure;
 use clap::Args;
@@ -16,7 +17,7 @@ pub const HELP: &str = "\
 The permit is held until CMD ends, even if this command is killed (over TCP: until its lease of 30 s expires). CMD has PACELINE_PERMIT \
 and PACELINE_REQUEST in its environment. By default, the attributes text and task are the command line and its program. Inside \
 `paceline lock NAME --`, --require-lock NAME finds the lock. A permit inside CMD that claims what this one holds would wait for \
-ever, so it is refused at once; it finds this permit by PACELINE_WITHIN, which is a secret. On a terminal, one line shows what the \
+ever, so it is refused at once; it finds this permit by PACELINE_WITHIN, a secret that is sent only to the daemon that it belongs to. On a terminal, one line shows what the \
 command waits for, and behind which request.
 
 Exit codes: that of CMD; 128 + N if signal N killed it (a key such as Ctrl-C kills this command too, so that a script ends); \
@@ -115,10 +116,6 @@ pub struct Permit {
     command: Vec<std::ffi::OsString>,
 }
 
-/// The variable with the sessions of the permits that a command runs under, outermost first, and how many of them count.
-const WITHIN: &str = "PACELINE_WITHIN";
-const WITHIN_MAX: usize = 16;
-
 /// The longest command line that is sent as an attribute.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
@@ -133,8 +130,8 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
     let outer = std::env::var("PACELINE_SESSION").ok().filter(|id| !id.is_empty());
     request.locks_of = outer.filter(|_| !request.require_locks.is_empty());
     // What a permit around us holds is free only after we end, so that we must not wait for it.
-    let around = std::env::var(WITHIN).unwrap_or_default();
-    request.within = around.split_whitespace().map(str::to_owned).collect();
+    let around = Within::read(&permit.reach)?;
+    request.within = around.sessions().to_vec();
     let begin = || asker.client.session(&SessionOptions { name: None, lease: None });
     let own = request.attributes.get("text").cloned().unwrap_or_default();
     let ask = |session: &Session, left: Option<Duration>| {
@@ -155,16 +152,13 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
             "priority": grant.priority, "waited": grant.waited});
         crate::screen::tell(format_args!("{told}"));
     }
-    let mut within = request.within.clone();
-    within.extend(request.locks_of.clone());
-    within.push(session.id().to_owned());
-    let first = within.len().saturating_sub(WITHIN_MAX);
+    let inner = request.locks_of.clone().into_iter().chain([session.id().to_owned()]);
     let held = Held {
         client: &asker.client,
         environment: vec![
             ("PACELINE_PERMIT", grant.permit),
             ("PACELINE_REQUEST", grant.request.to_string()),
-            (WITHIN, within.get(first..).unwrap_or_default().join(" ")),
+            (WITHIN, around.and(inner)),
         ],
         session,
     };

@@ -69,6 +69,16 @@ impl Reach {
         }
     }
 
+    /// Where the daemon is, as a text that is the same for every way to say it.
+    pub fn place(&self) -> Result<String, Failure> {
+        if let Some(api) = self.url() {
+            return Ok(format!("http://{}", address(&api)?));
+        }
+        let data = self.directory()?;
+        let data = std::fs::canonicalize(&data).unwrap_or(data);
+        Ok(format!("unix:{}", data.join("api.sock").display()))
+    }
+
     fn token(&self) -> Result<Token, Failure> {
         let said = std::env::var("PACELINE_TOKEN").ok().filter(|token| !token.is_empty());
         let (text, place) = match (&self.token_file, said) {

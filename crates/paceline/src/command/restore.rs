@@ -13,7 +13,8 @@ a daemon has the data directory open. The previous database is kept as paceline.
 
 Permits, locks and sessions are not restored. Fencing and request numbers continue above all that were granted before. If \
 the previous database belongs to the daemon that made the backup, they continue where it ended; otherwise the numbers granted since \
-are not known, and about 10^12 are skipped. Tokens and users that were revoked after the backup was made are valid \
+are not known, and about 10^12 are skipped, plus a million for each second since the backup was made. The new file gets the owner \
+of the previous file, or of the directory. Tokens and users that were revoked after the backup was made are valid \
 again: revoke them again.
 
 The next start applies the files of serve --config as usual: what changed in them since they were applied to the restored \
