@@ -275,6 +275,7 @@ fn status(reason: &Reason) -> (u16, &'static str) {
         Reason::Draining { .. } | Reason::Ending => (503, "draining"),
         Reason::NoBackend { .. } => (503, "no_backend"),
         Reason::NoServer { .. } => (503, "no_server"),
+        Reason::BackendDeleted { .. } => (503, "no_backend"),
         Reason::UnknownResource { .. } => (503, "unknown_resource"),
         Reason::TooWide { .. } => (503, "too_wide"),
         Reason::BlocksItself { .. } => (503, "blocks_itself"),
