@@ -1,6 +1,6 @@
 //! From an accepted socket to a connection that speaks HTTP: who it is from, whether it may stay, TLS.
 
-use crate::serve::admit::admit;
+use crate::serve::admit::{Submitted, granted_to, submit};
 use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
 use crate::serve::connections::{CountedConnection, Full};
@@ -240,10 +240,17 @@ async fn begin(
         }
     }
     let mut permit = None;
-    if let Some(request) = attributes::connection(&worker.control, &frontend, &peer) {
-        match admit(&worker, request, &socket).await {
+    if let Some(asking) = attributes::connection(&worker.control, &frontend, &peer) {
+        let outcome = match submit(&worker, asking).map_err(|stop| *stop) {
+            Ok(Submitted::Runs(permit, waits)) => Ok((permit, waits)),
+            Ok(Submitted::Waits(waiting, waits)) => {
+                granted_to(&worker, (waiting, waits), &socket).await
+            }
+            Err(stop) => Err(stop),
+        };
+        match outcome {
             Ok((granted, _)) => permit = Some(granted),
-            // A refused connection is closed without a word: none was asked.
+            // A refused connection is closed without an answer: no request was read.
             Err(Stop::Left | Stop::Reply(_)) => return,
         }
     }

@@ -7,7 +7,7 @@
 mod exchange;
 
 use crate::respond::{How, Reply};
-use crate::serve::admit::admit;
+use crate::serve::admit::{Submitted, granted_to, submit};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::clients::WaitCount;
@@ -78,6 +78,17 @@ enum After {
     Close,
     /// It is cut off, so that the client can tell that something is missing.
     Cut,
+}
+
+/// A request whose head was read.
+#[derive(Debug)]
+struct Begun {
+    record: Record,
+    asked: Asked,
+    spoken: Spoken,
+    /// How it is answered if it gets no response of a server.
+    form: ReplyForm,
+    submitted: Result<Submitted, Box<Stop>>,
 }
 
 /// How a response of our own is written.
@@ -207,42 +218,26 @@ impl Connection {
     /// Serves the request whose head has `len` bytes.
     async fn serve(&mut self, len: usize) -> After {
         self.presence.set_idle(false);
-        let frontend = self.worker.frontend(&self.peer.place);
-        let is_open = frontend.is_some();
-        self.frontend = frontend.unwrap_or_else(|| Arc::clone(&self.frontend));
-        let bytes = &self.client.buf.bytes()[..len];
-        if let Err(error) = self.head.read(bytes) {
-            self.refuse_head(Reply::bad_head(error)).await;
-            return After::Close;
-        }
-        let frontend = Arc::clone(&self.frontend);
-        frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
-        let mut record = Record::begin(&frontend, &self.peer, &self.head, bytes);
-        let asked = self.asked(bytes);
-        let spoken = Spoken { is_11: self.head.is_11, keeps: self.head.keeps && is_open };
-        let form = ReplyForm {
-            is_json: crate::serve::wants_json(&self.head, bytes),
-            is_head: asked.is_head,
-            keeps: spoken.keeps && asked.framing == Framing::None,
+        let begun = match self.begin(len) {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.refuse_head(Reply::bad_head(error)).await;
+                return After::Close;
+            }
         };
-        let forwarded = self.peer.forwarded(&self.frontend.spec, self.client.stream.is_tls());
-        let upgrades = asked.upgrades;
-        let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
-        let request = attributes::request(&self.worker.control, &frontend, &self.peer, &writer);
-        self.sent.clear();
-        writer.write(&mut self.sent.bytes);
-        self.client.buf.consume(len);
-        let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
-        let outcome = match request {
-            _ if !is_open => Err(Stop::Reply(Reply::no_frontend())),
-            _ if too_long => Err(Stop::Reply(Reply::body_too_long())),
-            Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
-            Ok(request) => admit(&self.worker, request, self.client.stream.socket()).await,
+        let Begun { mut record, asked, spoken, form, submitted } = begun;
+        let outcome = match submitted {
+            Ok(Submitted::Runs(permit, waits)) => Ok((permit, waits)),
+            Ok(Submitted::Waits(waiting, waits)) => {
+                let socket = self.client.stream.socket();
+                granted_to(&self.worker, (waiting, waits), socket).await
+            }
+            Err(stop) => Err(*stop),
         };
         let (mut permit, waits) = match outcome {
             Ok(admitted) => admitted,
             Err(Stop::Left) => {
-                frontend.tally.left.fetch_add(1, Ordering::Relaxed);
+                self.frontend.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, None, None);
                 return After::Cut;
             }
@@ -262,6 +257,44 @@ impl Connection {
             }
             Err(lost) => self.lost(lost, permit, record, form).await,
         }
+    }
+
+    /// Reads the head of `len` bytes, writes it for the server, and has the request begin its walk. What this needs is no
+    /// part of a future: a request may wait for long after it.
+    fn begin(&mut self, len: usize) -> Result<Begun, HeadError> {
+        let frontend = self.worker.frontend(&self.peer.place);
+        let is_open = frontend.is_some();
+        if let Some(frontend) = frontend {
+            self.frontend = frontend;
+        }
+        let frontend = &*self.frontend;
+        let bytes = &self.client.buf.bytes()[..len];
+        self.head.read(bytes)?;
+        frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
+        let record = Record::begin(frontend, &self.peer, &self.head, bytes);
+        let asked = self.asked(bytes);
+        let spoken = Spoken { is_11: self.head.is_11, keeps: self.head.keeps && is_open };
+        let form = ReplyForm {
+            is_json: crate::serve::wants_json(&self.head, bytes),
+            is_head: asked.is_head,
+            keeps: spoken.keeps && asked.framing == Framing::None,
+        };
+        let forwarded = self.peer.forwarded(&frontend.spec, self.client.stream.is_tls());
+        let upgrades = asked.upgrades;
+        let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
+        let request = attributes::request(&self.worker.control, frontend, &self.peer, &writer);
+        self.sent.clear();
+        writer.write(&mut self.sent.bytes);
+        let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
+        let stopped = |reply| Err(Box::new(Stop::Reply(reply)));
+        let submitted = match request {
+            _ if !is_open => stopped(Reply::no_frontend()),
+            _ if too_long => stopped(Reply::body_too_long()),
+            Err(error) => stopped(Reply::unfit(&error)),
+            Ok(asking) => submit(&self.worker, asking),
+        };
+        self.client.buf.consume(len);
+        Ok(Begun { record, asked, spoken, form, submitted })
     }
 
     /// Ends a request that has no whole response.

@@ -8,7 +8,7 @@ use super::sent::Flow;
 use super::{Active, HEADS_TOO_LONG, KeptHead, Shared};
 use crate::date;
 use crate::respond::Reply;
-use crate::serve::admit::{Submitted, admitted, submit};
+use crate::serve::admit::{Submitted, granted, submit};
 use crate::serve::attributes;
 use crate::serve::buffer::Outgoing;
 use crate::serve::clients::WaitCount;
@@ -115,20 +115,15 @@ impl One<'_> {
         let mut kept = KeptHead(&shared.heads, 0);
         let is_kept = kept.grow(bytes.len());
         let mut body = Body::new(stream, kept, &shared.account);
-        let outcome = match attributes::request(&worker.control, self.frontend, peer, &writer) {
-            _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
-            _ if !is_kept => Err(Stop::Reply(Reply::no_room(HEADS_TOO_LONG))),
-            _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
-            Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
-            Ok(mut asking) => {
-                // The log has a copy of parts of its head.
-                asking.request.kept_bytes += STREAM_BYTES + bytes.len() + head.fields.memory();
-                submit(worker, asking).map_err(|stop| *stop)
-            }
+        let refused = match () {
+            () if self.shared.is_closing.get() => Some(Reply::no_frontend()),
+            () if !is_kept => Some(Reply::no_room(HEADS_TOO_LONG)),
+            () if is_too_long => Some(Reply::body_too_long()),
+            () => None,
         };
-        let outcome = match outcome {
+        let outcome = match self.submit(&writer, refused) {
             Ok(submitted) => self.admit(submitted, &mut body).await,
-            Err(stop) => Err(stop),
+            Err(stop) => Err(*stop),
         };
         match outcome {
             // What is needed only from here on is not there while it waits.
@@ -143,6 +138,26 @@ impl One<'_> {
                 false
             }
         }
+    }
+
+    /// Has it begin its walk, unless it is `refused` before that.
+    fn submit(
+        &self,
+        writer: &RequestWriter<'_>,
+        refused: Option<Reply>,
+    ) -> Result<Submitted, Box<Stop>> {
+        let (worker, peer) = (&self.shared.worker, &self.shared.peer);
+        let request = attributes::request(&worker.control, self.frontend, peer, writer);
+        let stopped = |reply| Err(Box::new(Stop::Reply(reply)));
+        let mut asking = match (request, refused) {
+            (_, Some(reply)) => return stopped(reply),
+            (Err(error), None) => return stopped(Reply::unfit(&error)),
+            (Ok(asking), None) => asking,
+        };
+        // The log has a copy of parts of its head.
+        let head = writer.bytes.len() + writer.head.fields.memory();
+        asking.request.kept_bytes += STREAM_BYTES + head;
+        submit(worker, asking)
     }
 
     /// Serves one that was admitted; tells whether it was given up before its response began.
@@ -178,7 +193,12 @@ impl One<'_> {
             let reply = poll_fn(|cx| self.poll_stopped(body, cx)).await;
             reply.map_or(Stop::Left, Stop::Reply)
         };
-        let (permit, waits) = admitted(worker, submitted, stop, || false).await?;
+        let (permit, waits) = match submitted {
+            Submitted::Runs(permit, waits) => (permit, waits),
+            Submitted::Waits(waiting, waits) => {
+                granted(worker, (waiting, waits), stop, || false).await?
+            }
+        };
         // It may have been given up in the moment of the grant.
         if self.is_given_up(&permit).await {
             permit.withdraw();
