@@ -6,6 +6,7 @@ use crate::serve::buffer::{Buffer, Prefixed};
 use crate::serve::connections::{CountedConnection, Full};
 use crate::serve::h1::Connection;
 use crate::serve::listen::{BACKLOG, ListenPoint, Listening};
+use crate::serve::log::Record;
 use crate::serve::lost::Stop;
 use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::LiveFrontend;
@@ -240,7 +241,9 @@ async fn begin(
         }
     }
     let mut permit = None;
-    if let Some(asking) = attributes::connection(&worker.control, &frontend, &peer) {
+    if let Some(mut asking) = attributes::connection(&worker.control, &frontend, &peer) {
+        let mut record = Record::without_head(&frontend, &peer);
+        record.keep(&frontend, &mut asking);
         let outcome = match submit(&worker, asking).map_err(|stop| *stop) {
             Ok(Submitted::Runs(permit, waits)) => Ok((permit, waits)),
             Ok(Submitted::Waits(waiting, waits)) => {
@@ -250,8 +253,9 @@ async fn begin(
         };
         match outcome {
             Ok((granted, _)) => permit = Some(granted),
+            Err(Stop::Left) => return,
             // A refused connection is closed without an answer: no request was read.
-            Err(Stop::Left | Stop::Reply(_)) => return,
+            Err(Stop::Reply(reply)) => return record.end_unanswered(&worker, &reply),
         }
     }
     let stream = match &frontend.tls {

@@ -271,7 +271,7 @@ impl Connection {
         let bytes = &self.client.buf.bytes()[..len];
         self.head.read(bytes)?;
         frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
-        let record = Record::begin(frontend, &self.peer, &self.head, bytes);
+        let mut record = Record::begin(frontend, &self.peer, &self.head, bytes);
         let asked = self.asked(bytes);
         let spoken = Spoken { is_11: self.head.is_11, keeps: self.head.keeps && is_open };
         let form = ReplyForm {
@@ -282,7 +282,10 @@ impl Connection {
         let forwarded = self.peer.forwarded(&frontend.spec, self.client.stream.is_tls());
         let upgrades = asked.upgrades;
         let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
-        let request = attributes::request(&self.worker.control, frontend, &self.peer, &writer);
+        let mut request = attributes::request(&self.worker.control, frontend, &self.peer, &writer);
+        if let Ok(asking) = &mut request {
+            record.keep(frontend, asking);
+        }
         self.sent.clear();
         writer.write(&mut self.sent.bytes);
         let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);

@@ -121,7 +121,7 @@ impl One<'_> {
             () if is_too_long => Some(Reply::body_too_long()),
             () => None,
         };
-        let outcome = match self.submit(&writer, refused) {
+        let outcome = match self.submit(&writer, refused, &mut record) {
             Ok(submitted) => self.admit(submitted, &mut body).await,
             Err(stop) => Err(*stop),
         };
@@ -145,9 +145,13 @@ impl One<'_> {
         &self,
         writer: &RequestWriter<'_>,
         refused: Option<Reply>,
+        record: &mut Record,
     ) -> Result<Submitted, Box<Stop>> {
         let (worker, peer) = (&self.shared.worker, &self.shared.peer);
-        let request = attributes::request(&worker.control, self.frontend, peer, writer);
+        let mut request = attributes::request(&worker.control, self.frontend, peer, writer);
+        if let Ok(asking) = &mut request {
+            record.keep(self.frontend, asking);
+        }
         let stopped = |reply| Err(Box::new(Stop::Reply(reply)));
         let mut asking = match (request, refused) {
             (_, Some(reply)) => return stopped(reply),
