@@ -1,4 +1,4 @@
-//! A frontend as somebody wrote it: where requests come in, and what is believed of them.
+//! A frontend as configured: where requests come in, and what is believed of them.
 
 use crate::address::{Address, Network};
 use paceline_types::Span;

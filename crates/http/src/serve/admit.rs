@@ -1,4 +1,4 @@
-//! A request's way to its permit.
+//! How a request gets its permit.
 
 use crate::respond::Reply;
 use crate::serve::attributes::Asking;
@@ -46,7 +46,7 @@ pub(crate) async fn granted(
         decided = waiting => decided,
     };
     match decided {
-        // It may have left in the moment of the grant, and nobody was told yet.
+        // The client may have left at the moment of the grant, which was not reported yet.
         Some(Ok(permit)) if has_left() => {
             permit.withdraw();
             Err(Stop::Left)

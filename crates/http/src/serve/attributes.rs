@@ -1,7 +1,7 @@
 //! What rules and expressions see of a request (`design.md`, Attributes).
 //!
-//! Fields, cookies and the user are read as the server will get them, from whoever writes them for it
-//! (H4): what goes no further is not there.
+//! Fields, cookies and the user are read as the server will get them, from the code that writes them for it
+//! (H4). What is not forwarded is not there.
 
 use crate::serve::clients::Client;
 use crate::serve::listen::ListenPoint;
@@ -32,11 +32,11 @@ pub(crate) struct Peer {
 /// Who speaks over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// Whoever may use a unix socket.
+    /// A process that may use a unix socket.
     Unix,
     /// The neighbour, or whom a PROXY header names in its place.
     Ip(IpAddr),
-    /// Somebody of whom the PROXY header says nothing.
+    /// A client that the PROXY header does not name.
     Unknown,
 }
 
@@ -50,8 +50,8 @@ impl Peer {
         Self { place, address, speaker: from, client: None, sni: "".into() }
     }
 
-    /// Whether what it says of others is believed (H5), by the settings of now: a connection may outlive
-    /// those that it came under.
+    /// Whether what it says of others is believed (H5), by the current settings: a connection may outlive
+    /// those it was accepted under.
     pub fn is_trusted(&self, spec: &Frontend) -> bool {
         match self.speaker {
             // Its file decides who may use a unix socket; what such say of others counts only if asked.
@@ -72,7 +72,7 @@ impl Peer {
         }
     }
 
-    /// What servers are told of where its requests came from.
+    /// What servers are sent about where its requests came from.
     pub fn forwarded(&self, spec: &Frontend, is_tls: bool) -> Forwarded<'_> {
         let peer = self.client.as_ref().unwrap_or(&self.address);
         Forwarded { peer, is_tls, trusts: self.is_trusted(spec) }
@@ -295,7 +295,7 @@ fn basic(credentials: &[u8]) -> Option<String> {
 }
 
 /// The subject of a JSON Web Token, if it names one (RFC 7519 4.1.2). A token without three parts is no such token, and
-/// names nobody. None if it is not as it should be.
+/// names no user. None if it is malformed.
 fn subject(token: &[u8]) -> Option<Option<String>> {
     // RFC 6750 2.1.
     let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);

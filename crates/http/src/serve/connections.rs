@@ -2,13 +2,14 @@
 //!
 //! Promises that one client leaves some to the others, and that the clients of one frontend leave some to the other
 //! frontends (D1). A few are kept for each frontend that is configured (`floors.rs`). A client may have another
-//! connection while it has fewer than `SHARE` times those that are kept for nobody, so that one client can have three
-//! quarters of these; `OWN_MIN` connections it may have as long as there is any room. A trusted proxy stands for many
-//! clients, so only the rest of the door's room bounds it.
+//! connection while it has fewer than `SHARE` times the free connections that are kept for no frontend, so that one client
+//! can have three quarters of these. It may have `OWN_MIN` connections as long as there is any room. A trusted proxy stands
+//! for many clients, so only the rest of the door's room bounds it.
 //!
-//! Whoever has too many gets another one only in place of an idle one of its own, and is refused otherwise: it must not
-//! be waited for, because those that come behind it have to be accepted. When there is no room at all, an idle connection
-//! of the client that has the most is closed. If there is none, the next connection waits to be accepted.
+//! A client that has too many gets another connection only in place of an idle one of its own, and is refused otherwise:
+//! the listener cannot wait for it, because the connections behind it have to be accepted. When there is no room at all,
+//! an idle connection of the client that has the most is closed. If no connection is idle, the next one waits to be
+//! accepted.
 
 use crate::serve::clients::Account;
 use crate::serve::floors::Floors;
@@ -26,7 +27,7 @@ const SHARE: usize = 3;
 /// So many a client may have, however many are free.
 const OWN_MIN: usize = 4;
 
-/// So many clients are looked at, those that have the most first, for an idle connection.
+/// So many clients are searched for an idle connection, the clients with the most connections first.
 const GREEDIEST: usize = 8;
 
 /// The shortest time between two log lines about refused connections.

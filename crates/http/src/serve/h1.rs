@@ -1,8 +1,7 @@
 //! A client's connection that speaks HTTP/1: one request after the other.
 //!
-//! A request is read whole as far as its head goes, walks the one path, and only then is a server
-//! connected to. While it waits for its turn nothing more is read of it, and a client that leaves takes
-//! it along at once.
+//! The head of a request is read whole, the request is admitted, and only then is a server connected to. While the
+//! request waits nothing more is read of it, and a client that disconnects ends it at once.
 
 mod exchange;
 
@@ -36,7 +35,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::AsyncWrite;
 
-/// How long a client that was refused may go on sending what nobody reads.
+/// How long a client that was refused may go on sending what is thrown away.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// How much of it is read, so that the answer is not lost with the connection.
@@ -65,7 +64,7 @@ enum Next {
     Head(usize),
     /// Another protocol's beginning.
     Http2,
-    /// Nothing: it is over.
+    /// Nothing: the connection ends.
     End,
 }
 
@@ -76,7 +75,7 @@ enum After {
     Next,
     /// It is closed in order: the client can read all that was sent.
     Close,
-    /// It is cut off, so that the client can tell that something is missing.
+    /// It is cut off, so that the client notices that something is missing.
     Cut,
 }
 
@@ -176,7 +175,7 @@ impl Connection {
                     self.client.timer.set(self.frontend.timeouts.header);
                 }
                 match self.client.buf.poll_fill(&mut self.client.stream, cx) {
-                    // One that ends within a head gets no answer: nobody would read it.
+                    // A client that leaves within a head gets no answer.
                     Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Next::End)),
                     Poll::Ready(Ok(_)) => {}
                     Poll::Pending => return self.poll_idle(&mut is_ending, cx),
@@ -452,7 +451,7 @@ impl Connection {
         (after, sent)
     }
 
-    /// Ends our side of TLS without waiting for anybody.
+    /// Ends our side of TLS without waiting for the client.
     async fn say_goodbye(&mut self) {
         poll_fn(|cx| {
             let _ = std::pin::Pin::new(&mut self.client.stream).poll_shutdown(cx);

@@ -1,7 +1,7 @@
 //! The access log: one line for each request, with the time spent in each checkpoint.
 //!
-//! Lines are gathered by each worker and written by a thread of their own, so that no request waits for
-//! a disk. If the disk is slower than the requests for long, lines are left out, and how many is told.
+//! Each worker gathers its lines, and a thread of its own writes them, so that no request waits for
+//! a disk. If the disk is slower than the requests for long, lines are left out, and their number is logged.
 
 use crate::date;
 use crate::respond::{Reply, push_json};
@@ -48,7 +48,7 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 enum Piece {
     Lines(String),
-    /// To be told when all before is written.
+    /// Answered when all lines before it are written.
     Flush(oneshot::Sender<()>),
 }
 
@@ -56,7 +56,7 @@ enum Piece {
 struct Shared {
     /// Lines that were left out.
     lost: AtomicU64,
-    /// Whether the file is to be opened again, because somebody moved it away.
+    /// Whether the file is to be opened again, because it was moved away.
     reopens: AtomicBool,
 }
 
@@ -247,7 +247,7 @@ struct Line {
     referer: String,
 }
 
-/// What a line tells of a permit.
+/// What a line says of a permit.
 #[derive(Debug, Default)]
 struct Settled {
     server: Box<str>,
@@ -295,7 +295,7 @@ impl Record {
         record
     }
 
-    /// Of a request whose head was none.
+    /// Of a request whose head cannot be parsed.
     pub fn without_head(frontend: &LiveFrontend, peer: &Peer) -> Self {
         let line = frontend.spec.access_log.map(|format| {
             Box::new(Line {

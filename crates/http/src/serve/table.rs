@@ -254,7 +254,7 @@ impl LiveFrontend {
     fn successor<'a>(&self, snapshot: &'a Snapshot, place: &ListenPoint) -> Option<&'a Frontend> {
         let routing = snapshot.routing();
         routing.frontend_at(&place.address).or_else(|| {
-            // Its name tells only where its address cannot: it is given a port for its name, or it stays where it
+            // Its name decides only where its address cannot: it is given a port for its name, or it stays where it
             // was because it cannot move.
             let is_by_name =
                 place.address.is_any_port() || !self.spec.listen.contains(&place.address);

@@ -59,7 +59,7 @@ impl Tls {
         Ok(Some(Self(TlsAcceptor::from(Arc::new(config)))))
     }
 
-    /// Shakes hands, within `wait`; also tells the name that the client asked for.
+    /// Does the handshake, within `wait`. Also returns the name that the client asked for.
     pub async fn accept(
         &self,
         socket: Prefixed<Socket>,

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 /// Dead servers of one backend that a request tries at most, however many there are.
 const SERVERS_TRIED_MAX: usize = 16;
 
-/// How long a connection that nobody uses stays when the daemon ends: a request may be on its way.
+/// How long an idle connection stays open when the daemon ends: a request may be on its way.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// How long idle connections of all workers have to make room for a request before an orphan does.
@@ -64,9 +64,9 @@ pub(crate) struct Worker {
     numbers: Cell<u64>,
     /// The number of the connection at which looking for an idle one goes on.
     hand: Cell<u64>,
-    /// Told when a connection has ended, or a listener.
+    /// Notified when a connection has ended, or a listener.
     ended: Notify,
-    /// Told when there are other settings, and when the daemon ends.
+    /// Notified when there are other settings, and when the daemon ends.
     reconfigured: Notify,
     /// Listeners that still accept.
     listeners: Cell<usize>,
@@ -113,7 +113,7 @@ impl Presence {
         self.is_displaced.get()
     }
 
-    /// Has it end for another connection if it is idle; tells whether it does.
+    /// Has it end for another connection if it is idle. Returns whether it does.
     fn displace(&self) -> bool {
         let is_displaced = self.is_idle.get() && !self.is_displaced.replace(self.is_idle.get());
         if is_displaced {
@@ -134,7 +134,7 @@ pub(crate) struct Present {
 }
 
 impl Present {
-    /// The connection is another client's than it seemed, as a PROXY header says. Tells whether that client may have it.
+    /// The connection belongs to the client that a PROXY header names. Returns whether that client may have it.
     pub fn is_of(&mut self, client: Client) -> bool {
         let (worker, name) = (&self.worker, &self.frontend.spec.name);
         let account = worker.means.clients.account(client);
@@ -198,7 +198,7 @@ impl Worker {
         Present { worker: Rc::clone(self), number, presence, frontend, counted }
     }
 
-    /// Has an idle connection of this account end, one of the oldest that this worker has; tells whether there is any.
+    /// Ends an idle connection of this account, one of the oldest that this worker has. Returns whether there was any.
     pub fn displace(&self, account: u64) -> bool {
         let (present, hand) = (self.present.borrow(), self.hand.get());
         let newer = present.range((account, hand)..=(account, u64::MAX));
@@ -233,7 +233,7 @@ impl Worker {
         self.ended.notify_one();
     }
 
-    /// The frontend that listens at this place now, whatever it is called; none if no one does any more.
+    /// The frontend that listens at this place now, whatever its name; none if no frontend does any more.
     pub fn frontend(&self, place: &ListenPoint) -> Option<Arc<LiveFrontend>> {
         self.table.borrow().places.get(&place.number).cloned()
     }
@@ -254,7 +254,7 @@ impl Worker {
         self.is_draining.get()
     }
 
-    /// The same, for those who look at it later.
+    /// The same, to be read later.
     pub const fn draining(&self) -> &Cell<bool> {
         &self.is_draining
     }
@@ -307,7 +307,7 @@ impl Worker {
                 self.configured().await;
             }
         };
-        // Whoever asked sees what is there by then.
+        // The caller looks at what is there by then.
         let _ = tokio::time::timeout(duration(server.timeouts.connect), known).await;
     }
 
@@ -318,7 +318,7 @@ impl Worker {
             false => Failed { in_a_row: 0, is_used: true },
         };
         let is_first = failed.in_a_row == 1;
-        // Nothing else may ever tell what is wrong with a certificate.
+        // Nothing else may ever report what is wrong with a certificate.
         if is_first && error.is_of_tls() {
             tracing::warn!(server = %server.name, %error, "a server cannot be connected to");
         } else {

@@ -53,7 +53,7 @@ impl Header {
     /// The field of this name, whatever its case.
     pub fn named(name: &[u8]) -> Self {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-        // Most fields are none of these, and their length alone tells so.
+        // Most fields are none of these, and their length alone shows it.
         match name.len() {
             2 if is("te") => Self::Te,
             4 if is("host") => Self::Host,

@@ -1,4 +1,4 @@
-//! The PROXY protocol, versions 1 and 2: who a connection is from, told by a balancer before it.
+//! The PROXY protocol, versions 1 and 2: a balancer says first which client a connection is from.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -52,7 +52,7 @@ pub(super) struct Exchange<'a> {
     client: &'a mut ClientHalf,
     server: ServerHalf<'a>,
     spoken: Spoken,
-    /// Whether the daemon ends, which clients are told with their next response.
+    /// Whether the daemon ends: then responses say that the connection is closed.
     is_draining: &'a Cell<bool>,
     /// Reads the body of the request.
     decoder: Decoder,
@@ -149,7 +149,7 @@ impl<'a> Exchange<'a> {
         if waits_for_client { Failure::ClientSlow } else { Failure::ServerSlow }
     }
 
-    /// The way to the server, until the whole request is sent. Returns whether anything moved.
+    /// Sends to the server, until the whole request is sent. Returns whether anything moved.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut moved = false;
         loop {
@@ -200,7 +200,7 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// The way to the client. Tells whether anything moved.
+    /// Sends to the client. Returns whether anything moved.
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut moved = false;
         loop {

@@ -69,9 +69,9 @@ async fn serve_text(
     active.0.count(is_given_up);
 }
 
-/// Has the system asked what has come by now, and the tasks that it concerns run, before this one goes on.
+/// Has the runtime poll the sockets and run the tasks that are ready before this task goes on.
 async fn catch_up() {
-    // One that yields goes behind those that the runtime's next look at the sockets wakes.
+    // A task that yields runs after the tasks that the runtime's next poll of the sockets wakes.
     tokio::task::yield_now().await;
 }
 
@@ -83,14 +83,14 @@ struct One<'a> {
     frontend: &'a LiveFrontend,
     respond: &'a mut SendResponse<Bytes>,
     flow: Flow,
-    /// A response of our own that is on its way, with what is to be logged when it is over.
+    /// A response of our own that is being sent, with what is logged when it has ended.
     replied: Option<Box<Replied>>,
     is_json: bool,
     is_head: bool,
 }
 
 impl One<'_> {
-    /// Serves it; tells whether it was given up before its response began.
+    /// Serves it. Returns whether the client gave it up before its response began.
     async fn run(&mut self, text: Result<Vec<u8>, &'static str>, stream: RecvStream) -> bool {
         let (worker, peer) = (&self.shared.worker, &self.shared.peer);
         let mut head = RequestHead::default();
@@ -164,7 +164,7 @@ impl One<'_> {
         submit(worker, asking)
     }
 
-    /// Serves one that was admitted; tells whether it was given up before its response began.
+    /// Serves an admitted request. Returns whether the client gave it up before its response began.
     async fn forward(
         &mut self,
         (mut permit, waits): (Permit, WaitCount),
@@ -245,7 +245,7 @@ impl One<'_> {
         }
     }
 
-    /// Ends one that has no whole response; tells whether it was given up before that began.
+    /// Ends a request that has no whole response. Returns whether the client gave it up before that began.
     fn lost(&mut self, lost: Lost, permit: Permit, mut record: Record) -> bool {
         let worker = &self.shared.worker;
         let Lost { stop, status, orphan } = lost;
@@ -339,8 +339,8 @@ impl One<'_> {
         }
     }
 
-    /// Waits until a response of our own has left. Whether it was read is nobody's concern, only when it is over, and
-    /// how much of it was written.
+    /// Waits until a response of our own has left. The log needs to know when that was, and how much of it was
+    /// written, not whether the client read it.
     async fn see_out_reply(&mut self, replied: Replied) {
         let (delivery, mut record, reply) = replied;
         let _ = delivery.see_out(&mut self.flow, self.frontend.timeouts.body).await;
@@ -348,7 +348,7 @@ impl One<'_> {
         record.end_reply(&self.shared.worker, &reply);
     }
 
-    /// Sends a response of our own. It is logged when it is over.
+    /// Sends a response of our own. It is logged when it has ended.
     fn reply(&mut self, reply: Reply, record: Record) {
         self.frontend.tally.respond(reply.status);
         match self.send_reply(&reply) {
@@ -400,7 +400,7 @@ mod tests {
         assert!(size(serve_text) <= STREAM_BYTES / 2, "{} bytes", size(serve_text));
     }
 
-    /// On a worker's runtime: the task that reads a connection is told first.
+    /// On a worker's runtime: the task that reads a connection runs first.
     #[test]
     fn what_has_come_by_now_is_read_before_a_grant_is_used() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
