@@ -154,7 +154,7 @@ pub struct BackendTls {
     pub name: Option<Box<str>>,
     /// Whether a server has to prove that it is the one that is meant.
     pub verify: bool,
-    /// What we prove to servers who we are with.
+    /// The certificate that we show to servers.
     pub certificate: Option<Certificate>,
 }
 

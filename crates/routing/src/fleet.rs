@@ -1,4 +1,4 @@
-//! All servers at work: which are up, who holds a place at which, and which is next.
+//! All servers at work: which are up, which requests hold a place at which, and which is next.
 //!
 //! Promises that no server is given more than its maximum, not by one, and that what was given is
 //! counted until it is given back, whatever edits happen in between: also against a server that takes the
@@ -189,7 +189,7 @@ impl Fleet {
         Slot { id, weight, max, up, site, fresh, held: fresh, credit }
     }
 
-    /// A server is not at its address any more; who has it still is.
+    /// A server is not at its address any more; requests that have it still are.
     fn leave_site(&mut self, backend: BackendId, slot: &Slot, last_before: SiteId) {
         if slot.fresh > 0 {
             let ghost = Ghost {

@@ -21,27 +21,27 @@ pub(crate) struct Peer {
     pub place: Arc<ListenPoint>,
     /// The address of the neighbour, or `unix`.
     pub address: Box<str>,
-    /// Whose word it is that comes over the connection.
+    /// The sender of what comes over the connection.
     pub speaker: Speaker,
-    /// Who the connection is from, by the PROXY header.
+    /// The client of the connection, by the PROXY header.
     pub client: Option<Box<str>>,
     /// The name asked for in TLS.
     pub sni: Box<str>,
 }
 
-/// Who speaks over a connection.
+/// The sender of what comes over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
     /// A process that may use a unix socket.
     Unix,
-    /// The neighbour, or whom a PROXY header names in its place.
+    /// The neighbour, or the client that a PROXY header names in its place.
     Ip(IpAddr),
     /// A client that the PROXY header does not name.
     Unknown,
 }
 
 impl Peer {
-    /// A neighbour of whom no more is known yet.
+    /// A neighbour; no more is known of it yet.
     pub fn new(from: Speaker, place: Arc<ListenPoint>) -> Self {
         let address = match from {
             Speaker::Ip(ip) => ip.to_string().into(),
@@ -54,14 +54,15 @@ impl Peer {
     /// those it was accepted under.
     pub fn is_trusted(&self, spec: &Frontend) -> bool {
         match self.speaker {
-            // Its file decides who may use a unix socket; what such say of others counts only if asked.
+            // The file's mode decides which processes may use a unix socket. What they say of others counts only if
+            // `trusted` is set.
             Speaker::Unix => !spec.trusted.is_empty(),
             Speaker::Ip(ip) => spec.trusted.iter().any(|network| network.contains(ip)),
             Speaker::Unknown => false,
         }
     }
 
-    /// Whom a request counts for while it waits, of whom `X-Forwarded-For` says that it is from `forwarded`.
+    /// The client that a request counts for while it waits. `forwarded` is the client that `X-Forwarded-For` names.
     pub fn counted_as(&self, spec: &Frontend, forwarded: Option<IpAddr>) -> Client {
         let is_trusted = |ip| spec.trusted.iter().any(|network| network.contains(ip));
         match (forwarded, self.speaker) {
@@ -79,7 +80,7 @@ impl Peer {
     }
 }
 
-/// A request, and who it is from.
+/// A request, and its client.
 #[derive(Debug)]
 pub(crate) struct Asking {
     pub request: Request,
@@ -91,7 +92,7 @@ pub(crate) struct Asking {
 pub(crate) enum Unfit {
     /// They cannot see all of it.
     TooMuch(AttributeError),
-    /// It is not certain whom it names as its user.
+    /// The user that it names is not certain.
     Credentials(&'static str),
 }
 
@@ -196,7 +197,7 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Who the request is from.
+/// The client of the request.
 pub(crate) fn client<'a>(
     frontend: &LiveFrontend,
     peer: &'a Peer,

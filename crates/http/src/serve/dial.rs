@@ -33,7 +33,7 @@ pub(crate) async fn first(addresses: &[SocketAddr], until: Instant) -> io::Resul
 
 type Attempt<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
 
-/// Who connects first.
+/// The attempts to connect, of which the first that succeeds counts.
 struct Race<'a, T, F> {
     connect: F,
     /// Addresses that have not been tried.

@@ -1,7 +1,7 @@
 //! A number of equal things that several owners share, with a few kept for each owner.
 //!
 //! Promises that each owner that is configured gets its minimum, whatever the others have, as long as nothing is taken
-//! that is kept for others (D1). Decides nothing else about who may have how many.
+//! that is kept for others (D1). Decides nothing else about how many an owner may have.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;

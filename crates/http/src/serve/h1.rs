@@ -185,7 +185,7 @@ impl Connection {
         .await
     }
 
-    /// Nothing has come: whether that is the end. `is_ending` once the daemon is known to end.
+    /// Nothing has come: decides whether the connection ends. `is_ending` is set once the daemon is known to end.
     fn poll_idle(
         &mut self,
         is_ending: &mut bool,

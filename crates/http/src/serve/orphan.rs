@@ -85,7 +85,7 @@ impl Orphan {
         let mut displaced = pin!(entry.displaced());
         let cut = poll_fn(|cx| {
             let stream = Pin::new(&mut self.upstream.stream);
-            // A server that looks after its clients gives up now; any other one goes on.
+            // A server that notices when clients leave gives up now; any other one goes on.
             is_shut = is_shut || stream.poll_shutdown(cx).is_ready();
             match self.poll_end(&mut left, cx) {
                 Poll::Ready(cut) => Poll::Ready(cut),

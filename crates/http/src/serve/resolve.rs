@@ -55,7 +55,7 @@ pub(crate) struct Resolver {
 
 #[derive(Debug)]
 struct Lookups {
-    /// Who waits for each name that is looked up, or will be.
+    /// The askers of each name that is looked up, or will be.
     askers: BTreeMap<HostPort, Askers>,
     /// Names whose turn has not come, by their pace.
     waiting: [VecDeque<HostPort>; 3],
@@ -64,7 +64,7 @@ struct Lookups {
     known: BTreeMap<HostPort, Pace>,
 }
 
-/// Who waits for a name.
+/// The requests that wait for a name.
 #[derive(Debug, Default)]
 struct Askers {
     all: Vec<oneshot::Sender<Found>>,
@@ -328,8 +328,8 @@ mod tests {
         SLOW.open();
     }
 
-    /// However many wait, another one costs the same, and those who leave are forgotten before they are as many as
-    /// those who stay.
+    /// However many askers wait, another one costs the same, and askers that leave are forgotten before they are as many
+    /// as those that stay.
     #[test]
     fn many_who_wait_for_a_name_cost_no_more_each() {
         const ASKERS: usize = 40_000;

@@ -226,7 +226,7 @@ impl LiveFrontend {
     ///
     /// The engine uses an edit when it is answered, and the table follows a little later, or much later
     /// where files are slow. A new rule must not miss what it reads meanwhile, and a name that now belongs to
-    /// another frontend must not let its requests in there: `snapshot` is asked then who listens at `place`.
+    /// another frontend must not let its requests in there: then `snapshot` says which frontend listens at `place`.
     pub fn fields_read(
         &self,
         generation: u64,

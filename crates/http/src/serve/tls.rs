@@ -119,7 +119,7 @@ struct Certificates {
 }
 
 impl Certificates {
-    /// A further one; a name that an earlier one has stays that one's.
+    /// Adds a certificate; a name that an earlier certificate has stays with that.
     fn add(&mut self, key: CertifiedKey) {
         let key = Arc::new(key);
         self.first.get_or_insert_with(|| Arc::clone(&key));

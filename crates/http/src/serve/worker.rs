@@ -62,7 +62,7 @@ pub(crate) struct Worker {
     /// Connections of clients, by the number of the client's account and their own.
     present: RefCell<BTreeMap<(u64, u64), Rc<Presence>>>,
     numbers: Cell<u64>,
-    /// The number of the connection at which looking for an idle one goes on.
+    /// The number of the connection at which the next search for an idle one begins.
     hand: Cell<u64>,
     /// Notified when a connection has ended, or a listener.
     ended: Notify,
@@ -185,7 +185,7 @@ impl Worker {
         })
     }
 
-    /// A connection has come.
+    /// A connection was accepted.
     pub fn enter(
         self: &Rc<Self>,
         frontend: Arc<LiveFrontend>,
@@ -203,7 +203,7 @@ impl Worker {
         let (present, hand) = (self.present.borrow(), self.hand.get());
         let newer = present.range((account, hand)..=(account, u64::MAX));
         let older = present.range((account, 0)..(account, hand));
-        // Connections may be many, and all busy: the next call goes on where this one ended.
+        // Connections may be many, and all busy: the next call begins where this one ended.
         newer.chain(older).take(LOOKED_AT).any(|((_, number), presence)| {
             self.hand.set(*number);
             presence.displace()

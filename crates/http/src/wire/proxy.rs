@@ -16,7 +16,7 @@ const HEADER_BYTES_MAX: usize = 2 << 10;
 pub(crate) struct ProxyHeader {
     /// How long it is.
     pub len: usize,
-    /// Who the connection is from; none if the balancer made it for itself, or does not know.
+    /// The client of the connection; none if the balancer made it for itself, or does not know.
     pub client: Option<SocketAddr>,
     /// Whether the balancer made it for itself.
     pub is_local: bool,

@@ -72,7 +72,7 @@ impl RequestWriter<'_> {
         }
         for field in self.head.fields.iter() {
             let name = field.name.of_bytes(self.bytes);
-            // The name first: who wants one field need not know whether others pass.
+            // The name first: a caller that wants one field need not know whether others pass.
             if is_wanted(name) && self.passes(field) {
                 take(name, field.value.of_bytes(self.bytes));
             }
@@ -267,7 +267,7 @@ pub(crate) fn write_trailers(trailers: &[u8], out: &mut Vec<u8>) -> Result<(), &
 }
 
 /// The trailers of a body that pass, by name and value: checked, without those that say how to read a
-/// message or whom it is for (RFC 9110 6.5.1).
+/// message or route it (RFC 9110 6.5.1).
 pub(crate) fn read_trailers(
     trailers: &[u8],
     mut pass: impl FnMut(&[u8], &[u8]),

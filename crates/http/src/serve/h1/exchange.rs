@@ -91,7 +91,7 @@ impl<'a> Exchange<'a> {
 
     /// Goes on as far as it can.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, Failure>> {
-        // Each way goes on until a socket is not ready, so that one look at each is enough.
+        // Each direction goes on until a socket is not ready, so that one look at each is enough.
         let there = !self.server.is_sent() && self.poll_request(cx)?;
         let back = self.poll_response(cx)?;
         if let Some(end) = self.end() {

@@ -68,7 +68,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Takes what has come and throws it away. The client gets no leave to send more.
+    /// Takes what has come and throws it away. The client's window is not widened.
     pub fn discard(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         self.forget(self.early.len() - self.passed);
         while !self.is_whole {

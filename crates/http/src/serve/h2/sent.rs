@@ -38,7 +38,7 @@ pub(super) struct Outlet {
     streams: RefCell<BTreeMap<u32, Rc<Sent>>>,
     /// Streams that would read on but wait for their turn, the first one first.
     turns: RefCell<VecDeque<u32>>,
-    /// Whether it is one's turn that has not read since.
+    /// Whether a stream has its turn and has not read since.
     is_given: Cell<bool>,
     /// Bytes that are held for the client, within `h2` or before it.
     held: Cell<usize>,
