@@ -167,7 +167,7 @@ impl Connection {
                     }
                 } else if let Some(len) = head_end(bytes, &mut scanned).map_err(bad_head)? {
                     return Poll::Ready(Ok(Next::Head(len)));
-                } else {
+                } else if !bytes.is_empty() {
                     check_beginning(bytes).map_err(bad_head)?;
                 }
                 if !bytes.is_empty() && !has_begun {
